@@ -1,0 +1,13 @@
+"""Bounds of the replicated state. Constants, not settings: every replica must hold the same ones."""
+
+MAX_NAME_LENGTH = 253
+MAX_TASKS_PER_JOB = 20_000
+MAX_GROUPS_PER_JOB = 64
+MAX_SPEC_BYTES = 256 * 1024
+MAX_LIVE_JOBS = 1_000_000
+MAX_NODES = 100_000
+MAX_QUEUES = 10_000
+MAX_TENANTS = 10_000
+MAX_MASTERS = 64
+MAX_CLIENTS_REMEMBERED = 1024
+MAX_ANSWERS_PER_CLIENT = 1024

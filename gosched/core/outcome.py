@@ -1,0 +1,110 @@
+"""What a command came to: an outcome for the one who asked, events for the shell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from gosched.core.cluster import NodeState
+from gosched.core.job import JobState, TaskState
+
+
+class Code(IntEnum):
+    """Why a command was refused."""
+
+    UNSPECIFIED = 0
+    INVALID = 1
+    NOT_FOUND = 2
+    ALREADY_EXISTS = 3
+    STALE_EPOCH = 4
+    STALE_INCARNATION = 5
+    CONFLICT = 6
+    EXHAUSTED = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A gang of a plan that was not taken."""
+
+    job_id: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """`subject` is the id that the command made or met; `unchanged`: it was there already."""
+
+    subject: str = ""
+    unchanged: bool = False
+    refusals: tuple[Refusal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """Nothing was changed. `detail` is one line for people."""
+
+    code: Code
+    detail: str
+
+
+Outcome = Accepted | Rejected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """An outcome as it is remembered for repeats of its request. `code` 0: accepted."""
+
+    client_id: str
+    request_id: str
+    code: Code = Code.UNSPECIFIED
+    detail: str = ""
+    subject: str = ""
+    unchanged: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochOpened:
+    epoch: int
+    leader: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuesChanged:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobChanged:
+    """`before` is UNSPECIFIED for a new job; `after` is UNSPECIFIED for a dropped one. `wait_ms`: from submission
+    to first placement, with that one change only."""
+
+    job_id: str
+    queue: str
+    before: JobState
+    after: JobState
+    reason: str = ""
+    wait_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskChanged:
+    job_id: str
+    task_id: str
+    allocation_id: str
+    node_id: str
+    before: TaskState
+    after: TaskState
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeChanged:
+    """`before` is UNSPECIFIED for a new node."""
+
+    node_id: str
+    before: NodeState
+    after: NodeState
+    reason: str = ""
+
+
+Event = EpochOpened | QueuesChanged | JobChanged | TaskChanged | NodeChanged

@@ -1,0 +1,217 @@
+"""The cluster's state: tables of frozen records, and indexes derived from them.
+
+One thread owns a ClusterState and is the only one that touches it; others get a `FrozenState`, which shares
+the records. Only `gosched.machine` calls the `put_`, `drop_` and `set_` methods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from gosched.core.cluster import Allocation, Master, Node, Queue, Tenant
+from gosched.core.digest import record_digest
+from gosched.core.job import Job, JobIntent, JobState, Task
+from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED
+from gosched.core.outcome import Answer
+from gosched.core.resources import ZERO, Resources
+
+Record = Node | Queue | Tenant | Master | Job | Task | Allocation | Answer
+
+_DIGEST_MODULUS = 1 << 128
+_MAX_DIRTY = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenState:
+    """A copy of the tables at one revision. The records are shared; nobody may change the dicts."""
+
+    revision: int
+    clock_ms: int
+    epoch: int
+    leader: str
+    next_sequence: int
+    nodes: dict[str, Node]
+    queues: dict[str, Queue]
+    tenants: dict[str, Tenant]
+    masters: dict[str, Master]
+    jobs: dict[str, Job]
+    tasks: dict[str, Task]
+    allocations: dict[str, Allocation]
+    answers: dict[str, dict[str, Answer]]
+
+
+class ClusterState:
+    """Mutable, single owner.
+
+    Tables: `nodes queues tenants masters jobs tasks allocations answers`.
+    Derived: `usage` (node -> what its allocations hold), `node_allocations` (node -> allocation ids),
+    `pending` (jobs that want to be placed), `finished` (in order of their end), `names` (job name -> newest id).
+    """
+
+    def __init__(self) -> None:
+        self.revision = 0  # count of applied commands
+        self.clock_ms = 0
+        self.epoch = 0
+        self.leader = ""
+        self.next_sequence = 1
+        self.nodes: dict[str, Node] = {}
+        self.queues: dict[str, Queue] = {}
+        self.tenants: dict[str, Tenant] = {}
+        self.masters: dict[str, Master] = {}
+        self.jobs: dict[str, Job] = {}
+        self.tasks: dict[str, Task] = {}
+        self.allocations: dict[str, Allocation] = {}
+        self.answers: dict[str, dict[str, Answer]] = {}
+
+        self.usage: dict[str, Resources] = {}
+        self.node_allocations: dict[str, dict[str, None]] = {}
+        self.pending: dict[str, None] = {}
+        self.finished: dict[str, None] = {}
+        self.names: dict[str, str] = {}
+
+        self._sum = 0
+        self._hashes: dict[tuple[str, str], int] = {}
+        self._dirty: dict[tuple[str, str], None] = {}
+
+    # Tables
+
+    def put_node(self, node: Node) -> None:
+        self.nodes[node.id] = node
+        self.usage.setdefault(node.id, ZERO)
+        self.node_allocations.setdefault(node.id, {})
+        self._touch("nodes", node.id)
+
+    def set_queues(self, queues: tuple[Queue, ...]) -> None:
+        for path in [*self.queues, *(q.path for q in queues)]:
+            self._touch("queues", path)
+        self.queues = {q.path: q for q in queues}
+
+    def put_tenant(self, tenant: Tenant) -> None:
+        self.tenants[tenant.name] = tenant
+        self._touch("tenants", tenant.name)
+
+    def put_master(self, master: Master) -> None:
+        self.masters[master.id] = master
+        self._touch("masters", master.id)
+
+    def put_job(self, job: Job) -> None:
+        self.jobs[job.id] = job
+        held = self.jobs.get(self.names.get(job.spec.name, ""))
+        if held is None or held.sequence < job.sequence:
+            self.names[job.spec.name] = job.id
+        if wants_placement(job):
+            self.pending.setdefault(job.id)
+        else:
+            self.pending.pop(job.id, None)
+        if job.state.is_final:
+            self.finished.setdefault(job.id)
+        self._touch("jobs", job.id)
+
+    def drop_job(self, job_id: str) -> None:
+        """The job is final, so it holds nothing."""
+        job = self.jobs.pop(job_id)
+        for task in job.task_ids():
+            del self.tasks[task]
+            self._touch("tasks", task)
+        if self.names.get(job.spec.name) == job_id:
+            del self.names[job.spec.name]
+        self.finished.pop(job_id, None)
+        self._touch("jobs", job_id)
+
+    def put_task(self, task: Task) -> None:
+        self.tasks[task.id] = task
+        self._touch("tasks", task.id)
+
+    def put_allocation(self, allocation: Allocation) -> None:
+        self.allocations[allocation.id] = allocation
+        node = allocation.node_id
+        self.usage[node] = self.usage[node] + allocation.resources
+        self.node_allocations[node][allocation.id] = None
+        self._touch("allocations", allocation.id)
+
+    def drop_allocation(self, allocation_id: str) -> None:
+        allocation = self.allocations.pop(allocation_id)
+        node = allocation.node_id
+        self.usage[node] = self.usage[node] - allocation.resources
+        del self.node_allocations[node][allocation_id]
+        self._touch("allocations", allocation_id)
+
+    def put_answer(self, answer: Answer) -> None:
+        """Kept for the clients that asked last; the oldest answers of each are forgotten first."""
+        own = self.answers.pop(answer.client_id, {})
+        own[answer.request_id] = answer
+        self.answers[answer.client_id] = own  # at the end: the newest client
+        self._touch("answers", f"{answer.client_id}\0{answer.request_id}")
+        if len(own) > MAX_ANSWERS_PER_CLIENT:
+            oldest = next(iter(own))
+            del own[oldest]
+            self._touch("answers", f"{answer.client_id}\0{oldest}")
+        if len(self.answers) > MAX_CLIENTS_REMEMBERED:
+            client = next(iter(self.answers))
+            for request in self.answers.pop(client):
+                self._touch("answers", f"{client}\0{request}")
+
+    # Reading
+
+    def node_gpus_held(self, node_id: str) -> tuple[int, ...]:
+        """Indexes of the GPUs that allocations on the node hold, ascending."""
+        return tuple(sorted(g for a in self.node_allocations.get(node_id, {}) for g in self.allocations[a].gpus))
+
+    def find_job(self, id_or_name: str) -> Job | None:
+        """By id, else the newest job of that name."""
+        return self.jobs.get(id_or_name) or self.jobs.get(self.names.get(id_or_name, ""))
+
+    def tasks_of(self, job: Job) -> list[Task]:
+        """In order of rank."""
+        return [self.tasks[t] for t in job.task_ids()]
+
+    def answer_to(self, client_id: str, request_id: str) -> Answer | None:
+        return self.answers.get(client_id, {}).get(request_id)
+
+    def freeze(self) -> FrozenState:
+        return FrozenState(
+            revision=self.revision,
+            clock_ms=self.clock_ms,
+            epoch=self.epoch,
+            leader=self.leader,
+            next_sequence=self.next_sequence,
+            nodes=self.nodes.copy(),
+            queues=self.queues.copy(),
+            tenants=self.tenants.copy(),
+            masters=self.masters.copy(),
+            jobs=self.jobs.copy(),
+            tasks=self.tasks.copy(),
+            allocations=self.allocations.copy(),
+            answers={client: own.copy() for client, own in self.answers.items()},
+        )
+
+    def digest(self) -> str:
+        """Of the whole state; equal states have equal digests. Costs what changed since the last call."""
+        for place in self._dirty:
+            record = self._record(place)
+            old = self._hashes.pop(place, 0)
+            new = 0
+            if record is not None:
+                new = self._hashes[place] = record_digest(place[0], place[1], record)
+            self._sum = (self._sum + new - old) % _DIGEST_MODULUS
+        self._dirty.clear()
+        scalars = f"{self.revision} {self.clock_ms} {self.epoch} {self.next_sequence} {self._sum} {self.leader}"
+        return blake2b(scalars.encode(), digest_size=16).hexdigest()
+
+    def _touch(self, table: str, key: str) -> None:
+        self._dirty[(table, key)] = None
+        if len(self._dirty) > _MAX_DIRTY:
+            self.digest()
+
+    def _record(self, place: tuple[str, str]) -> Record | None:
+        table, key = place
+        if table == "answers":
+            client, _, request = key.partition("\0")
+            return self.answer_to(client, request)
+        records: dict[str, Record] = getattr(self, table)
+        return records.get(key)
+
+
+def wants_placement(job: Job) -> bool:
+    return job.state is JobState.PENDING and job.intent is JobIntent.RUN and job.active == 0

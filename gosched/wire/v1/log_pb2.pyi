@@ -1,0 +1,261 @@
+from gosched.wire.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class CommandBatch(_message.Message):
+    __slots__ = ("schema", "proposer", "proposal", "commands")
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    PROPOSER_FIELD_NUMBER: _ClassVar[int]
+    PROPOSAL_FIELD_NUMBER: _ClassVar[int]
+    COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    schema: int
+    proposer: str
+    proposal: int
+    commands: _containers.RepeatedCompositeFieldContainer[Command]
+    def __init__(self, schema: _Optional[int] = ..., proposer: _Optional[str] = ..., proposal: _Optional[int] = ..., commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ...) -> None: ...
+
+class Command(_message.Message):
+    __slots__ = ("client_id", "request_id", "epoch", "at_ms", "noop", "open_epoch", "set_queues", "announce_master", "submit_job", "cancel_job", "drop_finished_jobs", "register_node", "mark_node_dead", "commit_plan", "report_tasks")
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    NOOP_FIELD_NUMBER: _ClassVar[int]
+    OPEN_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SET_QUEUES_FIELD_NUMBER: _ClassVar[int]
+    ANNOUNCE_MASTER_FIELD_NUMBER: _ClassVar[int]
+    SUBMIT_JOB_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_JOB_FIELD_NUMBER: _ClassVar[int]
+    DROP_FINISHED_JOBS_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_NODE_FIELD_NUMBER: _ClassVar[int]
+    MARK_NODE_DEAD_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_PLAN_FIELD_NUMBER: _ClassVar[int]
+    REPORT_TASKS_FIELD_NUMBER: _ClassVar[int]
+    client_id: str
+    request_id: str
+    epoch: int
+    at_ms: int
+    noop: Noop
+    open_epoch: OpenEpoch
+    set_queues: SetQueues
+    announce_master: AnnounceMaster
+    submit_job: SubmitJob
+    cancel_job: CancelJob
+    drop_finished_jobs: DropFinishedJobs
+    register_node: RegisterNode
+    mark_node_dead: MarkNodeDead
+    commit_plan: CommitPlan
+    report_tasks: ReportTasks
+    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., at_ms: _Optional[int] = ..., noop: _Optional[_Union[Noop, _Mapping]] = ..., open_epoch: _Optional[_Union[OpenEpoch, _Mapping]] = ..., set_queues: _Optional[_Union[SetQueues, _Mapping]] = ..., announce_master: _Optional[_Union[AnnounceMaster, _Mapping]] = ..., submit_job: _Optional[_Union[SubmitJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., drop_finished_jobs: _Optional[_Union[DropFinishedJobs, _Mapping]] = ..., register_node: _Optional[_Union[RegisterNode, _Mapping]] = ..., mark_node_dead: _Optional[_Union[MarkNodeDead, _Mapping]] = ..., commit_plan: _Optional[_Union[CommitPlan, _Mapping]] = ..., report_tasks: _Optional[_Union[ReportTasks, _Mapping]] = ...) -> None: ...
+
+class Noop(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class OpenEpoch(_message.Message):
+    __slots__ = ("leader",)
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    leader: _types_pb2.Master
+    def __init__(self, leader: _Optional[_Union[_types_pb2.Master, _Mapping]] = ...) -> None: ...
+
+class SetQueues(_message.Message):
+    __slots__ = ("queues",)
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    queues: _containers.RepeatedCompositeFieldContainer[_types_pb2.Queue]
+    def __init__(self, queues: _Optional[_Iterable[_Union[_types_pb2.Queue, _Mapping]]] = ...) -> None: ...
+
+class AnnounceMaster(_message.Message):
+    __slots__ = ("master",)
+    MASTER_FIELD_NUMBER: _ClassVar[int]
+    master: _types_pb2.Master
+    def __init__(self, master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ...) -> None: ...
+
+class SubmitJob(_message.Message):
+    __slots__ = ("job_id", "spec")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    spec: _types_pb2.JobSpec
+    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[_types_pb2.JobSpec, _Mapping]] = ...) -> None: ...
+
+class CancelJob(_message.Message):
+    __slots__ = ("job_id", "reason")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    reason: str
+    def __init__(self, job_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class DropFinishedJobs(_message.Message):
+    __slots__ = ("keep", "ended_before_ms")
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    ENDED_BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    keep: int
+    ended_before_ms: int
+    def __init__(self, keep: _Optional[int] = ..., ended_before_ms: _Optional[int] = ...) -> None: ...
+
+class RegisterNode(_message.Message):
+    __slots__ = ("node_id", "name", "address", "incarnation", "capacity", "gpu_model", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    name: str
+    address: str
+    incarnation: str
+    capacity: _types_pb2.Resources
+    gpu_model: str
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., capacity: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class MarkNodeDead(_message.Message):
+    __slots__ = ("node_id", "incarnation", "reason")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    incarnation: str
+    reason: str
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class CommitPlan(_message.Message):
+    __slots__ = ("revision", "gangs")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    GANGS_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    gangs: _containers.RepeatedCompositeFieldContainer[GangPlacement]
+    def __init__(self, revision: _Optional[int] = ..., gangs: _Optional[_Iterable[_Union[GangPlacement, _Mapping]]] = ...) -> None: ...
+
+class GangPlacement(_message.Message):
+    __slots__ = ("job_id", "attempt", "tasks")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    attempt: int
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskPlacement]
+    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskPlacement, _Mapping]]] = ...) -> None: ...
+
+class TaskPlacement(_message.Message):
+    __slots__ = ("rank", "node_id", "gpus")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    node_id: str
+    gpus: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, rank: _Optional[int] = ..., node_id: _Optional[str] = ..., gpus: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ReportTasks(_message.Message):
+    __slots__ = ("node_id", "incarnation", "reports")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    REPORTS_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    incarnation: str
+    reports: _containers.RepeatedCompositeFieldContainer[TaskReport]
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., reports: _Optional[_Iterable[_Union[TaskReport, _Mapping]]] = ...) -> None: ...
+
+class TaskReport(_message.Message):
+    __slots__ = ("allocation_id", "state", "exit_code", "reason", "detail", "started_at_ms", "ended_at_ms")
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    allocation_id: str
+    state: _types_pb2.TaskState
+    exit_code: int
+    reason: str
+    detail: str
+    started_at_ms: int
+    ended_at_ms: int
+    def __init__(self, allocation_id: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.TaskState, str]] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ...) -> None: ...
+
+class SnapshotHeader(_message.Message):
+    __slots__ = ("schema", "previous", "last", "revision", "clock_ms", "epoch", "leader", "next_sequence", "digest", "records")
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    NEXT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    schema: int
+    previous: LogEntry
+    last: LogEntry
+    revision: int
+    clock_ms: int
+    epoch: int
+    leader: str
+    next_sequence: int
+    digest: str
+    records: int
+    def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., digest: _Optional[str] = ..., records: _Optional[int] = ...) -> None: ...
+
+class SnapshotRecord(_message.Message):
+    __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    MASTER_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATION_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    node: _types_pb2.Node
+    queue: _types_pb2.Queue
+    tenant: _types_pb2.Tenant
+    master: _types_pb2.Master
+    job: _types_pb2.Job
+    task: _types_pb2.Task
+    allocation: _types_pb2.Allocation
+    answer: Answer
+    def __init__(self, node: _Optional[_Union[_types_pb2.Node, _Mapping]] = ..., queue: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ..., tenant: _Optional[_Union[_types_pb2.Tenant, _Mapping]] = ..., master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ..., job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., allocation: _Optional[_Union[_types_pb2.Allocation, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ...) -> None: ...
+
+class Answer(_message.Message):
+    __slots__ = ("client_id", "request_id", "code", "detail", "subject", "unchanged")
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    client_id: str
+    request_id: str
+    code: _types_pb2.Code
+    detail: str
+    subject: str
+    unchanged: bool
+    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., code: _Optional[_Union[_types_pb2.Code, str]] = ..., detail: _Optional[str] = ..., subject: _Optional[str] = ..., unchanged: bool = ...) -> None: ...
+
+class LogEntry(_message.Message):
+    __slots__ = ("command", "index", "term")
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    command: bytes
+    index: int
+    term: int
+    def __init__(self, command: _Optional[bytes] = ..., index: _Optional[int] = ..., term: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,184 @@
+from gosched.wire.v1 import log_pb2 as _log_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class PeerHello(_message.Message):
+    __slots__ = ("cluster", "member", "protocol")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    member: str
+    protocol: int
+    def __init__(self, cluster: _Optional[str] = ..., member: _Optional[str] = ..., protocol: _Optional[int] = ...) -> None: ...
+
+class PeerFrame(_message.Message):
+    __slots__ = ("hello", "request_vote", "vote", "append_entries", "append_reply", "timeout_now")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_VOTE_FIELD_NUMBER: _ClassVar[int]
+    VOTE_FIELD_NUMBER: _ClassVar[int]
+    APPEND_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    APPEND_REPLY_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_NOW_FIELD_NUMBER: _ClassVar[int]
+    hello: PeerHello
+    request_vote: RequestVote
+    vote: Vote
+    append_entries: AppendEntries
+    append_reply: AppendReply
+    timeout_now: TimeoutNow
+    def __init__(self, hello: _Optional[_Union[PeerHello, _Mapping]] = ..., request_vote: _Optional[_Union[RequestVote, _Mapping]] = ..., vote: _Optional[_Union[Vote, _Mapping]] = ..., append_entries: _Optional[_Union[AppendEntries, _Mapping]] = ..., append_reply: _Optional[_Union[AppendReply, _Mapping]] = ..., timeout_now: _Optional[_Union[TimeoutNow, _Mapping]] = ...) -> None: ...
+
+class RequestVote(_message.Message):
+    __slots__ = ("term", "last_index", "last_term")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    LAST_TERM_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    last_index: int
+    last_term: int
+    def __init__(self, term: _Optional[int] = ..., last_index: _Optional[int] = ..., last_term: _Optional[int] = ...) -> None: ...
+
+class Vote(_message.Message):
+    __slots__ = ("term",)
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    def __init__(self, term: _Optional[int] = ...) -> None: ...
+
+class AppendEntries(_message.Message):
+    __slots__ = ("term", "commit_index", "entries", "snapshot")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    commit_index: int
+    entries: Entries
+    snapshot: SnapshotChunk
+    def __init__(self, term: _Optional[int] = ..., commit_index: _Optional[int] = ..., entries: _Optional[_Union[Entries, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotChunk, _Mapping]] = ...) -> None: ...
+
+class Entries(_message.Message):
+    __slots__ = ("previous_index", "previous_term", "entries")
+    PREVIOUS_INDEX_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_TERM_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    previous_index: int
+    previous_term: int
+    entries: _containers.RepeatedCompositeFieldContainer[_log_pb2.LogEntry]
+    def __init__(self, previous_index: _Optional[int] = ..., previous_term: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[_log_pb2.LogEntry, _Mapping]]] = ...) -> None: ...
+
+class SnapshotChunk(_message.Message):
+    __slots__ = ("data", "first", "last")
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    first: bool
+    last: bool
+    def __init__(self, data: _Optional[bytes] = ..., first: bool = ..., last: bool = ...) -> None: ...
+
+class AppendReply(_message.Message):
+    __slots__ = ("term", "next_index", "reset", "success")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    NEXT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    RESET_FIELD_NUMBER: _ClassVar[int]
+    SUCCESS_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    next_index: int
+    reset: bool
+    success: bool
+    def __init__(self, term: _Optional[int] = ..., next_index: _Optional[int] = ..., reset: bool = ..., success: bool = ...) -> None: ...
+
+class TimeoutNow(_message.Message):
+    __slots__ = ("term",)
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    def __init__(self, term: _Optional[int] = ...) -> None: ...
+
+class ReplicaFrame(_message.Message):
+    __slots__ = ("propose", "propose_failed", "applied", "snapshot", "role", "transfer", "take_snapshot", "started")
+    PROPOSE_FIELD_NUMBER: _ClassVar[int]
+    PROPOSE_FAILED_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    TRANSFER_FIELD_NUMBER: _ClassVar[int]
+    TAKE_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    propose: Propose
+    propose_failed: ProposeFailed
+    applied: Applied
+    snapshot: SnapshotReady
+    role: RoleChange
+    transfer: TransferLeadership
+    take_snapshot: TakeSnapshot
+    started: Started
+    def __init__(self, propose: _Optional[_Union[Propose, _Mapping]] = ..., propose_failed: _Optional[_Union[ProposeFailed, _Mapping]] = ..., applied: _Optional[_Union[Applied, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotReady, _Mapping]] = ..., role: _Optional[_Union[RoleChange, _Mapping]] = ..., transfer: _Optional[_Union[TransferLeadership, _Mapping]] = ..., take_snapshot: _Optional[_Union[TakeSnapshot, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ...) -> None: ...
+
+class Propose(_message.Message):
+    __slots__ = ("proposal", "batch")
+    PROPOSAL_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    proposal: int
+    batch: bytes
+    def __init__(self, proposal: _Optional[int] = ..., batch: _Optional[bytes] = ...) -> None: ...
+
+class TransferLeadership(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TakeSnapshot(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Started(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: str
+    def __init__(self, error: _Optional[str] = ...) -> None: ...
+
+class ProposeFailed(_message.Message):
+    __slots__ = ("proposal", "definite", "detail")
+    PROPOSAL_FIELD_NUMBER: _ClassVar[int]
+    DEFINITE_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    proposal: int
+    definite: bool
+    detail: str
+    def __init__(self, proposal: _Optional[int] = ..., definite: bool = ..., detail: _Optional[str] = ...) -> None: ...
+
+class Applied(_message.Message):
+    __slots__ = ("entry",)
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    entry: _log_pb2.LogEntry
+    def __init__(self, entry: _Optional[_Union[_log_pb2.LogEntry, _Mapping]] = ...) -> None: ...
+
+class SnapshotReady(_message.Message):
+    __slots__ = ("path", "index")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    index: int
+    def __init__(self, path: _Optional[str] = ..., index: _Optional[int] = ...) -> None: ...
+
+class RoleChange(_message.Message):
+    __slots__ = ("role", "term", "leader", "commit_index", "applied_index", "connected", "log_bytes")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_INDEX_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    role: str
+    term: int
+    leader: str
+    commit_index: int
+    applied_index: int
+    connected: _containers.RepeatedScalarFieldContainer[str]
+    log_bytes: int
+    def __init__(self, role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[str] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., connected: _Optional[_Iterable[str]] = ..., log_bytes: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,222 @@
+from gosched.wire.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class LogStream(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LOG_STREAM_UNSPECIFIED: _ClassVar[LogStream]
+    LOG_STREAM_STDOUT: _ClassVar[LogStream]
+    LOG_STREAM_STDERR: _ClassVar[LogStream]
+LOG_STREAM_UNSPECIFIED: LogStream
+LOG_STREAM_STDOUT: LogStream
+LOG_STREAM_STDERR: LogStream
+
+class SubmitJobRequest(_message.Message):
+    __slots__ = ("request_id", "client_id", "spec")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    client_id: str
+    spec: _types_pb2.JobSpec
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., spec: _Optional[_Union[_types_pb2.JobSpec, _Mapping]] = ...) -> None: ...
+
+class SubmitJobResponse(_message.Message):
+    __slots__ = ("job_id", "warnings", "unchanged", "revision")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    unchanged: bool
+    revision: int
+    def __init__(self, job_id: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., unchanged: bool = ..., revision: _Optional[int] = ...) -> None: ...
+
+class GetJobRequest(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    def __init__(self, job: _Optional[str] = ...) -> None: ...
+
+class JobView(_message.Message):
+    __slots__ = ("job", "tasks", "explanation", "revision")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    job: _types_pb2.Job
+    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
+    explanation: Explanation
+    revision: int
+    def __init__(self, job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class Explanation(_message.Message):
+    __slots__ = ("code", "message")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class ListJobsRequest(_message.Message):
+    __slots__ = ("states", "queue", "labels", "page_size", "page_token")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    states: _containers.RepeatedScalarFieldContainer[_types_pb2.JobState]
+    queue: str
+    labels: _containers.ScalarMap[str, str]
+    page_size: int
+    page_token: str
+    def __init__(self, states: _Optional[_Iterable[_Union[_types_pb2.JobState, str]]] = ..., queue: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListJobsResponse(_message.Message):
+    __slots__ = ("jobs", "next_page_token", "revision")
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[_types_pb2.Job]
+    next_page_token: str
+    revision: int
+    def __init__(self, jobs: _Optional[_Iterable[_Union[_types_pb2.Job, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class CancelJobRequest(_message.Message):
+    __slots__ = ("request_id", "client_id", "job", "reason")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    client_id: str
+    job: str
+    reason: str
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., job: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class CancelJobResponse(_message.Message):
+    __slots__ = ("job_id", "revision")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    revision: int
+    def __init__(self, job_id: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class StreamJobLogsRequest(_message.Message):
+    __slots__ = ("job", "task", "follow")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    task: str
+    follow: bool
+    def __init__(self, job: _Optional[str] = ..., task: _Optional[str] = ..., follow: bool = ..., **kwargs) -> None: ...
+
+class LogPosition(_message.Message):
+    __slots__ = ("allocation_id", "stream", "offset")
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    allocation_id: str
+    stream: LogStream
+    offset: int
+    def __init__(self, allocation_id: _Optional[str] = ..., stream: _Optional[_Union[LogStream, str]] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class LogChunk(_message.Message):
+    __slots__ = ("task_id", "allocation_id", "stream", "offset", "data", "end", "note")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    allocation_id: str
+    stream: LogStream
+    offset: int
+    data: bytes
+    end: bool
+    note: str
+    def __init__(self, task_id: _Optional[str] = ..., allocation_id: _Optional[str] = ..., stream: _Optional[_Union[LogStream, str]] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., end: bool = ..., note: _Optional[str] = ...) -> None: ...
+
+class GetClusterStatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ClusterStatus(_message.Message):
+    __slots__ = ("leader", "epoch", "revision", "masters", "nodes", "nodes_ready", "jobs", "pending", "running", "total", "used", "queues", "digest", "version")
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    MASTERS_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    NODES_READY_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    leader: str
+    epoch: int
+    revision: int
+    masters: _containers.RepeatedCompositeFieldContainer[MasterStatus]
+    nodes: int
+    nodes_ready: int
+    jobs: int
+    pending: int
+    running: int
+    total: _types_pb2.Resources
+    used: _types_pb2.Resources
+    queues: _containers.RepeatedCompositeFieldContainer[QueueStatus]
+    digest: str
+    version: str
+    def __init__(self, leader: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., masters: _Optional[_Iterable[_Union[MasterStatus, _Mapping]]] = ..., nodes: _Optional[int] = ..., nodes_ready: _Optional[int] = ..., jobs: _Optional[int] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., total: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., used: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., digest: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+
+class MasterStatus(_message.Message):
+    __slots__ = ("id", "address", "role", "healthy", "grpc_address", "http_address")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    HEALTHY_FIELD_NUMBER: _ClassVar[int]
+    GRPC_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    HTTP_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    address: str
+    role: str
+    healthy: bool
+    grpc_address: str
+    http_address: str
+    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., role: _Optional[str] = ..., healthy: bool = ..., grpc_address: _Optional[str] = ..., http_address: _Optional[str] = ...) -> None: ...
+
+class QueueStatus(_message.Message):
+    __slots__ = ("path", "type", "pending", "running", "used")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    type: str
+    pending: int
+    running: int
+    used: _types_pb2.Resources
+    def __init__(self, path: _Optional[str] = ..., type: _Optional[str] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., used: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ...) -> None: ...

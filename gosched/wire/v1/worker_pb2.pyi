@@ -1,0 +1,105 @@
+from gosched.wire.v1 import scheduler_pb2 as _scheduler_pb2
+from gosched.wire.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class TaskOrder(_message.Message):
+    __slots__ = ("allocation_id", "task_id", "job_id", "runtime", "image", "command", "env", "working_dir", "resources", "gpus", "stop_grace_ms")
+    class EnvEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    RUNTIME_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    WORKING_DIR_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    STOP_GRACE_MS_FIELD_NUMBER: _ClassVar[int]
+    allocation_id: str
+    task_id: str
+    job_id: str
+    runtime: _types_pb2.Runtime
+    image: str
+    command: _containers.RepeatedScalarFieldContainer[str]
+    env: _containers.ScalarMap[str, str]
+    working_dir: str
+    resources: _types_pb2.Resources
+    gpus: _containers.RepeatedScalarFieldContainer[int]
+    stop_grace_ms: int
+    def __init__(self, allocation_id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., runtime: _Optional[_Union[_types_pb2.Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., resources: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., stop_grace_ms: _Optional[int] = ...) -> None: ...
+
+class StopOrder(_message.Message):
+    __slots__ = ("allocation_id", "grace_ms", "reason")
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    GRACE_MS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    allocation_id: str
+    grace_ms: int
+    reason: str
+    def __init__(self, allocation_id: _Optional[str] = ..., grace_ms: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class StartTasksRequest(_message.Message):
+    __slots__ = ("epoch", "node_id", "incarnation", "orders")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ORDERS_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    node_id: str
+    incarnation: str
+    orders: _containers.RepeatedCompositeFieldContainer[TaskOrder]
+    def __init__(self, epoch: _Optional[int] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., orders: _Optional[_Iterable[_Union[TaskOrder, _Mapping]]] = ...) -> None: ...
+
+class StartTasksResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StopTasksRequest(_message.Message):
+    __slots__ = ("epoch", "node_id", "incarnation", "orders")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ORDERS_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    node_id: str
+    incarnation: str
+    orders: _containers.RepeatedCompositeFieldContainer[StopOrder]
+    def __init__(self, epoch: _Optional[int] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., orders: _Optional[_Iterable[_Union[StopOrder, _Mapping]]] = ...) -> None: ...
+
+class StopTasksResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StreamLogsRequest(_message.Message):
+    __slots__ = ("allocation_id", "follow")
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    allocation_id: str
+    follow: bool
+    def __init__(self, allocation_id: _Optional[str] = ..., follow: bool = ..., **kwargs) -> None: ...
+
+class GetIdentityRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetIdentityResponse(_message.Message):
+    __slots__ = ("node_id", "incarnation")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    incarnation: str
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ...) -> None: ...
