@@ -12,7 +12,6 @@ from dataclasses import fields
 from enum import IntEnum
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from gosched.core import cluster, command, job, outcome, resources
@@ -104,7 +103,7 @@ def _compile(kind: type, message: type[Message]) -> None:
     _ENCODERS[kind], _DECODERS[kind], _MESSAGES[kind] = scope["encode"], scope["decode"], message
 
 
-def _field(name: str, hint: Any, field: FieldDescriptor, scope: dict[str, Any]) -> tuple[str, str]:
+def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str, str]:
     """Source for writing the field from record `r` to message `m`, and for reading it from `m`."""
     if get_origin(hint) in (Union, types.UnionType):  # `int | None`
         return (f"if r.{name} is not None: m.{name} = r.{name}", f"(m.{name} if m.HasField('{name}') else None)")

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from gosched.wire.v1 import log_pb2 as gosched_dot_v1_dot_log__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15gosched/v1/raft.proto\x12\ngosched.v1\x1a\x14gosched/v1/log.proto\">\n\tPeerHello\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x10\n\x08protocol\x18\x03 \x01(\r\"\xa6\x02\n\tPeerFrame\x12&\n\x05hello\x18\x01 \x01(\x0b\x32\x15.gosched.v1.PeerHelloH\x00\x12/\n\x0crequest_vote\x18\x02 \x01(\x0b\x32\x17.gosched.v1.RequestVoteH\x00\x12 \n\x04vote\x18\x03 \x01(\x0b\x32\x10.gosched.v1.VoteH\x00\x12\x33\n\x0e\x61ppend_entries\x18\x04 \x01(\x0b\x32\x19.gosched.v1.AppendEntriesH\x00\x12/\n\x0c\x61ppend_reply\x18\x05 \x01(\x0b\x32\x17.gosched.v1.AppendReplyH\x00\x12-\n\x0btimeout_now\x18\x06 \x01(\x0b\x32\x16.gosched.v1.TimeoutNowH\x00\x42\t\n\x07message\"B\n\x0bRequestVote\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nlast_index\x18\x02 \x01(\x04\x12\x11\n\tlast_term\x18\x03 \x01(\x04\"\x14\n\x04Vote\x12\x0c\n\x04term\x18\x01 \x01(\x04\"\x92\x01\n\rAppendEntries\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x02 \x01(\x04\x12&\n\x07\x65ntries\x18\x03 \x01(\x0b\x32\x13.gosched.v1.EntriesH\x00\x12-\n\x08snapshot\x18\x04 \x01(\x0b\x32\x19.gosched.v1.SnapshotChunkH\x00\x42\x06\n\x04\x62ody\"\x8e\x01\n\x07\x45ntries\x12\x1b\n\x0eprevious_index\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x1a\n\rprevious_term\x18\x02 \x01(\x04H\x01\x88\x01\x01\x12%\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x14.gosched.v1.LogEntryB\x11\n\x0f_previous_indexB\x10\n\x0e_previous_term\"H\n\rSnapshotChunk\x12\x11\n\x04\x64\x61ta\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12\r\n\x05\x66irst\x18\x02 \x01(\x08\x12\x0c\n\x04last\x18\x03 \x01(\x08\x42\x07\n\x05_data\"O\n\x0b\x41ppendReply\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nnext_index\x18\x02 \x01(\x04\x12\r\n\x05reset\x18\x03 \x01(\x08\x12\x0f\n\x07success\x18\x04 \x01(\x08\"\x1a\n\nTimeoutNow\x12\x0c\n\x04term\x18\x01 \x01(\x04\"\x84\x03\n\x0cReplicaFrame\x12&\n\x07propose\x18\x01 \x01(\x0b\x32\x13.gosched.v1.ProposeH\x00\x12\x33\n\x0epropose_failed\x18\x02 \x01(\x0b\x32\x19.gosched.v1.ProposeFailedH\x00\x12&\n\x07\x61pplied\x18\x03 \x01(\x0b\x32\x13.gosched.v1.AppliedH\x00\x12-\n\x08snapshot\x18\x04 \x01(\x0b\x32\x19.gosched.v1.SnapshotReadyH\x00\x12&\n\x04role\x18\x05 \x01(\x0b\x32\x16.gosched.v1.RoleChangeH\x00\x12\x32\n\x08transfer\x18\x06 \x01(\x0b\x32\x1e.gosched.v1.TransferLeadershipH\x00\x12\x31\n\rtake_snapshot\x18\x07 \x01(\x0b\x32\x18.gosched.v1.TakeSnapshotH\x00\x12&\n\x07started\x18\x08 \x01(\x0b\x32\x13.gosched.v1.StartedH\x00\x42\t\n\x07message\"*\n\x07Propose\x12\x10\n\x08proposal\x18\x01 \x01(\x04\x12\r\n\x05\x62\x61tch\x18\x02 \x01(\x0c\"\x14\n\x12TransferLeadership\"\x0e\n\x0cTakeSnapshot\"\x18\n\x07Started\x12\r\n\x05\x65rror\x18\x01 \x01(\t\"C\n\rProposeFailed\x12\x10\n\x08proposal\x18\x01 \x01(\x04\x12\x10\n\x08\x64\x65\x66inite\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\".\n\x07\x41pplied\x12#\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x14.gosched.v1.LogEntry\",\n\rSnapshotReady\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x04\"\x8b\x01\n\nRoleChange\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x0e\n\x06leader\x18\x03 \x01(\t\x12\x14\n\x0c\x63ommit_index\x18\x04 \x01(\x04\x12\x15\n\rapplied_index\x18\x05 \x01(\x04\x12\x11\n\tconnected\x18\x06 \x03(\t\x12\x11\n\tlog_bytes\x18\x07 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15gosched/v1/raft.proto\x12\ngosched.v1\x1a\x14gosched/v1/log.proto\"n\n\tPeerHello\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x10\n\x08protocol\x18\x03 \x01(\r\x12\x0c\n\x04\x64isk\x18\x04 \x01(\t\x12\x0f\n\x07joining\x18\x05 \x01(\x08\x12\x0f\n\x07refusal\x18\x06 \x01(\t\"\xa6\x02\n\tPeerFrame\x12&\n\x05hello\x18\x01 \x01(\x0b\x32\x15.gosched.v1.PeerHelloH\x00\x12/\n\x0crequest_vote\x18\x02 \x01(\x0b\x32\x17.gosched.v1.RequestVoteH\x00\x12 \n\x04vote\x18\x03 \x01(\x0b\x32\x10.gosched.v1.VoteH\x00\x12\x33\n\x0e\x61ppend_entries\x18\x04 \x01(\x0b\x32\x19.gosched.v1.AppendEntriesH\x00\x12/\n\x0c\x61ppend_reply\x18\x05 \x01(\x0b\x32\x17.gosched.v1.AppendReplyH\x00\x12-\n\x0btimeout_now\x18\x06 \x01(\x0b\x32\x16.gosched.v1.TimeoutNowH\x00\x42\t\n\x07message\"B\n\x0bRequestVote\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nlast_index\x18\x02 \x01(\x04\x12\x11\n\tlast_term\x18\x03 \x01(\x04\"\x14\n\x04Vote\x12\x0c\n\x04term\x18\x01 \x01(\x04\"\x92\x01\n\rAppendEntries\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x02 \x01(\x04\x12&\n\x07\x65ntries\x18\x03 \x01(\x0b\x32\x13.gosched.v1.EntriesH\x00\x12-\n\x08snapshot\x18\x04 \x01(\x0b\x32\x19.gosched.v1.SnapshotChunkH\x00\x42\x06\n\x04\x62ody\"\x8e\x01\n\x07\x45ntries\x12\x1b\n\x0eprevious_index\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x1a\n\rprevious_term\x18\x02 \x01(\x04H\x01\x88\x01\x01\x12%\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x14.gosched.v1.LogEntryB\x11\n\x0f_previous_indexB\x10\n\x0e_previous_term\"H\n\rSnapshotChunk\x12\x11\n\x04\x64\x61ta\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12\r\n\x05\x66irst\x18\x02 \x01(\x08\x12\x0c\n\x04last\x18\x03 \x01(\x08\x42\x07\n\x05_data\"O\n\x0b\x41ppendReply\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nnext_index\x18\x02 \x01(\x04\x12\r\n\x05reset\x18\x03 \x01(\x08\x12\x0f\n\x07success\x18\x04 \x01(\x08\"\x1a\n\nTimeoutNow\x12\x0c\n\x04term\x18\x01 \x01(\x04\"\x84\x03\n\x0cReplicaFrame\x12&\n\x07propose\x18\x01 \x01(\x0b\x32\x13.gosched.v1.ProposeH\x00\x12\x33\n\x0epropose_failed\x18\x02 \x01(\x0b\x32\x19.gosched.v1.ProposeFailedH\x00\x12&\n\x07\x61pplied\x18\x03 \x01(\x0b\x32\x13.gosched.v1.AppliedH\x00\x12-\n\x08snapshot\x18\x04 \x01(\x0b\x32\x19.gosched.v1.SnapshotReadyH\x00\x12&\n\x04role\x18\x05 \x01(\x0b\x32\x16.gosched.v1.RoleChangeH\x00\x12\x32\n\x08transfer\x18\x06 \x01(\x0b\x32\x1e.gosched.v1.TransferLeadershipH\x00\x12\x31\n\rtake_snapshot\x18\x07 \x01(\x0b\x32\x18.gosched.v1.TakeSnapshotH\x00\x12&\n\x07started\x18\x08 \x01(\x0b\x32\x13.gosched.v1.StartedH\x00\x42\t\n\x07message\"*\n\x07Propose\x12\x10\n\x08proposal\x18\x01 \x01(\x04\x12\r\n\x05\x62\x61tch\x18\x02 \x01(\x0c\"\x14\n\x12TransferLeadership\"\x0e\n\x0cTakeSnapshot\"\x18\n\x07Started\x12\r\n\x05\x65rror\x18\x01 \x01(\t\"C\n\rProposeFailed\x12\x10\n\x08proposal\x18\x01 \x01(\x04\x12\x10\n\x08\x64\x65\x66inite\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\".\n\x07\x41pplied\x12#\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x14.gosched.v1.LogEntry\",\n\rSnapshotReady\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x04\"\x8b\x01\n\nRoleChange\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x0e\n\x06leader\x18\x03 \x01(\t\x12\x14\n\x0c\x63ommit_index\x18\x04 \x01(\x04\x12\x15\n\rapplied_index\x18\x05 \x01(\x04\x12\x11\n\tconnected\x18\x06 \x03(\t\x12\x11\n\tlog_bytes\x18\x07 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,39 +33,39 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'gosched.v1.raft_pb2', _glob
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PEERHELLO']._serialized_start=59
-  _globals['_PEERHELLO']._serialized_end=121
-  _globals['_PEERFRAME']._serialized_start=124
-  _globals['_PEERFRAME']._serialized_end=418
-  _globals['_REQUESTVOTE']._serialized_start=420
-  _globals['_REQUESTVOTE']._serialized_end=486
-  _globals['_VOTE']._serialized_start=488
-  _globals['_VOTE']._serialized_end=508
-  _globals['_APPENDENTRIES']._serialized_start=511
-  _globals['_APPENDENTRIES']._serialized_end=657
-  _globals['_ENTRIES']._serialized_start=660
-  _globals['_ENTRIES']._serialized_end=802
-  _globals['_SNAPSHOTCHUNK']._serialized_start=804
-  _globals['_SNAPSHOTCHUNK']._serialized_end=876
-  _globals['_APPENDREPLY']._serialized_start=878
-  _globals['_APPENDREPLY']._serialized_end=957
-  _globals['_TIMEOUTNOW']._serialized_start=959
-  _globals['_TIMEOUTNOW']._serialized_end=985
-  _globals['_REPLICAFRAME']._serialized_start=988
-  _globals['_REPLICAFRAME']._serialized_end=1376
-  _globals['_PROPOSE']._serialized_start=1378
-  _globals['_PROPOSE']._serialized_end=1420
-  _globals['_TRANSFERLEADERSHIP']._serialized_start=1422
-  _globals['_TRANSFERLEADERSHIP']._serialized_end=1442
-  _globals['_TAKESNAPSHOT']._serialized_start=1444
-  _globals['_TAKESNAPSHOT']._serialized_end=1458
-  _globals['_STARTED']._serialized_start=1460
-  _globals['_STARTED']._serialized_end=1484
-  _globals['_PROPOSEFAILED']._serialized_start=1486
-  _globals['_PROPOSEFAILED']._serialized_end=1553
-  _globals['_APPLIED']._serialized_start=1555
-  _globals['_APPLIED']._serialized_end=1601
-  _globals['_SNAPSHOTREADY']._serialized_start=1603
-  _globals['_SNAPSHOTREADY']._serialized_end=1647
-  _globals['_ROLECHANGE']._serialized_start=1650
-  _globals['_ROLECHANGE']._serialized_end=1789
+  _globals['_PEERHELLO']._serialized_end=169
+  _globals['_PEERFRAME']._serialized_start=172
+  _globals['_PEERFRAME']._serialized_end=466
+  _globals['_REQUESTVOTE']._serialized_start=468
+  _globals['_REQUESTVOTE']._serialized_end=534
+  _globals['_VOTE']._serialized_start=536
+  _globals['_VOTE']._serialized_end=556
+  _globals['_APPENDENTRIES']._serialized_start=559
+  _globals['_APPENDENTRIES']._serialized_end=705
+  _globals['_ENTRIES']._serialized_start=708
+  _globals['_ENTRIES']._serialized_end=850
+  _globals['_SNAPSHOTCHUNK']._serialized_start=852
+  _globals['_SNAPSHOTCHUNK']._serialized_end=924
+  _globals['_APPENDREPLY']._serialized_start=926
+  _globals['_APPENDREPLY']._serialized_end=1005
+  _globals['_TIMEOUTNOW']._serialized_start=1007
+  _globals['_TIMEOUTNOW']._serialized_end=1033
+  _globals['_REPLICAFRAME']._serialized_start=1036
+  _globals['_REPLICAFRAME']._serialized_end=1424
+  _globals['_PROPOSE']._serialized_start=1426
+  _globals['_PROPOSE']._serialized_end=1468
+  _globals['_TRANSFERLEADERSHIP']._serialized_start=1470
+  _globals['_TRANSFERLEADERSHIP']._serialized_end=1490
+  _globals['_TAKESNAPSHOT']._serialized_start=1492
+  _globals['_TAKESNAPSHOT']._serialized_end=1506
+  _globals['_STARTED']._serialized_start=1508
+  _globals['_STARTED']._serialized_end=1532
+  _globals['_PROPOSEFAILED']._serialized_start=1534
+  _globals['_PROPOSEFAILED']._serialized_end=1601
+  _globals['_APPLIED']._serialized_start=1603
+  _globals['_APPLIED']._serialized_end=1649
+  _globals['_SNAPSHOTREADY']._serialized_start=1651
+  _globals['_SNAPSHOTREADY']._serialized_end=1695
+  _globals['_ROLECHANGE']._serialized_start=1698
+  _globals['_ROLECHANGE']._serialized_end=1837
 # @@protoc_insertion_point(module_scope)

@@ -1,0 +1,28 @@
+"""Applies log entries to a state: the one place where bytes of the log meet the state machine.
+
+The replica and the front of a master each hold an Applier; the same log makes them equal.
+"""
+
+from __future__ import annotations
+
+from gosched.core.state import ClusterState
+from gosched.machine import apply
+from gosched.replication.interface import AppliedCommand
+from gosched.wire.batch import Batch, decode_batch
+
+
+class Applier:
+    """Owns a state. Raises UnknownSchema for an entry of a newer version; the state is then unchanged."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+
+    def apply(self, data: bytes) -> tuple[Batch, tuple[AppliedCommand, ...]]:
+        batch = decode_batch(data)
+        applied = []
+        for command in batch.commands:
+            outcome, events = apply(self.state, command)
+            applied.append(
+                AppliedCommand(revision=self.state.revision, command=command, outcome=outcome, events=events)
+            )
+        return batch, tuple(applied)

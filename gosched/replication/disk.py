@@ -1,0 +1,107 @@
+"""The disk as the log needs it, so that the simulator can put its own one under the same journal.
+
+Rule: what `sync` or `replace` has returned from is on the disk, directory entry included.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+
+class AppendFile(Protocol):
+    """A file that only grows at its end."""
+
+    def append(self, data: bytes) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """One folder. All methods raise OSError; after a failed sync nothing may go on as if it had happened."""
+
+    def read(self, name: str) -> bytes | None:
+        """The whole file, or None."""
+        ...
+
+    def append_to(self, name: str) -> AppendFile:
+        """Opens for appending, made (and its name synced) when missing."""
+        ...
+
+    def truncate(self, name: str, size: int) -> None: ...
+
+    def replace(self, name: str, chunks: Iterable[bytes]) -> None:
+        """Writes a whole new file and puts it in place at once: readers and crashes see the old one or the new one."""
+        ...
+
+
+class PosixDisk:
+    """A real folder, made when missing, private to its owner."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self.folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def append_to(self, name: str) -> AppendFile:
+        made = not (self.folder / name).exists()
+        fd = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        if made:
+            self._sync_folder()
+        return _PosixAppendFile(fd)
+
+    def truncate(self, name: str, size: int) -> None:
+        fd = os.open(self.folder / name, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.ftruncate(fd, size)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def replace(self, name: str, chunks: Iterable[bytes]) -> None:
+        temporary = self.folder / f"{name}.new"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            for chunk in chunks:
+                _write_all(fd, chunk)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, self.folder / name)
+        self._sync_folder()
+
+    def _sync_folder(self) -> None:
+        fd = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+class _PosixAppendFile:
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def append(self, data: bytes) -> None:
+        _write_all(self._fd, data)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
