@@ -1,1 +1,10 @@
-""""""
+"""The planner: a view in, a plan out. Pure; it never sees the clock, the network or the state itself."""
+
+from gosched.scheduling.builder import ViewBuilder
+from gosched.scheduling.cycle import schedule
+from gosched.scheduling.explain import Explanation, warnings
+from gosched.scheduling.plan import Plan
+from gosched.scheduling.policy import Policy
+from gosched.scheduling.view import NodeColumns, PendingGang, View
+
+__all__ = ["Explanation", "NodeColumns", "PendingGang", "Plan", "Policy", "View", "ViewBuilder", "schedule", "warnings"]

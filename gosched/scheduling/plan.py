@@ -1,0 +1,73 @@
+"""What a cycle decided, and the commands that commit it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gosched.core.command import Command, CommitPlan, GangPlacement
+from gosched.core.resources import GPU as MILLIS
+from gosched.scheduling.explain import Explanation, backoff
+from gosched.scheduling.view import GPU, PendingGang
+
+# One log entry holds 512 KiB; the rest is for the batch and the command around the plan.
+MAX_COMMAND_BYTES = 508 * 1024
+
+
+@dataclass(slots=True, kw_only=True)
+class Plan:
+    """`explanations`: every gang that was not placed, by job id. `wake_at_ms`: when a backoff ends first.
+    `more`: a bound cut the cycle short, run another one at once."""
+
+    revision: int
+    gangs: list[GangPlacement] = field(default_factory=list)
+    tasks: int = 0
+    explanations: dict[str, Explanation] = field(default_factory=dict)
+    wake_at_ms: int | None = None
+    more: bool = False
+
+    def add(self, gang: GangPlacement) -> None:
+        self.gangs.append(gang)
+        self.tasks += len(gang.tasks)
+
+    def delay(self, gang: PendingGang) -> None:
+        self.explanations[gang.job_id] = backoff(gang)
+        self.wake_at_ms = min(gang.not_before_ms, self.wake_at_ms or gang.not_before_ms)
+
+    def commands(self, epoch: int, at_ms: int, max_bytes: int = MAX_COMMAND_BYTES) -> list[Command]:
+        """CommitPlan commands, each at most `max_bytes` when encoded. A gang is never split."""
+        chunks: list[list[GangPlacement]] = []
+        room = 0
+        for gang in self.gangs:
+            size = encoded_bytes(gang)
+            if not chunks or size > room:
+                chunks.append([])
+                room = max_bytes
+            chunks[-1].append(gang)
+            room -= size
+        return [
+            Command(body=CommitPlan(revision=self.revision, gangs=tuple(chunk)), epoch=epoch, at_ms=at_ms)
+            for chunk in chunks
+        ]
+
+
+def encoded_bytes(gang: GangPlacement) -> int:
+    """At least the size of the gang's message; a test holds it against the codec."""
+    return _gang_bytes(gang.job_id) + sum(_task_bytes(len(t.node_id.encode()), len(t.gpus)) for t in gang.tasks)
+
+
+def may_encode(gang: PendingGang, longest_node_id: int) -> bool:
+    """Whether the gang's placement fits in one command, on whatever nodes."""
+    size = _gang_bytes(gang.job_id)
+    for ask in gang.asks:
+        size += ask.count * _task_bytes(longest_node_id, -(-ask.each[GPU] // MILLIS))
+    return size <= MAX_COMMAND_BYTES
+
+
+def _gang_bytes(job_id: str) -> int:
+    return 32 + len(job_id.encode())
+
+
+def _task_bytes(node_id: int, gpus: int) -> int:
+    """Tags, lengths and a rank of up to 2 million take 8 bytes, as long as lengths are below 128."""
+    size = 8 + node_id + (2 + 2 * gpus if gpus else 0)
+    return size if size < 128 else size + 6
