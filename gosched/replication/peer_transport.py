@@ -1,0 +1,306 @@
+"""Sockets between replicas: one connection per pair of members, dialled by the member with the greater id.
+
+Rule: a connection speaks only after both sides have said who they are, and with TLS their certificates say so too.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import errno
+import os
+import random
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from pysyncobj.node import Node
+from pysyncobj.poller import POLL_EVENT_TYPE
+
+from gosched.replication.connection import Connection
+from gosched.replication.identity import Identity, KnownDisks
+from gosched.replication.journal import Journal
+from gosched.replication.peer_messages import BadFrame, Message, decode, encode
+from gosched.replication.raft_rules import RuledTransport
+from gosched.wire.v1 import raft_pb2
+
+PROTOCOL = 1
+HANDSHAKE_S = 2.0
+MAX_STRANGERS = 32  # connections that have not said who they are
+_RETRY_S = (0.2, 0.5)
+
+log = structlog.get_logger()
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+@dataclass(slots=True)
+class _Peer:
+    node: Node
+    address: Address
+    connection: Connection | None = None  # open and introduced
+    dialling: Connection | None = None
+    resolving: concurrent.futures.Future[Any] | None = None
+    next_dial: float = 0.0
+    unanswered_since: float | None = None
+    last_complaint: str = ""
+
+
+@dataclass(slots=True)
+class _Stranger:
+    since: float
+    dialled: _Peer | None = None
+    member: _Peer | None = field(default=None)
+
+
+class PeerTransport(RuledTransport):
+    """See `RuledTransport` for what it does with messages. `refused` is called when a peer will never have us."""
+
+    def __init__(
+        self,
+        raft: Any,
+        self_node: Node,
+        others: list[Node],
+        *,
+        journal: Journal,
+        identity: Identity,
+        known: KnownDisks,
+        listener: socket.socket,
+        addresses: dict[str, Address],
+        tls: Tls | None,
+        silence_s: float,
+        refused: Callable[[str], None],
+    ) -> None:
+        super().__init__(raft, self_node, others, journal=journal, joining=identity.joining)
+        self._poller = raft._poller
+        self._me = self_node.id
+        self._identity, self._known = identity, known
+        self._tls = tls
+        self._silence_s = silence_s
+        self._refused = refused
+        self._peers = {o.id: _Peer(o, addresses[o.id]) for o in others}
+        self._strangers: dict[Connection, _Stranger] = {}
+        self._listener = listener
+        self._listener.setblocking(False)
+        self._spare_fd = os.open(os.devnull, os.O_RDONLY)  # to be able to refuse when no descriptor is left
+        self._resolver = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="resolver")
+        self._poller.subscribe(listener.fileno(), self._accept, POLL_EVENT_TYPE.READ)
+        raft.addOnTickCallback(self._on_tick)
+
+    @property
+    def connected(self) -> tuple[str, ...]:
+        return tuple(sorted(p.node.id for p in self._peers.values() if p.connection is not None))
+
+    @property
+    def ready(self) -> bool:
+        return True
+
+    def backlog(self, node: Node) -> int:
+        connection = self._peers[node.id].connection
+        return connection.unsent_bytes if connection else 0
+
+    def destroy(self) -> None:
+        self._poller.unsubscribe(self._listener.fileno())
+        self._listener.close()
+        os.close(self._spare_fd)
+        self._resolver.shutdown(wait=False, cancel_futures=True)
+        for peer in self._peers.values():
+            for connection in (peer.connection, peer.dialling):
+                if connection is not None:
+                    connection.close("this master ends")
+        for connection in list(self._strangers):
+            connection.close("this master ends")
+
+    def _transmit(self, node: Node, message: Message) -> bool:
+        peer = self._peers[node.id]
+        if peer.connection is None:
+            return False
+        if message["type"] == "append_entries" and peer.unanswered_since is None:
+            peer.unanswered_since = time.monotonic()
+        return peer.connection.send(encode(message))
+
+    # Each tick
+
+    def _on_tick(self) -> None:
+        now = time.monotonic()
+        for peer in self._peers.values():
+            silent_since = peer.unanswered_since
+            if peer.connection and silent_since is not None and now - silent_since > self._silence_s:
+                peer.connection.close("no answer")
+            if peer.connection is None and peer.dialling is None and self._me > peer.node.id and now >= peer.next_dial:
+                self._dial(peer, now)
+        for connection, stranger in list(self._strangers.items()):
+            if now - stranger.since > HANDSHAKE_S:
+                connection.close("it did not introduce itself in time")
+
+    def _dial(self, peer: _Peer, now: float) -> None:
+        # Resolved anew for each attempt, off this thread: names move, and lookups hang.
+        if peer.resolving is None:
+            host, port = peer.address
+            peer.resolving = self._resolver.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+            return
+        if not peer.resolving.done():
+            return
+        resolving, peer.resolving = peer.resolving, None
+        peer.next_dial = now + random.uniform(*_RETRY_S)
+        try:
+            family, kind, protocol, _, address = resolving.result()[0]
+            sock = socket.socket(family, kind, protocol)
+        except OSError as error:
+            self._complain(peer, str(error))
+            return
+        sock.setblocking(False)
+        code = sock.connect_ex(address)
+        if code not in (0, errno.EINPROGRESS):
+            sock.close()
+            self._complain(peer, os.strerror(code))
+            return
+        peer.dialling = self._stranger(sock, self._tls.client if self._tls else None, now, peer)
+
+    def _accept(self, _fd: int, _event: int) -> None:
+        for _ in range(MAX_STRANGERS):
+            try:
+                sock, _ = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    self._refuse_one()
+                return
+            if len(self._strangers) >= MAX_STRANGERS:
+                sock.close()
+                continue
+            connection = self._stranger(sock, self._tls.server if self._tls else None, time.monotonic(), None)
+            connection.begin()
+
+    def _refuse_one(self) -> None:
+        """No descriptor is left: the spare one serves to take the waiting connection and close it."""
+        os.close(self._spare_fd)
+        try:
+            self._listener.accept()[0].close()
+        except OSError:
+            pass  # it went away by itself
+        finally:
+            self._spare_fd = os.open(os.devnull, os.O_RDONLY)
+
+    def _stranger(
+        self, sock: socket.socket, tls: ssl.SSLContext | None, now: float, dialled: _Peer | None
+    ) -> Connection:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(
+            self._poller,
+            sock,
+            opened=self._on_open,
+            frame=self._on_frame,
+            closed=self._on_closed,
+            tls=tls,
+            dialled=dialled is not None,
+        )
+        self._strangers[connection] = _Stranger(now, dialled)
+        return connection
+
+    # Introduction
+
+    def _on_open(self, connection: Connection) -> None:
+        connection.send(self._hello(""))
+
+    def _hello(self, refusal: str) -> bytes:
+        return raft_pb2.PeerFrame(
+            hello=raft_pb2.PeerHello(
+                cluster=self._identity.cluster,
+                member=self._me,
+                protocol=PROTOCOL,
+                disk=self._identity.disk,
+                joining=self.joining,
+                refusal=refusal,
+            )
+        ).SerializeToString()
+
+    def _on_frame(self, connection: Connection, data: bytes) -> None:
+        try:
+            message = decode(data)
+        except BadFrame as error:
+            connection.close(f"bad frame: {error}")
+            return
+        stranger = self._strangers.get(connection)
+        if isinstance(message, raft_pb2.PeerHello):
+            if stranger is None and message.refusal:
+                self._refused(message.refusal)
+            elif stranger is None:
+                connection.close("it introduced itself twice")
+            else:
+                self._introduce(connection, stranger, message)
+            return
+        if stranger is not None:
+            connection.close("it spoke before it introduced itself")
+            return
+        for peer in self._peers.values():
+            if peer.connection is connection:
+                peer.unanswered_since = None
+                self.deliver(peer.node, message)
+                return
+
+    def _introduce(self, connection: Connection, stranger: _Stranger, hello: raft_pb2.PeerHello) -> None:
+        if hello.refusal:
+            self._refused(hello.refusal)
+            connection.close("it refuses us")
+            return
+        if complaint := self._complaint(connection, stranger, hello):
+            log.warning("peer refused", member=hello.member, reason=complaint)
+            connection.send(self._hello(complaint))
+            connection.close(complaint)
+            return
+        peer = self._peers[hello.member]
+        del self._strangers[connection]
+        if peer.dialling is connection:
+            peer.dialling = None
+        old, peer.connection = peer.connection, connection
+        peer.unanswered_since = None
+        peer.last_complaint = ""
+        if old is not None:  # the peer came back before we noticed that it was gone
+            old.close("replaced by a newer connection")
+            self._onNodeDisconnected(peer.node)
+        log.info("peer connected", member=peer.node.id)
+        self._onNodeConnected(peer.node)
+
+    def _complaint(self, connection: Connection, stranger: _Stranger, hello: raft_pb2.PeerHello) -> str:
+        if hello.protocol != PROTOCOL:
+            return (
+                f"{self._me} speaks protocol {PROTOCOL}, {hello.member} speaks {hello.protocol}: upgrade the older one"
+            )
+        if hello.cluster != self._identity.cluster:
+            return (
+                f"{self._me} is in a cluster of {self._identity.cluster}, {hello.member} in one of {hello.cluster}: "
+                "correct raft.peers"
+            )
+        if hello.member not in self._peers or (stranger.dialled and stranger.dialled.node.id != hello.member):
+            return f"{self._me} does not expect {hello.member} at this address: correct raft.peers"
+        if self._tls and hello.member not in connection.peer_names():
+            return f"the certificate of {hello.member} names {sorted(connection.peer_names())}: it must name the member"
+        return self._known.refusal(hello.member, hello.disk, joining=hello.joining)
+
+    def _on_closed(self, connection: Connection, reason: str) -> None:
+        self._strangers.pop(connection, None)
+        for peer in self._peers.values():
+            if peer.dialling is connection:
+                peer.dialling = None
+                self._complain(peer, reason)
+            elif peer.connection is connection:
+                peer.connection = None
+                peer.unanswered_since = None
+                log.info("peer lost", member=peer.node.id, reason=reason)
+                self._onNodeDisconnected(peer.node)
+
+    def _complain(self, peer: _Peer, reason: str) -> None:
+        if reason != peer.last_complaint:
+            peer.last_complaint = reason
+            log.info("peer not reached", member=peer.node.id, reason=reason)

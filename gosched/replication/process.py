@@ -1,0 +1,331 @@
+"""Replication as the front of a master sees it: a replica in a process of its own, behind a socket pair.
+
+The front follows the applied log and keeps its own copy of the state with the same `apply`. Proposals that arrive
+together travel together (group commit). Rule: a proposal's outcome is what the front's own state says at the entry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import secrets
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gosched.core.command import Command, Noop
+from gosched.core.outcome import Outcome
+from gosched.core.state import ClusterState
+from gosched.replication.applier import Applier
+from gosched.replication.interface import (
+    AppliedBatch,
+    AppliedCommand,
+    Part,
+    ProposalFailed,
+    ReplicaFailed,
+    Role,
+)
+from gosched.replication.journal import DamagedLog
+from gosched.replication.raft_node import MAX_ENTRY_BYTES
+from gosched.replication.replica_config import ReplicaConfig
+from gosched.replication.snapshot import decode, restored
+from gosched.wire.batch import UnknownSchema, encode_batch, encode_command
+from gosched.wire.v1 import log_pb2, raft_pb2
+
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 5.0
+MAX_WAITING_COMMANDS = 16_384
+MAX_IN_FLIGHT = 4  # entries; what arrives meanwhile shares the next one
+_BATCH_BYTES = MAX_ENTRY_BYTES - 1024  # room for the batch's own fields
+_SLICE_S = 0.005  # of applying, before the loop serves others
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A `propose` call: its commands go into one entry, together with others'."""
+
+    messages: list[log_pb2.Command]
+    size: int
+    result: asyncio.Future[list[Outcome]]
+
+
+@dataclass(slots=True)
+class _InFlight:
+    parts: list[_Waiting] = field(default_factory=list)
+    size: int = 0
+
+
+class ProcessReplication:
+    """See `Replication`. When the replica ends by itself, `failure` says why and `on_failure` is called."""
+
+    def __init__(self, config: ReplicaConfig) -> None:
+        self._config = config
+        self._applier = Applier()
+        self._role = Role()
+        self._failure = ""
+        self._proposer = secrets.token_hex(8)
+        self._proposals = 0
+        self._queue: deque[_Waiting] = deque()
+        self._queued_commands = 0
+        self._in_flight: dict[int, _InFlight] = {}
+        self._pump_scheduled = False
+        self._barrier: asyncio.Task[int] | None = None
+        self._listeners: list[Callable[[AppliedBatch], None]] = []
+        self._role_listeners: list[Callable[[Role], None]] = []
+        self._started = asyncio.Event()
+        self._closing = False
+        self.on_failure: Callable[[str], None] = lambda detail: None
+
+    @property
+    def state(self) -> ClusterState:
+        return self._applier.state
+
+    @property
+    def role(self) -> Role:
+        return self._role
+
+    @property
+    def member_id(self) -> str:
+        return self._config.member
+
+    @property
+    def failure(self) -> str:
+        return self._failure
+
+    def follow(self, listener: Callable[[AppliedBatch], None]) -> None:
+        self._listeners.append(listener)
+
+    def watch_role(self, listener: Callable[[Role], None]) -> None:
+        self._role_listeners.append(listener)
+
+    async def start(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "gosched.replication.replica",
+                str(theirs.fileno()),
+                self._config.to_json(),
+                pass_fds=[theirs.fileno()],
+                stdin=asyncio.subprocess.DEVNULL,
+            )
+        self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=1 << 24)
+        self._reading = asyncio.create_task(self._read())
+        try:
+            await asyncio.wait_for(self._started.wait(), START_TIMEOUT_S)
+        except TimeoutError:
+            self._failure = self._failure or f"the replica was not ready within {START_TIMEOUT_S:.0f} s"
+        if self._failure:
+            await self.close()
+            raise ReplicaFailed(self._failure)
+
+    async def close(self) -> None:
+        self._closing = True
+        self._writer.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), STOP_TIMEOUT_S)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+        self._reading.cancel()
+        self._fail_all("this master ends")
+
+    async def propose(self, commands: Sequence[Command], *, timeout_s: float = 10.0) -> list[Outcome]:
+        if self._failure or self._closing:
+            raise ProposalFailed(self._failure or "this master ends", definite=True)
+        if self._role.part is not Part.LEADER:
+            raise ProposalFailed("this member does not lead", definite=True)
+        if self._queued_commands + len(commands) > MAX_WAITING_COMMANDS:
+            raise ProposalFailed("too many commands wait to be committed; try again", definite=True)
+        messages = [encode_command(c) for c in commands]
+        size = sum(m.ByteSize() + 8 for m in messages)
+        if size > _BATCH_BYTES:
+            raise ProposalFailed(f"{size} bytes of commands are more than fit in one log entry", definite=True)
+        waiting = _Waiting(messages, size, asyncio.get_running_loop().create_future())
+        self._queue.append(waiting)
+        self._queued_commands += len(messages)
+        self._pump_soon()
+        try:
+            return await asyncio.wait_for(waiting.result, timeout_s)
+        except TimeoutError:
+            raise ProposalFailed("no majority of the masters answered in time", definite=False) from None
+
+    async def barrier(self, *, timeout_s: float = 10.0) -> int:
+        # A barrier that is not sent yet also covers this call; once it is sent, the next one does.
+        if self._barrier is None:
+            self._barrier = asyncio.create_task(self._commit_noop(timeout_s))
+        return await asyncio.shield(self._barrier)
+
+    async def transfer_leadership(self) -> None:
+        self._send(raft_pb2.ReplicaFrame(transfer=raft_pb2.TransferLeadership()))
+
+    async def take_snapshot(self) -> None:
+        self._send(raft_pb2.ReplicaFrame(take_snapshot=raft_pb2.TakeSnapshot()))
+
+    async def _commit_noop(self, timeout_s: float) -> int:
+        await asyncio.sleep(0)  # callers of this turn of the loop share it
+        self._barrier = None
+        await self.propose([Command(body=Noop(), at_ms=0)], timeout_s=timeout_s)
+        return self.state.revision
+
+    # Proposals out
+
+    def _pump_soon(self) -> None:
+        if not self._pump_scheduled:
+            self._pump_scheduled = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._pump_scheduled = False
+        while self._queue and len(self._in_flight) < MAX_IN_FLIGHT:
+            entry = _InFlight()
+            messages: list[log_pb2.Command] = []
+            while self._queue and entry.size + self._queue[0].size <= _BATCH_BYTES:
+                part = self._queue.popleft()
+                self._queued_commands -= len(part.messages)
+                if part.result.done():  # its caller gave up before it was sent
+                    continue
+                entry.parts.append(part)
+                entry.size += part.size
+                messages += part.messages
+            if not messages:
+                continue
+            self._proposals += 1
+            self._in_flight[self._proposals] = entry
+            batch = encode_batch(self._proposer, self._proposals, messages)
+            self._send(raft_pb2.ReplicaFrame(propose=raft_pb2.Propose(proposal=self._proposals, batch=batch)))
+
+    def _send(self, frame: raft_pb2.ReplicaFrame) -> None:
+        data = frame.SerializeToString()
+        self._writer.write(len(data).to_bytes(4, "big") + data)
+
+    # The applied log in
+
+    async def _read(self) -> None:
+        failure = "the replica process ended"
+        try:
+            await self._read_frames()
+        except asyncio.IncompleteReadError:
+            pass  # the replica is gone; if it said why, `_failure` has it
+        except (DamagedLog, UnknownSchema, OSError) as error:
+            failure = str(error)
+        except Exception as error:
+            failure = f"internal error, please report it: {error!r}"
+            raise
+        finally:
+            if not self._closing:
+                self._failure = self._failure or failure
+                self._fail_all(self._failure)
+                self._started.set()
+                self.on_failure(self._failure)
+
+    async def _read_frames(self) -> None:
+        slice_end = time.monotonic() + _SLICE_S
+        while True:
+            size = int.from_bytes(await self._reader.readexactly(4), "big")
+            frame = raft_pb2.ReplicaFrame.FromString(await self._reader.readexactly(size))
+            await self._take(frame)
+            if time.monotonic() > slice_end:
+                await asyncio.sleep(0)
+                slice_end = time.monotonic() + _SLICE_S
+
+    async def _take(self, frame: raft_pb2.ReplicaFrame) -> None:
+        match frame.WhichOneof("message"):
+            case "applied":
+                self._apply(frame.applied.entry)
+            case "propose_failed":
+                failed = frame.propose_failed
+                self._fail(failed.proposal, ProposalFailed(failed.detail, definite=failed.definite))
+            case "snapshot":
+                await self._load(frame.snapshot)
+            case "role":
+                self._take_role(frame.role)
+            case "started":
+                self._started.set()
+            case "failed":
+                self._failure = frame.failed.detail
+            case other:
+                raise ValueError(f"the replica sent an unknown frame ({other})")
+
+    def _apply(self, entry: log_pb2.LogEntry) -> None:
+        if entry.index <= self._role.applied_index:
+            return  # the snapshot that was loaded holds it
+        batch, applied = self._applier.apply(entry.command)
+        self._note_applied(entry.index)
+        self._tell(AppliedBatch(index=entry.index, commands=applied))
+        if batch.proposer == self._proposer:
+            self._resolve(batch.proposal, applied)
+
+    def _resolve(self, proposal: int, applied: tuple[AppliedCommand, ...]) -> None:
+        entry = self._in_flight.pop(proposal, None)
+        if entry is None:
+            return  # given up when leadership was lost, and committed all the same
+        at = 0
+        for part in entry.parts:
+            outcomes = [a.outcome for a in applied[at : at + len(part.messages)]]
+            at += len(part.messages)
+            if not part.result.done():
+                part.result.set_result(outcomes)
+        self._pump_soon()
+
+    async def _load(self, ready: raft_pb2.SnapshotReady) -> None:
+        def read() -> tuple[ClusterState, int]:
+            snapshot = decode(Path(ready.path).read_bytes())
+            return restored(snapshot), snapshot.last[1]
+
+        gc.disable()
+        try:
+            self._applier.state, index = await asyncio.to_thread(read)
+        finally:
+            gc.freeze()
+            gc.enable()
+        self._note_applied(index)
+        self._tell(AppliedBatch(index=index, reset=True))
+
+    def _tell(self, batch: AppliedBatch) -> None:
+        for listener in self._listeners:
+            listener(batch)
+
+    def _note_applied(self, index: int) -> None:
+        commit = max(self._role.commit_index, index)
+        self._role = replace(self._role, applied_index=index, commit_index=commit)
+
+    def _take_role(self, message: raft_pb2.RoleChange) -> None:
+        before = self._role
+        self._role = Role(
+            part=Part(message.role),
+            term=message.term,
+            leader=message.leader,
+            commit_index=message.commit_index,
+            applied_index=before.applied_index,
+            connected=tuple(message.connected),
+            log_bytes=message.log_bytes,
+        )
+        if before.part is Part.LEADER and self._role.part is not Part.LEADER:
+            self._fail_all("this member lost leadership before the command was applied")
+        for listener in self._role_listeners:
+            listener(self._role)
+
+    def _fail_all(self, detail: str) -> None:
+        """What was sent may yet be committed; what was not never will be."""
+        for proposal in list(self._in_flight):
+            self._fail(proposal, ProposalFailed(detail, definite=False))
+        while self._queue:
+            part = self._queue.popleft()
+            if not part.result.done():
+                part.result.set_exception(ProposalFailed(detail, definite=True))
+        self._queued_commands = 0
+
+    def _fail(self, proposal: int, error: ProposalFailed) -> None:
+        entry = self._in_flight.pop(proposal, None)
+        if entry is None:
+            return
+        for part in entry.parts:
+            if not part.result.done():
+                part.result.set_exception(error)
+        self._pump_soon()

@@ -1,0 +1,193 @@
+"""PySyncObj as gosched runs it: every change to the library's behaviour that is not a rule for messages.
+
+The library is pinned to 0.3.17, and these are the places where we reach into it:
+- the names `createJournal`, `Serializer` and `pickle` in its module, while a node is made: our journal, our snapshots,
+  and a pickle that refuses to work;
+- `__doApplyCommand`: an entry is our own bytes, applied by us (no pickled call);
+- `__raftNextIndex`: read and mended by rule R3;
+- `__raftElectionDeadline`: a stall of our own is no sign that the leader is dead;
+- `__loadDumpFile`: we load the snapshot before the first tick, after verifying it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pysyncobj.syncobj as library
+import pysyncobj.version
+from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
+from pysyncobj.node import Node
+
+from gosched.replication.journal import Journal
+from gosched.replication.peer_messages import NO_OP, REGULAR
+from gosched.replication.raft_rules import RuledTransport
+from gosched.replication.snapshots import Snapshots
+
+PINNED = "0.3.17"
+MAX_ENTRY_BYTES = 512 * 1024
+QUEUE_SIZE = 4096
+_STALL_S = 0.1
+
+_DEFINITE = (FAIL_REASON.MISSING_LEADER, FAIL_REASON.QUEUE_FULL, FAIL_REASON.DISCARDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Seconds. An election starts after a silence between the two bounds; without a majority a leader steps down."""
+
+    append_period: float = 0.1
+    election_min: float = 0.35
+    election_max: float = 0.7
+    leader_fallback: float = 0.8
+    connection: float = 2.0
+
+
+class UnsupportedLibrary(Exception):
+    """Another PySyncObj is installed than the one whose faults we know."""
+
+
+class RaftNode(SyncObj):
+    """One member. `apply` gets the bytes of each committed entry, in order; what it raises ends the tick."""
+
+    def __init__(
+        self,
+        member: str,
+        others: list[str],
+        *,
+        journal: Journal,
+        snapshots: Snapshots,
+        apply: Callable[[bytes], None],
+        transport: Callable[[Any, Node, list[Node]], RuledTransport],
+        timing: Timing,
+    ) -> None:
+        if pysyncobj.version.VERSION != PINNED:
+            raise UnsupportedLibrary(f"pysyncobj {pysyncobj.version.VERSION} is installed; gosched needs {PINNED}")
+        self._journal = journal
+        self._snapshots = snapshots
+        self._apply = apply
+        self._last_tick_end: float | None = None
+        self._forgave_stall = False
+        with _plugged_in(journal, snapshots):
+            super().__init__(
+                Node(member),
+                [Node(o) for o in others],
+                _conf(timing),
+                nodeClass=Node,
+                transportClass=transport,
+            )
+        self.transport: RuledTransport = self._SyncObj__transport
+
+    def load_snapshot(self) -> None:
+        """Before the first tick, when there is a snapshot."""
+        self._SyncObj__loadDumpFile(clearJournal=False)
+        self._raise_failure()
+
+    def propose(self, entry: bytes, failed: Callable[[bool, str], None]) -> None:
+        """Puts an entry into the log. `failed(definite, why)` may be called later; success shows as its application."""
+        if len(entry) > MAX_ENTRY_BYTES:
+            failed(True, f"an entry has at most {MAX_ENTRY_BYTES} bytes, this one {len(entry)}")
+        elif not self._isLeader():
+            failed(True, "this member does not lead")
+        else:
+            self._applyCommand(entry, _failure_callback(failed), REGULAR[0])
+
+    def tick(self, wait_s: float) -> None:
+        """One turn of the loop. An OSError is a disk that failed: the process must end."""
+        self._forgive_own_stall()
+        self.doTick(wait_s)
+        self._journal.sync()
+        self.transport.flush()
+        self._raise_failure()
+        self._last_tick_end = library.monotonicTime()
+
+    @property
+    def next_index(self) -> dict[Node, int]:
+        index: dict[Node, int] = self._SyncObj__raftNextIndex
+        return index
+
+    def _SyncObj__doApplyCommand(self, command: bytes) -> None:
+        if command[:1] == REGULAR:
+            self._apply(command[1:])
+        elif command[:1] != NO_OP:
+            raise ValueError("log entry of a kind that is not used")
+
+    def _forgive_own_stall(self) -> None:
+        """Time in which we did not run (a long apply, a slow disk, SIGSTOP) says nothing about the leader.
+
+        Only once in a row, so that a member that is always slow can still stand for election. A member that joins
+        (rule R9) never stands.
+        """
+        now = library.monotonicTime()
+        stalled = self._last_tick_end is not None and now - self._last_tick_end > _STALL_S
+        if self.transport.joining or (stalled and not self._forgave_stall):
+            fresh: float = now + self._SyncObj__generateRaftTimeout()
+            self._SyncObj__raftElectionDeadline: float = max(self._SyncObj__raftElectionDeadline, fresh)
+        self._forgave_stall = stalled
+
+    def _raise_failure(self) -> None:
+        if self._snapshots.failure is not None:
+            raise self._snapshots.failure
+
+
+def _failure_callback(failed: Callable[[bool, str], None]) -> Callable[[Any, int], None]:
+    def callback(_result: Any, reason: int) -> None:
+        if reason != FAIL_REASON.SUCCESS:
+            failed(reason in _DEFINITE, f"not committed (reason {reason})")
+
+    return callback
+
+
+def _conf(timing: Timing) -> SyncObjConf:
+    return SyncObjConf(
+        autoTick=False,
+        appendEntriesUseBatch=False,
+        appendEntriesPeriod=timing.append_period,
+        appendEntriesBatchSizeBytes=2 * MAX_ENTRY_BYTES,
+        raftMinTimeout=timing.election_min,
+        raftMaxTimeout=timing.election_max,
+        leaderFallbackTimeout=timing.leader_fallback,
+        connectionTimeout=timing.connection,
+        commandsWaitLeader=False,
+        commandsQueueSize=QUEUE_SIZE,
+        useFork=False,
+        dynamicMembershipChange=False,
+        # Compaction is asked for by us (forceLogCompaction), by the size of the log.
+        logCompactionMinEntries=1 << 62,
+        logCompactionMinTime=1 << 62,
+    )
+
+
+class _NotTruncating(logging.Filter):
+    """The library warns of cutting applied entries off when it asks the journal to; by rule R2 it does not happen."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("truncating already-applied")
+
+
+logging.getLogger("pysyncobj.syncobj").addFilter(_NotTruncating())
+
+
+class _NoPickle:
+    """Nothing of ours is pickled, and nothing that comes is unpickled."""
+
+    @staticmethod
+    def loads(data: bytes) -> Any:
+        raise ValueError("pickle is not used")
+
+    dumps = loads
+
+
+@contextlib.contextmanager
+def _plugged_in(journal: Journal, snapshots: Snapshots) -> Iterator[None]:
+    make_journal, serializer = library.createJournal, library.Serializer
+    library.createJournal = lambda _path: journal
+    library.Serializer = lambda *_: snapshots
+    library.pickle = _NoPickle
+    try:
+        yield
+    finally:
+        library.createJournal, library.Serializer = make_journal, serializer

@@ -1,0 +1,162 @@
+"""What must hold for every message between replicas, whatever carries it: rules R1 to R7.
+
+PySyncObj 0.3.17 acknowledges commands that never commit and loses acknowledged ones. Each rule below mends one
+fault, by looking at a message before the library does, or before it leaves. The real transport and the simulated one
+are both made from this class.
+
+R1  A snapshot message never raises the commit index above our own (it proves nothing about our log).
+R2  The log is cut only at the first entry that conflicts; entries that are there stay; the commit index rises at
+    most to the last entry that the message proves.
+R3  A successful reply never lowers `nextIndex` (replies to pipelined messages arrive late).
+R4  While a leader looks for the common prefix, `nextIndex` only goes down, a whole term at a time.
+R5  Only members speak, and only about Raft: no admin messages, no forwarded commands.
+R6  A reply counts only in the term it answers.
+R7  A reply of success waits until the journal is synced; only the newest is sent.
+R8  A follower answers each part of a snapshot, or the leader would count it as gone while it loads.
+R9  A member that joins with an empty disk votes only once it holds all that the leader had committed when it came.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from pysyncobj.transport import Transport
+
+from gosched.replication.journal import Journal
+from gosched.replication.peer_messages import Message
+
+
+class LogsDiverged(Exception):
+    """A leader contradicts an entry that was applied here. Going on would make this master differ from the others."""
+
+
+class RuledTransport(Transport):
+    """`deliver` takes what came from a member, `send` what the library wants sent; `_transmit` carries it."""
+
+    def __init__(self, sync_obj: Any, self_node: Any, other_nodes: Any, *, journal: Journal, joining: bool) -> None:
+        super().__init__(sync_obj, self_node, other_nodes)
+        self._raft = sync_obj
+        self._journal = journal
+        self._held: dict[Any, Message] = {}
+        self._floors: dict[Any, tuple[int, int]] = {}  # peer -> term, lowest nextIndex in it
+        self._join_target: int | None = None
+        self.joining = joining
+
+    @abstractmethod
+    def _transmit(self, node: Any, message: Message) -> bool: ...
+
+    # In
+
+    def deliver(self, node: Any, message: Message) -> None:
+        match message["type"]:
+            case "append_entries":
+                self._deliver_append(node, message)
+            case "next_node_idx":
+                self._deliver_reply(node, message)
+            case "request_vote" if self.joining:
+                pass  # R9
+            case _:
+                self._onMessageReceived(node, message)
+
+    def _deliver_append(self, node: Any, message: Message) -> None:
+        current = message["term"] >= self._raft.raftCurrentTerm
+        if current and self.joining and self._join_target is None:
+            self._join_target = message["commit_index"]
+        if "prevLogIdx" not in message:
+            message["commit_index"] = min(message["commit_index"], self._raft.raftCommitIndex)  # R1
+            self._onMessageReceived(node, message)
+            if current and not (message["serialized"] and message["serialized"][2]):  # R8
+                self.send(node, {"type": "next_node_idx", "next_node_idx": 0, "reset": False, "success": False})
+            return
+        previous, entries = message["prevLogIdx"], message["entries"]
+        if not current or previous is None or self._journal.term_at(previous) != message["prevLogTerm"]:
+            self._onMessageReceived(node, message)
+            return
+        conflict = self._first_conflict(entries)  # R2
+        proven = entries[-1][1] if entries else previous
+        message["commit_index"] = min(message["commit_index"], max(proven, self._raft.raftCommitIndex))
+        self._journal.keep_below = conflict
+        try:
+            self._onMessageReceived(node, message)
+        finally:
+            self._journal.keep_below = None
+
+    def _first_conflict(self, entries: list[tuple[bytes, int, int]]) -> int:
+        """The index from which the log may be cut: that of the first entry that we lack or hold with another term."""
+        for _, index, term in entries:
+            ours = self._journal.term_at(index)
+            if ours is None and index > self._journal.last_index:
+                return index
+            if ours is not None and ours != term:
+                if index <= self._raft.raftLastApplied:
+                    raise LogsDiverged(
+                        f"entry {index} was applied here with term {ours}, the leader has it with term {term}. This "
+                        "master stops. Move its data directory away and start it with `bootstrap: false`"
+                    )
+                return index
+        return int(self._journal.last_index) + 1
+
+    def _deliver_reply(self, node: Any, message: Message) -> None:
+        if message["term"] != self._raft.raftCurrentTerm:  # R6
+            return
+        next_index = self._raft.next_index
+        before = next_index.get(node)
+        if message["success"]:
+            self._floors.pop(node, None)
+            self._onMessageReceived(node, message)
+            if before is not None and next_index.get(node, before) < before:  # R3
+                next_index[node] = before
+            return
+        if message["reset"]:  # R4
+            term, floor = self._floors.get(node, (0, 0))
+            if term == message["term"]:
+                message["next_node_idx"] = min(message["next_node_idx"], floor)
+            self._floors[node] = (message["term"], message["next_node_idx"])
+        self._onMessageReceived(node, message)
+
+    # Out
+
+    def send(self, node: Any, message: Message) -> bool:
+        match message["type"]:
+            case "next_node_idx":
+                message["term"] = self._raft.raftCurrentTerm  # R6
+                if message["success"]:
+                    return self._hold(node, message)
+                if message["reset"]:
+                    message["next_node_idx"] = self._start_of_term(message["next_node_idx"])
+                return self._transmit(node, message)
+            case "apply_command" | "apply_command_response":  # R5: fronts forward, replicas do not
+                return False
+            case _:
+                return self._transmit(node, message)
+
+    def flush(self) -> None:
+        """Call after each sync of the journal."""
+        held, self._held = self._held, {}
+        for node, message in held.items():
+            if message["term"] == self._raft.raftCurrentTerm:
+                self._transmit(node, message)
+        if self.joining and self._join_target is not None and self._caught_up(self._join_target):
+            self.joining = False
+
+    def _hold(self, node: Any, message: Message) -> bool:  # R7
+        held = self._held.get(node)
+        if held is None or held["term"] != message["term"] or held["next_node_idx"] <= message["next_node_idx"]:
+            self._held[node] = message
+        return True
+
+    def _start_of_term(self, index: int) -> int:
+        """R4: the first index of the term that `index` has here, but never one that is committed."""
+        term = self._journal.term_at(index)
+        if term is None:
+            return index
+        lowest = max(self._journal.first_index, self._raft.raftCommitIndex) + 1
+        while index > lowest and self._journal.term_at(index - 1) == term:
+            index -= 1
+        return index
+
+    def _caught_up(self, target: int) -> bool:
+        """An applied entry of the leader's own term proves all that was committed before it (Raft, section 5.4.3)."""
+        applied: int = self._raft.raftLastApplied
+        return applied >= target and self._journal.term_at(applied) == int(self._raft.raftCurrentTerm)

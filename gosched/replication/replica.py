@@ -1,0 +1,294 @@
+"""The replica process: Raft and the state machine, nothing else, so that nothing a master computes delays a heartbeat.
+
+It lives as long as the socket to its front. Rule: on any doubt about the disk, the log or the state it ends with a
+message, and never goes on with less than it had.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import signal
+import socket
+import ssl
+import sys
+import time
+from typing import Any
+
+import structlog
+
+from gosched.core.state import ClusterState
+from gosched.replication.applier import Applier
+from gosched.replication.connection import Connection
+from gosched.replication.disk import PosixDisk
+from gosched.replication.identity import KnownDisks, joined, load_identity, save_identity
+from gosched.replication.journal import DamagedLog, Journal
+from gosched.replication.peer_messages import REGULAR
+from gosched.replication.peer_transport import PeerTransport, Tls
+from gosched.replication.raft_node import RaftNode
+from gosched.replication.raft_rules import LogsDiverged, RuledTransport
+from gosched.replication.replica_config import ReplicaConfig, split_address
+from gosched.replication.snapshot import FILE as SNAPSHOT
+from gosched.replication.snapshot import ends
+from gosched.replication.snapshots import Snapshots
+from gosched.wire.batch import UnknownSchema
+from gosched.wire.v1 import log_pb2, raft_pb2
+
+TICK_S = 0.02
+JOIN_QUIET_S = 5.0  # a leader that counted on the lost disk has stepped down by then
+_FEED_BYTES = 4 * 1024 * 1024
+_STATUS_S = 0.5
+
+log = structlog.get_logger()
+
+
+class Stop(Exception):
+    """The replica must end; the message says why and what to do."""
+
+
+class Replica:
+    """`open`, then `turn` until the front is gone."""
+
+    def __init__(self, config: ReplicaConfig) -> None:
+        self._config = config
+        self._applier = Applier()
+        self._refusal = ""
+        self._front_gone = False
+        self._told_index = 0  # the last entry that the front knows
+        self._snapshot_index = 0  # of a snapshot the front has to load first; 0: none
+        self._told_status: raft_pb2.RoleChange | None = None
+        self._next_status = 0.0
+
+    def open(self, link: socket.socket) -> None:
+        """Loads the log and the snapshot, binds the socket. Raises Stop, OSError."""
+        config = self._config
+        self._disk = PosixDisk(config.folder)
+        self._identity = load_identity(
+            self._disk, cluster=config.cluster, member=config.member, bootstrap=config.bootstrap
+        )
+        listener = _listen(config) if config.peers else None
+        if self._identity.joining:
+            time.sleep(JOIN_QUIET_S)
+        snapshot = self._disk.read(SNAPSHOT)
+        self._journal = Journal(self._disk)
+        if self._journal.torn_bytes:
+            log.warning("the log ended in an unfinished write, which was cut off", bytes=self._journal.torn_bytes)
+        if snapshot is not None:
+            self._journal.start_with(*ends(snapshot))
+        elif self._journal.first_index > 1:
+            raise DamagedLog(
+                f"{SNAPSHOT} is gone but the log starts at entry {self._journal.first_index}. If the other masters are "
+                "well, move the data directory away and start this master with `bootstrap: false`"
+            )
+        save_identity(self._disk, self._identity)
+        self._snapshots = Snapshots(self._disk, state=lambda: self._applier.state, install=self._install)
+        self._node = self._make_node(listener)
+        if snapshot is not None:
+            self._node.load_snapshot()
+        self._link = Connection(
+            self._node._poller, link, opened=_nothing, frame=self._on_front_frame, closed=self._on_front_gone
+        )
+        self._link.begin()
+        self._tell(raft_pb2.ReplicaFrame(started=raft_pb2.Started()))
+        gc.collect()
+        gc.freeze()
+
+    def turn(self) -> bool:
+        """One tick. False once the front is gone. Raises Stop, DamagedLog, LogsDiverged, UnknownSchema, OSError."""
+        self._node.tick(TICK_S)
+        if self._refusal:
+            raise Stop(self._refusal)
+        transport = self._node.transport
+        if self._identity.joining and not transport.joining:
+            self._identity = joined(self._identity)
+            save_identity(self._disk, self._identity)
+            log.info("caught up: this master votes now")
+        if len(self._journal) > self._config.compact_entries or self._journal.bytes > self._config.compact_bytes:
+            self._node.forceLogCompaction()
+        self._feed_front()
+        self._tell_status()
+        return not self._front_gone
+
+    def close(self) -> None:
+        self._node.destroy()
+
+    def tell_failure(self, link: socket.socket, detail: str) -> None:
+        """The last words, by a blocking write: the front prints them."""
+        frame = raft_pb2.ReplicaFrame(failed=raft_pb2.Failed(detail=detail)).SerializeToString()
+        with contextlib.suppress(OSError):  # a front that is gone needs no words
+            link.setblocking(True)
+            link.settimeout(1.0)
+            link.sendall(len(frame).to_bytes(4, "big") + frame)
+
+    def _make_node(self, listener: socket.socket | None) -> RaftNode:
+        config = self._config
+
+        def transport(raft: Any, me: Any, others: list[Any]) -> RuledTransport:
+            if listener is None:
+                return _Alone(raft, me, others, journal=self._journal, joining=False)
+            made = PeerTransport(
+                raft,
+                me,
+                others,
+                journal=self._journal,
+                identity=self._identity,
+                known=KnownDisks(self._disk),
+                listener=listener,
+                addresses={member: split_address(address) for member, address in config.peers.items()},
+                tls=_tls(config),
+                silence_s=config.timing.connection,
+                refused=self._on_refused,
+            )
+            self._snapshots.backlog = made.backlog
+            return made
+
+        return RaftNode(
+            config.member,
+            list(config.peers),
+            journal=self._journal,
+            snapshots=self._snapshots,
+            apply=self._apply,
+            transport=transport,
+            timing=config.timing,
+        )
+
+    def _apply(self, data: bytes) -> None:
+        self._applier.apply(data)
+
+    def _install(self, state: ClusterState, index: int) -> None:
+        self._applier.state = state
+        self._snapshot_index = index
+
+    def _on_refused(self, reason: str) -> None:
+        self._refusal = reason
+
+    # The front
+
+    def _on_front_frame(self, _link: Connection, data: bytes) -> None:
+        frame = raft_pb2.ReplicaFrame.FromString(data)
+        match frame.WhichOneof("message"):
+            case "propose":
+                proposal = frame.propose.proposal
+                self._node.propose(frame.propose.batch, lambda *why: self._tell_failed_proposal(proposal, *why))
+            case "transfer":
+                self._node.transferLeadership()
+            case "take_snapshot":
+                self._node.forceLogCompaction()
+            case other:
+                raise Stop(f"the front sent an unknown frame ({other}): start master and replica from one installation")
+
+    def _on_front_gone(self, _link: Connection, _reason: str) -> None:
+        self._front_gone = True
+
+    def _tell_failed_proposal(self, proposal: int, definite: bool, detail: str) -> None:
+        failed = raft_pb2.ProposeFailed(proposal=proposal, definite=definite, detail=detail)
+        self._tell(raft_pb2.ReplicaFrame(propose_failed=failed))
+
+    def _feed_front(self) -> None:
+        """Sends what was applied since. What does not fit now is read from the log later, so nothing piles up here."""
+        journal, applied = self._journal, self._node.raftLastApplied
+        if self._told_index + 1 < journal.first_index and not self._snapshot_index:
+            self._snapshot_index = journal.first_index + 1  # compacted away: the snapshot's last entry is the second
+        if self._snapshot_index:
+            path = str(self._config.folder / SNAPSHOT)
+            self._tell(raft_pb2.ReplicaFrame(snapshot=raft_pb2.SnapshotReady(path=path, index=self._snapshot_index)))
+            self._told_index, self._snapshot_index = self._snapshot_index, 0
+        while self._told_index < applied and self._link.unsent_bytes < _FEED_BYTES and not self._front_gone:
+            self._told_index += 1
+            entry = journal[self._told_index - journal.first_index]
+            assert isinstance(entry, tuple)
+            if entry[0][:1] == REGULAR:
+                told = log_pb2.LogEntry(command=entry[0][1:], index=entry[1], term=entry[2])
+                self._tell(raft_pb2.ReplicaFrame(applied=raft_pb2.Applied(entry=told)))
+
+    def _tell_status(self) -> None:
+        node = self._node
+        leader = node._getLeader()
+        part = "leader" if node._isLeader() else "follower" if leader is not None else "candidate"
+        transport = node.transport
+        status = raft_pb2.RoleChange(
+            role=part,
+            term=node.raftCurrentTerm,
+            leader=leader.id if leader is not None else "",
+            connected=transport.connected if isinstance(transport, PeerTransport) else (),
+        )
+        now = time.monotonic()
+        if status == self._told_status and now < self._next_status:
+            return
+        self._told_status, self._next_status = status, now + _STATUS_S
+        full = raft_pb2.RoleChange()
+        full.CopyFrom(status)
+        full.commit_index, full.applied_index = node.raftCommitIndex, node.raftLastApplied
+        full.log_bytes = self._journal.bytes
+        self._tell(raft_pb2.ReplicaFrame(role=full))
+
+    def _tell(self, frame: raft_pb2.ReplicaFrame) -> None:
+        self._link.send(frame.SerializeToString())
+
+
+class _Alone(RuledTransport):
+    """The transport of a cluster of one."""
+
+    @property
+    def ready(self) -> bool:
+        return True
+
+    def _transmit(self, node: Any, message: Any) -> bool:
+        return False
+
+    def destroy(self) -> None:
+        pass
+
+
+def main() -> None:
+    """`python -m gosched.replication.replica FD CONFIG`: the descriptor of a socket to the front, and JSON."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front decides when both end
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.setswitchinterval(1e-4)  # a snapshot's encoding must not hold the tick up
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    link = socket.socket(fileno=int(sys.argv[1]))
+    replica = Replica(ReplicaConfig.from_json(sys.argv[2]))
+    try:
+        replica.open(link)
+        while replica.turn():
+            pass
+        replica.close()
+    except (Stop, DamagedLog, LogsDiverged, UnknownSchema) as error:
+        replica.tell_failure(link, str(error))
+        sys.exit(1)
+    except OSError as error:
+        replica.tell_failure(link, f"{error}: check the disk and the addresses, then start this master again")
+        sys.exit(1)
+    except Exception as error:
+        replica.tell_failure(link, f"internal error, please report it with the traceback above: {error!r}")
+        raise
+
+
+def _listen(config: ReplicaConfig) -> socket.socket:
+    host, port = split_address(config.bind_addr)
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=64)
+    except OSError as error:
+        raise Stop(f"cannot listen on raft.bind_addr {config.bind_addr}: {error.strerror or error}") from error
+
+
+def _tls(config: ReplicaConfig) -> Tls | None:
+    if config.tls is None:
+        return None
+    contexts = []
+    for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH):
+        context = ssl.create_default_context(purpose, cafile=config.tls.ca)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.check_hostname = False  # members are named by their certificates, not by their addresses
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_cert_chain(config.tls.cert, config.tls.key)
+        contexts.append(context)
+    return Tls(server=contexts[0], client=contexts[1])
+
+
+def _nothing(_link: Connection) -> None:
+    """The front needs no greeting beyond `Started`."""
+
+
+if __name__ == "__main__":
+    main()

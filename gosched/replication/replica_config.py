@@ -1,0 +1,61 @@
+"""What a replica process is told by its front: plain data, passed as JSON on its command line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from gosched.replication.raft_node import Timing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    cert: str
+    key: str
+    ca: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaConfig:
+    """`peers`: member id -> host:port of the other members. A compaction starts beyond either bound of the log."""
+
+    member: str
+    bind_addr: str = ""  # host:port; unused without peers
+    peers: dict[str, str] = field(default_factory=dict)
+    data_dir: str
+    bootstrap: bool = True
+    tls: TlsFiles | None = None
+    timing: Timing = field(default_factory=Timing)
+    compact_bytes: int = 64 * 1024 * 1024
+    compact_entries: int = 50_000
+
+    @property
+    def cluster(self) -> str:
+        """All members; two masters that disagree on it refuse each other."""
+        return ",".join(sorted([self.member, *self.peers]))
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.data_dir) / "raft"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> ReplicaConfig:
+        values = json.loads(text)
+        tls = values.pop("tls")
+        return ReplicaConfig(
+            **{k: v for k, v in values.items() if k != "timing"},
+            tls=TlsFiles(**tls) if tls else None,
+            timing=Timing(**values["timing"]),
+        )
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Raises ValueError unless it is host:port."""
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdigit():
+        raise ValueError(f"{address!r} is not host:port")
+    return host.strip("[]"), int(port)

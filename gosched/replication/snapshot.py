@@ -1,0 +1,199 @@
+"""Snapshots of the state as files: a header, the records, a checksum over all.
+
+A file is written beside the old one, synced and renamed; it is verified whole before anything of it is used. Rule:
+nothing that fails its checksum is ever loaded, and the records are encoded off the tick thread.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from gosched.core.cluster import Allocation, Master, Node, Queue, Tenant
+from gosched.core.job import Job, Task
+from gosched.core.outcome import Answer
+from gosched.core.state import ClusterState, FrozenState, restore
+from gosched.replication.journal import DamagedLog, Entry
+from gosched.wire.batch import SCHEMA
+from gosched.wire.codec import fill, to_record
+from gosched.wire.v1 import log_pb2
+
+FILE = "snapshot"
+
+_MAGIC = b"GOSCHED1"
+_LENGTH = struct.Struct("<I")
+_CRC = struct.Struct("<I")
+_CHUNK_BYTES = 1 << 20
+
+_KINDS: dict[str, type] = {
+    "node": Node,
+    "queue": Queue,
+    "tenant": Tenant,
+    "master": Master,
+    "job": Job,
+    "task": Task,
+    "allocation": Allocation,
+    "answer": Answer,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A state and the last two entries that made it: PySyncObj starts its log with them."""
+
+    state: FrozenState
+    previous: Entry
+    last: Entry
+
+
+def encode(snapshot: Snapshot) -> Iterator[bytes]:
+    """The file in chunks. Lazy, so that a background thread gives the interpreter away between them."""
+    crc = 0
+    for chunk in _chunks(snapshot):
+        crc = zlib.crc32(chunk, crc)
+        yield chunk
+    yield _CRC.pack(crc)
+
+
+def verify(data: bytes) -> None:
+    """Raises DamagedLog unless the file is whole and of a format that this gosched knows."""
+    if len(data) < len(_MAGIC) + _LENGTH.size + _CRC.size or not data.startswith(_MAGIC):
+        raise DamagedLog(_advice("it is not a snapshot"))
+    if zlib.crc32(memoryview(data)[: -_CRC.size]) != _CRC.unpack_from(data, len(data) - _CRC.size)[0]:
+        raise DamagedLog(_advice("its checksum is wrong"))
+
+
+def ends(data: bytes) -> tuple[Entry, Entry]:
+    """The last two entries of a snapshot, after verifying the whole file. Raises DamagedLog."""
+    verify(data)
+    header = log_pb2.SnapshotHeader.FromString(next(_frames(data)))
+    return _entry(header.previous), _entry(header.last)
+
+
+def decode(data: bytes) -> Snapshot:
+    """Raises DamagedLog. Run it with the garbage collector off: it makes only records that stay."""
+    verify(data)
+    frames = _frames(data)
+    try:
+        header = log_pb2.SnapshotHeader.FromString(next(frames))
+        if header.schema != SCHEMA:
+            raise DamagedLog(f"{FILE} has schema {header.schema}, this gosched knows {SCHEMA}: use the newer gosched")
+        tables: dict[str, dict[str, object]] = {kind: {} for kind in _KINDS}
+        for frame in frames:
+            message = log_pb2.SnapshotRecord.FromString(frame)
+            kind = message.WhichOneof("record")
+            if kind is None:
+                raise DamagedLog(_advice("it holds a record that this gosched does not know"))
+            record: object = to_record(getattr(message, kind), _KINDS[kind])
+            tables[kind][_key(record)] = record
+    except (DecodeError, ValueError) as error:
+        raise DamagedLog(_advice(str(error))) from error
+    if sum(len(t) for t in tables.values()) != header.records:
+        raise DamagedLog(_advice("records are missing"))
+    return Snapshot(_state_of(header, tables), _entry(header.previous), _entry(header.last))
+
+
+def restored(snapshot: Snapshot) -> ClusterState:
+    return restore(snapshot.state)
+
+
+def _chunks(snapshot: Snapshot) -> Iterator[bytes]:
+    state = snapshot.state
+    answers = [a for own in state.answers.values() for a in own.values()]
+    tables: list[tuple[str, list[object]]] = [
+        ("node", [*state.nodes.values()]),
+        ("queue", [*state.queues.values()]),
+        ("tenant", [*state.tenants.values()]),
+        ("master", [*state.masters.values()]),
+        ("job", [*state.jobs.values()]),
+        ("task", [*state.tasks.values()]),
+        ("allocation", [*state.allocations.values()]),
+        ("answer", [*answers]),
+    ]
+    header = log_pb2.SnapshotHeader(
+        schema=SCHEMA,
+        previous=log_pb2.LogEntry(command=snapshot.previous[0], index=snapshot.previous[1], term=snapshot.previous[2]),
+        last=log_pb2.LogEntry(command=snapshot.last[0], index=snapshot.last[1], term=snapshot.last[2]),
+        revision=state.revision,
+        clock_ms=state.clock_ms,
+        epoch=state.epoch,
+        leader=state.leader,
+        next_sequence=state.next_sequence,
+        records=sum(len(records) for _, records in tables),
+    )
+    chunk = bytearray(_MAGIC + _framed(header.SerializeToString()))
+    for kind, records in tables:
+        for record in records:
+            message = log_pb2.SnapshotRecord()
+            body = getattr(message, kind)
+            body.SetInParent()
+            fill(record, body)
+            chunk += _framed(message.SerializeToString())
+            if len(chunk) >= _CHUNK_BYTES:
+                yield bytes(chunk)
+                chunk.clear()
+    yield bytes(chunk)
+
+
+def _framed(data: bytes) -> bytes:
+    return _LENGTH.pack(len(data)) + data
+
+
+def _frames(data: bytes) -> Iterator[bytes]:
+    offset, end = len(_MAGIC), len(data) - _CRC.size
+    while offset < end:
+        (length,) = _LENGTH.unpack_from(data, offset)
+        offset += _LENGTH.size
+        yield data[offset : offset + length]
+        offset += length
+
+
+def _key(record: object) -> str:
+    match record:
+        case Queue():
+            return record.path
+        case Tenant():
+            return record.name
+        case Answer():
+            return f"{record.client_id}\0{record.request_id}"
+        case Node() | Master() | Job() | Task() | Allocation():
+            return record.id
+        case _:
+            raise TypeError(type(record).__name__)
+
+
+def _state_of(header: log_pb2.SnapshotHeader, tables: dict[str, dict[str, object]]) -> FrozenState:
+    answers: dict[str, dict[str, Answer]] = {}
+    for answer in tables["answer"].values():
+        assert isinstance(answer, Answer)
+        answers.setdefault(answer.client_id, {})[answer.request_id] = answer
+    return FrozenState(
+        revision=header.revision,
+        clock_ms=header.clock_ms,
+        epoch=header.epoch,
+        leader=header.leader,
+        next_sequence=header.next_sequence,
+        nodes=tables["node"],  # type: ignore[arg-type] # each table holds the one kind it is named for
+        queues=tables["queue"],  # type: ignore[arg-type]
+        tenants=tables["tenant"],  # type: ignore[arg-type]
+        masters=tables["master"],  # type: ignore[arg-type]
+        jobs=tables["job"],  # type: ignore[arg-type]
+        tasks=tables["task"],  # type: ignore[arg-type]
+        allocations=tables["allocation"],  # type: ignore[arg-type]
+        answers=answers,
+    )
+
+
+def _entry(message: log_pb2.LogEntry) -> Entry:
+    return message.command, message.index, message.term
+
+
+def _advice(what: str) -> str:
+    return (
+        f"{FILE} cannot be used: {what}. Nothing was changed. Check the disk; if the other masters are well, move this "
+        "master's data directory away and start it with `bootstrap: false`: it will copy their state"
+    )
