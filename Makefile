@@ -1,0 +1,73 @@
+# gosched: `make help` lists what there is. Everything runs in .venv, which is made from requirements.lock.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+# The first Python on the path that is new enough; PYTHON=... names another.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+.PHONY: help demo test test-integration chaos lint format proto bench bench-smoke lock clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
+
+# The stamp is newer than what it was made from, or the environment is brought up to date. With a fresh stamp
+# nothing touches the network.
+$(STAMP): requirements.lock pyproject.toml
+	@if [ -z "$(PYTHON)" ] || ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
+		echo "gosched needs Python 3.11 or newer; install one, or name it: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; fi
+	@$(PY) -c 'import pip' 2>/dev/null || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
+	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(STAMP) ## a gang job on 3 masters and 4 agents, whose leader dies meanwhile
+	$(PY) tools/demo.py
+
+test: $(STAMP) ## every test that needs no root and no other service
+	$(PY) -m pytest -q tests --ignore=tests/integration --ignore=tests/chaos
+
+test-integration: $(STAMP) ## whole clusters of real processes on loopback
+	$(PY) -m pytest -q tests/integration
+
+chaos: $(STAMP) ## failover storms, and the simulator's seeds
+	$(PY) -m pytest -q tests/chaos
+
+lint: $(STAMP) ## style, types, layers, and whether generated code is up to date
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+	$(PY) proto/generate.py --check
+
+format: $(STAMP) ## rewrite the sources in the one style
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+proto: $(STAMP) ## generate gosched/wire/v1 from proto/
+	$(PY) proto/generate.py
+
+BENCHMARKS := $(filter-out __init__ report,$(basename $(notdir $(wildcard benchmarks/*.py))))
+
+bench: $(STAMP) ## measure; the figures go to benchmarks/results.json
+	for name in $(BENCHMARKS); do $(PY) -m benchmarks.$$name; done
+
+bench-smoke: $(STAMP) ## run each benchmark once, small: do they still work?
+	for name in $(BENCHMARKS); do $(PY) -m benchmarks.$$name --smoke; done
+
+# For every Python from 3.11 on and every platform, with the hashes of all files. Needs the network.
+lock: ## resolve pyproject.toml anew into requirements.lock
+	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	$(PYTHON) -m venv "$$scratch" && "$$scratch/bin/pip" install --quiet --disable-pip-version-check uv && \
+	"$$scratch/bin/uv" pip compile pyproject.toml --extra dev --universal --python-version 3.11 --upgrade \
+		--generate-hashes --no-header --no-emit-find-links --no-emit-index-url --no-annotate --quiet -o requirements.lock
+
+clean: ## remove the environment and the caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
