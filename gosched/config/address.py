@@ -1,0 +1,71 @@
+"""Where programs listen. Rule kept: nothing is open to the network unless TLS or `--insecure` says so."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from gosched.config.errors import ConfigError, shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listen:
+    """`notice`: one line to print at start, when the address was narrowed or is open without TLS."""
+
+    host: str
+    port: int
+    notice: str | None = None
+
+    @property
+    def address(self) -> str:
+        return join_address(self.host, self.port)
+
+    @property
+    def is_every_interface(self) -> bool:
+        return self.host in ("0.0.0.0", "::")
+
+
+def resolve_listen(address: str, *, key: str, tls: bool, insecure: bool) -> Listen:
+    """`:9090` is every interface with TLS or `insecure`, loopback otherwise; an explicit host that is not loopback
+    is refused without either. Raises ConfigError."""
+    host, port = split_address(address)
+    if not host and not (tls or insecure):
+        notice = (
+            f"{key} {address} listens on loopback only; configure tls, or pass --insecure, to be reached from elsewhere"
+        )
+        return Listen(host="127.0.0.1", port=port, notice=notice)
+    host = host or "0.0.0.0"
+    if is_loopback(host) or tls:
+        return Listen(host=host, port=port)
+    if not insecure:
+        raise ConfigError(
+            f"{key}: {address} is not loopback and there is no TLS: configure tls (cert, key, ca), or pass --insecure"
+        )
+    warning = f"WARNING: {key} {address} is open without TLS (--insecure): anyone who reaches it controls the cluster"
+    return Listen(host=host, port=port, notice=warning)
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name: it may be anything
+
+
+def split_address(address: object) -> tuple[str, int]:
+    """`host:port`, `:port` or `[v6]:port`. Raises ValueError."""
+    if not isinstance(address, str):
+        raise ValueError(f"expected host:port, got {shown(address)}")
+    host, colon, port = address.strip().rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"expected host:port with a port up to 65535, got {shown(address)}")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if (":" in host and not bracketed) or any(c.isspace() or not c.isprintable() or c in ",=/" for c in host):
+        raise ValueError(f"expected host:port (an IPv6 host in brackets), got {shown(address)}")
+    return (host[1:-1] if bracketed else host), int(port)
+
+
+def join_address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

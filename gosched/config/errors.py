@@ -1,0 +1,23 @@
+"""The one exception for input of people: its text is one line that says where, what, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ConfigError(Exception):
+    """A setting, a config file or a job file that cannot be used."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """` (did you mean "count"?)`, or nothing when no known word is near."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f' (did you mean "{near[0]}"?)' if near else ""
+
+
+def shown(value: object) -> str:
+    """A value as people wrote it, on one line and short."""
+    text = repr(value) if isinstance(value, str) else str(value)
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,118 @@
+"""Settings from three layers: flags override the environment, the environment overrides the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+from typing import Any, TypeVar
+
+from gosched.config.errors import ConfigError
+from gosched.config.settings import AgentSettings, MasterSettings, Settings
+from gosched.config.tree import Document, Path, dotted, read_documents
+from gosched.config.validation import validate
+
+# Each flag and, as GOSCHED_<NAME>, each environment variable: the path of its key.
+MASTER_KEYS: Mapping[str, Path] = {
+    "grpc_addr": ("server", "grpc_addr"),
+    "http_addr": ("server", "http_addr"),
+    "advertise_host": ("server", "advertise_host"),
+    "algorithm": ("server", "algorithm"),
+    "schedule_period": ("server", "schedule_period"),
+    "raft_enabled": ("raft", "enabled"),
+    "node_id": ("raft", "node_id"),
+    "bind_addr": ("raft", "bind_addr"),
+    "bootstrap": ("raft", "bootstrap"),
+    "peers": ("raft", "peers"),
+    "data_dir": ("data_dir",),
+    "insecure": ("insecure",),
+    "tls_cert": ("tls", "cert"),
+    "tls_key": ("tls", "key"),
+    "tls_ca": ("tls", "ca"),
+    "log_level": ("log_level",),
+}
+AGENT_KEYS: Mapping[str, Path] = {
+    "master": ("masters",),
+    "labels": ("labels",),
+    "grpc_addr": ("grpc_addr",),
+    "advertise_addr": ("advertise_addr",),
+    "data_dir": ("data_dir",),
+    "resources": ("resources",),
+    "gpu_model": ("gpu_model",),
+    "insecure": ("insecure",),
+    "tls_cert": ("tls", "cert"),
+    "tls_key": ("tls", "key"),
+    "tls_ca": ("tls", "ca"),
+    "log_level": ("log_level",),
+}
+
+S = TypeVar("S", bound=Settings)
+
+
+def load_master_settings(config_path: str | None, flags: Mapping[str, object]) -> MasterSettings:
+    """`flags` by the names of MASTER_KEYS; None is a flag that was not given. Raises ConfigError."""
+    settings = _load(MasterSettings, MASTER_KEYS, config_path, flags)
+    return settings if settings.data_dir else _with(settings, data_dir=_default_data_dir("master"))
+
+
+def load_agent_settings(config_path: str | None, flags: Mapping[str, object]) -> AgentSettings:
+    """`flags` by the names of AGENT_KEYS; None is a flag that was not given. Raises ConfigError."""
+    settings = _load(AgentSettings, AGENT_KEYS, config_path, flags)
+    return settings if settings.data_dir else _with(settings, data_dir=_default_data_dir("agent"))
+
+
+def read_file(path: str, *, what: str) -> bytes:
+    """Raises ConfigError with the way out."""
+    try:
+        return FilePath(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read the {what}: {error.strerror or error}") from error
+
+
+def _load(model: type[S], keys: Mapping[str, Path], config_path: str | None, flags: Mapping[str, object]) -> S:
+    document = _from_file(config_path)
+    if not isinstance(document.value, dict):
+        raise document.error((), "expected keys and values at the top")
+    origins = dict(document.origins)
+    for option, path in keys.items():
+        variable, flag = f"GOSCHED_{option.upper()}", f"--{option.replace('_', '-')}"
+        if os.environ.get(variable):
+            _set(document, path, os.environ[variable], origins, variable)
+        if flags.get(option) is not None:
+            _set(document, path, flags[option], origins, flag)
+    settings = validate(model, Document(value=document.value, source=document.source, origins=origins))
+    settings._origins = {dotted(path): origin for path, origin in origins.items()}
+    return settings
+
+
+def _from_file(path: str | None) -> Document:
+    if path is None:
+        return Document(value={}, source="settings")
+    documents = read_documents(read_file(path, what="config file"), path)
+    if len(documents) > 1:
+        raise documents[1].error((), "a config file holds one document")
+    return documents[0] if documents else Document(value={}, source=path)
+
+
+def _set(document: Document, path: Path, value: Any, origins: dict[Path, str], origin: str) -> None:
+    branch = document.value
+    for part in path[:-1]:
+        if branch.get(part) is None:
+            branch[part] = {}
+        branch = branch[part]
+        if not isinstance(branch, dict):
+            return  # what stands there is wrong, and validation says so with its place
+    for inner in [known for known in origins if known[: len(path)] == path]:
+        del origins[inner]
+    branch[path[-1]] = value
+    origins[path] = origin
+
+
+def _with(settings: S, **changes: object) -> S:
+    return settings.model_copy(update=changes)
+
+
+def _default_data_dir(program: str) -> str:
+    """Root's daemons keep state where services do; anybody else's in their home."""
+    base = FilePath("/var/lib/gosched") if os.geteuid() == 0 else FilePath.home() / ".local" / "state" / "gosched"
+    return str(base / program)

@@ -1,0 +1,139 @@
+"""YAML text into plain values that remember where they came from.
+
+Rule kept: what is read is bounded (size, depth) before it is built, and nothing is resolved but null, true, false
+and decimal numbers: no tags, no anchors and aliases, no dates, no `yes` that turns into a boolean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import yaml
+
+from gosched.config.errors import ConfigError
+
+Path = tuple[str | int, ...]
+
+MAX_FILE_BYTES = 4 * 1024 * 1024
+_MAX_DEPTH = 20
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_FRACTION = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,18}")
+_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the C parser is ten times as fast, and not everywhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """`value` is made of dict, list, str, int, Decimal, bool and None; `origins` says where each path was set."""
+
+    value: Any
+    source: str
+    origins: Mapping[Path, str] = field(default_factory=dict)
+    scalar_bytes: int = 0
+
+    def error(self, path: Path, message: str) -> ConfigError:
+        """With the origin of the path, or of the nearest parent that has one."""
+        where = next(
+            (self.origins[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self.origins), self.source
+        )
+        key = dotted(path)
+        return ConfigError(f"{where}: {key}: {message}" if key else f"{where}: {message}")
+
+
+def dotted(path: Path) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+
+
+def read_documents(text: bytes | str, source: str) -> list[Document]:
+    """Every document of a YAML text; empty ones are left out. Raises ConfigError."""
+    raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    if len(raw) > MAX_FILE_BYTES:
+        raise ConfigError(f"{source}: {len(raw)} bytes; at most {MAX_FILE_BYTES} are read")
+    try:
+        decoded = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"{source}:{line}: not UTF-8 (byte {raw[error.start]:#04x}): save the file as UTF-8"
+        ) from error
+    try:
+        events = iter(yaml.parse(decoded, Loader=_LOADER))
+        return [document for document in _documents(events, source) if document.value is not None]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{source}:{mark.line + 1}" if mark else source
+        raise ConfigError(f"{where}: not valid YAML: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:  # a character that YAML does not allow
+        raise ConfigError(f"{source}: not valid YAML: {' '.join(str(error).split())}") from error
+
+
+def _documents(events: Iterator[Any], source: str) -> Iterator[Document]:
+    for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            builder = _Builder(events, source)
+            value = builder.build(next(events), ())
+            yield Document(value=value, source=source, origins=builder.origins, scalar_bytes=builder.scalar_bytes)
+
+
+class _Builder:
+    """Builds one document from parser events."""
+
+    def __init__(self, events: Iterator[Any], source: str) -> None:
+        self.origins: dict[Path, str] = {}
+        self.scalar_bytes = 0
+        self._events = events
+        self._source = source
+
+    def build(self, event: Any, path: Path) -> Any:
+        where = f"{self._source}:{event.start_mark.line + 1}"
+        self.origins.setdefault(path, where)
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            raise ConfigError(f"{where}: anchors and aliases (& and *) are not read: write the value out")
+        if event.tag is not None:
+            raise ConfigError(f"{where}: tags such as {event.tag} are not read: remove it")
+        if len(path) > _MAX_DEPTH:
+            raise ConfigError(f"{where}: nested more than {_MAX_DEPTH} deep")
+        if isinstance(event, yaml.ScalarEvent):
+            self.scalar_bytes += len(event.value)
+            return _scalar(event)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._sequence(path)
+        return self._mapping(path)
+
+    def _sequence(self, path: Path) -> list[Any]:
+        items: list[Any] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            items.append(self.build(event, (*path, len(items))))
+        return items
+
+    def _mapping(self, path: Path) -> dict[str, Any]:
+        items: dict[str, Any] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            where = f"{self._source}:{event.start_mark.line + 1}"
+            if not isinstance(event, yaml.ScalarEvent):
+                raise ConfigError(f"{where}: a key must be plain text")
+            key = str(event.value)
+            if key in items:
+                raise ConfigError(f"{where}: {dotted((*path, key))}: stands here twice")
+            self.scalar_bytes += len(key)
+            self.origins[(*path, key)] = where
+            items[key] = self.build(next(self._events), (*path, key))
+        return items
+
+
+def _scalar(event: Any) -> Any:
+    text = str(event.value)
+    if event.style not in (None, ""):  # quoted, or a block: text as it stands
+        return text
+    if text in ("", "~", "null"):
+        return None
+    if text in ("true", "false"):
+        return text == "true"
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _FRACTION.fullmatch(text):
+        return Decimal(text)
+    return text

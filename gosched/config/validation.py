@@ -1,0 +1,160 @@
+"""From plain values to pydantic models, with errors in one line for people.
+
+Rule kept: a key that no model knows is an error that names the nearest known key; nothing is silently ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from gosched.config.errors import ConfigError, shown, suggestion
+from gosched.config.quantity import cpu_millis, duration_ms, memory_bytes
+from gosched.config.tree import Document, Path
+from gosched.core.job import StringMap
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
+
+
+class Model(BaseModel):
+    """Frozen; unknown keys are errors. `LATER` are keys of the contract that this version does not have yet."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=False)
+    LATER: ClassVar[frozenset[str]] = frozenset()
+
+
+M = TypeVar("M", bound=Model)
+
+
+def validate(model: type[M], document: Document) -> M:
+    """Raises ConfigError for the first mistake, by its place in the file; unknown keys first."""
+    if not isinstance(document.value, dict):
+        raise document.error((), f"expected keys and values, got {shown(document.value)}")
+    try:
+        return model.model_validate(document.value)
+    except ValidationError as error:
+        found = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
+        raise document.error(*_explained(model, found[0])) from None
+
+
+def name(value: object, *, longest: int = 63) -> str:
+    """A name of people's choosing that is safe in ids, file names and metrics."""
+    if not isinstance(value, str):
+        raise ValueError(f'expected a name, got {shown(value)}; quote it if it is one: "{shown(value)}"')
+    if any(not c.isprintable() for c in value):
+        raise ValueError(f"has control characters: {shown(value)}; use letters, digits, '-', '_' and '.'")
+    if len(value) > longest:
+        raise ValueError(f"{len(value)} characters long; at most {longest}")
+    if not _NAME.fullmatch(value):
+        raise ValueError(
+            f"expected letters, digits, '-', '_' and '.', a letter or digit at both ends, got {shown(value)}"
+        )
+    return value
+
+
+def string_map(value: object) -> StringMap:
+    """A mapping, or `a=b,c=d`, into sorted pairs of text. Numbers and booleans keep the text they were written with."""
+    if isinstance(value, str):
+        value = dict(_pair(item) for item in value.split(",") if item.strip())
+    if not isinstance(value, dict):
+        raise ValueError(f"expected keys and values such as {{zone: a}}, got {shown(value)}")
+    return tuple(sorted((_text(key, key), _text(key, item)) for key, item in value.items()))
+
+
+def _pair(item: str) -> tuple[str, str]:
+    key, equals, text = item.partition("=")
+    if not equals or not key.strip():
+        raise ValueError(f"expected key=value, got {shown(item)}")
+    return key.strip(), text.strip()
+
+
+def _text(key: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None or isinstance(value, dict | list):
+        raise ValueError(f"{key}: expected text, got {'nothing' if value is None else shown(value)}")
+    text = str(value)
+    if "\0" in text:
+        raise ValueError(f"{key}: has a NUL character")
+    return text
+
+
+Millis = Annotated[int, BeforeValidator(duration_ms)]
+MemoryBytes = Annotated[int, BeforeValidator(memory_bytes)]
+CpuMillis = Annotated[int, BeforeValidator(cpu_millis)]
+Name = Annotated[str, BeforeValidator(name)]
+Pairs = Annotated[StringMap, BeforeValidator(string_map)]
+
+
+def _explained(model: type[Model], error: ErrorDetails) -> tuple[Path, str]:
+    path, kind, value = tuple(error["loc"]), error["type"], error.get("input")
+    context: dict[str, Any] = error.get("ctx", {})
+    match kind:
+        case "extra_forbidden":
+            return path, _unknown_key(_model_at(model, path[:-1]), str(path[-1]))
+        case "missing":
+            return path[:-1], f'needs "{path[-1]}"'
+        case "value_error" | "assertion_error":
+            return path, str(context["error"])
+        case "literal_error":
+            known = re.findall(r"'([^']*)'", context["expected"])
+            return path, f"expected {_alternatives(known)}, got {shown(value)}{suggestion(str(value), known)}"
+        case "greater_than_equal":
+            return path, f"expected at least {context['ge']}, got {shown(value)}"
+        case "less_than_equal":
+            return path, f"expected at most {context['le']}, got {shown(value)}"
+        case "int_type" | "int_parsing" | "int_from_float":
+            return path, f"expected a whole number, got {shown(value)}"
+        case "bool_type" | "bool_parsing":
+            return path, f"expected true or false, got {shown(value)}"
+        case "string_type":
+            return path, f'expected text, got {shown(value)}; quote it: "{shown(value)}"'
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return path, f"expected keys and values, got {shown(value)}"
+        case "list_type" | "tuple_type":
+            return path, f"expected a list, got {shown(value)}"
+        case _:
+            return path, f"{error['msg']}, got {shown(value)}"
+
+
+def _unknown_key(model: type[Model], key: str) -> str:
+    if key in model.LATER:
+        return "not supported by this version yet"
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    return "unknown key" + (suggestion(key, known) or f"; known here: {', '.join(known)}")
+
+
+def _alternatives(known: list[str]) -> str:
+    return known[0] if len(known) == 1 else f"{', '.join(known[:-1])} or {known[-1]}"
+
+
+def _model_at(model: type[Model], path: Path) -> type[Model]:
+    for part in path:
+        for field_name, field in model.model_fields.items():
+            if part == (field.alias or field_name):
+                model = _model_in(field.annotation) or model
+    return model
+
+
+def _model_in(annotation: Any) -> type[Model] | None:
+    """The model within `Model | None`, `tuple[Model, ...]`, `dict[str, Model]`."""
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        return annotation
+    return next((found for arg in get_args(annotation) if (found := _model_in(arg))), None)
+
+
+__all__ = [
+    "ConfigError",
+    "CpuMillis",
+    "MemoryBytes",
+    "Millis",
+    "Model",
+    "Name",
+    "Pairs",
+    "name",
+    "string_map",
+    "validate",
+]
