@@ -96,6 +96,11 @@ class TaskState(IntEnum):
     def is_final(self) -> bool:
         return self >= TaskState.SUCCEEDED
 
+    @property
+    def is_failure(self) -> bool:
+        """Ended badly by itself. A killed task was ended by somebody."""
+        return self in (TaskState.FAILED, TaskState.LOST)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGroup:
@@ -160,7 +165,10 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """`active` = tasks that hold an allocation; `running` <= `active`."""
+    """`active` = tasks that hold an allocation; `running` <= `active`. `failed` counts lost tasks too.
+
+    `attempt` counts all starts of the gang; `restarts` those that followed a failure of its own.
+    """
 
     id: str
     spec: JobSpec

@@ -6,13 +6,15 @@ the records. Only `gosched.machine` calls the `put_`, `drop_` and `set_` methods
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import groupby
 
 from gosched.core.cluster import Allocation, Master, Node, Queue, Tenant
 from gosched.core.digest import record_digest
 from gosched.core.job import Job, JobIntent, JobState, Task
-from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED
+from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
 from gosched.core.outcome import Answer
 from gosched.core.resources import ZERO, Resources
 
@@ -24,7 +26,11 @@ _MAX_DIRTY = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenState:
-    """A copy of the tables at one revision. The records are shared; nobody may change the dicts."""
+    """A copy of the tables at one revision. The records are shared; nobody may change the dicts.
+
+    The order of `answers` (clients, and the answers of each) and of `masters` is part of the state: the oldest are
+    forgotten first. Snapshots keep it.
+    """
 
     revision: int
     clock_ms: int
@@ -92,8 +98,14 @@ class ClusterState:
         self._touch("tenants", tenant.name)
 
     def put_master(self, master: Master) -> None:
+        """The one that spoke up longest ago is forgotten first."""
+        self.masters.pop(master.id, None)
         self.masters[master.id] = master
         self._touch("masters", master.id)
+        if len(self.masters) > MAX_MASTERS:
+            oldest = next(iter(self.masters))
+            del self.masters[oldest]
+            self._touch("masters", oldest)
 
     def put_job(self, job: Job) -> None:
         self.jobs[job.id] = job
@@ -166,6 +178,12 @@ class ClusterState:
         """In order of rank."""
         return [self.tasks[t] for t in job.task_ids()]
 
+    def finished_oldest_first(self) -> Iterator[Job]:
+        """By end, then by sequence: the same order on a master that was restored from a snapshot."""
+        jobs = (self.jobs[j] for j in self.finished)
+        for _, ended_together in groupby(jobs, key=lambda job: job.ended_at_ms):
+            yield from sorted(ended_together, key=lambda job: job.sequence)
+
     def answer_to(self, client_id: str, request_id: str) -> Answer | None:
         return self.answers.get(client_id, {}).get(request_id)
 
@@ -211,6 +229,35 @@ class ClusterState:
             return self.answer_to(client, request)
         records: dict[str, Record] = getattr(self, table)
         return records.get(key)
+
+
+def restore(frozen: FrozenState) -> ClusterState:
+    """A state that goes on exactly as the frozen one would have; the indexes are made anew."""
+    state = ClusterState()
+    state.revision = frozen.revision
+    state.clock_ms = frozen.clock_ms
+    state.epoch = frozen.epoch
+    state.leader = frozen.leader
+    state.next_sequence = frozen.next_sequence
+    for node in frozen.nodes.values():
+        state.put_node(node)
+    state.set_queues(tuple(frozen.queues.values()))
+    for tenant in frozen.tenants.values():
+        state.put_tenant(tenant)
+    for master in frozen.masters.values():
+        state.put_master(master)
+    for job in frozen.jobs.values():
+        state.put_job(job)
+    by_end = sorted(state.finished, key=lambda j: (frozen.jobs[j].ended_at_ms, frozen.jobs[j].sequence))
+    state.finished = dict.fromkeys(by_end)
+    for task in frozen.tasks.values():
+        state.put_task(task)
+    for allocation in frozen.allocations.values():
+        state.put_allocation(allocation)
+    for own in frozen.answers.values():
+        for answer in own.values():
+            state.put_answer(answer)
+    return state
 
 
 def wants_placement(job: Job) -> bool:

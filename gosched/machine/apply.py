@@ -1,0 +1,110 @@
+"""One command in, one outcome and its events out: repeats, then the fence, then the noun's handler.
+
+Rule: total. What can go wrong with a command is a `Rejected` that changed nothing, and handlers check all
+of it before they write. So an exception here is a bug of ours, and each master would meet it alike:
+`MachineBug` leaves `apply`, the state may not be used any more, and the replica must stop with its message
+(PySyncObj would try the command again forever). Nothing is lost: the log still holds the command, for a
+mended version.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from gosched.core import command as c
+from gosched.core.outcome import Accepted, Answer, Code, Event, Outcome, Rejected
+from gosched.core.state import ClusterState
+from gosched.machine import epochs, jobs, nodes, plans, queues, tasks
+from gosched.machine.names import id_problem
+
+Applied = tuple[Outcome, tuple[Event, ...]]
+
+
+class MachineBug(Exception):
+    """A handler raised: the state is of no use any more, and the process that owns it must stop."""
+
+
+def apply(state: ClusterState, command: c.Command) -> Applied:
+    """Applies one command. `revision` counts every one of them, the refused and the repeated too."""
+    state.revision += 1
+    state.clock_ms = max(state.clock_ms, command.at_ms)
+    events: list[Event] = []
+    try:
+        outcome = _answer(state, command, events)
+    except Exception as error:
+        raise MachineBug(
+            f"{type(command.body).__name__} at revision {state.revision} met a bug ({type(error).__name__}: {error}); "
+            "this master stops, its log is intact: upgrade gosched"
+        ) from error
+    return outcome, tuple(events)
+
+
+def _answer(state: ClusterState, command: c.Command, events: list[Event]) -> Outcome:
+    if not command.request_id:
+        return _fence(state, command) or _dispatch(state, command.body, events)
+    problem = id_problem("client id", command.client_id) or id_problem("request id", command.request_id)
+    if problem:
+        return Rejected(code=Code.INVALID, detail=problem)
+    first = state.answer_to(command.client_id, command.request_id)
+    if first is not None:
+        return _outcome(first)
+    fenced = _fence(state, command)
+    if fenced is not None:  # not remembered: the next leader may ask it again
+        return fenced
+    outcome = _dispatch(state, command.body, events)
+    state.put_answer(_remembered(command, outcome))
+    return outcome
+
+
+def _fence(state: ClusterState, command: c.Command) -> Rejected | None:
+    if command.epoch in (0, state.epoch):
+        return None
+    return Rejected(code=Code.STALE_EPOCH, detail=f"epoch {command.epoch} is over; {state.leader} opened {state.epoch}")
+
+
+def _dispatch(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome:
+    match body:
+        case c.SubmitJob():
+            return jobs.submit(state, body, events)
+        case c.CommitPlan():
+            return plans.commit(state, body, events)
+        case c.ReportTasks():
+            return tasks.report(state, body, events)
+        case c.CancelJob():
+            return jobs.cancel(state, body, events)
+        case c.DropFinishedJobs():
+            return jobs.drop_finished(state, body, events)
+        case c.RegisterNode():
+            return nodes.register(state, body, events)
+        case c.MarkNodeDead():
+            return nodes.mark_dead(state, body, events)
+        case c.SetQueues():
+            return queues.set_all(state, body, events)
+        case c.OpenEpoch():
+            return epochs.open_next(state, body, events)
+        case c.AnnounceMaster():
+            return epochs.announce(state, body)
+        case c.Noop():
+            return Accepted()
+        case _:
+            assert_never(body)
+
+
+def _remembered(command: c.Command, outcome: Outcome) -> Answer:
+    # Refusals of single gangs are not kept: plans carry no request id.
+    if isinstance(outcome, Rejected):
+        return Answer(
+            client_id=command.client_id, request_id=command.request_id, code=outcome.code, detail=outcome.detail
+        )
+    return Answer(
+        client_id=command.client_id,
+        request_id=command.request_id,
+        subject=outcome.subject,
+        unchanged=outcome.unchanged,
+    )
+
+
+def _outcome(answer: Answer) -> Outcome:
+    if answer.code is Code.UNSPECIFIED:
+        return Accepted(subject=answer.subject, unchanged=answer.unchanged)
+    return Rejected(code=answer.code, detail=answer.detail)

@@ -1,0 +1,59 @@
+"""Writes changes of state. Rule: nobody else does, so each one obeys the lifecycle tables and yields its event."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gosched.core.job import Job, Task, TaskState
+from gosched.core.lifecycle import JOB_STEPS, TASK_STEPS, advance
+from gosched.core.outcome import Event, JobChanged, TaskChanged
+from gosched.core.state import ClusterState
+
+
+def change_task(state: ClusterState, events: list[Event], before: Task, after: Task) -> None:
+    """Another state for a task. The caller sees to the job's counters."""
+    advance(TASK_STEPS, before.state, after.state)
+    state.put_task(after)
+    events.append(
+        TaskChanged(
+            job_id=after.job_id,
+            task_id=after.id,
+            allocation_id=after.allocation_id,
+            node_id=after.node_id,
+            before=before.state,
+            after=after.state,
+            reason=after.reason,
+        )
+    )
+
+
+def change_job(
+    state: ClusterState, events: list[Event], before: Job, after: Job, *, wait_ms: int | None = None
+) -> None:
+    """Another state for a job."""
+    advance(JOB_STEPS, before.state, after.state)
+    state.put_job(after)
+    events.append(
+        JobChanged(
+            job_id=after.id,
+            queue=after.spec.queue,
+            before=before.state,
+            after=after.state,
+            reason=after.reason,
+            wait_ms=wait_ms,
+        )
+    )
+
+
+def count_change(state: ClusterState, job_id: str, before: TaskState, after: TaskState) -> None:
+    """Moves one task of a job from one counter to another."""
+    job = state.jobs[job_id]
+    counted = replace(
+        job,
+        active=job.active + after.is_active - before.is_active,
+        running=job.running + (after is TaskState.RUNNING) - (before is TaskState.RUNNING),
+        succeeded=job.succeeded + (after is TaskState.SUCCEEDED),
+        failed=job.failed + after.is_failure,
+    )
+    if counted != job:
+        state.put_job(counted)

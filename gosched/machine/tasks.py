@@ -1,0 +1,61 @@
+"""Tasks: what agents report of them, and how one ends.
+
+Rule: a task's state only moves forward, and its end frees what it held in the same step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gosched.core.cluster import NodeState
+from gosched.core.command import ReportTasks, TaskReport
+from gosched.core.job import Task, TaskState
+from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NAME_LENGTH
+from gosched.core.outcome import Accepted, Code, Event, Outcome, Rejected
+from gosched.core.state import ClusterState
+from gosched.machine.changes import change_task, count_change
+from gosched.machine.gangs import after_ends
+
+
+def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Outcome:
+    """Reports on allocations that the node does not hold (any more) are ignored."""
+    node = state.nodes.get(command.node_id)
+    if node is None or node.state is NodeState.DEAD or node.incarnation != command.incarnation:
+        detail = f"node {command.node_id!a} is not alive under this incarnation: register again"
+        return Rejected(code=Code.STALE_INCARNATION, detail=detail)
+    ended: dict[str, Task | None] = {}
+    for seen in command.reports:
+        allocation = state.allocations.get(seen.allocation_id)
+        if allocation is None or allocation.node_id != node.id:
+            continue
+        task = state.tasks[allocation.task_id]
+        if seen.state.is_final:
+            end(state, events, task, seen, ended)
+        elif seen.state.is_active and seen.state > task.state:
+            _progress(state, events, task, seen)
+    after_ends(state, events, ended)
+    return Accepted(unchanged=not events)
+
+
+def end(state: ClusterState, events: list[Event], task: Task, seen: TaskReport, ended: dict[str, Task | None]) -> None:
+    """Ends a task, frees what it held, and notes it in `ended` for `after_ends`."""
+    after = replace(
+        task,
+        state=seen.state,
+        reason=seen.reason[:MAX_NAME_LENGTH] or task.reason,
+        detail=seen.detail[:MAX_DETAIL_LENGTH],
+        started_at_ms=seen.started_at_ms or task.started_at_ms,
+        ended_at_ms=seen.ended_at_ms or state.clock_ms,
+        exit_code=seen.exit_code,
+    )
+    state.drop_allocation(task.allocation_id)
+    change_task(state, events, task, after)
+    count_change(state, task.job_id, task.state, after.state)
+    if ended.get(task.job_id) is None:
+        ended[task.job_id] = None if after.state is TaskState.SUCCEEDED else after
+
+
+def _progress(state: ClusterState, events: list[Event], task: Task, seen: TaskReport) -> None:
+    after = replace(task, state=seen.state, started_at_ms=seen.started_at_ms or task.started_at_ms)
+    change_task(state, events, task, after)
+    count_change(state, task.job_id, task.state, after.state)
