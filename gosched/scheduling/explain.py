@@ -11,7 +11,7 @@ import numpy as np
 from gosched.core.job import JobSpec
 from gosched.scheduling.feasibility import RESOURCE_NAMES, eligible, refused, slots
 from gosched.scheduling.room import Room
-from gosched.scheduling.view import CPU, GPU, Ask, IntArray, NodeColumns, PendingGang, asks_of
+from gosched.scheduling.view import CPU, GPU, Ask, BoolArray, IntArray, NodeColumns, PendingGang, amounts, asks_of
 
 
 class Reason(StrEnum):
@@ -41,8 +41,7 @@ def why_not(gang: PendingGang, room: Room) -> Explanation:
     if found := _short(gang.total, room.total, "are free"):
         return found
     for ask in gang.asks:
-        mask = room.eligible(ask)
-        if found := _short(_times(ask), _sum(room.free, mask), "are free"):
+        if found := _short(_times(ask), _sum(room.free, room.eligible(ask)), "are free"):
             return found
         if (fit := int(room.slots(ask).sum())) < ask.count:
             message = f"room for {fit} of {ask.count} tasks{_of(gang.asks, ask)}; {_counts(nodes, room.free, ask)}"
@@ -57,9 +56,7 @@ def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
     if not any(found):
         found = [_short(_times(ask), _sum(nodes.capacity, eligible(nodes, ask)), "are in the cluster") for ask in asks]
     if not any(found):
-        whole = spec.demand
-        total = (whole.cpu_millis, whole.memory_bytes, whole.storage_bytes, whole.gpu_millis)
-        found = [_short(total, _sum(nodes.capacity, nodes.ready), "are in the cluster")]
+        found = [_short(amounts(spec.demand), _sum(nodes.capacity, nodes.ready), "are in the cluster")]
     if not any(found):
         found = [_too_few_slots(nodes, asks, ask) for ask in asks]
     return list(dict.fromkeys(e.message for e in found if e))
@@ -70,9 +67,9 @@ def backoff(gang: PendingGang) -> Explanation:
     return Explanation(code=Reason.BACKOFF, message=f"waits until {until} before it is tried again")
 
 
-def queued(ahead: int) -> Explanation:
-    jobs = "1 job is" if ahead == 1 else f"{ahead} jobs are"
-    return Explanation(code=Reason.QUEUED, message=f"{jobs} ahead of it; it is looked at in a later cycle")
+def queued(before: int) -> Explanation:
+    jobs = "1 job was" if before == 1 else f"{before} jobs were"
+    return Explanation(code=Reason.QUEUED, message=f"{jobs} looked at before it; its turn comes in a later cycle")
 
 
 def too_large(max_bytes: int) -> Explanation:
@@ -103,7 +100,7 @@ def _no_node_could(nodes: NodeColumns, ask: Ask) -> Explanation | None:
     return None
 
 
-def _short(wanted: tuple[int, ...] | IntArray, there: IntArray, where: str) -> Explanation | None:
+def _short(wanted: tuple[int, ...], there: IntArray, where: str) -> Explanation | None:
     for resource, (want, have) in enumerate(zip(wanted, there.tolist(), strict=True)):
         if want > have:
             verb = where if _number(resource, have) != "1" else where.replace("are", "is")
@@ -138,8 +135,8 @@ def _times(ask: Ask) -> tuple[int, ...]:
     return tuple(each * ask.count for each in ask.each)
 
 
-def _sum(amounts: IntArray, mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> IntArray:
-    total: IntArray = np.maximum(amounts[mask], 0).sum(axis=0)
+def _sum(columns: IntArray, mask: BoolArray) -> IntArray:
+    total: IntArray = np.maximum(columns[mask], 0).sum(axis=0)
     return total
 
 

@@ -27,6 +27,15 @@ def eligible(nodes: NodeColumns, ask: Ask) -> BoolArray:
     return mask & nodes.having_model(ask.gpu_model) if ask.gpu_model else mask
 
 
+def fits(free: IntArray, allowed: BoolArray, ask: Ask) -> BoolArray:
+    """Whether each node has room for one of the tasks: `slots` > 0, at a third of its cost."""
+    mask = allowed
+    for resource, amount in enumerate(ask.each):
+        if amount:
+            mask = mask & (free[:, resource] >= amount)
+    return mask
+
+
 def slots(free: IntArray, allowed: BoolArray, ask: Ask) -> IntArray:
     """For each node, how many of the group's tasks it has room for, at most all of them."""
     room = np.where(allowed, ask.count, 0)

@@ -14,9 +14,11 @@ import numpy as np
 from gosched.core.command import GangPlacement, TaskPlacement
 from gosched.core.job import Strategy
 from gosched.scheduling.room import Room
-from gosched.scheduling.view import GPU, Ask, IntArray, PendingGang
+from gosched.scheduling.view import GPU, Ask, BoolArray, IntArray, PendingGang
 
 TRIES = 8  # for a gang whose groups fit alone but not together
+
+_NEVER = np.iinfo(np.int64).max
 
 Share = tuple[IntArray, IntArray]  # rows, and how many tasks on each; in order of rank
 
@@ -65,13 +67,21 @@ def _try(
 
 def _share(ask: Ask, room: Room, strategy: Strategy, shuffled: IntArray | None) -> Share | None:
     """How the tasks of one group fall on the nodes."""
+    prefer = room.preference(strategy, ask.each[GPU] > 0) if shuffled is None else shuffled
+    if ask.count == 1:
+        return _one(room.fits(ask), prefer)
     slots = room.slots(ask)
     if int(slots.sum()) < ask.count:
         return None
-    prefer = room.preference(strategy, ask.each[GPU] > 0) if shuffled is None else shuffled
     if strategy is Strategy.SPREAD:
         return _evenly(slots, prefer, ask.count)
     return _greedily(slots, prefer, ask.count)
+
+
+def _one(fits: BoolArray, prefer: IntArray) -> Share | None:
+    if not fits.any():
+        return None
+    return np.array([np.where(fits, prefer, _NEVER).argmin()]), np.array([1])
 
 
 def _greedily(slots: IntArray, prefer: IntArray, count: int) -> Share:
@@ -109,8 +119,6 @@ def _level(slots: IntArray, count: int) -> int:
 
 def _best(rows: IntArray, prefer: IntArray, count: int) -> IntArray:
     """The `count` most preferred of the rows (fewer when there are fewer), best first."""
-    if count == 1:
-        return rows[[int(np.argmin(prefer[rows]))]]
     if count < len(rows):
         rows = rows[np.argpartition(prefer[rows], count - 1)[:count]]
     return rows[np.argsort(prefer[rows])]

@@ -6,7 +6,7 @@ import numpy as np
 
 from gosched.core.job import Strategy, StringMap
 from gosched.core.resources import GPU as MILLIS
-from gosched.scheduling.feasibility import eligible, slots
+from gosched.scheduling.feasibility import eligible, fits, slots
 from gosched.scheduling.scoring import fullness, preference
 from gosched.scheduling.view import GPU, Ask, BoolArray, IntArray, NodeColumns, PendingGang
 
@@ -25,6 +25,7 @@ class Room:
         self.largest: IntArray = held.max(axis=0, initial=0)
         self._full = fullness(nodes.capacity, self.free)
         self._gpu_busy = nodes.gpu_busy.copy()
+        self._preferences: dict[tuple[Strategy, bool], IntArray] = {}
         self._eligible: dict[tuple[StringMap, str], BoolArray] = {}
 
     def may_hold(self, gang: PendingGang) -> bool:
@@ -38,16 +39,26 @@ class Room:
             mask = self._eligible[key] = eligible(self.nodes, ask)
         return mask
 
+    def fits(self, ask: Ask) -> BoolArray:
+        return fits(self.free, self.eligible(ask), ask)
+
     def slots(self, ask: Ask) -> IntArray:
         return slots(self.free, self.eligible(ask), ask)
 
     def preference(self, strategy: Strategy, wants_gpu: bool) -> IntArray:
-        return preference(strategy, self._full, self.nodes.capacity, wants_gpu)
+        key = (strategy, wants_gpu)
+        column = self._preferences.get(key)
+        if column is None:
+            rows = np.arange(len(self.nodes))
+            column = self._preferences[key] = preference(*key, self._full, self.nodes.capacity, rows)
+        return column
 
     def take(self, ask: Ask, rows: IntArray, counts: IntArray) -> None:
         """`counts[i]` of the group's tasks onto node `rows[i]`; negative counts give them back."""
         self.free[rows] -= counts[:, None] * np.array(ask.each)
         self._full[rows] = fullness(self.nodes.capacity[rows], self.free[rows])
+        for key, column in self._preferences.items():
+            column[rows] = preference(*key, self._full, self.nodes.capacity, rows)
         self.total -= np.array(ask.each) * counts.sum()
 
     def name_gpus(self, row: int, count: int) -> tuple[int, ...]:

@@ -21,11 +21,11 @@ def fullness(capacity: IntArray, free: IntArray) -> IntArray:
     return total
 
 
-def preference(strategy: Strategy, full: IntArray, capacity: IntArray, wants_gpu: bool) -> IntArray:
-    """BINPACK takes the fullest node first, SPREAD the emptiest. Tasks without GPUs take nodes that have some last."""
-    order = full if strategy is Strategy.SPREAD else -full
+def preference(strategy: Strategy, wants_gpu: bool, full: IntArray, capacity: IntArray, rows: IntArray) -> IntArray:
+    """Of the given rows. BINPACK takes the fullest node first, SPREAD the emptiest. Tasks without GPUs take nodes
+    that have some last."""
+    order = full[rows] if strategy is Strategy.SPREAD else -full[rows]
     if not wants_gpu:
-        order = order + _SPARE_GPU_NODES * (capacity[:, GPU] > 0)
-    rows = np.arange(len(order))
-    unique: IntArray = order * len(order) + rows
+        order = order + _SPARE_GPU_NODES * (capacity[rows, GPU] > 0)
+    unique: IntArray = order * len(full) + rows
     return unique
