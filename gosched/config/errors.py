@@ -18,6 +18,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 def shown(value: object) -> str:
     """A value as people wrote it, on one line and short."""
+    if value is None:
+        return "nothing"
     text = repr(value) if isinstance(value, str) else str(value)
     text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -89,13 +89,13 @@ class Peer(Model):
 
 
 class Raft(Model):
-    """`enabled: false` is a cluster of one, with the same log. `bootstrap`: an empty disk may found the cluster."""
+    """`enabled: false` is a cluster of one, with the same log. `bootstrap`: with an empty data
+    directory it founds the cluster with its peers; false for a master that comes back without its disk."""
 
     enabled: bool = False
     node_id: Name = "master-1"
-    cluster: Name = "gosched"
     bind_addr: Address = ":7000"
-    bootstrap: bool = False
+    bootstrap: bool = True
     peers: Annotated[tuple[Peer, ...], BeforeValidator(_listed)] = ()
 
     @model_validator(mode="after")

@@ -27,19 +27,25 @@ _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the C parser is ten t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """`value` is made of dict, list, str, int, Decimal, bool and None; `origins` says where each path was set."""
+    """`value` is made of dict, list, str, int, Decimal, bool and None; `origins` says where each path was set.
+
+    `hidden` is the start of paths that the user did not write, so that errors do not show it.
+    """
 
     value: Any
     source: str
     origins: Mapping[Path, str] = field(default_factory=dict)
     scalar_bytes: int = 0
+    hidden: Path = ()
 
     def error(self, path: Path, message: str) -> ConfigError:
         """With the origin of the path, or of the nearest parent that has one."""
+        if self.hidden and path[: len(self.hidden)] == self.hidden:
+            path = path[len(self.hidden) :]
         where = next(
             (self.origins[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self.origins), self.source
         )
-        key = dotted(path)
+        key = "" if where.startswith("--") else dotted(path)  # a flag names its key
         return ConfigError(f"{where}: {key}: {message}" if key else f"{where}: {message}")
 
 
@@ -66,8 +72,9 @@ def read_documents(text: bytes | str, source: str) -> list[Document]:
         mark = error.problem_mark or error.context_mark
         where = f"{source}:{mark.line + 1}" if mark else source
         raise ConfigError(f"{where}: not valid YAML: {error.problem or error.context}") from error
-    except yaml.YAMLError as error:  # a character that YAML does not allow
-        raise ConfigError(f"{source}: not valid YAML: {' '.join(str(error).split())}") from error
+    except yaml.reader.ReaderError as error:
+        line = decoded.count("\n", 0, error.position) + 1
+        raise ConfigError(f"{source}:{line}: not valid YAML: control character {error.character!r}") from error
 
 
 def _documents(events: Iterator[Any], source: str) -> Iterator[Document]:

@@ -20,10 +20,12 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
 
 
 class Model(BaseModel):
-    """Frozen; unknown keys are errors. `LATER` are keys of the contract that this version does not have yet."""
+    """Frozen; unknown keys are errors. `LATER` are keys of the contract that this version does not have yet; `MOVED`
+    are keys that may stand here but are read elsewhere."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=False)
+    model_config = ConfigDict(extra="forbid", frozen=True)
     LATER: ClassVar[frozenset[str]] = frozenset()
+    MOVED: ClassVar[frozenset[str]] = frozenset()
 
 
 M = TypeVar("M", bound=Model)
@@ -75,7 +77,7 @@ def _text(key: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None or isinstance(value, dict | list):
-        raise ValueError(f"{key}: expected text, got {'nothing' if value is None else shown(value)}")
+        raise ValueError(f"{key}: expected text, got {shown(value)}")
     text = str(value)
     if "\0" in text:
         raise ValueError(f"{key}: has a NUL character")
@@ -123,7 +125,7 @@ def _explained(model: type[Model], error: ErrorDetails) -> tuple[Path, str]:
 def _unknown_key(model: type[Model], key: str) -> str:
     if key in model.LATER:
         return "not supported by this version yet"
-    known = [field.alias or name for name, field in model.model_fields.items()]
+    known = [*(field.alias or name for name, field in model.model_fields.items()), *sorted(model.MOVED)]
     return "unknown key" + (suggestion(key, known) or f"; known here: {', '.join(known)}")
 
 

@@ -1,0 +1,118 @@
+"""Job files into job specs. Rule kept: what this version cannot carry out is refused, with the key and the line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gosched.config.errors import ConfigError, shown
+from gosched.config.job_model import GroupFile, JobFile
+from gosched.config.tree import Document, Path, read_documents
+from gosched.config.validation import validate
+from gosched.core.job import (
+    Framework,
+    GangPolicy,
+    JobSpec,
+    MemberFailure,
+    OnDisconnect,
+    RetryCause,
+    RetryPolicy,
+    Strategy,
+    TaskGroup,
+)
+from gosched.core.limits import MAX_GROUPS_PER_JOB, MAX_SPEC_BYTES, MAX_TASKS_PER_JOB
+from gosched.core.resources import GPU, Resources
+
+FLAT_GROUP = "task"  # the name of the only group of a flat job
+MAX_JOBS_PER_FILE = 1000
+_GROUP_KEYS = frozenset(GroupFile.model_fields) | GroupFile.LATER
+
+
+def parse_job_file(text: bytes | str, source: str) -> list[JobSpec]:
+    """Every job of a file, at least one. Raises ConfigError."""
+    documents = read_documents(text, source)
+    if not documents:
+        raise ConfigError(f"{source}: no job in it: write at least name and run")
+    if len(documents) > MAX_JOBS_PER_FILE:
+        raise ConfigError(f"{source}: {len(documents)} jobs; at most {MAX_JOBS_PER_FILE} in one file")
+    return [_job(document) for document in documents]
+
+
+def job_from_flags(job: Mapping[str, object], origins: Mapping[Path, str]) -> JobSpec:
+    """A job that the command line describes, by the keys of a job file. `origins`: the flag of each path."""
+    return _job(Document(value=dict(job), source="command line", origins=origins))
+
+
+def _job(document: Document) -> JobSpec:
+    if document.scalar_bytes > MAX_SPEC_BYTES:
+        limit = f"{document.scalar_bytes} bytes of text; a job has at most {MAX_SPEC_BYTES}"
+        raise document.error((), f"{limit}: put data and programs into files that the tasks can read")
+    document = _with_groups(document)
+    job = validate(JobFile, document)
+    count = sum(group.count for group in job.tasks.values())
+    if not 0 < len(job.tasks) <= MAX_GROUPS_PER_JOB:
+        raise document.error(("tasks",), f"expected 1 to {MAX_GROUPS_PER_JOB} task groups, got {len(job.tasks)}")
+    if count > MAX_TASKS_PER_JOB:
+        raise document.error(("tasks",), f"{count} tasks in all; at most {MAX_TASKS_PER_JOB}")
+    if job.gang.min is not None and job.gang.min > count:
+        raise document.error(("gang", "min"), f"{job.gang.min} is more than the {count} tasks of the job")
+    if job.gang.min is not None and job.gang.min < count:
+        raise document.error(("gang", "min"), "less than all is not supported by this version yet")
+    return _spec(job, count)
+
+
+def _with_groups(document: Document) -> Document:
+    """Moves the keys of a flat job into its only group; errors go on naming them as they were written."""
+    job = document.value
+    if not isinstance(job, dict):
+        raise document.error((), f"expected a job (name, run, ...), got {shown(job)}")
+    flat = {key: job[key] for key in job if key in _GROUP_KEYS}
+    if "tasks" in job and flat:
+        raise document.error((next(iter(flat)),), "stands beside tasks: move it into a task group")
+    if "tasks" in job:
+        return document
+    rest = {key: value for key, value in job.items() if key not in flat}
+    return replace(document, value={**rest, "tasks": {FLAT_GROUP: flat}}, hidden=("tasks", FLAT_GROUP))
+
+
+def _spec(job: JobFile, count: int) -> JobSpec:
+    return JobSpec(
+        name=job.name,
+        queue=job.queue,
+        tenant=job.tenant,
+        priority=job.priority,
+        labels=job.labels,
+        gang=GangPolicy(
+            min_tasks=count,
+            on_member_failure=MemberFailure[job.gang.on_member_failure.upper()],
+        ),
+        groups=tuple(_group(name, group) for name, group in job.tasks.items()),
+        retry=RetryPolicy(
+            max_restarts=job.retry.max,
+            backoff_ms=job.retry.backoff_ms,
+            when=tuple(sorted({RetryCause[cause.upper()] for cause in job.retry.when})),
+        ),
+        on_disconnect=OnDisconnect[job.on_disconnect.upper()],
+        stop_grace_ms=job.stop_grace_ms,
+    )
+
+
+def _group(name: str, group: GroupFile) -> TaskGroup:
+    asked = group.resources
+    return TaskGroup(
+        name=name,
+        count=group.count,
+        resources=Resources(
+            cpu_millis=asked.cpu,
+            memory_bytes=asked.memory,
+            storage_bytes=asked.storage,
+            gpu_millis=asked.gpu.count * GPU,
+        ),
+        gpu_model=asked.gpu.model or "",
+        command=group.run,
+        env=group.env,
+        working_dir=group.working_dir or "",
+        node_selector=group.placement.node_selector,
+        strategy=Strategy[(group.placement.strategy or "unspecified").upper()],
+        framework=Framework[group.distributed.framework.upper()],
+    )
