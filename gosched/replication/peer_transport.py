@@ -254,10 +254,14 @@ class PeerTransport(RuledTransport):
             self._refused(hello.refusal)
             connection.close("it refuses us")
             return
-        if complaint := self._complaint(connection, stranger, hello):
-            log.warning("peer refused", member=hello.member, reason=complaint)
-            connection.send(self._hello(complaint))
-            connection.close(complaint)
+        if disagreement := self._disagreement(stranger, hello):
+            log.warning("peer refused", member=hello.member, reason=disagreement)
+            connection.close(disagreement)
+            return
+        if refusal := self._refusal(connection, hello):
+            log.warning("peer refused", member=hello.member, reason=refusal)
+            connection.send(self._hello(refusal))
+            connection.close(refusal)
             return
         peer = self._peers[hello.member]
         del self._strangers[connection]
@@ -267,12 +271,13 @@ class PeerTransport(RuledTransport):
         peer.unanswered_since = None
         peer.last_complaint = ""
         if old is not None:  # the peer came back before we noticed that it was gone
-            old.close("replaced by a newer connection")
+            old.close("replaced by a newer one")
             self._onNodeDisconnected(peer.node)
         log.info("peer connected", member=peer.node.id)
         self._onNodeConnected(peer.node)
 
-    def _complaint(self, connection: Connection, stranger: _Stranger, hello: raft_pb2.PeerHello) -> str:
+    def _disagreement(self, stranger: _Stranger, hello: raft_pb2.PeerHello) -> str:
+        """Either side may be the wrong one, so each logs it and neither stops."""
         if hello.protocol != PROTOCOL:
             return (
                 f"{self._me} speaks protocol {PROTOCOL}, {hello.member} speaks {hello.protocol}: upgrade the older one"
@@ -284,6 +289,10 @@ class PeerTransport(RuledTransport):
             )
         if hello.member not in self._peers or (stranger.dialled and stranger.dialled.node.id != hello.member):
             return f"{self._me} does not expect {hello.member} at this address: correct raft.peers"
+        return ""
+
+    def _refusal(self, connection: Connection, hello: raft_pb2.PeerHello) -> str:
+        """The peer is certainly wrong: it is told why, and stops."""
         if self._tls and hello.member not in connection.peer_names():
             return f"the certificate of {hello.member} names {sorted(connection.peer_names())}: it must name the member"
         return self._known.refusal(hello.member, hello.disk, joining=hello.joining)

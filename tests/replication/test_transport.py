@@ -1,0 +1,222 @@
+"""The raft port against strangers, floods and wrong certificates: hazards 10 and 18 of PySyncObj's own transport."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pickle
+import resource
+import socket
+import ssl
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pysyncobj.node import Node
+from pysyncobj.poller import createPoller
+
+from gosched.replication.disk import PosixDisk
+from gosched.replication.identity import Identity, KnownDisks
+from gosched.replication.journal import Journal
+from gosched.replication.peer_transport import HANDSHAKE_S, MAX_STRANGERS, PeerTransport
+from gosched.replication.process import ProcessReplication
+from gosched.replication.replica_config import split_address
+from gosched.wire.v1 import raft_pb2
+
+from .certificates import Authority
+from .conftest import Cluster, a_node, cluster, until
+
+
+def connect(c: Cluster, member: str) -> socket.socket:
+    sock = socket.create_connection(split_address(c.configs[member].bind_addr), timeout=5)
+    sock.settimeout(5)
+    return sock
+
+
+def framed(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+def closed_by_peer(sock: socket.socket) -> bool:
+    with contextlib.suppress(ConnectionError):
+        while sock.recv(65536):
+            pass
+    return True
+
+
+def hello(c: Cluster, member: str, **fields: Any) -> bytes:
+    message = raft_pb2.PeerHello(cluster=c.configs["m1"].cluster, member=member, protocol=1, disk="d", **fields)
+    return framed(raft_pb2.PeerFrame(hello=message).SerializeToString())
+
+
+class _Bomb:
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self._file,))
+
+
+def test_strangers_are_shut_out_and_harm_nothing(tmp_path: Path) -> None:
+    vote = raft_pb2.PeerFrame(request_vote=raft_pb2.RequestVote(term=10**6, last_index=10**6, last_term=10**6))
+    exploded = tmp_path / "exploded"
+
+    async def story() -> None:
+        async with cluster(tmp_path) as c:
+            await c.commit(a_node("n1"))
+            term = (await c.leader()).role.term
+            attacks = [
+                framed(pickle.dumps(_Bomb(exploded))),  # a pickle is bytes like any other
+                framed(vote.SerializeToString()),  # a vote before an introduction
+                hello(c, "m9"),  # not a member
+                (2**31).to_bytes(4, "big"),  # a frame of 2 GiB
+                b"GET / HTTP/1.1\r\n\r\n",
+            ]
+            for attack in attacks:
+                with connect(c, "m1") as sock:
+                    sock.sendall(attack)
+                    assert await asyncio.to_thread(closed_by_peer, sock)
+            await c.commit(a_node("n2"))
+            assert (await c.leader()).role.term == term, "nobody's term was moved"
+            assert not exploded.exists()
+
+    asyncio.run(story())
+
+
+def test_idle_connections_are_few_and_short_and_do_not_keep_members_out(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with cluster(tmp_path) as c:
+            await c.commit(a_node("n1"))
+            with contextlib.ExitStack() as stack:
+                idle = [stack.enter_context(connect(c, "m1")) for _ in range(MAX_STRANGERS * 2)]
+                await asyncio.to_thread(time.sleep, HANDSHAKE_S + 0.5)
+                for sock in idle:
+                    assert await asyncio.to_thread(closed_by_peer, sock)
+            await c.kill("m3")
+            await c.start("m3")
+            await until(lambda: "m1" in c.members["m3"].role.connected, what="m3 reaches m1 again")
+
+    asyncio.run(story())
+
+
+def test_a_listener_without_descriptors_recovers(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with cluster(tmp_path) as c:
+            await c.commit(a_node("n1"))
+            pid = c.members["m1"]._process.pid
+            limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            used = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + 2, limits[1]))
+            with contextlib.ExitStack() as stack:
+                for _ in range(20):
+                    stack.enter_context(connect(c, "m1"))
+                await asyncio.sleep(0.5)
+                await c.commit(a_node("n2"))
+            await c.kill("m3")
+            await c.start("m3")
+            await until(lambda: "m1" in c.members["m3"].role.connected, what="m3 reaches m1 again")
+
+    asyncio.run(story())
+
+
+def test_with_tls_members_commit_and_others_get_nowhere(tmp_path: Path) -> None:
+    async def story() -> None:
+        authority = Authority(tmp_path / "ca")
+        c = Cluster(tmp_path)
+        c.configs = {m: replace(config, tls=authority.files(m)) for m, config in c.configs.items()}
+        try:
+            await c.start()
+            await c.commit(a_node("n1"))
+            await c.converged()
+            with connect(c, "m1") as plain:
+                plain.sendall(hello(c, "m2"))
+                assert await asyncio.to_thread(closed_by_peer, plain)
+            unknown = ssl.create_default_context(cafile=c.configs["m1"].tls.ca)  # type: ignore[union-attr]
+            unknown.check_hostname = False
+            with (
+                pytest.raises((ssl.SSLError, ConnectionError)),
+                unknown.wrap_socket(connect(c, "m1")) as wrapped,  # without a certificate of its own
+            ):
+                wrapped.sendall(hello(c, "m2"))
+                if not wrapped.recv(1):
+                    raise ConnectionError("closed")
+        finally:
+            await c.close()
+
+    asyncio.run(story())
+
+
+def test_a_certificate_must_name_its_member(tmp_path: Path) -> None:
+    async def story() -> None:
+        authority = Authority(tmp_path / "ca")
+        c = Cluster(tmp_path)
+        files = {"m1": "m1", "m2": "m2", "m3": "somebody"}
+        c.configs = {m: replace(config, tls=authority.files(files[m])) for m, config in c.configs.items()}
+        try:
+            await c.start()
+            await until(lambda: c.members["m3"].failure, what="m3 is refused")
+            assert "must name the member" in c.members.pop("m3").failure
+            await c.commit(a_node("n1"))
+        finally:
+            await c.close()
+
+    asyncio.run(story())
+
+
+def test_members_with_another_idea_of_the_cluster_stay_apart_and_say_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def story() -> None:
+        async with cluster(tmp_path) as c:
+            await c.commit(a_node("n1"))
+            await c.kill("m3")
+            peers = {**c.configs["m3"].peers, "m4": "127.0.0.1:1"}
+            odd = ProcessReplication(replace(c.configs["m3"], peers=peers, data_dir=str(tmp_path / "odd")))
+            await odd.start()
+            said = ""
+
+            def both_said_it() -> bool:
+                nonlocal said
+                said += capfd.readouterr().err
+                return "m3 in one of m1,m2,m3,m4" in said and "m1 in one of m1,m2,m3:" in said
+
+            try:
+                await until(both_said_it, what="both sides log the disagreement")
+                assert not odd.role.connected
+                await c.commit(a_node("n2"))
+            finally:
+                await odd.close()
+
+    asyncio.run(story())
+
+
+def test_a_name_lookup_that_hangs_does_not_hold_the_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(*_: object, **__: object) -> list[Any]:
+        time.sleep(1.0)
+        raise OSError("no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    callbacks: list[Any] = []
+    raft = SimpleNamespace(_poller=createPoller("auto"), addOnTickCallback=callbacks.append)
+    disk = PosixDisk(tmp_path)
+    transport = PeerTransport(
+        raft,
+        Node("m2"),
+        [Node("m1")],
+        journal=Journal(disk),
+        identity=Identity(cluster="m1,m2", member="m2", disk="d", joining=False),
+        known=KnownDisks(disk),
+        listener=socket.create_server(("127.0.0.1", 0)),
+        addresses={"m1": ("nowhere.invalid", 1)},
+        tls=None,
+        silence_s=2,
+        refused=lambda why: None,
+    )
+    began = time.monotonic()
+    for _ in range(20):
+        callbacks[0]()
+    assert time.monotonic() - began < 0.5
+    transport.destroy()
