@@ -1,0 +1,214 @@
+"""The typed client that the CLI, the SDK and the tests share.
+
+Rule kept: a call outlives a leader. What may have happened is asked again under the same request id; streams go on
+where they broke off, with no line lost or doubled.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from gosched.client.errors import GoSchedError, TimedOut
+from gosched.client.masters import Masters, TlsFiles
+from gosched.client.model import JobDetail, LogChunk, NodeDetail, Status, Submitted
+from gosched.core.job import Job, JobSpec, JobState
+from gosched.wire.codec import to_message, to_record
+from gosched.wire.v1 import node_pb2, scheduler_pb2, types_pb2
+from gosched.wire.v1.node_pb2_grpc import NodeServiceStub
+from gosched.wire.v1.scheduler_pb2_grpc import SchedulerServiceStub
+
+_PAGE = 1000
+_STREAM_NAMES = {1: "stdout", 2: "stderr"}
+
+
+class GoSchedClient:
+    """`endpoints`: `http://host:8080`, or all masters as `host:9090,host:9091` or a list.
+
+    Every method raises a GoSchedError; `timeout_s` bounds how long a call looks for a leader.
+    """
+
+    def __init__(self, endpoints: str | Sequence[str], *, tls: TlsFiles | None = None, timeout_s: float = 30.0) -> None:
+        self._masters = Masters(endpoints, tls)
+        self._timeout_s = timeout_s
+        self._client_id = uuid.uuid4().hex
+
+    def __enter__(self) -> GoSchedClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._masters.close()
+
+    def get_status(self) -> Status:
+        request = scheduler_pb2.GetClusterStatusRequest()
+        return Status.of(self._scheduler("GetClusterStatus", request))
+
+    def submit(self, job: JobSpec | str | Path, *, request_id: str | None = None) -> Submitted:
+        """`job`: a spec, the YAML text of one job, or the Path of a file with one. A repeat of an own `request_id`
+        returns the first answer, also from another process."""
+        spec = job if isinstance(job, JobSpec) else _read_spec(job)
+        request = scheduler_pb2.SubmitJobRequest(
+            request_id=request_id or uuid.uuid4().hex,
+            client_id=self._client_for(request_id),
+            spec=to_message(spec, types_pb2.JobSpec),
+        )
+        answer = self._scheduler("SubmitJob", request)
+        return Submitted(job_id=answer.job_id, warnings=tuple(answer.warnings), unchanged=answer.unchanged)
+
+    def get_job(self, job: str) -> JobDetail:
+        """By id, or the newest of that name."""
+        return JobDetail.of(self._scheduler("GetJob", scheduler_pb2.GetJobRequest(job=job)))
+
+    def list_jobs(
+        self,
+        *,
+        states: Sequence[JobState] = (),
+        queue: str = "",
+        labels: Mapping[str, str] | None = None,
+        limit: int | None = None,
+    ) -> list[Job]:
+        """Newest first."""
+        jobs: list[Job] = []
+        request = scheduler_pb2.ListJobsRequest(
+            states=[f"JOB_STATE_{state.name}" for state in states], queue=queue, labels=labels or {}
+        )
+        while limit is None or len(jobs) < limit:
+            request.page_size = _PAGE if limit is None else min(_PAGE, limit - len(jobs))
+            page = self._scheduler("ListJobs", request)
+            jobs.extend(to_record(job, Job) for job in page.jobs)
+            if not page.next_page_token:
+                break
+            request.page_token = page.next_page_token
+        return jobs
+
+    def cancel(self, job: str, *, reason: str = "", request_id: str | None = None) -> str:
+        """Returns the job's id. Tasks that run get their stop grace."""
+        request = scheduler_pb2.CancelJobRequest(
+            request_id=request_id or uuid.uuid4().hex,
+            client_id=self._client_for(request_id),
+            job=job,
+            reason=reason,
+        )
+        return str(self._scheduler("CancelJob", request).job_id)
+
+    def list_nodes(self, *, labels: Mapping[str, str] | None = None) -> list[NodeDetail]:
+        request = node_pb2.ListNodesRequest(labels=labels or {})
+        answer = self._masters.call(
+            lambda channel, timeout: NodeServiceStub(channel).ListNodes(request, timeout=timeout),
+            timeout_s=self._timeout_s,
+        )
+        return [NodeDetail.of(view) for view in answer.nodes]
+
+    def watch(self, job: str, *, timeout_s: float | None = None) -> Iterator[JobDetail]:
+        """The job now and after each change, until it has ended. Raises TimedOut when `timeout_s` are over."""
+        ends = None if timeout_s is None else time.monotonic() + timeout_s
+        request = scheduler_pb2.GetJobRequest(job=job)
+        seen = -1
+        for message in self._stream("WatchJob", lambda: request, ends):
+            detail = JobDetail.of(message)
+            request.job = detail.id  # from now on this very job, not a newer one of its name
+            if detail.revision > seen:
+                seen = detail.revision
+                yield detail
+            if detail.state.is_final:
+                return
+
+    def wait(self, job: str, timeout: float | None = None) -> JobDetail:
+        """Returns the job once it has ended. Raises TimedOut after `timeout` seconds."""
+        for detail in self.watch(job, timeout_s=timeout):
+            if detail.state.is_final:
+                return detail
+        raise AssertionError("watch() ends with the job")
+
+    def logs(
+        self, job: str, *, follow: bool = False, task: str = "", timeout_s: float | None = None
+    ) -> Iterator[LogChunk]:
+        """What the job's tasks (or one: `worker/3`) wrote; with `follow`, until the job has ended."""
+        ends = None if timeout_s is None else time.monotonic() + timeout_s
+        read: dict[tuple[str, scheduler_pb2.LogStream], int] = {}  # (allocation, stream) -> bytes seen
+        job_id = self.get_job(job).id
+
+        def request() -> scheduler_pb2.StreamJobLogsRequest:
+            positions = [
+                scheduler_pb2.LogPosition(allocation_id=allocation, stream=stream, offset=offset)
+                for (allocation, stream), offset in read.items()
+            ]
+            return scheduler_pb2.StreamJobLogsRequest(job=job_id, task=task, follow=follow, **{"from": positions})
+
+        for message in self._stream("StreamJobLogs", request, ends, until_closed=True):
+            place = (message.allocation_id, message.stream)
+            data = message.data[max(0, read.get(place, 0) - message.offset) :]
+            if data:
+                read[place] = message.offset + len(message.data)
+            if data or message.note:
+                yield LogChunk(
+                    task_id=message.task_id,
+                    allocation_id=message.allocation_id,
+                    stream=_STREAM_NAMES.get(message.stream, ""),
+                    offset=message.offset + len(message.data) - len(data),
+                    data=data,
+                    note=message.note,
+                )
+
+    def _scheduler(self, method: str, request: Any) -> Any:
+        return self._masters.call(
+            lambda channel, timeout: getattr(SchedulerServiceStub(channel), method)(request, timeout=timeout),
+            timeout_s=self._timeout_s,
+        )
+
+    def _stream(self, method: str, request: Any, ends: float | None, *, until_closed: bool = False) -> Iterator[Any]:
+        """Messages of a stream that is opened anew, by `request()`, whenever it breaks.
+
+        A stream that a master closes has ended when `until_closed`; otherwise the caller ends it.
+        """
+        while True:
+            for channel, _ in self._masters.tries(self._timeout_s):
+                left = None if ends is None else ends - time.monotonic()
+                if left is not None and left <= 0:
+                    raise TimedOut("time is up")
+                stream = getattr(SchedulerServiceStub(channel), method)(request(), timeout=left)
+                progressed = False
+                try:
+                    for message in stream:
+                        progressed = True
+                        yield message
+                    if until_closed:
+                        return
+                except grpc.RpcError as error:
+                    if ends is not None and time.monotonic() >= ends:
+                        raise TimedOut("time is up") from None
+                    self._masters.failed(error)
+                finally:
+                    with suppress(grpc.RpcError):
+                        stream.cancel()
+                if progressed:
+                    break  # it worked for a while: the time to find a leader begins anew
+
+    def _client_for(self, request_id: str | None) -> str:
+        """Answers are remembered by client and request; an own request id means the same to every process."""
+        return "own-request-id" if request_id else self._client_id
+
+
+def _read_spec(job: str | Path) -> JobSpec:
+    from gosched.config import ConfigError, parse_job_file  # pydantic is slow to import, and specs need none
+
+    try:
+        text, source = (job.read_bytes(), str(job)) if isinstance(job, Path) else (job, "job")
+        specs = parse_job_file(text, source)
+    except (ConfigError, OSError) as error:
+        raise GoSchedError(str(error)) from error
+    if len(specs) != 1:
+        raise GoSchedError(f"{len(specs)} jobs in it: submit them one by one")
+    return specs[0]

@@ -1,0 +1,65 @@
+"""What a call can come to, besides an answer. Rule kept: one class for each exit code of the contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+
+class GoSchedError(Exception):
+    """One line for people. `exit_code` is what a program ends with."""
+
+    exit_code = 1
+
+
+class Refused(GoSchedError):
+    """The cluster understood and said no; nothing was changed."""
+
+
+class NotFound(Refused):
+    pass
+
+
+class AlreadyExists(Refused):
+    """The name is taken by a live job with another spec."""
+
+
+class Denied(GoSchedError):
+    exit_code = 4
+
+
+class Unavailable(GoSchedError):
+    """No master could be reached, or there is no leader. A change may or may not have happened."""
+
+    exit_code = 5
+
+
+class TimedOut(GoSchedError):
+    """The caller's own time was up; the cluster goes on."""
+
+    exit_code = 124
+
+
+def is_transient(error: Any) -> bool:
+    """Ask another master: this one is gone, frozen, has no leader, or does not know what became of the call."""
+    code, details = error.code(), error.details() or ""
+    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
+        return True
+    # A master that dies in the middle of an answer shows up as one of these.
+    return (code is grpc.StatusCode.INTERNAL and "RST_STREAM" in details) or (
+        code is grpc.StatusCode.UNKNOWN and "Stream removed" in details
+    )
+
+
+def from_rpc(error: Any) -> GoSchedError:
+    """The exception for an answer that another master would give too."""
+    code = error.code()
+    detail = " ".join((error.details() or code.name).split())
+    if code is grpc.StatusCode.NOT_FOUND:
+        return NotFound(detail)
+    if code is grpc.StatusCode.ALREADY_EXISTS:
+        return AlreadyExists(detail)
+    if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
+        return Denied(detail)
+    return Refused(detail)

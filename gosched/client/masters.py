@@ -1,0 +1,139 @@
+"""Which master to ask. Rule kept: a call goes to one master at a time, and moves on when that one gives no answer.
+
+Every master answers: a follower forwards to the leader. So finding the leader is finding any master that can.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+
+from gosched.client.errors import GoSchedError, Unavailable, from_rpc, is_transient
+
+T = TypeVar("T")
+
+TRY_S = 3.0  # one master's time for one call; a frozen one answers never
+MAX_MASTERS = 64
+_OPTIONS = (
+    # A frozen or cut-off master is noticed within two seconds in the middle of a stream.
+    ("grpc.keepalive_time_ms", 1000),
+    ("grpc.keepalive_timeout_ms", 1000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """Paths of PEM files."""
+
+    cert: str
+    key: str
+    ca: str
+
+
+class Masters:
+    """The endpoints, a channel to each that was used, and the one that answered last.
+
+    Endpoints are `host:port` of gRPC, or `http://host:port`: that master is asked for all of them.
+    """
+
+    def __init__(self, endpoints: str | Sequence[str], tls: TlsFiles | None) -> None:
+        listed = endpoints.split(",") if isinstance(endpoints, str) else list(endpoints)
+        self._endpoints = [endpoint.strip().rstrip("/") for endpoint in listed if endpoint.strip()]
+        if not self._endpoints or len(self._endpoints) > MAX_MASTERS:
+            raise GoSchedError(f"name 1 to {MAX_MASTERS} masters, such as host:9090,host:9091 or http://host:8080")
+        for endpoint in self._endpoints:
+            if not endpoint.startswith(("http://", "https://")) and not endpoint.rpartition(":")[2].isdigit():
+                raise GoSchedError(f"endpoint {endpoint!r} is neither host:port nor http://host:port")
+        self._tls = tls
+        self._channels: dict[str, Any] = {}
+        self._targets: list[str] = []
+        self._next = random.randrange(MAX_MASTERS)
+
+    def call(self, rpc: Callable[[Any, float], T], *, timeout_s: float) -> T:
+        """`rpc(channel, timeout)` on one master after the other until one answers. Raises GoSchedError."""
+        for channel, left in self.tries(timeout_s):
+            try:
+                return rpc(channel, min(TRY_S, left))
+            except grpc.RpcError as error:
+                self.failed(error)
+        raise AssertionError("tries() ends by raising")
+
+    def tries(self, timeout_s: float) -> Iterator[tuple[Any, float]]:
+        """(channel, seconds left), again and again; ends by raising Unavailable when the time is up."""
+        ends = time.monotonic() + timeout_s
+        self._last_error = ""
+        tried = 0
+        while (left := ends - time.monotonic()) > 0:
+            targets = self._find_targets(min(TRY_S, left))
+            if targets:
+                yield self._channel(targets[self._next % len(targets)]), left
+            tried += 1
+            if tried >= max(1, len(targets)):  # all of them once without a pause, then with one
+                time.sleep(min(random.uniform(0.05, 0.2), max(0.0, ends - time.monotonic())))
+        asked = ", ".join(self._endpoints)
+        raise Unavailable(f"no master answered within {timeout_s:g} s ({asked}): {self._last_error or 'no reply'}")
+
+    def failed(self, error: Any) -> None:
+        """Moves on to the next master; raises when the error is an answer."""
+        if not is_transient(error):
+            raise from_rpc(error) from None
+        self._last_error = " ".join((error.details() or error.code().name).split())[:200]
+        self._next += 1
+
+    def close(self) -> None:
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+
+    def _find_targets(self, timeout_s: float) -> list[str]:
+        if not self._targets:
+            found = [e for e in self._endpoints if not e.startswith(("http://", "https://"))]
+            for url in [] if found else self._endpoints:
+                try:
+                    found = _grpc_addresses(url, timeout_s)
+                    break
+                except (OSError, ValueError, KeyError, TypeError) as error:
+                    self._last_error = f"{url}: {error}"
+            self._targets = found
+        return self._targets
+
+    def _channel(self, target: str) -> Any:
+        if target not in self._channels:
+            self._channels[target] = open_channel(target, self._tls)
+        return self._channels[target]
+
+
+def open_channel(target: str, tls: TlsFiles | None) -> Any:
+    if tls is None:
+        return grpc.insecure_channel(target, options=_OPTIONS)
+    try:
+        ca, key, cert = (Path(path).read_bytes() for path in (tls.ca, tls.key, tls.cert))
+    except OSError as error:
+        raise GoSchedError(f"cannot read {error.filename}: {error.strerror}") from error
+    credentials = grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)
+    return grpc.secure_channel(target, credentials, options=_OPTIONS)
+
+
+def _grpc_addresses(url: str, timeout_s: float) -> list[str]:
+    """Of all masters, by the status that one of them gives over HTTP."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(f"{url}/api/v1/status", timeout=timeout_s) as answer:
+        status = json.loads(answer.read(1024 * 1024))
+    found = [str(master["grpc_address"]) for master in status["masters"] if master.get("grpc_address")]
+    if not found:
+        raise ValueError("its status names no master's gRPC address")
+    return found[:MAX_MASTERS]

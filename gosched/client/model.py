@@ -1,0 +1,162 @@
+"""What the client returns: frozen records. Jobs, tasks and nodes are the records of gosched.core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gosched.core.cluster import Node
+from gosched.core.job import Job, JobState, Task
+from gosched.core.resources import Resources
+from gosched.wire.codec import to_record
+from gosched.wire.v1 import node_pb2, scheduler_pb2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterStatus:
+    """`role`: leader, follower, candidate or unknown. `address`: of its Raft member."""
+
+    id: str
+    address: str
+    role: str
+    healthy: bool
+    grpc_address: str
+    http_address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStatus:
+    path: str
+    type: str
+    pending: int
+    running: int
+    used: Resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """Counts of the whole cluster. `jobs` counts all that are kept; `digest` is of the state at `revision`."""
+
+    leader: str
+    epoch: int
+    revision: int
+    masters: tuple[MasterStatus, ...]
+    nodes: int
+    nodes_ready: int
+    jobs: int
+    pending: int
+    running: int
+    total: Resources
+    used: Resources
+    queues: tuple[QueueStatus, ...]
+    digest: str
+    version: str
+
+    @staticmethod
+    def of(message: scheduler_pb2.ClusterStatus) -> Status:
+        return Status(
+            leader=message.leader,
+            epoch=message.epoch,
+            revision=message.revision,
+            masters=tuple(
+                MasterStatus(
+                    id=m.id,
+                    address=m.address,
+                    role=m.role,
+                    healthy=m.healthy,
+                    grpc_address=m.grpc_address,
+                    http_address=m.http_address,
+                )
+                for m in message.masters
+            ),
+            nodes=message.nodes,
+            nodes_ready=message.nodes_ready,
+            jobs=message.jobs,
+            pending=message.pending,
+            running=message.running,
+            total=to_record(message.total, Resources),
+            used=to_record(message.used, Resources),
+            queues=tuple(
+                QueueStatus(
+                    path=q.path, type=q.type, pending=q.pending, running=q.running, used=to_record(q.used, Resources)
+                )
+                for q in message.queues
+            ),
+            digest=message.digest,
+            version=message.version,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """`unchanged`: a live job of this name and spec was there already."""
+
+    job_id: str
+    warnings: tuple[str, ...]
+    unchanged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDetail:
+    """A job and its tasks at one revision. `waiting_for` says why a pending job waits: a code and a line."""
+
+    job: Job
+    tasks: tuple[Task, ...]
+    waiting_for: tuple[str, str] | None
+    revision: int
+
+    @property
+    def id(self) -> str:
+        return self.job.id
+
+    @property
+    def state(self) -> JobState:
+        return self.job.state
+
+    @property
+    def exit_code(self) -> int:
+        """The job's own: 0 when it succeeded; of its first failed task; 1 when there is none to name."""
+        if self.job.state is JobState.SUCCEEDED:
+            return 0
+        return self.job.exit_code or 1
+
+    @staticmethod
+    def of(message: scheduler_pb2.JobView) -> JobDetail:
+        explained = message.explanation
+        return JobDetail(
+            job=to_record(message.job, Job),
+            tasks=tuple(to_record(task, Task) for task in message.tasks),
+            waiting_for=(explained.code, explained.message) if explained.message or explained.code else None,
+            revision=message.revision,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDetail:
+    """`heartbeat_age_ms` is None before the first heartbeat under this leader."""
+
+    node: Node
+    used: Resources
+    tasks: int
+    heartbeat_age_ms: int | None
+
+    @staticmethod
+    def of(message: node_pb2.NodeView) -> NodeDetail:
+        age = message.heartbeat_age_ms
+        return NodeDetail(
+            node=to_record(message.node, Node),
+            used=to_record(message.used, Resources),
+            tasks=message.tasks,
+            heartbeat_age_ms=None if age < 0 else age,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChunk:
+    """Bytes of one stream (`stdout` or `stderr`) of one task; or a note for people, without data."""
+
+    task_id: str
+    allocation_id: str
+    stream: str
+    offset: int
+    data: bytes
+    note: str = ""

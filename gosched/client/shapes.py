@@ -1,0 +1,139 @@
+"""The JSON shapes of the contract, the same over REST and from the CLI. Times are ISO 8601 in UTC, or null."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from gosched.client.model import JobDetail, NodeDetail, QueueStatus, Status
+from gosched.core.job import Job, Task
+from gosched.core.resources import GPU, Resources
+
+Json = dict[str, Any]
+
+
+def status_json(status: Status) -> Json:
+    return {
+        "leader": status.leader,
+        "epoch": status.epoch,
+        "revision": status.revision,
+        "masters": [
+            {
+                "id": m.id,
+                "address": m.address,
+                "role": m.role,
+                "healthy": m.healthy,
+                "grpc_address": m.grpc_address,
+                "http_address": m.http_address,
+            }
+            for m in status.masters
+        ],
+        "nodes": status.nodes,
+        "nodes_ready": status.nodes_ready,
+        "jobs": status.jobs,
+        "pending": status.pending,
+        "running": status.running,
+        "resources": {"total": resources_json(status.total), "used": resources_json(status.used)},
+        "queues": [_queue_json(queue) for queue in status.queues],
+        "digest": status.digest,
+        "version": status.version,
+    }
+
+
+def job_json(job: Job) -> Json:
+    """Without its tasks."""
+    return {
+        "id": job.id,
+        "name": job.spec.name,
+        "queue": job.spec.queue,
+        "tenant": job.spec.tenant,
+        "priority": job.spec.priority,
+        "labels": dict(job.spec.labels),
+        "state": job.state.name,
+        "reason": job.reason,
+        "detail": job.detail,
+        "attempt": job.attempt,
+        "restarts": job.restarts,
+        "task_count": job.spec.task_count,
+        "running": job.running,
+        "succeeded": job.succeeded,
+        "failed": job.failed,
+        "exit_code": job.exit_code,
+        "submitted_at": time_json(job.submitted_at_ms),
+        "started_at": time_json(job.started_at_ms),
+        "ended_at": time_json(job.ended_at_ms),
+    }
+
+
+def job_detail_json(detail: JobDetail) -> Json:
+    shape = job_json(detail.job)
+    if detail.waiting_for and not shape["reason"]:
+        shape["reason"], shape["detail"] = detail.waiting_for
+    asked = {group.name: group.resources for group in detail.job.spec.groups}
+    shape["tasks"] = [_task_json(task, asked[task.group]) for task in detail.tasks]
+    return shape
+
+
+def node_json(detail: NodeDetail) -> Json:
+    node = detail.node
+    return {
+        "id": node.id,
+        "name": node.name,
+        "address": node.address,
+        "state": node.state.name,
+        "reason": node.reason,
+        "labels": dict(node.labels),
+        "gpu_model": node.gpu_model,
+        "resources": {"total": resources_json(node.capacity), "used": resources_json(detail.used)},
+        "tasks": detail.tasks,
+        "heartbeat_age_s": None if detail.heartbeat_age_ms is None else detail.heartbeat_age_ms / 1000,
+        "registered_at": time_json(node.registered_at_ms),
+    }
+
+
+def resources_json(resources: Resources) -> Json:
+    return {
+        "cpu": plain_number(resources.cpu_millis),
+        "memory_bytes": resources.memory_bytes,
+        "storage_bytes": resources.storage_bytes,
+        "gpu": plain_number(resources.gpu_millis),
+    }
+
+
+def plain_number(millis: int) -> int | float:
+    return millis // GPU if millis % GPU == 0 else millis / GPU
+
+
+def time_json(at_ms: int) -> str | None:
+    if not at_ms:
+        return None
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _queue_json(queue: QueueStatus) -> Json:
+    return {
+        "name": queue.path,
+        "type": queue.type,
+        "pending": queue.pending,
+        "running": queue.running,
+        "used": resources_json(queue.used),
+    }
+
+
+def _task_json(task: Task, asked: Resources) -> Json:
+    return {
+        "id": task.id,
+        "group": task.group,
+        "index": task.index,
+        "rank": task.rank,
+        "state": task.state.name,
+        "node": task.node_id or None,
+        "exit_code": task.exit_code,
+        "reason": task.reason,
+        "detail": task.detail,
+        "attempt": task.attempt,
+        "started_at": time_json(task.started_at_ms),
+        "ended_at": time_json(task.ended_at_ms),
+        "cpus": plain_number(asked.cpu_millis),
+        "gpus": list(task.gpus),
+    }
