@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gosched.replication.raft_node import Timing
+
+if TYPE_CHECKING:  # the replica process does without the settings and what they import
+    from gosched.config import MasterSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,20 @@ class ReplicaConfig:
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_settings(settings: MasterSettings) -> ReplicaConfig:
+        """A cluster of one is made by itself; one of several only where the settings say `bootstrap`."""
+        raft = settings.raft
+        peers = {peer.id: peer.address for peer in raft.others} if raft.enabled else {}
+        return ReplicaConfig(
+            member=raft.node_id,
+            bind_addr=settings.raft_listen().address if peers else "",
+            peers=peers,
+            data_dir=settings.data_dir,
+            bootstrap=raft.bootstrap or not peers,
+            tls=TlsFiles(cert=settings.tls.cert, key=settings.tls.key, ca=settings.tls.ca) if settings.tls else None,
+        )
 
     @staticmethod
     def from_json(text: str) -> ReplicaConfig:

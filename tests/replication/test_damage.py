@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import resource
 from collections.abc import Callable
 from pathlib import Path
@@ -65,7 +66,7 @@ def test_a_full_disk_stops_the_master_with_its_reason_and_loses_nothing(tmp_path
             journal = tmp_path / "m1/raft/raft.journal"
             limit = journal.stat().st_size + 5000
             resource.prlimit(leader._process.pid, resource.RLIMIT_FSIZE, (limit, limit))
-            with pytest.raises(ProposalFailed):
+            with contextlib.suppress(ProposalFailed):
                 for i in range(1000):
                     await leader.propose([a_node(f"n{i}")])
                     acknowledged.append(f"n{i}")
@@ -77,7 +78,7 @@ def test_a_full_disk_stops_the_master_with_its_reason_and_loses_nothing(tmp_path
             again = await c.leader()
             await again.barrier()
             assert [n for n in acknowledged if n not in again.state.nodes] == []
-            assert len(acknowledged) > 10
+            assert 10 < len(acknowledged) < 1000
 
     asyncio.run(story())
 

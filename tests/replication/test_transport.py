@@ -52,6 +52,13 @@ def hello(c: Cluster, member: str, **fields: Any) -> bytes:
     return framed(raft_pb2.PeerFrame(hello=message).SerializeToString())
 
 
+def talk_without_certificate(context: ssl.SSLContext, raw: socket.socket, data: bytes) -> None:
+    with context.wrap_socket(raw) as sock:
+        sock.sendall(data)
+        if not sock.recv(1):
+            raise ConnectionError("closed")
+
+
 class _Bomb:
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -136,13 +143,8 @@ def test_with_tls_members_commit_and_others_get_nowhere(tmp_path: Path) -> None:
                 assert await asyncio.to_thread(closed_by_peer, plain)
             unknown = ssl.create_default_context(cafile=c.configs["m1"].tls.ca)  # type: ignore[union-attr]
             unknown.check_hostname = False
-            with (
-                pytest.raises((ssl.SSLError, ConnectionError)),
-                unknown.wrap_socket(connect(c, "m1")) as wrapped,  # without a certificate of its own
-            ):
-                wrapped.sendall(hello(c, "m2"))
-                if not wrapped.recv(1):
-                    raise ConnectionError("closed")
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                talk_without_certificate(unknown, connect(c, "m1"), hello(c, "m2"))
         finally:
             await c.close()
 
@@ -158,7 +160,9 @@ def test_a_certificate_must_name_its_member(tmp_path: Path) -> None:
         try:
             await c.start()
             await until(lambda: c.members["m3"].failure, what="m3 is refused")
-            assert "must name the member" in c.members.pop("m3").failure
+            refused = c.members.pop("m3")
+            assert "must name the member" in refused.failure
+            await refused.close()
             await c.commit(a_node("n1"))
         finally:
             await c.close()
