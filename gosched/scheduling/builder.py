@@ -84,11 +84,11 @@ class ViewBuilder:
         nodes = self.nodes
         rows = [nodes.row(node_id) for node_id in node_ids]
         nodes.free[rows] = nodes.capacity[rows] - np.array([amounts(state.usage[n]) for n in node_ids], dtype=np.int64)
-        for row, node_id in zip(rows, node_ids, strict=True):
-            if gpus := int(nodes.capacity[row, GPU]) // MILLIS:
-                nodes.gpu_busy[row] = np.arange(nodes.gpu_busy.shape[1]) >= gpus
-                held = [g for g in state.node_gpus_held(node_id) if g < gpus]
-                nodes.gpu_busy[row, held] = True
+        gpus = nodes.capacity[rows, GPU] // MILLIS
+        nodes.gpu_busy[rows] = np.arange(nodes.gpu_busy.shape[1]) >= gpus[:, None]
+        for row, node_id, count in zip(rows, node_ids, gpus.tolist(), strict=True):
+            if count:
+                nodes.gpu_busy[row, [g for g in state.node_gpus_held(node_id) if g < count]] = True
 
     def _refresh_gangs(self, state: ClusterState, job_ids: Iterable[str]) -> None:
         for job_id in job_ids:

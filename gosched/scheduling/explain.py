@@ -82,13 +82,14 @@ def _no_node_could(nodes: NodeColumns, ask: Ask) -> Explanation | None:
     if not nodes.ready.any():
         message = f"no node is ready ({len(nodes)} registered)" if len(nodes) else "no node has joined yet"
         return Explanation(code=Reason.NO_NODE, message=message)
-    labelled = nodes.ready & nodes.having_labels(ask.selector)
-    if not labelled.any():
-        pairs = ", ".join(f"{key}={value}" for key, value in ask.selector)
-        return Explanation(code=Reason.NODE_SELECTOR, message=f"no ready node has the labels {pairs}")
-    mask = labelled & nodes.having_model(ask.gpu_model)
+    labels = f"the labels {', '.join(f'{key}={value}' for key, value in ask.selector)}"
+    mask = nodes.ready & nodes.having_labels(ask.selector)
     if not mask.any():
-        return Explanation(code=Reason.GPU_MODEL, message=f"no ready node has GPUs of model {ask.gpu_model}")
+        return Explanation(code=Reason.NODE_SELECTOR, message=f"no ready node has {labels}")
+    mask &= nodes.having_model(ask.gpu_model)
+    if not mask.any():
+        both = f"{ask.gpu_model} and {labels}" if ask.selector else ask.gpu_model
+        return Explanation(code=Reason.GPU_MODEL, message=f"no ready node has GPUs of model {both}")
     capacity = nodes.capacity[mask]
     for resource, (each, largest) in enumerate(zip(ask.each, capacity.max(axis=0).tolist(), strict=True)):
         if each > largest:
