@@ -20,8 +20,8 @@ import structlog
 from gosched.core.state import ClusterState
 from gosched.replication.applier import Applier
 from gosched.replication.connection import Connection
-from gosched.replication.disk import PosixDisk
-from gosched.replication.identity import KnownDisks, joined, load_identity, save_identity
+from gosched.replication.disk import Disk, PosixDisk
+from gosched.replication.identity import Identity, KnownDisks, joined, load_identity, save_identity
 from gosched.replication.journal import DamagedLog, Journal
 from gosched.replication.peer_messages import REGULAR
 from gosched.replication.peer_transport import PeerTransport, Tls
@@ -69,21 +69,10 @@ class Replica:
         listener = _listen(config) if config.peers else None
         if self._identity.joining:
             time.sleep(JOIN_QUIET_S)
-        snapshot = self._disk.read(SNAPSHOT)
-        self._journal = Journal(self._disk)
-        if self._journal.torn_bytes:
-            log.warning("the log ended in an unfinished write, which was cut off", bytes=self._journal.torn_bytes)
-        if snapshot is not None:
-            self._journal.start_with(*ends(snapshot))
-        elif self._journal.first_index > 1:
-            raise DamagedLog(
-                f"{SNAPSHOT} is gone but the log starts at entry {self._journal.first_index}. If the other masters are "
-                "well, move the data directory away and start this master with `bootstrap: false`"
-            )
-        save_identity(self._disk, self._identity)
+        self._journal, has_snapshot = open_log(self._disk, self._identity)
         self._snapshots = Snapshots(self._disk, state=lambda: self._applier.state, install=self._install)
         self._node = self._make_node(listener)
-        if snapshot is not None:
+        if has_snapshot:
             self._node.load_snapshot()
         self._link = Connection(
             self._node._poller, link, opened=_nothing, frame=self._on_front_frame, closed=self._on_front_gone
@@ -238,6 +227,23 @@ class _Alone(RuledTransport):
 
     def destroy(self) -> None:
         pass
+
+
+def open_log(disk: Disk, identity: Identity) -> tuple[Journal, bool]:
+    """The journal, made to agree with the snapshot, and whether there is one to load. Raises DamagedLog, OSError."""
+    snapshot = disk.read(SNAPSHOT)
+    journal = Journal(disk)
+    if journal.torn_bytes:
+        log.warning("the log ended in an unfinished write, which was cut off", bytes=journal.torn_bytes)
+    if snapshot is not None:
+        journal.start_with(*ends(snapshot))
+    elif journal.first_index > 1:
+        raise DamagedLog(
+            f"{SNAPSHOT} is gone but the log starts at entry {journal.first_index}. If the other masters are "
+            "well, move the data directory away and start this master with `bootstrap: false`"
+        )
+    save_identity(disk, identity)
+    return journal, snapshot is not None
 
 
 def main() -> None:
