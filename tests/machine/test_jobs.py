@@ -1,0 +1,212 @@
+"""Submitting, cancelling and forgetting jobs."""
+
+from dataclasses import replace
+
+import pytest
+
+from gosched.core import limits
+from gosched.core.cluster import Queue
+from gosched.core.command import CancelJob, DropFinishedJobs, SetQueues, SubmitJob
+from gosched.core.job import GangPolicy, JobIntent, JobState, RetryPolicy, Runtime, TaskState
+from gosched.core.outcome import Code, JobChanged, TaskChanged
+from gosched.core.resources import Resources
+from gosched.machine import jobs as jobs_module
+from tests.machine.cluster import Cluster, group, spec
+
+
+def test_a_submitted_job_is_pending_with_all_its_tasks_ranked_over_its_groups():
+    c = Cluster()
+    assert c.submit(spec("train", group("ps", 1), group("worker", 2)), "j1") == "j1"
+    assert [(t.id, t.rank) for t in c.tasks("j1")] == [("j1/ps/0", 0), ("j1/worker/0", 1), ("j1/worker/1", 2)]
+    assert c.task_states("j1") == [TaskState.PENDING] * 3
+    assert list(c.state.pending) == ["j1"]
+    assert c.job("j1").submitted_at_ms == c.state.clock_ms
+    assert c.events == (JobChanged(job_id="j1", queue="default", before=JobState.UNSPECIFIED, after=JobState.PENDING),)
+
+
+def test_the_first_job_of_a_tenant_makes_the_tenant():
+    c = Cluster()
+    c.submit(spec("a", tenant="nlp"))
+    c.submit(spec("b", tenant="nlp"))
+    assert [(t.name, t.created_at_ms) for t in c.state.tenants.values()] == [("nlp", 2)]
+
+
+def test_a_live_name_with_the_same_spec_meets_that_job():
+    c = Cluster()
+    c.submit(spec("train"), "j1")
+    outcome = c.accept(SubmitJob(job_id="j2", spec=spec("train")))
+    assert (outcome.subject, outcome.unchanged, list(c.state.jobs)) == ("j1", True, ["j1"])
+
+
+def test_a_live_name_with_another_spec_is_refused():
+    c = Cluster()
+    c.submit(spec("train"), "j1")
+    detail = c.reject(SubmitJob(job_id="j2", spec=spec("train", group(cpus=9))), Code.ALREADY_EXISTS)
+    assert "cancel it first" in detail
+
+
+def test_a_name_is_free_again_after_the_end_and_leads_to_the_newest_job():
+    c = Cluster()
+    c.submit(spec("train"), "j1")
+    c.cancel("train")
+    c.submit(spec("train"), "j2")
+    found = c.state.find_job("train")
+    assert found is not None
+    assert found.id == "j2"
+
+
+def test_a_job_id_is_used_once():
+    c = Cluster()
+    c.submit(spec("a"), "j1")
+    assert c.reject(SubmitJob(job_id="j1", spec=spec("b")), Code.ALREADY_EXISTS) == "job id j1 is taken"
+
+
+def test_an_unknown_queue_is_refused_and_the_known_ones_are_named():
+    c = Cluster()
+    c.accept(SetQueues(queues=(Queue(path="prod"), Queue(path="default"))))
+    detail = c.reject(SubmitJob(job_id="j1", spec=spec(queue="nope")), Code.NOT_FOUND)
+    assert detail == "no queue 'nope'; there are: default, prod"
+
+
+ONE = group(count=1)
+BAD_SPECS = {
+    "name is empty": spec(""),
+    "'a\\nb' may hold only": spec("a\nb"),
+    "'\\xe4' may hold only": spec("ä"),
+    "may hold only letters": spec("a/b"),
+    "has 254 characters": spec("x" * 254),
+    "tenant": spec(tenant="a b"),
+    "1 to 64 task groups; this one has 0": replace(spec(), groups=()),
+    "1 to 64 task groups; this one has 65": spec("a", *[group(f"g{i}") for i in range(65)]),
+    "two groups are named": spec("a", ONE, ONE),
+    "group name": spec("a", group("a\0b")),
+    "count is 0": spec("a", group(count=0)),
+    "count is -1": spec("a", group(count=-1)),
+    "at most 20000 tasks": spec("a", group(count=20_001)),
+    "must not be negative": spec("a", group(cpus=-1)),
+    "are beyond": spec("a", replace(ONE, resources=Resources(memory_bytes=1 << 53))),
+    "together ask for more": spec("a", replace(group(count=20_000), resources=Resources(memory_bytes=1 << 52))),
+    "whole ones": spec("a", replace(ONE, resources=Resources(gpu_millis=500))),
+    "1 of 2 tasks": spec(gang=GangPolicy(min_tasks=1)),
+    "command is empty": spec("a", replace(ONE, command=())),
+    "say what to run": spec("a", replace(ONE, command=("", "x"))),
+    "command holds a NUL": spec("a", replace(ONE, command=("echo", "a\0"))),
+    "runtime docker is not supported": spec("a", replace(ONE, runtime=Runtime.DOCKER)),
+    "priority 1001": spec(priority=1001),
+    "retry.max -1": spec(retry=RetryPolicy(max_restarts=-1)),
+    "retry.backoff": spec(retry=RetryPolicy(backoff_ms=-1)),
+    "stop grace": spec(stop_grace_ms=-1),
+    "label x": spec(labels=(("x", "a\x1b[31m"),)),
+    "sorted and distinct": spec(labels=(("b", ""), ("a", ""))),
+    "group worker: env keys must be": spec("a", replace(ONE, env=(("A", "1"), ("A", "2")))),
+    "name of an environment variable": spec("a", replace(ONE, env=(("A=B", "1"),))),
+    "value of A holds a NUL": spec("a", replace(ONE, env=(("A", "\0"),))),
+    "working directory": spec("a", replace(ONE, working_dir="/tmp\0")),
+    "node selector": spec("a", replace(ONE, node_selector=(("zone", "\n"),))),
+    "at most 262144 are allowed": spec("a", replace(ONE, env=(("A", "x" * 300_000),))),
+}
+
+
+@pytest.mark.parametrize("wrong", BAD_SPECS, ids=str)
+def test_a_bad_spec_is_refused_in_one_line(wrong):
+    assert wrong in Cluster().reject(SubmitJob(job_id="j1", spec=BAD_SPECS[wrong]), Code.INVALID)
+
+
+def test_texts_that_programs_need_are_allowed():
+    c = Cluster()
+    script = replace(ONE, command=("/bin/sh", "-c", "echo 'ä'\nexit 0\n"), env=(("A", "two\nlines"), ("b", "")))
+    c.submit(spec("a.b_c-1", script, labels=(("example.com/team", "ü b"),)))
+
+
+@pytest.mark.parametrize(
+    ("limit", "module_value", "what"),
+    [("MAX_LIVE_JOBS", 1, "1 live jobs"), ("MAX_TASKS", 3, "3 tasks"), ("MAX_TENANTS", 1, "1 tenants")],
+)
+def test_a_full_cluster_refuses_more(monkeypatch, limit, module_value, what):
+    assert module_value < getattr(limits, limit)
+    monkeypatch.setattr(jobs_module, limit, module_value)
+    c = Cluster()
+    c.submit(spec("a"))
+    assert what in c.reject(SubmitJob(job_id="j2", spec=spec("b", tenant="other")), Code.EXHAUSTED)
+
+
+def test_cancelling_a_pending_job_ends_it_and_its_tasks_at_once():
+    c = Cluster()
+    c.submit(spec(), "j1")
+    c.cancel("train")
+    job = c.job("j1")
+    assert (job.state, job.reason, job.exit_code) == (JobState.CANCELLED, "CANCELLED", None)
+    assert job.ended_at_ms == c.state.clock_ms
+    assert c.task_states("j1") == [TaskState.KILLED] * 2
+    assert [type(e) for e in c.events] == [TaskChanged, TaskChanged, JobChanged]
+
+
+def test_cancelling_a_running_job_stops_its_tasks_and_ends_with_the_last():
+    c = Cluster()
+    c.node()
+    c.submit(spec(), "j1")
+    c.place("j1", "n1")
+    c.report("j1", 0, TaskState.RUNNING)
+    c.accept(CancelJob(job_id="j1", reason="OBSOLETE"))
+    assert c.task_states("j1") == [TaskState.STOPPING] * 2
+    assert (c.job("j1").state, c.job("j1").intent) == (JobState.RUNNING, JobIntent.CANCEL)
+    c.report("j1", 0, TaskState.KILLED, 143)
+    assert c.job("j1").state is JobState.RUNNING
+    c.report("j1", 1, TaskState.SUCCEEDED, 0)
+    assert (c.job("j1").state, c.job("j1").reason) == (JobState.CANCELLED, "OBSOLETE")
+    assert c.state.allocations == {}
+
+
+def test_cancelling_twice_or_after_the_end_changes_nothing():
+    c = Cluster()
+    c.node()
+    c.submit(spec(), "j1")
+    c.place("j1", "n1")
+    c.cancel("j1")
+    assert c.cancel("j1").unchanged
+    for rank in (0, 1):
+        c.report("j1", rank, TaskState.KILLED)
+    assert c.cancel("train").unchanged
+    assert c.events == ()
+
+
+def test_cancelling_an_unknown_job_is_refused():
+    assert Cluster().reject(CancelJob(job_id="x\n"), Code.NOT_FOUND) == "no job 'x\\n'"
+
+
+def finished(c: Cluster, *names: str) -> None:
+    for name in names:
+        c.submit(spec(name), name)
+        c.cancel(name)
+
+
+def test_the_oldest_finished_jobs_are_dropped_with_their_tasks():
+    c = Cluster()
+    finished(c, "a", "b", "c")
+    c.submit(spec("live"), "live")
+    assert not c.accept(DropFinishedJobs(keep=1, ended_before_ms=0)).unchanged
+    assert list(c.state.jobs) == ["c", "live"]
+    assert len(c.state.tasks) == 4
+    assert c.events[0] == JobChanged(job_id="a", queue="default", before=JobState.CANCELLED, after=JobState.UNSPECIFIED)
+    assert c.accept(DropFinishedJobs(keep=1, ended_before_ms=0)).unchanged
+
+
+def test_jobs_that_ended_before_the_age_are_dropped_whatever_is_kept():
+    c = Cluster()
+    finished(c, "a", "b")
+    c.accept(DropFinishedJobs(keep=10, ended_before_ms=c.job("b").ended_at_ms))
+    assert list(c.state.jobs) == ["b"]
+
+
+def test_one_command_drops_a_bounded_number_of_tasks(monkeypatch):
+    monkeypatch.setattr(jobs_module, "MAX_TASKS_DROPPED_AT_ONCE", 3)
+    c = Cluster()
+    finished(c, "a", "b", "c")
+    c.accept(DropFinishedJobs(keep=0, ended_before_ms=0))
+    assert list(c.state.jobs) == ["c"]
+
+
+def test_keeping_a_negative_number_is_refused():
+    c = Cluster()
+    finished(c, "a")
+    c.reject(DropFinishedJobs(keep=-1, ended_before_ms=0), Code.INVALID)
