@@ -16,6 +16,8 @@ from gosched.core.resources import GPU as MILLIS
 from gosched.core.state import ClusterState
 from gosched.scheduling.view import GPU, NodeColumns, PendingGang, View, amounts, pending_gang
 
+MAX_GPUS = 1024  # of one node; a node that claims more is taken at this, or its row would have no bound
+
 
 class ViewBuilder:
     """`nodes` are the live columns: read them on the owner's thread, and change nothing."""
@@ -60,6 +62,7 @@ class ViewBuilder:
         nodes.capacity[rows] = [amounts(r.capacity) for r in records]
         nodes.ready[rows] = [r.state is NodeState.READY for r in records]
         nodes.labels.assign(len(nodes), rows, [r.labels for r in records], [r.gpu_model for r in records])
+        nodes.capacity[:, GPU] = np.minimum(nodes.capacity[:, GPU], MAX_GPUS * MILLIS)
         widest = int(nodes.capacity[:, GPU].max()) // MILLIS
         if (missing := widest - nodes.gpu_busy.shape[1]) > 0:
             nodes.gpu_busy = np.pad(nodes.gpu_busy, ((0, 0), (0, missing)), constant_values=True)

@@ -11,7 +11,17 @@ import numpy as np
 from gosched.core.job import JobSpec
 from gosched.scheduling.feasibility import RESOURCE_NAMES, eligible, refused, slots
 from gosched.scheduling.room import Room
-from gosched.scheduling.view import CPU, GPU, Ask, BoolArray, IntArray, NodeColumns, PendingGang, amounts, asks_of
+from gosched.scheduling.view import (
+    CPU,
+    GPU,
+    Ask,
+    IntArray,
+    NodeColumns,
+    PendingGang,
+    amounts,
+    asks_of,
+    summed,
+)
 
 
 class Reason(StrEnum):
@@ -41,7 +51,7 @@ def why_not(gang: PendingGang, room: Room) -> Explanation:
     if found := _short(gang.total, room.total, "are free"):
         return found
     for ask in gang.asks:
-        if found := _short(_times(ask), _sum(room.free, room.eligible(ask)), "are free"):
+        if found := _short(_times(ask), summed(room.free[room.eligible(ask)]), "are free"):
             return found
         if (fit := int(room.slots(ask).sum())) < ask.count:
             message = f"room for {fit} of {ask.count} tasks{_of(gang.asks, ask)}; {_counts(nodes, room.free, ask)}"
@@ -54,9 +64,11 @@ def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
     asks = asks_of(spec)
     found: list[Explanation | None] = [_no_node_could(nodes, ask) for ask in asks]
     if not any(found):
-        found = [_short(_times(ask), _sum(nodes.capacity, eligible(nodes, ask)), "are in the cluster") for ask in asks]
+        found = [
+            _short(_times(ask), summed(nodes.capacity[eligible(nodes, ask)]), "are in the cluster") for ask in asks
+        ]
     if not any(found):
-        found = [_short(amounts(spec.demand), _sum(nodes.capacity, nodes.ready), "are in the cluster")]
+        found = [_short(amounts(spec.demand), summed(nodes.capacity[nodes.ready]), "are in the cluster")]
     if not any(found):
         found = [_too_few_slots(nodes, asks, ask) for ask in asks]
     return list(dict.fromkeys(e.message for e in found if e))
@@ -134,11 +146,6 @@ def _of(asks: tuple[Ask, ...], ask: Ask) -> str:
 
 def _times(ask: Ask) -> tuple[int, ...]:
     return tuple(each * ask.count for each in ask.each)
-
-
-def _sum(columns: IntArray, mask: BoolArray) -> IntArray:
-    total: IntArray = np.maximum(columns[mask], 0).sum(axis=0)
-    return total
 
 
 def _amount(resource: int, amount: int) -> str:

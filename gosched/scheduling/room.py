@@ -8,7 +8,7 @@ from gosched.core.job import Strategy, StringMap
 from gosched.core.resources import GPU as MILLIS
 from gosched.scheduling.feasibility import eligible, fits, slots
 from gosched.scheduling.scoring import fullness, preference
-from gosched.scheduling.view import GPU, Ask, BoolArray, IntArray, NodeColumns, PendingGang
+from gosched.scheduling.view import GPU, Ask, BoolArray, IntArray, NodeColumns, PendingGang, summed
 
 
 class Room:
@@ -20,9 +20,9 @@ class Room:
     def __init__(self, nodes: NodeColumns) -> None:
         self.nodes = nodes
         self.free = nodes.free.copy(order="F")
-        held = np.maximum(nodes.free[nodes.ready], 0)
-        self.total: IntArray = held.sum(axis=0)
-        self.largest: IntArray = held.max(axis=0, initial=0)
+        ready = nodes.free[nodes.ready]
+        self.total = summed(ready)
+        self.largest: IntArray = ready.max(axis=0, initial=0)
         self._full = fullness(nodes.capacity, self.free)
         self._gpu_busy = nodes.gpu_busy.copy()
         self._preferences: dict[tuple[Strategy, bool], IntArray] = {}

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gosched.core.job import Job, JobSpec, Strategy, StringMap
+from gosched.core.limits import MAX_JOB_DEMAND
 from gosched.core.resources import Resources
 
 IntArray = npt.NDArray[np.int64]
@@ -144,6 +145,14 @@ class View:
     revision: int
     nodes: NodeColumns
     pending: tuple[PendingGang, ...]
+
+
+def summed(columns: IntArray) -> IntArray:
+    """Over the nodes; what is below zero counts as nothing. Clipped so that no sum leaves 64 bits: it is exact up to
+    MAX_JOB_DEMAND / nodes for each node."""
+    most = MAX_JOB_DEMAND // max(len(columns), 1)
+    total: IntArray = np.clip(columns, 0, most).sum(axis=0)
+    return total
 
 
 def amounts(resources: Resources) -> Amounts:

@@ -208,3 +208,10 @@ def test_a_node_that_came_back_smaller_than_its_load_takes_nothing() -> None:
     plan = plan_of([node("a", cpu=4)], [job(1, group(cpu=0, mem=1)), job(2, group())], held)
     assert where(plan) == {"j1": "a"}
     assert why(plan, "j2") == "needs 1 CPU in all; 0 are free"
+
+
+def test_absurd_amounts_neither_wrap_around_nor_take_the_memory() -> None:
+    nodes = [node(f"n{i:04}", storage=1 << 22, gpu=(1 << 52) // 1000) for i in range(3000)]  # 4 PiB each
+    plan = plan_of(nodes, [job(1, group(storage=1 << 22)), job(2, group(gpu=2000))])
+    assert where(plan) == {"j1": "n0000"}
+    assert why(plan, "j2") == "asks for 2000 GPUs on one node; the largest has 1024"
