@@ -1,0 +1,193 @@
+"""What agents report, and what becomes of the gang."""
+
+import pytest
+
+from gosched.core.command import ReportTasks, TaskReport
+from gosched.core.job import JobIntent, JobState, RetryCause, RetryPolicy, TaskState
+from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
+from gosched.core.outcome import Code, JobChanged, TaskChanged
+from gosched.core.resources import ZERO
+from tests.machine.cluster import Cluster, failing_fast, group, retrying, spec
+
+T = TaskState
+
+
+@pytest.fixture
+def c() -> Cluster:
+    cluster = Cluster()
+    cluster.node("n1")
+    cluster.node("n2")
+    return cluster
+
+
+def running(c: Cluster, wanted=None) -> str:
+    """A job of two tasks, running on n1 and n2."""
+    job = c.submit(wanted or spec(), "j1")
+    c.place(job, "n1", "n2")
+    c.run_all(job)
+    return job
+
+
+def test_a_job_whose_tasks_all_succeed_succeeds(c):
+    running(c)
+    c.report("j1", 0, T.SUCCEEDED, 0, ended_at_ms=77)
+    assert c.job("j1").state is JobState.RUNNING
+    c.report("j1", 1, T.SUCCEEDED, 0)
+    job = c.job("j1")
+    assert (job.state, job.exit_code, job.ended_at_ms) == (JobState.SUCCEEDED, 0, c.state.clock_ms)
+    assert c.tasks("j1")[0].ended_at_ms == 77
+    assert c.state.usage == {"n1": ZERO, "n2": ZERO}
+    assert [type(e) for e in c.events] == [TaskChanged, JobChanged]
+
+
+def test_task_states_only_move_forward(c):
+    c.submit(spec(), "j1")
+    c.place("j1", "n1")
+    for state in (T.RUNNING, T.STARTING, T.PLACED, T.PENDING, T.UNSPECIFIED, T.RUNNING):
+        c.report("j1", 0, state)
+        assert c.task_states("j1") == [T.RUNNING, T.PLACED]
+
+
+def test_reports_on_other_allocations_are_ignored(c):
+    running(c)
+    on_n2 = c.tasks("j1")[1].allocation_id
+    reports = tuple(TaskReport(allocation_id=a, state=T.FAILED) for a in ("nope", on_n2, "j1/worker/0.2"))
+    assert c.accept(ReportTasks(node_id="n1", incarnation="b1", reports=reports)).unchanged
+    assert c.task_states("j1") == [T.RUNNING] * 2
+
+
+def test_a_repeated_end_is_ignored(c):
+    running(c)
+    for _ in range(2):
+        c.report("j1", 0, T.SUCCEEDED, 0)
+    assert c.events == ()
+    assert c.job("j1").succeeded == 1
+
+
+@pytest.mark.parametrize(("node", "boot"), [("n1", "b2"), ("n9", "b1"), ("dead", "b1")])
+def test_reports_of_an_unknown_dead_or_rebooted_node_are_refused(c, node, boot):
+    c.node("dead")
+    c.die("dead")
+    c.reject(ReportTasks(node_id=node, incarnation=boot, reports=()), Code.STALE_INCARNATION)
+
+
+def test_a_failed_member_restarts_the_gang_whole_once_all_have_stopped(c):
+    running(c, retrying())
+    c.report("j1", 0, T.FAILED, 3, reason="OOM_KILLED")
+    assert c.task_states("j1") == [T.FAILED, T.STOPPING]
+    assert c.tasks("j1")[1].reason == "GANG_MEMBER_FAILED"
+    assert (c.job("j1").state, c.job("j1").intent) == (JobState.RUNNING, JobIntent.RESTART)
+    c.report("j1", 1, T.KILLED, 143)
+    job = c.job("j1")
+    assert (job.state, job.intent, job.attempt, job.restarts) == (JobState.PENDING, JobIntent.RUN, 2, 1)
+    assert (job.reason, job.exit_code) == ("OOM_KILLED", None)
+    assert job.detail == "task worker/0: exit code 3"
+    assert [(t.state, t.attempt, t.exit_code) for t in c.tasks("j1")] == [(T.PENDING, 2, None)] * 2
+    c.place("j1", "n2")
+    assert sorted(c.state.allocations) == ["j1/worker/0.2", "j1/worker/1.2"]
+    assert c.job("j1").reason == ""
+
+
+def test_members_that_succeeded_start_again_with_the_gang(c):
+    running(c, retrying())
+    c.report("j1", 0, T.SUCCEEDED, 0)
+    c.report("j1", 1, T.FAILED, 1)
+    assert (c.job("j1").state, c.job("j1").succeeded) == (JobState.PENDING, 0)
+    assert c.task_states("j1") == [T.PENDING] * 2
+
+
+def test_a_job_fails_with_the_exit_code_of_the_first_task_that_failed(c):
+    running(c, failing_fast())
+    c.report("j1", 1, T.FAILED, 7)
+    c.report("j1", 0, T.FAILED, 9)
+    job = c.job("j1")
+    assert (job.state, job.exit_code, job.reason, job.failed) == (JobState.FAILED, 7, "TASK_FAILED", 2)
+
+
+def test_a_job_without_retries_fails_at_once(c):
+    running(c)
+    c.report("j1", 0, T.FAILED, 7)
+    c.report("j1", 1, T.KILLED)
+    assert (c.job("j1").state, c.job("j1").exit_code) == (JobState.FAILED, 7)
+
+
+def test_a_task_killed_by_somebody_else_fails_the_gang(c):
+    running(c)
+    c.report("j1", 0, T.KILLED, 137)
+    c.report("j1", 1, T.SUCCEEDED, 0)
+    assert (c.job("j1").state, c.job("j1").exit_code) == (JobState.FAILED, 137)
+
+
+def fail_once(c: Cluster) -> None:
+    c.accept(ReportTasks(node_id="n1", incarnation="b1", reports=()), at_ms=c.job("j1").not_before_ms)
+    c.place("j1", "n1")
+    c.report("j1", 0, T.FAILED, 5)
+    c.report("j1", 1, T.KILLED)
+
+
+def test_restarts_after_failures_are_counted_and_end(c):
+    c.submit(retrying(restarts=2), "j1")
+    fail_once(c)
+    fail_once(c)
+    assert (c.job("j1").state, c.job("j1").restarts) == (JobState.PENDING, 2)
+    fail_once(c)
+    assert (c.job("j1").state, c.job("j1").restarts, c.job("j1").exit_code) == (JobState.FAILED, 2, 5)
+
+
+def test_each_backoff_is_twice_the_one_before_up_to_the_cap(c):
+    c.submit(retrying(restarts=30, backoff_ms=1000), "j1")
+    waits = []
+    for _ in range(30):
+        fail_once(c)
+        waits.append(c.job("j1").not_before_ms - c.state.clock_ms)
+    assert waits == [min(1000 << i, MAX_BACKOFF_MS) for i in range(30)]
+
+
+def test_a_backoff_longer_than_the_cap_stays_as_asked_for(c):
+    c.submit(retrying(restarts=2, backoff_ms=MAX_BACKOFF_MS + 5), "j1")
+    fail_once(c)
+    fail_once(c)
+    assert c.job("j1").not_before_ms - c.state.clock_ms == MAX_BACKOFF_MS + 5
+
+
+def test_a_cause_that_is_not_listed_is_not_retried(c):
+    only_failures = RetryPolicy(max_restarts=3, when=(RetryCause.FAILED,))
+    c.submit(spec(retry=only_failures), "j1")
+    c.place("j1", "n1")
+    c.die("n1")
+    assert (c.job("j1").state, c.job("j1").reason) == (JobState.FAILED, "NODE_LOST")
+
+
+def test_a_lost_node_restarts_the_gang_without_charge_but_not_forever(c):
+    c.submit(retrying(restarts=1), "j1")
+    for _ in range(MAX_FREE_RESTARTS):
+        c.place("j1", "n1")
+        c.die("n1")
+        c.node("n1")
+    assert (c.job("j1").state, c.job("j1").restarts) == (JobState.PENDING, 0)
+    c.place("j1", "n1")
+    c.die("n1")
+    assert (c.job("j1").state, c.job("j1").attempt) == (JobState.FAILED, MAX_FREE_RESTARTS + 1)
+
+
+def test_cancelling_wins_over_a_restart_and_over_a_failure(c):
+    for name, wanted in (("a", retrying("a")), ("b", failing_fast("b"))):
+        c.submit(wanted, name)
+        c.place(name, "n1", "n2")
+        c.report(name, 0, T.FAILED, 1)
+        c.cancel(name)
+        c.report(name, 1, T.KILLED)
+        assert (c.job(name).state, c.job(name).exit_code) == (JobState.CANCELLED, None)
+
+
+def test_members_that_end_in_one_report_are_all_taken_as_reported(c):
+    c.submit(spec("train", group(count=3)), "j1")
+    c.place("j1", "n1")
+    ends = (T.SUCCEEDED, T.FAILED, T.SUCCEEDED)
+    reports = tuple(
+        TaskReport(allocation_id=t.allocation_id, state=s, exit_code=int(s is T.FAILED))
+        for t, s in zip(c.tasks("j1"), ends, strict=True)
+    )
+    c.accept(ReportTasks(node_id="n1", incarnation="b1", reports=reports))
+    assert c.task_states("j1") == list(ends)
+    assert (c.job("j1").state, c.job("j1").exit_code) == (JobState.FAILED, 1)
