@@ -1,0 +1,76 @@
+"""The agent's data directory: who this node is and the highest epoch it has seen. One agent at a time holds it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from pathlib import Path
+
+from gosched.agent.files import sync_directory, write_synced
+
+
+class DataDirError(Exception):
+    """One line for people: what is wrong with the directory and what to do."""
+
+
+class DataDir:
+    """Holds the lock until `close`. Layout: `lock`, `node_id`, `epoch`, `tasks/`, `trash/`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.tasks = path / "tasks"
+        self.trash = path / "trash"
+        try:
+            for directory in (path, self.tasks, self.trash):
+                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise DataDirError(
+                f"cannot use the data directory {path}: {error.strerror}; choose another with --data-dir"
+            ) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise DataDirError(
+                f"another agent uses the data directory {path}; give this one its own with --data-dir"
+            ) from error
+        try:
+            self.node_id = self._read("node_id") or self._new_node_id()
+            self._epoch = self._read_epoch()
+        except (OSError, DataDirError) as error:
+            os.close(self._lock)
+            raise DataDirError(f"cannot use the data directory {path}: {error}") from error
+
+    @property
+    def epoch(self) -> int:
+        """The highest seen; 0 before the first."""
+        return self._epoch
+
+    def raise_epoch(self, epoch: int) -> None:
+        """Stored before it counts: after a crash this node still refuses what it refused before."""
+        if epoch > self._epoch:
+            write_synced(self.path / "epoch", f"{epoch}\n".encode())
+            self._epoch = epoch
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+    def _new_node_id(self) -> str:
+        node_id = f"n-{secrets.token_hex(6)}"
+        write_synced(self.path / "node_id", f"{node_id}\n".encode())
+        sync_directory(self.path.parent)
+        return node_id
+
+    def _read_epoch(self) -> int:
+        text = self._read("epoch") or "0"
+        if not text.isdecimal():
+            raise DataDirError(f"its file 'epoch' holds {text[:20]!r}, not a number; move the directory away")
+        return int(text)
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self.path / name).read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return ""

@@ -1,0 +1,39 @@
+"""Writing files so that they are whole after a crash: a reader sees the old content or the new, never a part."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+RESERVED_BYTES = 4096
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """On the disk when this returns."""
+    replace(path, data, sync=True)
+    sync_directory(path.parent)
+
+
+def replace(path: Path, data: bytes, *, sync: bool = False) -> None:
+    """Writes into the temporary file that `reserve` may have left: then a full disk does not matter."""
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("r+b" if temporary.exists() else "wb") as file:
+        file.write(data)
+        file.truncate()
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def reserve(path: Path) -> None:
+    """Takes room on the disk now for a small file that has to be written later."""
+    path.with_name(path.name + ".tmp").write_bytes(b" " * RESERVED_BYTES)
+
+
+def sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,102 @@
+"""Reads what the supervisor writes: the two streams of a task, by offset, over rotations, while they grow.
+
+The one rule: a byte is sent at most once and never silently left out; what is gone is said in a note.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from gosched.agent.tasks import Task
+
+CHUNK_BYTES = 64 * 1024
+
+_POLL_MIN_S = 0.02
+_POLL_MAX_S = 0.2
+
+
+class Stream(Enum):
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """`offset` is of the first byte of `data`, since the start of the stream."""
+
+    stream: Stream
+    offset: int
+    data: bytes = b""
+    end: bool = False
+    note: str = ""
+
+
+async def read_logs(task: Task, start: Mapping[Stream, int], *, follow: bool) -> AsyncIterator[Piece]:
+    """What is there from the given offsets on; with `follow`, until the task has ended and all is read."""
+    readers = [StreamReader(task.spool.logs, stream, start.get(stream, 0)) for stream in Stream]
+    pause = _POLL_MIN_S
+    while True:
+        ended = task.ending is not None  # looked at first: what is read after it is complete
+        pieces = [piece for piece in await asyncio.to_thread(_read_each, readers) if piece is not None]
+        for piece in pieces:
+            yield piece
+        if pieces:
+            pause = _POLL_MIN_S
+        elif ended:
+            for reader in readers:
+                yield Piece(stream=reader.stream, offset=reader.offset, end=True)
+            return
+        elif not follow:
+            return
+        else:
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, _POLL_MAX_S)
+
+
+def _read_each(readers: list[StreamReader]) -> list[Piece | None]:
+    return [reader.read() for reader in readers]
+
+
+class StreamReader:
+    def __init__(self, logs: Path, stream: Stream, offset: int) -> None:
+        self._logs = logs
+        self.stream = stream
+        self.offset = max(0, offset)
+
+    def read(self) -> Piece | None:
+        """The next piece, or None while there is no more."""
+        for base, path in self._files():
+            try:
+                fd = os.open(path, os.O_RDONLY)
+            except FileNotFoundError:
+                continue  # rotated away meanwhile: the next file shows the gap
+            try:
+                data = os.pread(fd, CHUNK_BYTES, max(0, self.offset - base))
+            finally:
+                os.close(fd)
+            if data:
+                lost = max(0, base - self.offset)
+                self.offset += lost
+                piece = Piece(stream=self.stream, offset=self.offset, data=data, note=_note(self.stream, lost))
+                self.offset += len(data)
+                return piece
+        return None
+
+    def _files(self) -> list[tuple[int, Path]]:
+        """Oldest first, from the one that holds the offset."""
+        try:
+            names = sorted(n for n in os.listdir(self._logs) if n.startswith(f"{self.stream.value}-"))
+        except FileNotFoundError:  # the task never had logs, or they were cleaned away
+            return []
+        files = [(int(name.partition("-")[2].removesuffix(".log")), self._logs / name) for name in names]
+        passed = sum(base <= self.offset for base, _ in files)
+        return files[max(0, passed - 1) :]
+
+
+def _note(stream: Stream, lost: int) -> str:
+    return f"{lost} bytes of {stream.value} were not kept: the log is capped" if lost else ""

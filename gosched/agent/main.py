@@ -1,0 +1,217 @@
+"""`gosched-agent`: reads the settings, puts the parts together, and runs until it is told to end.
+
+The one rule: ending the agent, in whatever way, ends no task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+import grpc
+import structlog
+
+from gosched.agent.datadir import DataDir, DataDirError
+from gosched.agent.hardware import find_gpu_model, find_resources
+from gosched.agent.server import MAX_MESSAGE_BYTES, WorkerService
+from gosched.agent.session import Identity, MasterRefused, Session
+from gosched.agent.spool import LogLimits
+from gosched.agent.tasks import Tasks
+from gosched.config import AgentSettings, ConfigError, Listen, load_agent_settings
+from gosched.config.address import join_address, split_address
+from gosched.config.settings import Tls
+from gosched.wire.v1 import worker_pb2_grpc
+
+CLEAN_EVERY_S = 30.0
+
+_MESSAGE_SIZES = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+]
+# A fresh connection each time, and never a long pause of gRPC's own before the next try.
+_CHANNEL_OPTIONS = [
+    *_MESSAGE_SIZES,
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 1000),  # also the time that one try to connect may take
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.enable_http_proxy", 0),
+]
+
+
+class CannotStart(Exception):
+    """One line for people."""
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--master", help="Masters to report to, HOST:PORT[,HOST:PORT...].")
+@click.option("--labels", help="Labels of this node, KEY=VALUE[,KEY=VALUE...].")
+@click.option("--config", help="Config file (YAML); flags and GOSCHED_... override it.")
+@click.option("--data-dir", help="Where this node keeps its id, its tasks and their logs.")
+@click.option("--grpc-addr", help="Where the agent listens; port 0 is a free one.  [default: 127.0.0.1:0]")
+@click.option("--advertise-addr", help="HOST[:PORT] under which the masters reach the agent.")
+@click.option("--resources", help="What the node offers, such as cpu=8,memory=16Gi,gpu=8; the rest is found.")
+@click.option("--gpu-model", help="Model of the GPUs, such as h100.")
+@click.option("--tls-cert", help="Certificate (PEM) that the agent shows.")
+@click.option("--tls-key", help="Key (PEM) of the certificate.")
+@click.option("--tls-ca", help="Authority (PEM) that signed the masters' certificates.")
+@click.option("--insecure", is_flag=True, default=None, help="Listen beyond loopback without TLS.")
+@click.option("--log-level", help="debug, info, warning or error.")
+@click.version_option(version("gosched"), prog_name="gosched-agent")
+def main(config: str | None, **flags: object) -> None:
+    """Runs tasks on this machine for the masters of a gosched cluster."""
+    try:
+        settings = load_agent_settings(config, flags)
+        listen = settings.grpc_listen()
+        _log_to_stderr(settings.log_level)
+        if listen.notice:
+            structlog.get_logger().warning(listen.notice)
+        asyncio.run(run(settings, listen))
+    except (ConfigError, DataDirError, CannotStart) as error:
+        _fail(2, str(error))
+    except MasterRefused as error:
+        _fail(1, f"the masters refuse this node: {error}")
+
+
+async def run(settings: AgentSettings, listen: Listen) -> None:
+    """Returns after SIGTERM or SIGINT. Raises what `main` turns into a line and an exit code."""
+    asked_to_end = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
+    data_dir = DataDir(Path(settings.data_dir).absolute())
+    changed = asyncio.Event()
+    tasks = Tasks(data_dir, LogLimits(max_bytes=settings.log_max_bytes, files=settings.log_files), changed.set)
+    incarnation = secrets.token_hex(8)
+    server = grpc.aio.server(options=[*_MESSAGE_SIZES, ("grpc.so_reuseport", 0)])
+    try:
+        port = _bind(server, settings, listen)
+        identity = _identity(settings, data_dir, incarnation, _advertised(settings, listen, port))
+        tasks.load()
+        service = WorkerService(tasks, node_id=data_dir.node_id, incarnation=incarnation)
+        worker_pb2_grpc.add_WorkerServiceServicer_to_server(service, server)
+        await server.start()
+        session = Session(
+            identity,
+            settings.masters,
+            _connector(settings.tls),
+            tasks,
+            data_dir,
+            changed,
+            heartbeat_ms=settings.heartbeat_ms,
+        )
+        structlog.get_logger().info("agent started", node=data_dir.node_id, address=identity.address)
+        await _until_first(asked_to_end.wait(), session.run(), _clean(tasks, settings.keep_finished_ms / 1000))
+    finally:
+        await server.stop(grace=0.5)
+        await tasks.close()
+        data_dir.close()
+    structlog.get_logger().info("agent ended; its tasks go on", node=data_dir.node_id)
+
+
+async def _until_first(*works: Any) -> None:
+    """Ends all once one has ended, and raises what that one raised."""
+    running = [asyncio.ensure_future(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        for work in done:
+            work.result()
+    finally:
+        for work in running:
+            work.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _clean(tasks: Tasks, keep_s: float) -> None:
+    while True:
+        await asyncio.sleep(min(CLEAN_EVERY_S, keep_s))
+        await tasks.clean(keep_s)
+
+
+def _bind(server: Any, settings: AgentSettings, listen: Listen) -> int:
+    """The port, which is a free one where 0 was asked for."""
+    try:
+        if settings.tls is None:
+            port: int = server.add_insecure_port(listen.address)
+        else:
+            key, cert, ca = _pem(settings.tls)
+            credentials = grpc.ssl_server_credentials([(key, cert)], root_certificates=ca, require_client_auth=True)
+            port = server.add_secure_port(listen.address, credentials)
+    except RuntimeError as error:
+        raise CannotStart(
+            f"cannot listen on {listen.address}: the port is in use or the address is not of this machine; "
+            "choose another with --grpc-addr"
+        ) from error
+    return port
+
+
+def _connector(tls: Tls | None) -> Callable[[str], Any]:
+    if tls is None:
+        return lambda address: grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
+    key, cert, ca = _pem(tls)
+    credentials = grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)
+    return lambda address: grpc.aio.secure_channel(address, credentials, options=_CHANNEL_OPTIONS)
+
+
+def _pem(tls: Tls) -> tuple[bytes, bytes, bytes]:
+    try:
+        return Path(tls.key).read_bytes(), Path(tls.cert).read_bytes(), Path(tls.ca).read_bytes()
+    except OSError as error:
+        raise CannotStart(f"cannot read the TLS file {error.filename}: {error.strerror}") from error
+
+
+def _identity(settings: AgentSettings, data_dir: DataDir, incarnation: str, address: str) -> Identity:
+    found = find_resources(data_dir.path)
+    return Identity(
+        node_id=data_dir.node_id,
+        incarnation=incarnation,
+        name=socket.gethostname(),
+        address=address,
+        capacity=settings.resources.over(found) if settings.resources is not None else found,
+        gpu_model=settings.gpu_model or find_gpu_model(),
+        labels=settings.labels,
+        version=version("gosched"),
+    )
+
+
+def _advertised(settings: AgentSettings, listen: Listen, port: int) -> str:
+    """An address that the masters can dial. One that listens everywhere says the address it has towards them."""
+    if settings.advertise_addr:
+        host, colon, digits = settings.advertise_addr.rpartition(":")
+        if not colon:
+            return join_address(settings.advertise_addr, port)
+        return settings.advertise_addr if digits != "0" else join_address(host, port)
+    if not listen.is_every_interface:
+        return join_address(listen.host, port)
+    master, master_port = split_address(settings.masters[0])
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((master, master_port))  # sends nothing: it only asks for a route
+        return join_address(str(probe.getsockname()[0]), port)
+    return join_address(socket.gethostname(), port)
+
+
+def _log_to_stderr(level: str) -> None:
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def _fail(code: int, line: str) -> None:
+    click.echo(f"gosched-agent: {line}", err=True)
+    sys.exit(code)

@@ -1,0 +1,75 @@
+"""Other processes of this machine: naming one for good, and finding what a dead supervisor left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+# In the environment of every process of a task, so that its leftovers can be told from all others.
+MARK = "GOSCHED_ALLOCATION_ID"
+
+_KILL_LIMIT_S = 10.0
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def open_process(pid: int, start_time: int) -> int | None:
+    """A pidfd of the process with this pid that began at this clock tick, or None when it is gone."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    # Checked after the descriptor is open: from here on the pid can't become another's unseen.
+    if _start_time(pid) != start_time:
+        os.close(fd)
+        return None
+    return fd
+
+
+def kill_marked(allocation_id: str) -> bool:
+    """Kills every process that carries the allocation's mark. False when some are still there after ten seconds."""
+    mark = f"{MARK}={allocation_id}".encode(errors="surrogateescape")
+    deadline = time.monotonic() + _KILL_LIMIT_S
+    while found := _marked(mark):
+        if time.monotonic() > deadline:
+            return False
+        for pid in found:
+            _kill(pid, mark)
+        time.sleep(0.01)
+    return True
+
+
+def _marked(mark: bytes) -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and _carries(int(name), mark)]
+
+
+def _carries(pid: int, mark: bytes) -> bool:
+    try:
+        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:  # gone, or another user's: then it is no task of this agent
+        return False
+
+
+def _kill(pid: int, mark: bytes) -> None:
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if _carries(pid, mark):
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def _start_time(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
+    except (FileNotFoundError, ProcessLookupError):
+        return -1

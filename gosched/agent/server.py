@@ -1,0 +1,102 @@
+"""The agent's own gRPC server: what the leader orders and what readers of logs ask.
+
+The one rule: an order counts only for this node, this boot of its agent, and an epoch not below the highest seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, NoReturn
+
+import grpc
+
+from gosched.agent.logs import Stream, read_logs
+from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
+from gosched.agent.tasks import Tasks
+from gosched.node_logic.reconcile import Desired
+from gosched.wire.v1 import scheduler_pb2, worker_pb2, worker_pb2_grpc
+
+MAX_LOG_READERS = 1000
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+
+_STREAMS = {Stream.STDOUT: scheduler_pb2.LOG_STREAM_STDOUT, Stream.STDERR: scheduler_pb2.LOG_STREAM_STDERR}
+
+
+class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
+    def __init__(self, tasks: Tasks, *, node_id: str, incarnation: str) -> None:
+        self._tasks = tasks
+        self._node_id = node_id
+        self._incarnation = incarnation
+        self._readers = 0
+
+    async def StartTasks(self, request: worker_pb2.StartTasksRequest, context: Any) -> worker_pb2.StartTasksResponse:
+        await self._check_addressee(request.node_id, request.incarnation, context)
+        try:
+            orders = [parse_order(order) for order in request.orders]
+        except BadOrder as error:
+            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        desired = Desired(start=tuple(order.allocation_id for order in orders))
+        await self._obey(desired, {order.allocation_id: order for order in orders}, request.epoch, context)
+        return worker_pb2.StartTasksResponse()
+
+    async def StopTasks(self, request: worker_pb2.StopTasksRequest, context: Any) -> worker_pb2.StopTasksResponse:
+        await self._check_addressee(request.node_id, request.incarnation, context)
+        try:
+            desired = Desired(stop=tuple(parse_stop(order) for order in request.orders))
+        except BadOrder as error:
+            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        await self._obey(desired, {}, request.epoch, context)
+        return worker_pb2.StopTasksResponse()
+
+    async def StreamLogs(
+        self, request: worker_pb2.StreamLogsRequest, context: Any
+    ) -> AsyncIterator[scheduler_pb2.LogChunk]:
+        task = self._tasks.find(request.allocation_id)
+        if task is None:
+            detail = f"no logs of {request.allocation_id!a} on this node; they may have been cleaned away"
+            await _refuse(context, grpc.StatusCode.NOT_FOUND, detail)
+        if self._readers >= MAX_LOG_READERS:
+            detail = f"{MAX_LOG_READERS} readers follow logs on this node already; try again later"
+            await _refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, detail)
+        numbers = {number: stream for stream, number in _STREAMS.items()}
+        start = {numbers[p.stream]: p.offset for p in getattr(request, "from") if p.stream in numbers}
+        self._readers += 1
+        try:
+            async for piece in read_logs(task, start, follow=request.follow):
+                yield scheduler_pb2.LogChunk(
+                    task_id=task.order.task_id,
+                    allocation_id=task.order.allocation_id,
+                    stream=_STREAMS[piece.stream],
+                    offset=piece.offset,
+                    data=piece.data,
+                    end=piece.end,
+                    note=piece.note,
+                )
+        finally:
+            self._readers -= 1
+
+    async def GetIdentity(self, request: worker_pb2.GetIdentityRequest, context: Any) -> worker_pb2.GetIdentityResponse:
+        return worker_pb2.GetIdentityResponse(node_id=self._node_id, incarnation=self._incarnation)
+
+    async def _check_addressee(self, node_id: str, incarnation: str, context: Any) -> None:
+        if node_id != self._node_id:
+            detail = f"this is node {self._node_id}, not {node_id!a}"
+            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
+        if incarnation != self._incarnation:
+            detail = f"node {node_id}: its agent was started anew since that order"
+            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
+
+    async def _obey(self, desired: Desired, orders: Mapping[str, Order], epoch: int, context: Any) -> None:
+        try:
+            obeyed = await self._tasks.obey(desired, orders, epoch=epoch)
+        except OSError as error:
+            detail = f"node {self._node_id} cannot write to its data directory: {error}"
+            await _refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, detail)
+        if not obeyed:
+            detail = f"node {self._node_id} has seen a later epoch than {epoch}: another master leads"
+            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
+
+
+async def _refuse(context: Any, code: grpc.StatusCode, detail: str) -> NoReturn:
+    await context.abort(code, detail)
+    raise AssertionError("abort raises")

@@ -1,0 +1,226 @@
+"""The agent's side of its life with the masters: joins, reports what it sees, does what they ask.
+
+The one rule: losing the masters stops nothing. The session goes from one to the next for as long as the agent lives;
+only a clear refusal to let this node in ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import grpc
+import structlog
+
+from gosched.agent.datadir import DataDir
+from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
+from gosched.agent.tasks import Observation, Tasks
+from gosched.core.job import StringMap
+from gosched.core.resources import Resources
+from gosched.node_logic.reconcile import Desired, StopWish
+from gosched.wire.codec import fill
+from gosched.wire.v1 import node_pb2, node_pb2_grpc
+
+CALL_TIMEOUT_S = 3.0
+BACKOFF_MIN_S = 0.1
+BACKOFF_MAX_S = 2.0
+STOP_FIRST_LIMIT_S = 5.0
+
+Connect = Callable[[str], Any]  # address -> grpc.aio.Channel
+
+_NOT_LET_IN = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS)
+_NOT_KNOWN = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.NOT_FOUND)
+
+
+class MasterRefused(Exception):
+    """The masters do not let this node in; the text is theirs and says why."""
+
+
+class StaleMaster(Exception):
+    """The answer came from a master of an epoch that is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who this node is and what it offers. `incarnation` names one boot of the agent."""
+
+    node_id: str
+    incarnation: str
+    name: str
+    address: str
+    capacity: Resources
+    gpu_model: str
+    labels: StringMap
+    version: str
+
+
+class Session:
+    def __init__(
+        self,
+        identity: Identity,
+        masters: Sequence[str],
+        connect: Connect,
+        tasks: Tasks,
+        data_dir: DataDir,
+        changed: asyncio.Event,
+        *,
+        heartbeat_ms: int,
+    ) -> None:
+        self._me = identity
+        self._masters = masters
+        self._connect = connect
+        self._tasks = tasks
+        self._data_dir = data_dir
+        self._changed = changed
+        self._heartbeat_limit_ms = heartbeat_ms
+        self._heartbeat_s = heartbeat_ms / 1000
+        self._registered = False
+        self._failures = 0  # since the last answer
+        self._log = structlog.get_logger().bind(node=identity.node_id)
+
+    async def run(self) -> NoReturn:
+        """Raises MasterRefused."""
+        place = random.randrange(len(self._masters))  # agents spread over the masters
+        while True:
+            master = self._masters[place % len(self._masters)]
+            channel = self._connect(master)
+            try:
+                await self._talk(node_pb2_grpc.NodeServiceStub(channel))
+            except grpc.aio.AioRpcError as error:
+                self._on_error(master, error.code(), error.details() or "")
+            except StaleMaster as error:
+                self._on_error(master, None, str(error))
+            except OSError as error:
+                self._log.error("cannot write to the data directory", error=str(error))
+            finally:
+                await channel.close()
+            place += 1
+            await asyncio.sleep(self._backoff_s())
+
+    async def _talk(self, stub: Any) -> None:
+        """With one master, until a call fails."""
+        while True:
+            self._changed.clear()
+            if not self._registered:
+                await self._register(stub)
+                continue
+            await self._heartbeat(stub)
+            if self._registered:
+                await self._wait_for_change(self._heartbeat_s)
+
+    async def _register(self, stub: Any) -> None:
+        me = self._me
+        request = node_pb2.RegisterNodeRequest(
+            node_id=me.node_id,
+            name=me.name,
+            address=me.address,
+            incarnation=me.incarnation,
+            gpu_model=me.gpu_model,
+            labels=dict(me.labels),
+            tasks=[_message(o) for o in self._tasks.observed()],
+            clock_ms=int(time.time() * 1000),
+            version=me.version,
+        )
+        fill(me.capacity, request.capacity)
+        try:
+            answer = await stub.RegisterNode(request, timeout=CALL_TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            if _is_final(error):
+                raise MasterRefused(error.details()) from error
+            raise
+        leftovers = tuple(self._tasks.live(answer.stop_first))
+        stops = tuple(StopWish(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in leftovers)
+        if not await self._tasks.obey(Desired(stop=stops), {}, epoch=answer.epoch):
+            raise StaleMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
+        self._answered()
+        if answer.stop_first:
+            self._log.info("leftovers are stopped before this node takes work", tasks=len(leftovers))
+            await self._wait_until_ended(leftovers)
+            return
+        if answer.heartbeat_ms > 0:
+            self._heartbeat_s = min(answer.heartbeat_ms, self._heartbeat_limit_ms) / 1000
+        self._registered = True
+        self._log.info("registered", epoch=answer.epoch, address=me.address)
+
+    async def _heartbeat(self, stub: Any) -> None:
+        request = node_pb2.HeartbeatRequest(
+            node_id=self._me.node_id,
+            incarnation=self._me.incarnation,
+            tasks=[_message(o) for o in self._tasks.observed()],
+            epoch=self._data_dir.epoch,
+        )
+        answer = await stub.Heartbeat(request, timeout=CALL_TIMEOUT_S)
+        desired, orders = self._parse(answer)
+        if not await self._tasks.obey(desired, orders, epoch=answer.epoch):
+            raise StaleMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
+        self._answered()
+        if answer.register_again:
+            self._registered = False
+
+    def _parse(self, answer: node_pb2.HeartbeatResponse) -> tuple[Desired, dict[str, Order]]:
+        orders: dict[str, Order] = {}
+        stops: list[StopWish] = []
+        for start in answer.start:
+            try:
+                orders[start.allocation_id] = parse_order(start)
+            except BadOrder as error:
+                self._log.error("an order makes no sense", error=str(error))
+        for stop in answer.stop:
+            try:
+                stops.append(parse_stop(stop))
+            except BadOrder as error:
+                self._log.error("an order makes no sense", error=str(error))
+        return Desired(start=tuple(orders), stop=tuple(stops), forget=tuple(answer.forget)), orders
+
+    async def _wait_until_ended(self, allocation_ids: Sequence[str]) -> None:
+        deadline = time.monotonic() + STOP_FIRST_LIMIT_S
+        await self._wait_for_change(
+            BACKOFF_MIN_S
+        )  # even with nothing to wait for: the masters are not asked in a hot loop
+        while self._tasks.live(allocation_ids) and time.monotonic() < deadline:
+            await self._wait_for_change(BACKOFF_MIN_S)
+
+    async def _wait_for_change(self, limit_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), limit_s)
+
+    def _answered(self) -> None:
+        if self._failures > 0:
+            self._log.info("a master answers again", failures=self._failures)
+        self._failures = 0
+
+    def _on_error(self, master: str, code: grpc.StatusCode | None, detail: str) -> None:
+        if code in _NOT_KNOWN:
+            self._registered = False
+        if self._failures == 0:  # the next ones would say the same, several times a second
+            self._log.warning("a master does not answer; trying the next", master=master, error=detail)
+
+    def _backoff_s(self) -> float:
+        self._failures += 1
+        longest: float = min(BACKOFF_MAX_S, BACKOFF_MIN_S * 2 ** min(self._failures - 1, 10))
+        return longest * random.uniform(0.5, 1.0)
+
+
+def _is_final(error: grpc.aio.AioRpcError) -> bool:
+    """Trying again would not help until a person has done something."""
+    detail = (error.details() or "").lower()
+    if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
+        return "in use" in detail or "clock" in detail
+    return error.code() in _NOT_LET_IN
+
+
+def _message(seen: Observation) -> node_pb2.TaskObservation:
+    return node_pb2.TaskObservation(
+        allocation_id=seen.allocation_id,
+        state=int(seen.state),  # type: ignore[arg-type]
+        exit_code=seen.exit_code,
+        reason=seen.reason,
+        detail=seen.detail,
+        started_at_ms=seen.started_at_ms,
+        ended_at_ms=seen.ended_at_ms,
+    )

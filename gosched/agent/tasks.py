@@ -1,0 +1,360 @@
+"""Every task of this node, from its order to the day its record is cleaned away.
+
+The one rule: what a task is follows from its directory. This table is a picture of it, for the event loop's thread; a
+restart draws the same picture again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from gosched.agent.datadir import DataDir, DataDirError
+from gosched.agent.orders import BadOrder, Order, buried_order
+from gosched.agent.processes import boot_id, kill_marked, open_process
+from gosched.agent.spool import Ending, LogLimits, Spool, spool_for, store_all
+from gosched.core.job import Runtime, TaskState
+from gosched.node_logic.reconcile import Bury, Desired, Forget, Start, Stop, StopWish, reconcile
+
+MAX_FORGOTTEN = 1000  # records of ended tasks that are kept for their logs; the oldest beyond it go early
+
+_POLL_MIN_S = 0.004
+_POLL_MAX_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One task as a master is told of it."""
+
+    allocation_id: str
+    state: TaskState
+    exit_code: int | None = None
+    reason: str = ""
+    detail: str = ""
+    started_at_ms: int = 0
+    ended_at_ms: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Task:
+    """Mutable, of this module. `ending` is set once; `forgotten_at` (a wall clock time) only after it."""
+
+    order: Order
+    spool: Spool
+    process: subprocess.Popen[bytes] | None = None  # of this agent's own children
+    pidfd: int = -1
+    started_at_ms: int = 0
+    stop: StopWish | None = None
+    ending: Ending | None = None
+    forgotten_at: float | None = None
+
+    @property
+    def state(self) -> TaskState:
+        if self.ending is not None:
+            return self.ending.state
+        if self.stop is not None:
+            return TaskState.STOPPING
+        return TaskState.RUNNING if self.started_at_ms else TaskState.STARTING
+
+
+class Tasks:
+    """`on_change` is called whenever a master should hear of it."""
+
+    def __init__(self, data_dir: DataDir, limits: LogLimits, on_change: Callable[[], None]) -> None:
+        self._data_dir = data_dir
+        self._limits = limits
+        self._on_change = on_change
+        self._tasks: dict[str, Task] = {}
+        self._followers: set[asyncio.Task[None]] = set()
+        self._works: set[asyncio.Task[bool]] = set()
+        self._turn = asyncio.Lock()  # orders are obeyed one message after the other
+        self._log = structlog.get_logger().bind(node=data_dir.node_id)
+
+    # What masters and readers ask
+
+    def observed(self) -> list[Observation]:
+        """All tasks that the masters still have to know of."""
+        return [_observation(task) for task in self._tasks.values() if task.forgotten_at is None]
+
+    def find(self, allocation_id: str) -> Task | None:
+        return self._tasks.get(allocation_id)
+
+    def live(self, allocation_ids: Iterable[str]) -> list[str]:
+        return [i for i in allocation_ids if (task := self._tasks.get(i)) is not None and task.ending is None]
+
+    async def obey(self, desired: Desired, orders: Mapping[str, Order], *, epoch: int) -> bool:
+        """Does what a master wants, unless a higher epoch was seen: then nothing, and False.
+
+        Returns once all started tasks are on the disk and have their supervisors, even if the caller goes away.
+        """
+        work = asyncio.create_task(self._obey(desired, orders, epoch))
+        self._works.add(work)
+        work.add_done_callback(self._works.discard)
+        return await asyncio.shield(work)
+
+    async def _obey(self, desired: Desired, orders: Mapping[str, Order], epoch: int) -> bool:
+        async with self._turn:
+            if epoch < self._data_dir.epoch:
+                return False
+            await asyncio.to_thread(self._data_dir.raise_epoch, epoch)
+            starts: list[Order] = []
+            for action in reconcile(desired, {i: task.state for i, task in self._tasks.items()}):
+                match action:
+                    case Start():
+                        starts.append(orders[action.allocation_id])
+                    case Stop():
+                        self._stop(self._tasks[action.wish.allocation_id], action.wish)
+                    case Bury():
+                        await self._bury(action.wish)
+                    case Forget():
+                        self._forget(self._tasks[action.allocation_id])
+            if starts:
+                await self._start(starts)
+            return True
+
+    # Starting
+
+    async def _start(self, orders: list[Order]) -> None:
+        tasks = [Task(order=order, spool=spool_for(self._data_dir.tasks, order.allocation_id)) for order in orders]
+        for task in tasks:
+            self._tasks[task.order.allocation_id] = task
+        try:
+            await asyncio.to_thread(store_all, self._data_dir.tasks, orders)
+        except OSError as error:
+            # Nothing was started and nothing will be: what a crash leaves on the disk is reported, never run.
+            for task in tasks:
+                self._end(task, _failed("CANNOT_STORE", f"the node cannot store the task's order: {error}"))
+            return
+        await asyncio.to_thread(self._spawn_all, tasks)
+        for task in tasks:
+            self._begin(task)
+
+    def _spawn_all(self, tasks: list[Task]) -> None:
+        """In a worker thread; the tasks are not watched yet, so nobody else touches them."""
+        for task in tasks:
+            try:
+                refusal = _refusal(task.order)
+                if refusal is not None:
+                    task.spool.record_ending(refusal)
+                    task.ending = refusal
+                    continue
+                task.process = task.spool.start(task.order, self._limits)
+                task.pidfd = os.pidfd_open(task.process.pid)
+            except OSError as error:
+                task.ending = _failed("START_FAILED", f"the node cannot start the task: {error}")
+
+    def _begin(self, task: Task) -> None:
+        if task.ending is not None:
+            self._end(task, task.ending)
+            return
+        self._logger(task).info("task ordered", command=task.order.command[0])
+        self._follow(task)
+
+    # Following
+
+    def _follow(self, task: Task) -> None:
+        follower = asyncio.create_task(self._follow_to_the_end(task))
+        self._followers.add(follower)
+        follower.add_done_callback(self._followers.discard)
+
+    async def _follow_to_the_end(self, task: Task) -> None:
+        if task.pidfd < 0:
+            await self._find_supervisor(task)
+        if task.pidfd >= 0:
+            exited = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            loop.add_reader(task.pidfd, exited.set)
+            try:
+                await self._await_start(task, exited)
+                await exited.wait()
+            finally:
+                loop.remove_reader(task.pidfd)
+                os.close(task.pidfd)
+                task.pidfd = -1
+        if task.process is not None:
+            task.process.wait()  # it has ended: this only reaps it
+        self._end(task, await asyncio.to_thread(_conclude, task))
+
+    async def _await_start(self, task: Task, exited: asyncio.Event) -> None:
+        pause = _POLL_MIN_S
+        while not exited.is_set():
+            record = task.spool.supervisor()
+            if record is not None and record.started_at_ms:
+                task.started_at_ms = record.started_at_ms
+                self._logger(task).info("task started", pid=record.task_pid)
+                self._on_change()
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(exited.wait(), pause)
+            pause = min(pause * 1.5, _POLL_MAX_S)
+
+    async def _find_supervisor(self, task: Task) -> None:
+        """After a restart: the supervisor of an earlier agent, which may be at its first instruction still."""
+        while task.spool.is_supervised():
+            record = task.spool.supervisor()
+            fd = open_process(record.pid, record.start_time) if record is not None else None
+            if fd is not None:
+                task.pidfd = fd
+                self._logger(task).info("task adopted", supervisor=record.pid if record else 0)
+                if task.stop is not None:
+                    _wake(task)
+                return
+            await asyncio.sleep(_POLL_MAX_S)
+
+    def _end(self, task: Task, ending: Ending) -> None:
+        task.ending = ending
+        self._logger(task).info(
+            "task ended",
+            state=ending.state.name,
+            exit_code=ending.exit_code,
+            reason=ending.reason,
+            detail=ending.detail,
+        )
+        self._on_change()
+
+    # Stopping and forgetting
+
+    def _stop(self, task: Task, wish: StopWish) -> None:
+        """A repeated order does not begin the grace anew; it can only shorten it."""
+        if task.stop is not None and task.stop.grace_ms <= wish.grace_ms:
+            return
+        task.spool.order_stop(wish)
+        task.stop = wish
+        self._logger(task).info("task told to stop", grace_ms=wish.grace_ms, reason=wish.reason)
+        _wake(task)
+        self._on_change()
+
+    async def _bury(self, wish: StopWish) -> None:
+        order = buried_order(wish.allocation_id)
+        task = Task(order=order, spool=spool_for(self._data_dir.tasks, order.allocation_id))
+        ending = Ending(
+            state=TaskState.KILLED, reason=wish.reason, detail="stopped before it started", ended_at_ms=_now_ms()
+        )
+        await asyncio.to_thread(store_all, self._data_dir.tasks, [order])
+        await asyncio.to_thread(task.spool.record_ending, ending)
+        self._tasks[order.allocation_id] = task
+        self._end(task, ending)
+
+    def _forget(self, task: Task) -> None:
+        if task.forgotten_at is None:
+            task.forgotten_at = time.time()
+            # Where a full disk refuses the mark, the masters are asked again after the next start of the agent.
+            with contextlib.suppress(OSError):
+                task.spool.mark_forgotten()
+
+    async def clean(self, keep_s: float) -> None:
+        """Removes what the masters have forgotten for long enough, logs and working directories with it."""
+        forgotten = [(t.forgotten_at, i) for i, t in self._tasks.items() if t.forgotten_at is not None]
+        forgotten.sort()
+        surplus = len(forgotten) - MAX_FORGOTTEN
+        for place, (at, allocation_id) in enumerate(forgotten):
+            if at > time.time() - keep_s and place >= surplus:
+                break
+            try:
+                await asyncio.to_thread(self._tasks[allocation_id].spool.remove, self._data_dir.trash)
+            except FileNotFoundError:
+                pass  # a full disk had no room for it
+            except OSError as error:
+                self._log.warning("cannot clean up after a task", task=allocation_id, error=str(error))
+            del self._tasks[allocation_id]
+
+    # Over restarts
+
+    def load(self) -> None:
+        """Takes up every stored allocation: ended ones to report, live ones to adopt, lost ones to conclude."""
+        for path in sorted(self._data_dir.tasks.iterdir()):
+            spool = Spool(path)
+            try:
+                order = spool.order()
+            except (DecodeError, BadOrder) as error:
+                raise DataDirError(f"{path} is damaged ({error}); move it away to start without that task") from error
+            if order is None:
+                spool.remove(self._data_dir.trash)
+                continue
+            task = Task(order=order, spool=spool, stop=spool.stop_ordered(), ending=spool.ending())
+            task.forgotten_at = spool.forgotten_at() if task.ending is not None else None
+            self._tasks[order.allocation_id] = task
+            if task.ending is None:
+                self._follow(task)
+
+    async def close(self) -> None:
+        """Stops watching, once the orders in hand are done. The tasks go on."""
+        await asyncio.gather(*self._works, return_exceptions=True)
+        followers = list(self._followers)
+        for follower in followers:
+            follower.cancel()
+        await asyncio.gather(*followers, return_exceptions=True)
+
+    def _logger(self, task: Task) -> structlog.stdlib.BoundLogger:
+        logger: structlog.stdlib.BoundLogger = self._log.bind(job=task.order.job_id, task=task.order.allocation_id)
+        return logger
+
+
+def _refusal(order: Order) -> Ending | None:
+    if order.runtime is not Runtime.PROCESS:
+        return _failed("RUNTIME_NOT_SUPPORTED", f"this node cannot run tasks of runtime {order.runtime.name.lower()}")
+    if not order.command or not order.command[0]:
+        return _failed("COMMAND_NOT_FOUND", "the command is empty", exit_code=127)
+    return None
+
+
+def _failed(reason: str, detail: str, *, exit_code: int = 125) -> Ending:
+    """Of a task that never ran."""
+    return Ending(state=TaskState.FAILED, exit_code=exit_code, reason=reason, detail=detail, ended_at_ms=_now_ms())
+
+
+def _conclude(task: Task) -> Ending:
+    """What the supervisor recorded; else the task is lost, and what is left of it is killed before anyone hears so."""
+    ending = task.spool.ending()
+    if ending is not None:
+        return ending
+    record = task.spool.supervisor()
+    if record is not None and record.boot_id != boot_id():
+        reason, detail = "NODE_REBOOTED", "the node was restarted while the task ran"
+    elif record is not None:
+        reason, detail = "SUPERVISOR_LOST", "the task's supervisor was killed; its result is unknown"
+    else:
+        reason, detail = "NEVER_STARTED", "the agent was killed before it could start the task"
+    if not kill_marked(task.order.allocation_id):
+        detail += "; some of its processes could not be killed"
+    started = record.started_at_ms if record is not None else 0
+    ending = Ending(state=TaskState.LOST, reason=reason, detail=detail, started_at_ms=started, ended_at_ms=_now_ms())
+    # A full disk: the next start of the agent comes to the same conclusion.
+    with contextlib.suppress(OSError):
+        task.spool.record_ending(ending)
+    return ending
+
+
+def _wake(task: Task) -> None:
+    """Makes the supervisor read its stop order. It reads it at its start too, so no signal is needed before."""
+    if task.pidfd >= 0:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(task.pidfd, signal.SIGURG)
+
+
+def _observation(task: Task) -> Observation:
+    if task.ending is None:
+        return Observation(allocation_id=task.order.allocation_id, state=task.state, started_at_ms=task.started_at_ms)
+    end = task.ending
+    return Observation(
+        allocation_id=task.order.allocation_id,
+        state=end.state,
+        exit_code=end.exit_code,
+        reason=end.reason,
+        detail=end.detail,
+        started_at_ms=end.started_at_ms,
+        ended_at_ms=end.ended_at_ms,
+    )
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

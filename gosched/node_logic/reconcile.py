@@ -1,0 +1,77 @@
+"""The agent's brain: what a master wants, against what is here, gives what to do. Pure.
+
+The one rule: an allocation that is known here, in whatever state, is never started again. Pushed orders and heartbeat
+answers go through the same function, so an order that arrives twice, late, or in the wrong order does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gosched.core.job import TaskState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopWish:
+    """`grace_ms`: from the signal to the kill; 0 kills at once."""
+
+    allocation_id: str
+    grace_ms: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """What one message of a master asks for. It says nothing about tasks that it does not name."""
+
+    start: tuple[str, ...] = ()
+    stop: tuple[StopWish, ...] = ()
+    forget: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    allocation_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    wish: StopWish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bury:
+    """Record the end of a task that never came here, so that its start order, should it come late, is refused."""
+
+    wish: StopWish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forget:
+    allocation_id: str
+
+
+Action = Start | Stop | Bury | Forget
+
+
+def reconcile(desired: Desired, observed: Mapping[str, TaskState]) -> tuple[Action, ...]:
+    """Stops first, then starts. `observed` has every allocation whose record is on this node."""
+    stops = {wish.allocation_id: wish for wish in desired.stop}
+    actions: list[Action] = []
+    for allocation_id, wish in stops.items():
+        state = observed.get(allocation_id)
+        if state is None:
+            actions.append(Bury(wish=wish))
+        elif not state.is_final:
+            actions.append(Stop(wish=wish))
+    actions.extend(
+        Start(allocation_id=wanted)
+        for wanted in dict.fromkeys(desired.start)
+        if wanted not in observed and wanted not in stops
+    )
+    for done in desired.forget:
+        state = observed.get(done)
+        if state is not None and state.is_final:
+            actions.append(Forget(allocation_id=done))
+    return tuple(actions)

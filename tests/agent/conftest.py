@@ -1,0 +1,253 @@
+"""Real agents, real tasks; only the masters are fakes. Every test ends with no process of its own left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+import pytest
+
+from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2, worker_pb2, worker_pb2_grpc
+
+T = TypeVar("T")
+
+AGENT = Path(sys.executable).with_name("gosched-agent")
+NAMES = {number: name.removeprefix("TASK_STATE_") for name, number in types_pb2.TaskState.items()}
+
+
+def wait_for(what: Callable[[], T | None], *, limit_s: float = 10.0, why: str = "") -> T:
+    """The first true answer."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        found = what()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {limit_s} s: {why or what}")
+        time.sleep(0.01)
+
+
+class FakeMaster(node_pb2_grpc.NodeServiceServicer):
+    """Keeps what the agent says; answers what the test set."""
+
+    def __init__(self, epoch: int = 1) -> None:
+        self.epoch = epoch
+        self.registrations: list[Any] = []
+        self.heartbeats: list[Any] = []
+        self.stop_first: list[str] = []
+        self.start: list[Any] = []
+        self.stop: list[Any] = []
+        self.forget: list[str] = []
+        self.register_again = False
+        self.refusal: tuple[grpc.StatusCode, str] | None = None
+        self.port = 0
+        self.server: Any = None
+
+    def serve(self) -> None:
+        self.server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
+        node_pb2_grpc.add_NodeServiceServicer_to_server(self, self.server)
+        self.port = self.server.add_insecure_port(f"127.0.0.1:{self.port}")
+        self.server.start()
+
+    def vanish(self) -> None:
+        self.server.stop(grace=None).wait(5)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def RegisterNode(self, request: Any, context: Any) -> Any:
+        self.registrations.append(request)
+        if self.refusal is not None:
+            context.abort(*self.refusal)
+        seen = {task.allocation_id: task.state for task in request.tasks}
+        live = [i for i in self.stop_first if NAMES[seen.get(i, 8)] in ("STARTING", "RUNNING", "STOPPING")]
+        return node_pb2.RegisterNodeResponse(stop_first=live, heartbeat_ms=5000, epoch=self.epoch)
+
+    def Heartbeat(self, request: Any, context: Any) -> Any:
+        self.heartbeats.append(request)
+        again, self.register_again = self.register_again, False
+        return node_pb2.HeartbeatResponse(
+            epoch=self.epoch, start=self.start, stop=self.stop, forget=self.forget, register_again=again
+        )
+
+    def seen(self, allocation_id: str) -> Any | None:
+        """The newest word on a task."""
+        for message in [*self.heartbeats[-1:], *self.registrations[-1:]][:1]:
+            for task in message.tasks:
+                if task.allocation_id == allocation_id:
+                    return task
+        return None
+
+    def await_state(self, allocation_id: str, *states: str, limit_s: float = 10.0) -> Any:
+        def reached() -> Any | None:
+            task = self.seen(allocation_id)
+            return task if task is not None and NAMES[task.state] in states else None
+
+        return wait_for(reached, limit_s=limit_s, why=f"{allocation_id} in {states}, last: {self.seen(allocation_id)}")
+
+    def await_end(self, allocation_id: str, limit_s: float = 10.0) -> tuple[str, int | None, str]:
+        task = self.await_state(allocation_id, "SUCCEEDED", "FAILED", "KILLED", "LOST", limit_s=limit_s)
+        return NAMES[task.state], (task.exit_code if task.HasField("exit_code") else None), task.reason
+
+
+class Agent:
+    """One `gosched-agent` on a data directory; `start` again for its next boot."""
+
+    def __init__(self, data_dir: Path, masters: str, *flags: str) -> None:
+        self.data_dir = data_dir
+        self.masters = masters
+        self.flags = flags
+        self.process: subprocess.Popen[str] | None = None
+        self.lines: list[str] = []
+        self.identity: Any = None
+
+    def start(self, master: FakeMaster) -> Agent:
+        """Returns once it has registered with the master and sent a heartbeat."""
+        before, beats = len(master.registrations), len(master.heartbeats)
+        self.launch()
+        wait_for(lambda: len(master.registrations) > before and len(master.heartbeats) > beats, why=str(self.lines))
+        self.identity = master.registrations[-1]
+        return self
+
+    def launch(self) -> None:
+        self.process = subprocess.Popen(
+            [str(AGENT), f"--master={self.masters}", f"--data-dir={self.data_dir}", *self.flags],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.reader = threading.Thread(target=self._read, args=(self.process.stderr,), daemon=True)
+        self.reader.start()
+
+    def _read(self, stderr: Any) -> None:
+        with stderr:
+            for line in stderr:
+                self.lines.append(line.rstrip())
+
+    def end(self, number: int = signal.SIGKILL, limit_s: float = 10.0) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.exit_code(limit_s)
+
+    def exit_code(self, limit_s: float = 10.0) -> int:
+        assert self.process is not None
+        code = self.process.wait(limit_s)
+        self.reader.join(5)
+        return code
+
+    def call(self, method: str, request: Any) -> Any:
+        with grpc.insecure_channel(self.identity.address) as channel:
+            return getattr(worker_pb2_grpc.WorkerServiceStub(channel), method)(request, timeout=10)
+
+    def run(self, *orders: Any, epoch: int = 1) -> None:
+        request = worker_pb2.StartTasksRequest(
+            epoch=epoch, node_id=self.identity.node_id, incarnation=self.identity.incarnation, orders=orders
+        )
+        self.call("StartTasks", request)
+
+    def stop(self, allocation_id: str, grace_ms: int, *, epoch: int = 1, reason: str = "CANCELLED") -> None:
+        stop = worker_pb2.StopOrder(allocation_id=allocation_id, grace_ms=grace_ms, reason=reason)
+        request = worker_pb2.StopTasksRequest(
+            epoch=epoch, node_id=self.identity.node_id, incarnation=self.identity.incarnation, orders=[stop]
+        )
+        self.call("StopTasks", request)
+
+    def logs(self, allocation_id: str, *, follow: bool = True, start: list[Any] | None = None) -> list[Any]:
+        request = worker_pb2.StreamLogsRequest(allocation_id=allocation_id, follow=follow)
+        getattr(request, "from").extend(start or [])
+        with grpc.insecure_channel(self.identity.address) as channel:
+            return list(worker_pb2_grpc.WorkerServiceStub(channel).StreamLogs(request, timeout=30))
+
+    def stdout(self, allocation_id: str) -> bytes:
+        return b"".join(c.data for c in self.logs(allocation_id) if c.stream == 1)
+
+    def spool(self, allocation_id: str) -> Path:
+        return self.data_dir / "tasks" / allocation_id.replace("/", "%2F")
+
+
+def order(allocation_id: str, *command: str, env: dict[str, str] | None = None, working_dir: str = "") -> Any:
+    return worker_pb2.TaskOrder(
+        allocation_id=allocation_id,
+        task_id=allocation_id.rpartition(".")[0],
+        job_id=allocation_id.partition("/")[0],
+        runtime=types_pb2.RUNTIME_PROCESS,
+        command=command,
+        env=env or {},
+        working_dir=working_dir,
+    )
+
+
+def shell(allocation_id: str, line: str, **rest: Any) -> Any:
+    return order(allocation_id, "/bin/sh", "-c", line, **rest)
+
+
+@pytest.fixture
+def master() -> Iterator[FakeMaster]:
+    fake = FakeMaster()
+    fake.serve()
+    yield fake
+    fake.vanish()
+
+
+@pytest.fixture
+def make_agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
+    """Makes agents in the test's directory. Afterwards everything of theirs must go by itself or it is a leak."""
+    agents: list[Agent] = []
+
+    def make(master: FakeMaster | str, *flags: str, name: str = "node") -> Agent:
+        masters = master if isinstance(master, str) else master.address
+        agents.append(Agent(tmp_path / name, masters, "--resources=cpu=4,memory=4Gi", *flags))
+        return agents[-1]
+
+    yield make
+    for agent in agents:
+        if agent.process is not None:
+            agent.process.kill()
+            agent.process.wait(10)
+            agent.reader.join(5)
+    try:
+        wait_for(lambda: not processes_of(tmp_path), limit_s=5, why=f"left over: {processes_of(tmp_path)}")
+    finally:
+        for pid in processes_of(tmp_path):
+            os.kill(pid, signal.SIGKILL)
+
+
+def processes_of(directory: Path) -> dict[int, str]:
+    """Those that work below the directory, and those of tasks whose supervisor did: none escapes by daemonising."""
+    found: dict[int, str] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                places = [os.readlink(entry / "cwd"), (entry / "environ").read_bytes().decode(errors="replace")]
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if any(str(directory) in place for place in places) and int(entry.name) != os.getpid():
+                found[int(entry.name)] = command
+    return found
+
+
+def lives(pid: int) -> bool:
+    try:
+        return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def number_in(path: Path) -> int:
+    """A number that a task writes to a file, once it is there whole."""
+
+    def read() -> int | None:
+        text = path.read_text() if path.exists() else ""
+        return int(text) if text.endswith("\n") else None
+
+    return wait_for(read, why=f"a number in {path}")
