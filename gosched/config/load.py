@@ -69,6 +69,13 @@ def read_file(path: str, *, what: str) -> bytes:
         raise ConfigError(f"{path}: cannot read the {what}: {error.strerror or error}") from error
 
 
+def looks_like_agent(text: bytes, source: str) -> bool:
+    """Whether a config file has more keys of an agent than of a master."""
+    documents = read_documents(text, source)
+    keys = set(documents[0].value) if documents and isinstance(documents[0].value, dict) else set()
+    return len(keys & set(AgentSettings.model_fields)) > len(keys & set(MasterSettings.model_fields))
+
+
 def _load(model: type[S], keys: Mapping[str, Path], config_path: str | None, flags: Mapping[str, object]) -> S:
     document = _from_file(config_path)
     if not isinstance(document.value, dict):

@@ -219,6 +219,10 @@ class MasterSettings(Settings):
     def raft_listen(self) -> Listen:
         return self.listen("raft.bind_addr", self.raft.bind_addr)
 
+    def listens(self) -> list[Listen]:
+        """All that it listens on. Raises ConfigError."""
+        return [self.grpc_listen(), self.http_listen(), *([self.raft_listen()] if self.raft.enabled else [])]
+
 
 class NodeResources(Model):
     """What the node offers, instead of what the agent finds. An amount that is left out is found by the agent."""
@@ -266,3 +270,6 @@ class AgentSettings(Settings):
 
     def grpc_listen(self) -> Listen:
         return self.listen("grpc_addr", self.grpc_addr)
+
+    def listens(self) -> list[Listen]:
+        return [self.grpc_listen()]

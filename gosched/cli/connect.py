@@ -1,0 +1,61 @@
+"""From the command line's endpoints to a client, and the options that many commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from gosched.client import GoSchedClient, TlsFiles
+from gosched.config.context import load_client_context
+from gosched.config.errors import ConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+OUTPUTS = ("table", "wide", "json", "yaml", "name")
+
+
+def connect(ctx: click.Context) -> GoSchedClient:
+    """Closed when the command ends."""
+    context = load_client_context(ctx.find_root().obj)
+    tls = TlsFiles(cert=context.tls[0], key=context.tls[1], ca=context.tls[2]) if context.tls else None
+    client: GoSchedClient = ctx.with_resource(GoSchedClient(context.endpoints, tls=tls))
+    return client
+
+
+def output_option(function: F) -> F:
+    return click.option(
+        "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="How to print."
+    )(function)
+
+
+def listing_options(function: F) -> F:
+    """What every listing takes."""
+    function = click.option("--watch", "-w", is_flag=True, help="Print again after each change, until Ctrl-C.")(
+        function
+    )
+    function = click.option("-l", "--labels", metavar="KEY=VALUE,...", help="Only those with these labels.")(function)
+    return output_option(function)
+
+
+def read_labels(text: str | None) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for item in (text or "").split(","):
+        key, equals, value = item.partition("=")
+        if item.strip() and not (equals and key.strip()):
+            raise click.UsageError(f"--labels: expected KEY=VALUE,..., got {item!r}")
+        if item.strip():
+            labels[key.strip()] = value.strip()
+    return labels
+
+
+def read_duration_s(text: str | None, flag: str) -> float | None:
+    from gosched.config.quantity import duration_ms
+
+    if text is None:
+        return None
+    try:
+        return duration_ms(f"{text}s" if text.isdigit() else text) / 1000
+    except ValueError as error:
+        raise ConfigError(f"{flag}: {error}") from None

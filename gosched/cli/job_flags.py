@@ -1,0 +1,105 @@
+"""A job from flags: `--cpu 4 --gpu 1 --mem 2Gi --count 4 -q production -- ./train.sh`.
+
+Rule kept: flags are the keys of a job file under other names; the same parser checks both.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from gosched.core.job import JobSpec
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# flag -> key of the job file
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "name": ("name",),
+    "queue": ("queue",),
+    "tenant": ("tenant",),
+    "priority": ("priority",),
+    "labels": ("labels",),
+    "count": ("count",),
+    "image": ("image",),
+    "cpu": ("resources", "cpu"),
+    "mem": ("resources", "memory"),
+    "storage": ("resources", "storage"),
+    "gpu": ("resources", "gpu"),
+}
+_COMMAND_META = "gosched.command"
+
+
+class DashedCommand(click.Command):
+    """Takes what follows `--` for the job's command, and keeps it apart from the arguments."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_COMMAND_META] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+def command_after_dashes(ctx: click.Context) -> list[str] | None:
+    """None when there is no `--`."""
+    return ctx.meta.get(_COMMAND_META)
+
+
+def job_options(function: F) -> F:
+    for option in (
+        click.option("--name", help="Name of the job.  [default: from the command]"),
+        click.option("-q", "--queue", help="Queue.  [default: default]"),
+        click.option("--tenant", help="Who is charged.  [default: default]"),
+        click.option("--priority", help="low, normal, high, or 0 to 1000.  [default: normal]"),
+        click.option("--labels", metavar="KEY=VALUE,...", help="Labels of the job."),
+        click.option("--count", help="Number of tasks, which start together or not at all.  [default: 1]"),
+        click.option("--image", help="Container image."),
+        click.option("--cpu", help="CPUs for each task, such as 4 or 500m.  [default: 1]"),
+        click.option("--mem", help="Memory for each task, such as 2Gi."),
+        click.option("--storage", help="Storage for each task, such as 10Gi."),
+        click.option("--gpu", help="GPUs for each task, such as 2 or h100:8."),
+        click.option("--env", multiple=True, metavar="KEY=VALUE", help="Environment variable; may be repeated."),
+    ):
+        function = option(function)
+    return function
+
+
+def given(flags: Mapping[str, Any]) -> list[str]:
+    """The flags that were given, as they are written."""
+    return [f"--{flag}" for flag, value in flags.items() if value not in (None, ())]
+
+
+def job_of_flags(command: list[str], flags: Mapping[str, Any]) -> JobSpec:
+    """Raises ConfigError, with the flag."""
+    from gosched.config import job_from_flags
+
+    job: dict[str, Any] = {"name": _made_up_name(command[0]), "run": command}
+    origins: dict[tuple[str | int, ...], str] = {("run",): "command"}
+    for flag, path in _KEYS.items():
+        if flags.get(flag) is None:
+            continue
+        *parents, key = path
+        branch = job.setdefault(parents[0], {}) if parents else job
+        branch[key] = flags[flag]
+        origins[path] = f"--{flag}"
+    if flags.get("env"):
+        job["env"] = dict(_pair(item) for item in flags["env"])
+        origins[("env",)] = "--env"
+    return job_from_flags(job, origins)
+
+
+def _pair(item: str) -> tuple[str, str]:
+    key, equals, value = item.partition("=")
+    if not equals:
+        raise click.UsageError(f"--env: expected KEY=VALUE, got {item!r}")
+    return key, value
+
+
+def _made_up_name(program: str) -> str:
+    """Names are unique among live jobs, and the same command may well be submitted twice."""
+    base = re.sub(r"[^A-Za-z0-9-]+", "-", program.rpartition("/")[2].rpartition(".")[0] or program.rpartition("/")[2])
+    return f"{base.strip('-')[:40] or 'job'}-{secrets.token_hex(3)}".lower()

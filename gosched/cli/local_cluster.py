@@ -1,0 +1,360 @@
+"""A whole cluster of real processes on loopback, for `goschedctl local`, the demo, the tests and the benchmarks.
+
+Rule kept: whatever was started is gone after `stop()`, running tasks included, and nothing else is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psutil
+import yaml
+
+from gosched.client import GoSchedClient, GoSchedError, Status
+from gosched.core.job import JobState
+
+READY_S = 60.0
+STOP_S = 10.0
+_LIVE = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
+_PORTS = range(20_000, 32_000)  # below the kernel's own choice, so that no outgoing connection takes one meanwhile
+
+
+class LocalClusterError(Exception):
+    """One line for people."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentShape:
+    """What an agent offers, as in its config file. It need not be there in truth: tasks are not confined to it."""
+
+    resources: Mapping[str, object] = field(default_factory=lambda: {"cpu": 4, "memory": "8Gi", "storage": "16Gi"})
+    labels: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+
+class Program:
+    """One daemon: how it is started, where it listens, and its newest process."""
+
+    def __init__(self, id: str, command: list[str], home: Path, *, grpc: str, http: str = "") -> None:
+        self.id = id
+        self.grpc = grpc
+        self.http = http
+        self.log = home / f"{id}.log"
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process else 0
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs (or is frozen)."""
+        return self._process.poll() if self._process else None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        # A session of its own: Ctrl-C on the terminal is for the one who stops the cluster in order.
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self.send(signal.SIGKILL)
+        if self._process:
+            self._process.wait(STOP_S)
+
+    def freeze(self) -> None:
+        """SIGSTOP to its whole family: a master's replica is a process of its own."""
+        for process in self._family():
+            process.suspend()
+
+    def thaw(self) -> None:
+        for process in self._family():
+            process.resume()
+
+    def send(self, number: signal.Signals) -> None:
+        if self._process and self.is_alive:
+            self._process.send_signal(number)
+
+    def wait(self, timeout_s: float) -> int:
+        if self._process is None:
+            return 0
+        return self._process.wait(timeout_s)
+
+    def last_words(self) -> str:
+        """The last line of its log."""
+        with suppress(OSError):
+            lines = self.log.read_text("utf-8", "replace").strip().splitlines()
+            if lines:
+                return lines[-1]
+        return "its log is empty"
+
+    def _family(self) -> list[psutil.Process]:
+        if not self.is_alive:
+            raise LocalClusterError(f"{self.id} does not run")
+        process = psutil.Process(self.pid)
+        return [process, *process.children(recursive=True)]
+
+
+class LocalCluster:
+    """`masters` of them founded anew or found again in `data_dir`; one agent for each shape, `agent-1` and so on.
+
+    `settings` goes into every master's config file. Without `data_dir` a temporary one is made, and removed by `stop`.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | None = None,
+        *,
+        masters: int = 3,
+        agents: int | Sequence[AgentShape] = 2,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        self._temporary = data_dir is None
+        self.data_dir = (data_dir or Path(tempfile.mkdtemp(prefix="gosched-local-"))).absolute()
+        try:
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LocalClusterError(f"cannot use the data directory {self.data_dir}: {error.strerror}") from error
+        self.masters: dict[str, Program] = {}
+        self.agents: dict[str, Program] = {}
+        self._ports = _free_ports()
+        self._make_masters(masters, settings or {})
+        for shape in [AgentShape()] * agents if isinstance(agents, int) else agents:
+            self._make_agent(shape)
+
+    def __enter__(self) -> LocalCluster:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def endpoints(self) -> str:
+        return ",".join(master.grpc for master in self.masters.values())
+
+    @property
+    def programs(self) -> list[Program]:
+        return [*self.masters.values(), *self.agents.values()]
+
+    def client(self, *, timeout_s: float = 30.0) -> GoSchedClient:
+        """For the caller to close."""
+        return GoSchedClient(self.endpoints, timeout_s=timeout_s)
+
+    def start(self, *, timeout_s: float = READY_S) -> None:
+        """Returns once there is a leader and every agent is READY. Raises LocalClusterError."""
+        for program in self.programs:
+            program.start()
+        self.wait_ready(timeout_s=timeout_s)
+        self.write_cluster_file()
+
+    def wait_ready(self, *, timeout_s: float = READY_S) -> Status:
+        """All programs run, there is a leader, every agent is READY."""
+        ends = time.monotonic() + timeout_s
+        problem = "no master answers"
+        with self.client(timeout_s=2.0) as client:
+            while time.monotonic() < ends:
+                self._check_programs()
+                try:
+                    status = client.get_status()
+                    if status.leader and status.nodes_ready >= len(self.agents):
+                        return status
+                    problem = f"{status.nodes_ready} of {len(self.agents)} agents are ready"
+                except GoSchedError as error:
+                    problem = str(error)
+                time.sleep(0.05)
+        raise LocalClusterError(
+            f"the cluster was not ready within {timeout_s:g} s: {problem}; see {self.data_dir}/*.log"
+        )
+
+    def leader(self, *, timeout_s: float = 10.0) -> Program:
+        """The leader, which runs. Raises LocalClusterError when there is none in time."""
+        ends = time.monotonic() + timeout_s
+        with self.client(timeout_s=2.0) as client:
+            while time.monotonic() < ends:
+                with suppress(GoSchedError):
+                    leader = self.masters.get(client.get_status().leader)
+                    if leader is not None and leader.is_alive:
+                        return leader
+                time.sleep(0.02)
+        raise LocalClusterError(f"no leader within {timeout_s:g} s")
+
+    def add_agent(self, shape: AgentShape | None = None) -> Program:
+        """Starts one more, and does not wait for it."""
+        agent = self._make_agent(shape or AgentShape())
+        agent.start()
+        self.write_cluster_file()
+        return agent
+
+    def restart(self, program: Program) -> None:
+        """Starts it again on its data, after `kill` or an end of its own; does not wait until it is ready."""
+        if program.is_alive:
+            raise LocalClusterError(f"{program.id} runs already")
+        program.start()
+        self.write_cluster_file()
+
+    def write_cluster_file(self) -> None:
+        """`cluster.json`, replaced at once."""
+        masters = [{"id": m.id, "pid": m.pid, "grpc": m.grpc, "http": m.http} for m in self.masters.values()]
+        agents = [{"id": a.id, "pid": a.pid, "grpc": a.grpc} for a in self.agents.values()]
+        scratch = self.data_dir / "cluster.json.new"
+        scratch.write_text(json.dumps({"masters": masters, "agents": agents}, indent=2) + "\n")
+        scratch.rename(self.data_dir / "cluster.json")
+
+    def stop(self) -> None:
+        """Cancels what runs, ends all programs in order, kills what is left, and removes a temporary directory."""
+        try:
+            for program in self.programs:
+                if program.is_alive:
+                    program.thaw()
+            self._cancel_jobs()
+            for group in (self.agents, self.masters):
+                _end(group.values())
+        finally:
+            for program in self.programs:
+                if program.is_alive:
+                    program.kill()
+            self._kill_stragglers()
+            if self._temporary:
+                shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def _make_masters(self, count: int, settings: Mapping[str, object]) -> None:
+        ids = [f"master-{n}" for n in range(1, count + 1)]
+        raft = {id: f"127.0.0.1:{self._ports()}" for id in ids}
+        for id in ids:
+            grpc, http = (f"127.0.0.1:{self._ports()}" for _ in range(2))
+            peers = [f"{other}={address}" for other, address in raft.items() if other != id]
+            own: dict[str, Any] = {
+                "server": {"grpc_addr": grpc, "http_addr": http},
+                "raft": {"enabled": count > 1, "node_id": id, "bind_addr": raft[id], "peers": peers},
+                "data_dir": str(self.data_dir / id),
+            }
+            self.masters[id] = self._program("gosched-master", id, _merged(own, settings), grpc=grpc, http=http)
+
+    def _make_agent(self, shape: AgentShape) -> Program:
+        id = f"agent-{len(self.agents) + 1}"
+        home = self.data_dir / id
+        home.mkdir(mode=0o700, exist_ok=True)
+        (home / "node_id").write_text(f"{id}\n")  # it would make up one; people know it by this one
+        grpc = f"127.0.0.1:{self._ports()}"
+        own = {
+            "masters": [master.grpc for master in self.masters.values()],
+            "grpc_addr": grpc,
+            "data_dir": str(home),
+            "resources": dict(shape.resources),
+            "labels": dict(shape.labels),
+        }
+        self.agents[id] = self._program("gosched-agent", id, _merged(own, shape.settings), grpc=grpc)
+        return self.agents[id]
+
+    def _program(self, name: str, id: str, settings: Mapping[str, object], *, grpc: str, http: str = "") -> Program:
+        config = self.data_dir / f"{id}.yaml"
+        config.write_text(yaml.safe_dump(settings, sort_keys=False))
+        script = Path(sys.executable).with_name(name)
+        return Program(id, [str(script), "--config", str(config)], self.data_dir, grpc=grpc, http=http)
+
+    def _check_programs(self) -> None:
+        for program in self.programs:
+            if program.exit_code is not None:
+                raise LocalClusterError(f"{program.id} ended with code {program.exit_code}: {program.last_words()}")
+
+    def _cancel_jobs(self) -> None:
+        """As far as a leader is there; what it cannot stop is killed as a straggler."""
+        if not any(master.is_alive for master in self.masters.values()):
+            return
+        with suppress(GoSchedError), self.client(timeout_s=2.0) as client:
+            for job in (jobs := client.list_jobs(states=_LIVE)):
+                with suppress(GoSchedError):
+                    client.cancel(job.id, reason="the local cluster stops")
+            ends = time.monotonic() + (STOP_S if any(agent.is_alive for agent in self.agents.values()) else 0)
+            while jobs and time.monotonic() < ends:
+                jobs = client.list_jobs(states=_LIVE)
+                time.sleep(0.05)
+
+    def _kill_stragglers(self) -> None:
+        """Tasks outlive their agent on purpose. Their supervisors work in the agents' directories."""
+        ends = time.monotonic() + STOP_S
+        homes = [self.data_dir / agent for agent in self.agents]
+        while (found := _tasks_under(homes)) and time.monotonic() < ends:
+            for process in found:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(found, timeout=1.0)
+
+
+def _merged(own: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(own)
+    for key, value in extra.items():
+        deep = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merged(merged[key], value) if deep else value
+    return merged
+
+
+def _end(programs: Iterable[Program]) -> None:
+    running = [program for program in programs if program.is_alive]
+    for program in running:
+        program.send(signal.SIGTERM)
+    for program in running:
+        with suppress(subprocess.TimeoutExpired):
+            program.wait(STOP_S)
+
+
+def _tasks_under(homes: Sequence[Path]) -> list[psutil.Process]:
+    """The supervisors that work in one of these directories, and all their children."""
+    found: dict[int, psutil.Process] = {}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if not any(Path(process.cwd()).is_relative_to(home) for home in homes):
+                continue
+            if any(Path(word).name == "supervisor.py" for word in process.cmdline()):
+                for member in (process, *process.children(recursive=True)):
+                    found[member.pid] = member
+    return list(found.values())
+
+
+def _free_ports() -> Callable[[], int]:
+    """Each call gives a port that nobody listens on, and never the same one twice."""
+    given: set[int] = set()
+
+    def next_port() -> int:
+        for _ in range(1000):
+            port = random.choice(_PORTS)
+            if port in given:
+                continue
+            with socket.socket() as probe, suppress(OSError):
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
+                given.add(port)
+                return port
+        raise LocalClusterError(f"no free port between {_PORTS.start} and {_PORTS.stop} on 127.0.0.1")
+
+    return next_port

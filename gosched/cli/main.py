@@ -1,0 +1,100 @@
+"""`goschedctl`: the commands, and how every failure becomes one line and an exit code.
+
+Rule kept: a command's module is imported when that command runs, so that the others start fast.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from gosched.config.errors import ConfigError, suggestion
+
+COMMANDS = {
+    "status": "The cluster at a glance.",
+    "submit": "Submit the jobs of a file, or one that flags describe.",
+    "run": "Run a command as a job: submit, follow its output, return its code.",
+    "job": "List, show, cancel and wait for jobs.",
+    "node": "List nodes.",
+    "logs": "What a job's tasks wrote.",
+    "local": "A whole cluster on this machine.",
+    "config": "Check config files.",
+    "version": "Print the version.",
+}
+
+
+class Noun(click.Group):
+    """Finds `gosched.cli.<name>_command` when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"gosched.cli.{cmd_name}_command").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(
+                f"no such command: {args[0]}{suggestion(args[0], COMMANDS) or '; see goschedctl --help'}"
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.command(cls=Noun, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--endpoints", metavar="HOST:PORT,...", help="All masters, or http://HOST:PORT of one. [GOSCHED_ENDPOINTS]"
+)
+@click.pass_context
+def cli(ctx: click.Context, endpoints: str | None) -> None:
+    """Talks to a gosched cluster."""
+    ctx.obj = endpoints
+
+
+def main() -> None:
+    sys.exit(run_cli(sys.argv[1:]))
+
+
+def run_cli(args: list[str]) -> int:
+    """The exit code. One line on stderr for whatever went wrong."""
+    try:
+        code = cli.main(args, prog_name="goschedctl", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.ClickException as error:
+        return _failed(error.format_message(), 2 if isinstance(error, click.UsageError) else error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:  # the reader of our output went away; nothing of it may be written at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ConfigError as error:
+        return _failed(str(error), 2)
+    except Exception as error:
+        code = getattr(error, "exit_code", None)  # a GoSchedError; its module takes long to import
+        if isinstance(code, int):
+            return _failed(str(error), code)
+        raise
+
+
+def _failed(message: str, code: int) -> int:
+    click.echo(f"goschedctl: {' '.join(message.split())}", err=True)
+    return code
+
+
+if __name__ == "__main__":
+    main()

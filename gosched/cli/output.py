@@ -1,0 +1,114 @@
+"""Printing. Rule kept: stdout carries data only; colour only on a terminal, and never with NO_COLOR."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+Json = dict[str, Any]
+Column = tuple[str, Callable[[Json], object]]  # its title, and a row's value
+
+WATCH_PERIOD_S = 1.0
+_STATE_COLOURS = {
+    "RUNNING": "green",
+    "READY": "green",
+    "SUCCEEDED": "green",
+    "PENDING": "yellow",
+    "FAILED": "red",
+    "LOST": "red",
+    "DEAD": "red",
+    "CANCELLED": "magenta",
+    "KILLED": "magenta",
+}
+
+
+def print_listing(
+    fetch: Callable[[], list[Json]],
+    columns: Sequence[Column],
+    *,
+    wide: Sequence[Column] = (),
+    output: str,
+    watch: bool = False,
+) -> None:
+    """The rows once, or again after each change until Ctrl-C."""
+    text = render(fetch(), columns, wide, output)
+    click.echo(text)
+    while watch:
+        time.sleep(WATCH_PERIOD_S)
+        newer = render(fetch(), columns, wide, output)
+        if newer != text:
+            if sys.stdout.isatty():
+                click.clear()
+            click.echo(newer)
+            sys.stdout.flush()
+        text = newer
+
+
+def render(rows: list[Json], columns: Sequence[Column], wide: Sequence[Column], output: str) -> str:
+    if output in ("json", "yaml"):
+        return as_data(rows, output)
+    if output == "name":
+        return "\n".join(str(row["id"]) for row in rows)
+    return table(rows, [*columns, *wide] if output == "wide" else columns)
+
+
+def as_data(value: object, output: str) -> str:
+    if output == "json":
+        return json.dumps(value, indent=2, ensure_ascii=False)
+    import yaml
+
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True)).rstrip()
+
+
+def table(rows: list[Json], columns: Sequence[Column]) -> str:
+    """Aligned, without lines: easy to read and to cut. Control characters in values do not reach the terminal."""
+    cells = [[title for title, _ in columns], *([_plain(value(row)) for _, value in columns] for row in rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
+    return "\n".join(
+        "  ".join(coloured(cell) + " " * (width - len(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    )
+
+
+def coloured(word: str) -> str:
+    colour = _STATE_COLOURS.get(word)
+    return click.style(word, fg=colour) if colour and has_colour(sys.stdout) else word
+
+
+def has_colour(stream: Any) -> bool:
+    return bool(stream.isatty()) and not os.environ.get("NO_COLOR")
+
+
+def say(message: str) -> None:
+    """For people, on stderr."""
+    click.echo(message, err=True)
+
+
+def bytes_text(amount: int) -> str:
+    for unit, size in (("Ti", 1024**4), ("Gi", 1024**3), ("Mi", 1024**2), ("Ki", 1024)):
+        if amount >= size:
+            return f"{amount / size:.1f}".removesuffix(".0") + unit
+    return str(amount)
+
+
+def ago(iso: str | None) -> str:
+    """`42s`, `7m`, `3h`, `5d` since then; a clock ahead of ours counts as now."""
+    if iso is None:
+        return "-"
+    seconds = max(0, int((datetime.now(UTC) - datetime.fromisoformat(iso)).total_seconds()))
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def _plain(value: object) -> str:
+    text = "-" if value is None or value == "" else str(value)
+    return "".join(c if c.isprintable() else "?" for c in text)

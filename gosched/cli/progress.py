@@ -1,0 +1,81 @@
+"""How a job is doing: a live line on a terminal, plain lines when piped. On stderr: it is not data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from gosched.cli.output import has_colour, say
+from gosched.client import JobDetail
+from gosched.core.job import JobState, TaskState
+
+
+class Display(Protocol):
+    def show(self, line: str) -> None: ...
+
+
+def phase(detail: JobDetail) -> str:
+    """`queued: needs 8 CPUs; 4 are free`, `placed 8/8`, `starting 8/8`, `running 3/8`, `succeeded`..."""
+    job, states = detail.job, [task.state for task in detail.tasks]
+    if job.state.is_final:
+        return ending(detail)
+    total = len(states)
+    if job.state is JobState.PENDING and job.active == 0:
+        why = detail.waiting_for[1] if detail.waiting_for else job.detail or job.reason
+        again = f"attempt {job.attempt + 1}, " if job.restarts else ""
+        return f"{again}queued: {why}" if why else f"{again}queued"
+    stopping = states.count(TaskState.STOPPING)
+    if stopping:
+        return f"stopping {stopping}/{total}"
+    ended = sum(state.is_final for state in states)
+    running = states.count(TaskState.RUNNING)
+    if running or ended:
+        return f"running {running}/{total}" + (f", {ended} ended" if ended else "")
+    starting = states.count(TaskState.STARTING)
+    return f"starting {starting}/{total}" if starting else f"placed {states.count(TaskState.PLACED)}/{total}"
+
+
+def ending(detail: JobDetail) -> str:
+    """`failed: EXIT_CODE (worker/3 ended with code 7)`"""
+    job = detail.job
+    text = job.state.name.lower()
+    if job.reason:
+        text += f": {job.reason}"
+    return f"{text} ({job.detail})" if job.detail else text
+
+
+def follow(details: Iterable[JobDetail]) -> Iterator[JobDetail]:
+    """Passes the details on, and shows each change of phase meanwhile."""
+    with _display() as display:
+        last = ""
+        for detail in details:
+            line = f"{detail.job.spec.name}: {phase(detail)}"
+            if line != last and not detail.state.is_final:
+                display.show(line)
+            last = line
+            yield detail
+
+
+class _Lines:
+    def show(self, line: str) -> None:
+        say(line)
+
+
+@contextmanager
+def _display() -> Iterator[Display]:
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(stderr=True, no_color=not has_colour(sys.stderr))
+    with console.status("") as spinner:
+
+        class Live:
+            def show(self, line: str) -> None:
+                spinner.update(escape(line))
+
+        yield Live()

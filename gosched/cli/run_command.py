@@ -1,0 +1,59 @@
+"""`goschedctl run -- CMD`: like running the command here, but in the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from gosched.cli.connect import connect
+from gosched.cli.job_flags import DashedCommand, command_after_dashes, job_of_flags, job_options
+from gosched.cli.logs_command import print_logs
+from gosched.cli.output import say
+from gosched.cli.progress import ending, follow
+from gosched.cli.submit_command import submit
+from gosched.client import GoSchedClient, GoSchedError, JobDetail
+from gosched.core.job import JobSpec, JobState
+
+
+@click.command(cls=DashedCommand)
+@job_options
+@click.pass_context
+def command(ctx: click.Context, /, **flags: Any) -> int:
+    """Submit CMD as a job, follow its output, return its exit code. Ctrl-C cancels it: run --cpu 2 -- ./train.sh"""
+    words = command_after_dashes(ctx)
+    if not words:
+        raise click.UsageError("say what to run after --, such as: goschedctl run --cpu 2 -- ./train.sh")
+    return run_to_end(connect(ctx), job_of_flags(words, flags))
+
+
+def run_to_end(client: GoSchedClient, spec: JobSpec) -> int:
+    """Submits, shows the way to the start, prints the logs, returns the job's exit code."""
+    job = submit(client, spec).job_id
+    try:
+        for _ in follow(_until_started(client, job)):
+            pass
+        print_logs(client.logs(job, follow=True), prefixed=spec.task_count > 1)
+        detail = client.wait(job)
+    except KeyboardInterrupt:
+        _cancel(client, job)
+        raise
+    if detail.state is not JobState.SUCCEEDED:
+        say(f"{spec.name}: {ending(detail)}")
+    return detail.exit_code
+
+
+def _until_started(client: GoSchedClient, job: str) -> Iterator[JobDetail]:
+    for detail in client.watch(job):
+        yield detail
+        if detail.state is not JobState.PENDING and detail.job.running == detail.job.spec.task_count:
+            return
+
+
+def _cancel(client: GoSchedClient, job: str) -> None:
+    try:
+        client.cancel(job, reason="interrupted")
+        say(f"interrupted: {job} is cancelled")
+    except GoSchedError as error:
+        say(f"interrupted, but {job} could not be cancelled: {error}")

@@ -1,0 +1,57 @@
+"""`goschedctl status`."""
+
+from __future__ import annotations
+
+import click
+
+from gosched.cli.connect import connect, output_option
+from gosched.cli.output import Column, Json, as_data, bytes_text, table
+from gosched.client.shapes import status_json
+
+_MASTERS: list[Column] = [
+    ("MASTER", lambda m: m["id"]),
+    ("ROLE", lambda m: m["role"]),
+    ("HEALTHY", lambda m: "yes" if m["healthy"] else "no"),
+    ("GRPC", lambda m: m["grpc_address"]),
+    ("HTTP", lambda m: m["http_address"]),
+]
+_QUEUES: list[Column] = [
+    ("QUEUE", lambda q: q["name"]),
+    ("TYPE", lambda q: q["type"]),
+    ("PENDING", lambda q: q["pending"]),
+    ("RUNNING", lambda q: q["running"]),
+    ("CPU", lambda q: q["used"]["cpu"]),
+    ("GPU", lambda q: q["used"]["gpu"]),
+]
+
+
+@click.command()
+@output_option
+@click.pass_context
+def command(ctx: click.Context, output: str) -> None:
+    """The cluster at a glance: masters, nodes, jobs, resources, queues."""
+    status = status_json(connect(ctx).get_status())
+    if output in ("json", "yaml"):
+        click.echo(as_data(status, output))
+    elif output == "name":
+        click.echo(status["leader"])
+    else:
+        click.echo(_text(status))
+
+
+def _text(status: Json) -> str:
+    total, used = status["resources"]["total"], status["resources"]["used"]
+    return "\n".join(
+        [
+            f"Leader     {status['leader'] or 'none'} (epoch {status['epoch']}, revision {status['revision']})",
+            f"Nodes      {status['nodes_ready']} of {status['nodes']} ready",
+            f"Jobs       {status['running']} running, {status['pending']} pending, {status['jobs']} in all",
+            f"CPU        {used['cpu']} of {total['cpu']}",
+            f"Memory     {bytes_text(used['memory_bytes'])} of {bytes_text(total['memory_bytes'])}",
+            f"GPU        {used['gpu']} of {total['gpu']}",
+            "",
+            table(status["masters"], _MASTERS),
+            "",
+            table(status["queues"], _QUEUES),
+        ]
+    )

@@ -1,0 +1,93 @@
+"""`goschedctl submit FILE|-`, and `goschedctl submit FLAGS -- CMD`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from gosched.cli.connect import connect, output_option, read_duration_s
+from gosched.cli.job_flags import DashedCommand, command_after_dashes, given, job_of_flags, job_options
+from gosched.cli.output import Json, as_data, say
+from gosched.cli.progress import ending, follow
+from gosched.client import GoSchedClient, JobDetail, Submitted
+from gosched.core.job import JobSpec
+
+
+@click.command(cls=DashedCommand)
+@click.argument("file", required=False)
+@job_options
+@click.option("--wait", is_flag=True, help="Wait for the end; return the job's own exit code.")
+@click.option("--timeout", metavar="DURATION", help="With --wait: give up after this time, with exit code 124.")
+@click.option("--request-id", help="A repeat with the same id returns the first answer.")
+@output_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    file: str | None,
+    wait: bool,
+    timeout: str | None,
+    request_id: str | None,
+    output: str,
+    **flags: Any,
+) -> int:
+    """Submit the jobs of FILE (- is standard input), or one job: submit --cpu 4 --count 8 -- ./train.sh"""
+    timeout_s = read_duration_s(timeout, "--timeout")
+    specs = _specs(ctx, file, flags)
+    if request_id and len(specs) > 1:
+        raise click.UsageError(f"--request-id names one job; there are {len(specs)} in {file}")
+    client = connect(ctx)
+    submitted = [submit(client, spec, request_id) for spec in specs]
+    _print(submitted, specs, output)
+    codes = [wait_shown(client, answer.job_id, timeout_s).exit_code for answer in submitted] if wait else [0]
+    return next((code for code in codes if code), 0)
+
+
+def submit(client: GoSchedClient, spec: JobSpec, request_id: str | None = None) -> Submitted:
+    """Says on stderr what came of it."""
+    answer = client.submit(spec, request_id=request_id)
+    say(f"{spec.name}: {'is there already' if answer.unchanged else 'submitted'} as {answer.job_id}")
+    for warning in answer.warnings:
+        say(f"{spec.name}: warning: {warning}")
+    return answer
+
+
+def wait_shown(client: GoSchedClient, job: str, timeout_s: float | None) -> JobDetail:
+    """The job at its end; how it gets there is shown meanwhile."""
+    for detail in follow(client.watch(job, timeout_s=timeout_s)):
+        last = detail
+    say(f"{last.job.spec.name}: {ending(last)}")
+    return last
+
+
+def _specs(ctx: click.Context, file: str | None, flags: dict[str, Any]) -> list[JobSpec]:
+    command = command_after_dashes(ctx)
+    if file is not None and command is not None:
+        raise click.UsageError(f"either a file ({file}) or a command after --, not both")
+    if command is not None:
+        if not command:
+            raise click.UsageError("the command after -- is empty: say what to run")
+        return [job_of_flags(command, flags)]
+    if file is None:
+        raise click.UsageError("say what to submit: a FILE, - for standard input, or a command after --")
+    if given(flags):
+        raise click.UsageError(f"{given(flags)[0]} describes a job without a file; set it in {file} instead")
+    from gosched.config import parse_job_file
+    from gosched.config.load import read_file
+
+    if file == "-":
+        return parse_job_file(sys.stdin.buffer.read(), "standard input")
+    return parse_job_file(read_file(file, what="job file"), file)
+
+
+def _print(submitted: list[Submitted], specs: list[JobSpec], output: str) -> None:
+    shapes: list[Json] = [
+        {"id": answer.job_id, "name": spec.name, "unchanged": answer.unchanged, "warnings": list(answer.warnings)}
+        for answer, spec in zip(submitted, specs, strict=True)
+    ]
+    if output in ("json", "yaml"):
+        click.echo(as_data(shapes[0] if len(shapes) == 1 else shapes, output))
+    else:
+        click.echo("\n".join(answer.job_id for answer in submitted))
