@@ -96,6 +96,11 @@ class ProcessReplication:
     def failure(self) -> str:
         return self._failure
 
+    @property
+    def pid(self) -> int:
+        """Of the replica process."""
+        return self._process.pid
+
     def follow(self, listener: Callable[[AppliedBatch], None]) -> None:
         self._listeners.append(listener)
 

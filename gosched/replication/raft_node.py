@@ -4,6 +4,7 @@ The library is pinned to 0.3.17, and these are the places where we reach into it
 - the names `createJournal`, `Serializer` and `pickle` in its module, while a node is made: our journal, our snapshots,
   and a pickle that refuses to work;
 - `__doApplyCommand`: an entry is our own bytes, applied by us (no pickled call);
+- `__applyLogEntries`: in slices, with the heartbeats between them;
 - `__raftNextIndex`: read and mended by rule R3;
 - `__raftElectionDeadline`: a stall of our own is no sign that the leader is dead;
 - `__loadDumpFile`: we load the snapshot before the first tick, after verifying it.
@@ -31,6 +32,7 @@ PINNED = "0.3.17"
 MAX_ENTRY_BYTES = 512 * 1024
 QUEUE_SIZE = 4096
 _STALL_S = 0.1
+_APPLY_SLICE_S = 0.02
 
 _DEFINITE = (FAIL_REASON.MISSING_LEADER, FAIL_REASON.QUEUE_FULL, FAIL_REASON.DISCARDED)
 
@@ -98,7 +100,7 @@ class RaftNode(SyncObj):
     def tick(self, wait_s: float) -> None:
         """One turn of the loop. An OSError is a disk that failed: the process must end."""
         self._forgive_own_stall()
-        self.doTick(wait_s)
+        self.doTick(wait_s if self.raftLastApplied >= self.raftCommitIndex else 0.0)
         self._journal.sync()
         self.transport.flush()
         self._raise_failure()
@@ -114,6 +116,19 @@ class RaftNode(SyncObj):
             self._apply(command[1:])
         elif command[:1] != NO_OP:
             raise ValueError("log entry of a kind that is not used")
+
+    def _SyncObj__applyLogEntries(self) -> bool:
+        """The library applies all that is committed at once: after a restart, seconds without a heartbeat."""
+        committed: int = self.raftCommitIndex
+        deadline = library.monotonicTime() + _APPLY_SLICE_S
+        applied_some = False
+        try:
+            while self.raftLastApplied < committed and library.monotonicTime() < deadline:
+                self._SyncObj__raftCommitIndex: int = self.raftLastApplied + 1
+                applied_some |= super()._SyncObj__applyLogEntries()
+        finally:
+            self._SyncObj__raftCommitIndex = committed
+        return applied_some
 
     def _forgive_own_stall(self) -> None:
         """Time in which we did not run (a long apply, a slow disk, SIGSTOP) says nothing about the leader.

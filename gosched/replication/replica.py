@@ -92,7 +92,7 @@ class Replica:
             self._identity = joined(self._identity)
             save_identity(self._disk, self._identity)
             log.info("caught up: this master votes now")
-        if len(self._journal) > self._config.compact_entries or self._journal.bytes > self._config.compact_bytes:
+        if self._log_is_long():
             self._node.forceLogCompaction()
         self._feed_front()
         self._tell_status()
@@ -108,6 +108,12 @@ class Replica:
             link.setblocking(True)
             link.settimeout(1.0)
             link.sendall(len(frame).to_bytes(4, "big") + frame)
+
+    def _log_is_long(self) -> bool:
+        """Beyond a bound, and beyond the last snapshot's size: a large state is not written anew for each small log."""
+        config, journal = self._config, self._journal
+        bound = max(config.compact_bytes, self._snapshots.file_bytes)
+        return len(journal) > config.compact_entries or journal.bytes > bound
 
     def _make_node(self, listener: socket.socket | None) -> RaftNode:
         config = self._config
@@ -179,9 +185,8 @@ class Replica:
         if self._told_index + 1 < journal.first_index and not self._snapshot_index:
             self._snapshot_index = journal.first_index + 1  # compacted away: the snapshot's last entry is the second
         if self._snapshot_index:
-            path = str(self._config.folder / SNAPSHOT)
-            self._tell(raft_pb2.ReplicaFrame(snapshot=raft_pb2.SnapshotReady(path=path, index=self._snapshot_index)))
-            self._told_index, self._snapshot_index = self._snapshot_index, 0
+            self._tell_snapshot(self._snapshot_index)
+            self._snapshot_index = 0
         while self._told_index < applied and self._link.unsent_bytes < _FEED_BYTES and not self._front_gone:
             self._told_index += 1
             entry = journal[self._told_index - journal.first_index]
@@ -189,6 +194,11 @@ class Replica:
             if entry[0][:1] == REGULAR:
                 told = log_pb2.LogEntry(command=entry[0][1:], index=entry[1], term=entry[2])
                 self._tell(raft_pb2.ReplicaFrame(applied=raft_pb2.Applied(entry=told)))
+
+    def _tell_snapshot(self, index: int) -> None:
+        path = str(self._config.folder / SNAPSHOT)
+        self._tell(raft_pb2.ReplicaFrame(snapshot=raft_pb2.SnapshotReady(path=path, index=index)))
+        self._told_index = index
 
     def _tell_status(self) -> None:
         node = self._node

@@ -31,8 +31,8 @@ class ReplicaConfig:
     bootstrap: bool = True
     tls: TlsFiles | None = None
     timing: Timing = field(default_factory=Timing)
-    compact_bytes: int = 64 * 1024 * 1024
-    compact_entries: int = 50_000
+    compact_bytes: int = 8 * 1024 * 1024
+    compact_entries: int = 20_000
 
     @property
     def cluster(self) -> str:

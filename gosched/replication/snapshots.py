@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import structlog
@@ -48,6 +48,7 @@ class Snapshots:
         self._sending: dict[Any, tuple[bytes, int]] = {}  # peer -> file, offset
         self._incoming: bytearray | None = None
         self.backlog: Callable[[Any], int] = lambda peer: 0
+        self.file_bytes = 0  # of the newest file, as far as known
         self.failure: Exception | None = None  # the owner must stop when this is set
 
     # What PySyncObj calls
@@ -73,6 +74,7 @@ class Snapshots:
             data = self._disk.read(FILE)
             if data is None:
                 raise DamagedLog(f"{FILE} is gone")
+            self.file_bytes = len(data)
             with _GcOff():
                 snapshot = decode(data)
                 self._install(restored(snapshot), snapshot.last[1])
@@ -135,7 +137,7 @@ class Snapshots:
 
     def _write(self, snapshot: Snapshot) -> None:
         try:
-            self._disk.replace(FILE, encode(snapshot))
+            self._disk.replace(FILE, self._counted(encode(snapshot)))
             self._result = SERIALIZER_STATE.SUCCESS
         except OSError as error:
             # The old snapshot and the whole journal are still there; the journal's own next write decides.
@@ -143,6 +145,13 @@ class Snapshots:
             self._result = SERIALIZER_STATE.FAILED
         except Exception as error:
             self.failure = error
+
+    def _counted(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        size = 0
+        for chunk in chunks:
+            size += len(chunk)
+            yield chunk
+        self.file_bytes = size
 
 
 def _in_thread(job: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import signal
 import socket
 import time
@@ -21,11 +22,13 @@ from gosched.replication.replica_config import ReplicaConfig
 
 
 def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
+    """Below the range from which the kernel takes ports for outgoing connections: nobody takes them meanwhile."""
+    found: list[int] = []
+    while len(found) < count:
+        port = random.randrange(10_000, 20_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.append(port)
+    return found
 
 
 async def until(condition: Callable[[], object], timeout_s: float = 15.0, what: str = "condition") -> None:
@@ -72,7 +75,7 @@ class Cluster:
     async def kill(self, m: str) -> None:
         """SIGKILL of the replica; its front notices and ends."""
         member = self.members.pop(m)
-        os.kill(member._process.pid, signal.SIGKILL)
+        os.kill(member.pid, signal.SIGKILL)
         await until(lambda: member.failure, what=f"{m} noticed")
         await member.close()
 

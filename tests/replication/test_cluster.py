@@ -104,13 +104,13 @@ def test_a_stopped_leader_is_replaced_and_its_proposals_change_nothing(tmp_path:
         async with cluster(tmp_path) as c:
             await c.commit(a_node("before"))
             old = await c.leader()
-            os.kill(old._process.pid, signal.SIGSTOP)
+            os.kill(old.pid, signal.SIGSTOP)
             stale = asyncio.create_task(old.propose([a_node("stale")], timeout_s=3))
             others = [m for m in c.members.values() if m is not old]
             await until(lambda: any(m.role.part is Part.LEADER for m in others), what="a new leader")
             new = next(m for m in others if m.role.part is Part.LEADER)
             await new.propose([a_node("after")])
-            os.kill(old._process.pid, signal.SIGCONT)
+            os.kill(old.pid, signal.SIGCONT)
             with pytest.raises(ProposalFailed):
                 await stale
             await until(lambda: old.role.part is not Part.LEADER, what="the old leader steps down")

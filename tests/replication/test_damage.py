@@ -65,7 +65,7 @@ def test_a_full_disk_stops_the_master_with_its_reason_and_loses_nothing(tmp_path
             leader = await c.leader()
             journal = tmp_path / "m1/raft/raft.journal"
             limit = journal.stat().st_size + 5000
-            resource.prlimit(leader._process.pid, resource.RLIMIT_FSIZE, (limit, limit))
+            resource.prlimit(leader.pid, resource.RLIMIT_FSIZE, (limit, limit))
             with contextlib.suppress(ProposalFailed):
                 for i in range(1000):
                     await leader.propose([a_node(f"n{i}")])

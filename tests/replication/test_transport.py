@@ -113,7 +113,7 @@ def test_a_listener_without_descriptors_recovers(tmp_path: Path) -> None:
     async def story() -> None:
         async with cluster(tmp_path) as c:
             await c.commit(a_node("n1"))
-            pid = c.members["m1"]._process.pid
+            pid = c.members["m1"].pid
             limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
             used = len(list(Path(f"/proc/{pid}/fd").iterdir()))
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + 2, limits[1]))
