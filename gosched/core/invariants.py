@@ -40,7 +40,7 @@ def _capacity(state: ClusterState) -> Iterator[str]:
     for node, resources in held.items():
         if node not in state.nodes:
             yield f"allocations on node {node}, which does not exist"
-        elif not resources.fits_in(state.nodes[node].capacity):
+        elif (state.nodes[node].capacity - resources).is_negative():
             yield f"node {node} holds {resources}, more than it has"
     for node, resources in state.usage.items():
         if resources != held.get(node, ZERO):
