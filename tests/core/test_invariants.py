@@ -1,0 +1,110 @@
+"""Each kind of damage is seen: a check that cannot fail would prove nothing."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gosched.core.cluster import NodeState
+from gosched.core.invariants import check
+from gosched.core.job import JobIntent, JobState, TaskState
+from gosched.core.outcome import Answer
+from gosched.core.resources import ZERO, Resources
+from gosched.core.state import ClusterState
+from tests.machine.cluster import Cluster, gang, group, spec
+
+TASK, ALLOCATION = "run/worker/0", "run/worker/0.1"
+
+
+def sound() -> ClusterState:
+    """A running job with two GPUs on n1, a pending one and two that have ended, of one name."""
+    c = Cluster()
+    c.node("n1", gpus=4)
+    c.submit(spec("run", group(count=2, gpus=1)), "run")
+    assert c.plan(gang(c.job("run"), "n1", gpus=((0,), (1,)))) == ()
+    c.submit(spec("wait"), "wait")
+    for job in ("old", "older"):
+        c.submit(spec("twice"), job)
+        c.cancel(job)
+    return c.state
+
+
+def job(name: str, **changes: object) -> Callable[[ClusterState], None]:
+    def damage(state: ClusterState) -> None:
+        state.jobs[name] = replace(state.jobs[name], **changes)  # type: ignore[arg-type]
+
+    return damage
+
+
+def task(**changes: object) -> Callable[[ClusterState], None]:
+    def damage(state: ClusterState) -> None:
+        state.tasks[TASK] = replace(state.tasks[TASK], **changes)  # type: ignore[arg-type]
+
+    return damage
+
+
+def allocation(**changes: object) -> Callable[[ClusterState], None]:
+    def damage(state: ClusterState) -> None:
+        state.allocations[ALLOCATION] = replace(state.allocations[ALLOCATION], **changes)  # type: ignore[arg-type]
+
+    return damage
+
+
+def node(**changes: object) -> Callable[[ClusterState], None]:
+    def damage(state: ClusterState) -> None:
+        state.nodes["n1"] = replace(state.nodes["n1"], **changes)  # type: ignore[arg-type]
+
+    return damage
+
+
+DAMAGE: list[tuple[str, Callable[[ClusterState], object]]] = [
+    ("GPU 1 of node n1 is held by", allocation(gpus=(1,))),
+    ("which does not exist", allocation(node_id="n9")),
+    ("more than it has", node(capacity=Resources(cpu_millis=1999, gpu_millis=4000))),
+    ("usage of node n1 is", lambda s: s.usage.update(n1=ZERO)),
+    ("is of no active task", task(state=TaskState.SUCCEEDED)),
+    ("named for another attempt", task(attempt=2)),
+    ("and its task disagree", task(node_id="n2")),
+    ("has GPUs () for", allocation(gpus=())),
+    ("is on a dead node", node(state=NodeState.DEAD)),
+    ("has a GPU that node n1 lacks", allocation(gpus=(7,))),
+    ("is LOST, allocation 'run/worker/0.1' disagrees", task(state=TaskState.LOST)),
+    ("has no job", task(job_id="nope")),
+    ("at attempt 1, its job at 2", job("run", attempt=2)),
+    ("more or fewer tasks", lambda s: s.tasks.pop(TASK)),
+    ("sequence numbers", job("run", sequence=2)),
+    ("sequence numbers", lambda s: setattr(s, "next_sequence", 1)),
+    ("counts (2, 1, 0, 0), its tasks (2, 0, 0, 0)", job("run", running=1)),
+    ("ranks are out of order", task(rank=1)),
+    ("has no tenant", lambda s: s.tenants.clear()),
+    ("has no intent", job("run", intent=JobIntent.UNSPECIFIED)),
+    ("is RUNNING and ended at 5", job("run", ended_at_ms=5)),
+    ("in queue default, which does not exist", lambda s: s.queues.clear()),
+    ("two live jobs are named run", job("wait", spec=replace(spec("run")))),
+    ("is PENDING with CANCEL", job("wait", intent=JobIntent.CANCEL)),
+    ("is RUNNING with 1 tasks not placed", task(state=TaskState.PENDING)),
+    ("not all its tasks have ended", job("wait", state=JobState.CANCELLED)),
+    ("SUCCEEDED, 0 of its 2 tasks did", job("old", state=JobState.SUCCEEDED)),
+    ("not all its tasks are stopping", job("run", intent=JobIntent.RESTART)),
+    ("runs on with a failed member", job("run", failed=1)),
+    ("node_allocations is not", lambda s: s.node_allocations["n1"].clear()),
+    ("usage has other nodes", lambda s: s.usage.update(n9=ZERO)),
+    ("pending is not", lambda s: s.pending.clear()),
+    ("finished is not the jobs", lambda s: s.finished.clear()),
+    ("not in order of end", lambda s: setattr(s, "finished", dict.fromkeys(reversed(s.finished)))),
+    ("names does not lead", lambda s: s.names.update(twice="old")),
+    ("leader m9 of epoch 1", lambda s: (setattr(s, "epoch", 1), setattr(s, "leader", "m9"))),
+    ("0 answers are remembered", lambda s: s.answers.update(c={})),
+    ("in the wrong place", lambda s: s.answers.update(c={"r": Answer(client_id="d", request_id="r")})),
+]
+
+
+def test_a_sound_state_has_no_violation():
+    assert check(sound()) == []
+
+
+@pytest.mark.parametrize(("seen", "damage"), DAMAGE, ids=[seen for seen, _ in DAMAGE])
+def test_damage_is_seen(seen, damage):
+    state = sound()
+    damage(state)
+    assert seen in "\n".join(check(state))
