@@ -36,10 +36,10 @@ def command(ctx: click.Context, output: str) -> None:
     elif output == "name":
         click.echo(status["leader"])
     else:
-        click.echo(_text(status))
+        click.echo(status_text(status))
 
 
-def _text(status: Json) -> str:
+def status_text(status: Json) -> str:
     total, used = status["resources"]["total"], status["resources"]["used"]
     return "\n".join(
         [

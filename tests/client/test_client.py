@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+import time
+
+import grpc
+import pytest
+
+from gosched.client import Denied, GoSchedClient, GoSchedError, NotFound, Refused, TimedOut, Unavailable
+from gosched.core.job import JobState
+from tests.client.fake_cluster import FakeMaster
+
+JOB = "name: a\nrun: echo hi"
+
+
+def test_status_has_the_fields_of_the_contract(start_master):
+    with GoSchedClient(start_master().address) as client:
+        status = client.get_status()
+    assert (status.nodes, status.nodes_ready, status.pending, status.leader) == (2, 1, 0, "master-1")
+    assert status.total.cpu_millis == 8500
+
+
+def test_http_endpoint_names_the_masters(start_master):
+    master = start_master()
+
+    class Rest(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = json.dumps({"masters": [{"id": "m", "grpc_address": master.address}]}).encode()
+            self.send_response(200 if self.path == "/api/v1/status" else 404)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Rest)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with GoSchedClient(f"http://127.0.0.1:{server.server_port}/") as client:
+            assert client.get_status().nodes == 2
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_dead_master_is_passed_over(start_master):
+    dead = start_master()
+    dead.stop()
+    alive = start_master()
+    with GoSchedClient([dead.address, alive.address], timeout_s=10) as client:
+        for _ in range(3):
+            assert client.get_status().epoch == 3
+
+
+def test_frozen_master_is_passed_over_within_its_try(start_master):
+    frozen, alive = start_master(), start_master()
+    frozen.frozen = True
+    began = time.monotonic()
+    with GoSchedClient([frozen.address, alive.address], timeout_s=20) as client:
+        assert client.get_status().epoch == 3
+    frozen.frozen = False
+    assert time.monotonic() - began < 6
+
+
+def test_unknown_outcome_is_asked_again_under_the_same_request_id(start_master):
+    first = start_master()
+    second = start_master(shared=first)
+    first.fail_after_commit = second.fail_after_commit = True
+    with GoSchedClient([first.address, second.address], timeout_s=10) as client:
+        assert client.submit(JOB).job_id == "j-1"
+    assert list(first.jobs) == ["j-1"]
+    assert first.calls.count("SubmitJob") + second.calls.count("SubmitJob") >= 2
+
+
+def test_each_submission_has_a_request_id_of_its_own(start_master):
+    with GoSchedClient(start_master().address) as client:
+        assert [client.submit(JOB).job_id for _ in range(2)] == ["j-1", "j-2"]
+
+
+def test_own_request_id_gives_the_first_answer_to_another_client_too(start_master):
+    address = start_master().address
+    with GoSchedClient(address) as one, GoSchedClient(address) as other:
+        assert one.submit(JOB, request_id="r1").job_id == other.submit(JOB, request_id="r1").job_id == "j-1"
+
+
+def test_without_any_master_the_call_ends_in_time_with_code_5():
+    began = time.monotonic()
+    with GoSchedClient("127.0.0.1:1", timeout_s=0.5) as client, pytest.raises(Unavailable) as caught:
+        client.get_status()
+    assert caught.value.exit_code == 5
+    assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (grpc.StatusCode.INVALID_ARGUMENT, Refused),
+        (grpc.StatusCode.NOT_FOUND, NotFound),
+        (grpc.StatusCode.PERMISSION_DENIED, Denied),
+    ],
+)
+def test_refusal_is_not_tried_again(start_master, code, kind):
+    master = start_master()
+    master.failures = [code]
+    with GoSchedClient(master.address) as client, pytest.raises(kind, match="no leader"):
+        client.get_status()
+    assert master.calls == ["GetClusterStatus"]
+
+
+def test_list_jobs_turns_all_pages_newest_first_up_to_the_limit(start_master):
+    with GoSchedClient(start_master().address) as client:
+        for _ in range(5):
+            client.submit(JOB)
+        assert [job.id for job in client.list_jobs()] == ["j-5", "j-4", "j-3", "j-2", "j-1"]
+        assert [job.id for job in client.list_jobs(limit=3)] == ["j-5", "j-4", "j-3"]
+        assert client.list_jobs(states=[JobState.FAILED]) == []
+
+
+def test_watch_goes_on_over_a_broken_stream_without_repeats(start_master):
+    master = start_master()
+    master.views = [
+        [(JobState.PENDING, 5), (JobState.RUNNING, 8)],
+        [(JobState.PENDING, 7), (JobState.RUNNING, 8), (JobState.RUNNING, 9)],  # a master that lags behind
+        [(JobState.SUCCEEDED, 11)],
+    ]
+    with GoSchedClient(master.address) as client:
+        job = client.submit(JOB).job_id
+        assert [detail.revision for detail in client.watch(job)] == [5, 8, 9, 11]
+
+
+def test_wait_times_out_with_code_124_while_the_job_goes_on(start_master):
+    master = start_master()
+    with GoSchedClient(master.address) as client:
+        job = client.submit(JOB).job_id
+        master.frozen = True
+        with pytest.raises(TimedOut) as caught:
+            client.wait(job, timeout=0.3)
+        master.frozen = False
+    assert caught.value.exit_code == 124
+
+
+def test_logs_go_on_over_broken_streams_byte_for_byte(start_master):
+    master = start_master()
+    master.log = b"".join(b"line %d\n" % n for n in range(50))
+    master.log_breaks = [10, 11, 11, 200]
+    with GoSchedClient(master.address) as client:
+        job = client.submit(JOB).job_id
+        chunks = list(client.logs(job, follow=True))
+    assert b"".join(chunk.data for chunk in chunks) == master.log
+    assert all(master.log[c.offset : c.offset + len(c.data)] == c.data for c in chunks)
+
+
+def test_logs_of_an_unknown_job_are_not_found(start_master):
+    with GoSchedClient(start_master().address) as client, pytest.raises(NotFound):
+        list(client.logs("nobody"))
+
+
+def test_nodes_are_filtered_by_labels(start_master):
+    with GoSchedClient(start_master().address) as client:
+        assert [node.node.id for node in client.list_nodes(labels={"zone": "a"})] == ["n-1"]
+        assert client.list_nodes()[0].heartbeat_age_ms is None
+        assert client.list_nodes(labels={"zone": "b"}) == []
+
+
+@pytest.mark.parametrize("endpoints", ["", "host", " , ", ["http//x"]])
+def test_bad_endpoints_are_refused_at_once(endpoints):
+    with pytest.raises(GoSchedError, match=r"host:port|host:9090"):
+        GoSchedClient(endpoints)
+
+
+def test_sdk_is_importable_from_the_package(start_master):
+    import gosched
+
+    client = gosched.GoSchedClient(start_master().address)
+    assert client.get_status().pending == 0
+    client.close()
+
+
+def test_invalid_yaml_reaches_no_master(start_master):
+    master: FakeMaster = start_master()
+    with GoSchedClient(master.address) as client, pytest.raises(GoSchedError, match="did you mean"):
+        client.submit("name: a\nrn: x")
+    assert master.calls == []
