@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import secrets
 import signal
@@ -139,6 +140,7 @@ async def _clean(tasks: Tasks, keep_s: float) -> None:
 
 def _bind(server: Any, settings: AgentSettings, listen: Listen) -> int:
     """The port, which is a free one where 0 was asked for."""
+    _check_free(listen)
     try:
         if settings.tls is None:
             port: int = server.add_insecure_port(listen.address)
@@ -147,11 +149,20 @@ def _bind(server: Any, settings: AgentSettings, listen: Listen) -> int:
             credentials = grpc.ssl_server_credentials([(key, cert)], root_certificates=ca, require_client_auth=True)
             port = server.add_secure_port(listen.address, credentials)
     except RuntimeError as error:
-        raise CannotStart(
-            f"cannot listen on {listen.address}: the port is in use or the address is not of this machine; "
-            "choose another with --grpc-addr"
-        ) from error
+        raise CannotStart(f"cannot listen on {listen.address}: {error}") from error
     return port
+
+
+def _check_free(listen: Listen) -> None:
+    """gRPC says why it cannot listen in several lines of its own, and not to the caller."""
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((listen.host, listen.port))
+    except OSError as error:
+        reason = "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
+        raise CannotStart(f"cannot listen on {listen.address}: {reason}; choose another with --grpc-addr") from error
 
 
 def _connector(tls: Tls | None) -> Callable[[str], Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -271,6 +272,8 @@ class Tasks:
 
     def load(self) -> None:
         """Takes up every stored allocation: ended ones to report, live ones to adopt, lost ones to conclude."""
+        for path in self._data_dir.trash.iterdir():
+            shutil.rmtree(path, ignore_errors=True)  # the last agent was killed while it cleaned
         for path in sorted(self._data_dir.tasks.iterdir()):
             spool = Spool(path)
             try:

@@ -1,0 +1,155 @@
+"""Agents die and come back; tasks do not notice, and each result arrives once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.agent.conftest import Agent, FakeMaster, lives, number_in, shell, wait_for
+
+MakeAgent = Callable[..., Agent]
+
+
+def test_tasks_survive_kill_9_of_the_agent_and_both_exits_arrive(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    agent = make_agent(master).start(master)
+    agent.run(
+        shell("j1/main/0.1", f"echo $$ > {tmp_path}/pid0; while [ ! -e {tmp_path}/go0 ]; do sleep 0.02; done; exit 6"),
+        shell("j1/main/1.1", f"echo $$ > {tmp_path}/pid1; while [ ! -e {tmp_path}/go1 ]; do sleep 0.02; done; exit 7"),
+    )
+    pids = [number_in(tmp_path / "pid0"), number_in(tmp_path / "pid1")]
+    started = master.await_state("j1/main/1.1", "RUNNING").started_at_ms
+    agent.end(signal.SIGKILL)
+    assert all(lives(pid) for pid in pids)
+    (tmp_path / "go0").touch()
+    wait_for(lambda: not lives(pids[0]))
+    agent.start(master)
+    assert master.await_end("j1/main/0.1") == ("FAILED", 6, "NONZERO_EXIT")
+    adopted = master.await_state("j1/main/1.1", "RUNNING")
+    assert adopted.started_at_ms == started
+    assert number_in(tmp_path / "pid1") == pids[1]
+    assert lives(pids[1])
+    (tmp_path / "go1").touch()
+    assert master.await_end("j1/main/1.1") == ("FAILED", 7, "NONZERO_EXIT")
+
+
+def test_an_adopted_task_can_be_stopped_and_a_stop_survives_the_agent(
+    master: FakeMaster, make_agent: MakeAgent
+) -> None:
+    agent = make_agent(master).start(master)
+    agent.run(shell("j1/main/0.1", "sleep 300"), shell("j1/main/1.1", "trap '' TERM; while :; do sleep 0.05; done"))
+    master.await_state("j1/main/0.1", "RUNNING")
+    master.await_state("j1/main/1.1", "RUNNING")
+    agent.stop("j1/main/1.1", 1_500)
+    agent.end(signal.SIGKILL)
+    agent.start(master)
+    agent.stop("j1/main/0.1", 5_000)
+    assert master.await_end("j1/main/0.1", limit_s=5) == ("KILLED", 143, "CANCELLED")
+    assert master.await_end("j1/main/1.1", limit_s=5) == ("KILLED", 137, "CANCELLED")
+
+
+def test_sigterm_ends_the_agent_cleanly_and_the_task_goes_on(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    agent = make_agent(master).start(master)
+    agent.run(shell("j1/main/0.1", f"echo $$ > {tmp_path}/pid; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done"))
+    pid = number_in(tmp_path / "pid")
+    assert agent.end(signal.SIGTERM, limit_s=5) == 0
+    assert lives(pid)
+    assert not [line for line in agent.lines if "Traceback" in line]
+    (tmp_path / "go").touch()
+    wait_for(lambda: not lives(pid))
+    agent.start(master)
+    assert master.await_end("j1/main/0.1") == ("SUCCEEDED", 0, "")
+
+
+def test_a_killed_supervisor_makes_the_task_lost_and_takes_the_whole_tree_along(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    agent = make_agent(master).start(master)
+    for place, restart in enumerate((False, True)):
+        allocation, pid_file = f"j1/main/{place}.1", tmp_path / f"pid{place}"
+        agent.run(shell(allocation, f"setsid sh -c 'echo $$ > {pid_file}; sleep 300; true' & sleep 300"))
+        daemon = number_in(pid_file)
+        master.await_state(allocation, "RUNNING")
+        record = json.loads((agent.spool(allocation) / "supervisor.json").read_text())
+        if restart:
+            agent.end(signal.SIGKILL)
+        os.kill(record["pid"], signal.SIGKILL)
+        if restart:
+            agent.start(master)
+        assert master.await_end(allocation) == ("LOST", None, "SUPERVISOR_LOST")
+        assert not lives(daemon)
+        assert not lives(record["task_pid"])
+
+
+def test_a_reboot_makes_running_tasks_lost_and_nothing_runs_again(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    """A reboot is played by a dead supervisor and a record with the boot id of another boot."""
+    agent = make_agent(master).start(master)
+    agent.run(shell("j1/main/0.1", f"echo run >> {tmp_path}/runs; sleep 300"))
+    master.await_state("j1/main/0.1", "RUNNING")
+    agent.end(signal.SIGKILL)
+    path = agent.spool("j1/main/0.1") / "supervisor.json"
+    record = json.loads(path.read_text())
+    os.kill(record["pid"], signal.SIGKILL)
+    path.write_text(json.dumps({**record, "boot_id": "another-boot", "pid": os.getpid()}))
+    agent.start(master)
+    assert master.await_end("j1/main/0.1") == ("LOST", None, "NODE_REBOOTED")
+    agent.run(shell("j1/main/0.1", f"echo run >> {tmp_path}/runs"), shell("j1/main/1.1", "exit 0"))
+    master.await_end("j1/main/1.1")
+    assert (tmp_path / "runs").read_text() == "run\n"
+
+
+def test_an_order_that_was_stored_but_never_started_is_reported_and_not_started(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    agent = make_agent(master).start(master)
+    task = shell("j1/main/0.1", f"touch {tmp_path}/ran")
+    agent.end(signal.SIGKILL)
+    stored = agent.spool("j1/main/0.1")
+    stored.mkdir()
+    (stored / "order").write_bytes(task.SerializeToString())
+    unfinished = agent.spool("j1/main/1.1")  # killed before the order was whole
+    unfinished.mkdir()
+    (unfinished / "order.tmp").write_bytes(b"half")
+    agent.start(master)
+    assert master.await_end("j1/main/0.1") == ("LOST", None, "NEVER_STARTED")
+    agent.run(task, shell("j1/main/1.1", "exit 0"))
+    assert master.await_end("j1/main/1.1")[0] == "SUCCEEDED"
+    assert not (tmp_path / "ran").exists()
+
+
+def test_no_task_runs_twice_however_often_the_agent_is_killed_while_starting_it(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    """Kills the agent at a different moment of the start each time; the order is repeated by every heartbeat."""
+    agent = make_agent(master)
+    ids = [f"j1/main/{i}.1" for i in range(8)]
+    master.start = [shell(i, f"echo {i} >> {tmp_path}/runs; sleep 0.2") for i in ids]
+    for round_number in range(6):
+        agent.launch()
+        beats = len(master.heartbeats)
+        wait_for(lambda before=beats: len(master.heartbeats) > before)  # type: ignore[misc]
+        wait_for(lambda n=round_number: len(list((agent.data_dir / "tasks").iterdir())) >= n)  # type: ignore[misc]
+        agent.end(signal.SIGKILL)
+    agent.start(master)
+    ends = [master.await_end(i)[0] for i in ids]
+    assert set(ends) <= {"SUCCEEDED", "LOST"}
+    runs = (tmp_path / "runs").read_text().split()
+    assert len(runs) == len(set(runs))
+    assert {i for i, end in zip(ids, ends, strict=True) if end == "SUCCEEDED"} <= set(runs)
+
+
+def test_the_node_keeps_its_id_and_each_boot_has_its_own_incarnation(master: FakeMaster, make_agent: MakeAgent) -> None:
+    agent = make_agent(master).start(master)
+    first = agent.identity
+    agent.end(signal.SIGTERM)
+    second = agent.start(master).identity
+    assert second.node_id == first.node_id
+    assert second.incarnation != first.incarnation

@@ -1,0 +1,69 @@
+"""What keeps an agent from starting: one clear line, exit code 2, nothing changed."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.agent.conftest import Agent, FakeMaster
+
+MakeAgent = Callable[..., Agent]
+
+
+def refusal(agent: Agent) -> str:
+    """The one line on stderr of an agent that ends with exit code 2."""
+    agent.launch()
+    assert agent.exit_code() == 2, agent.lines
+    (line,) = agent.lines
+    return line
+
+
+def test_a_second_agent_on_a_data_directory_is_refused(master: FakeMaster, make_agent: MakeAgent) -> None:
+    first = make_agent(master).start(master)
+    line = refusal(make_agent(master))
+    assert "another agent uses the data directory" in line
+    assert "--data-dir" in line
+    assert first.process is not None
+    assert first.process.poll() is None
+
+
+def test_a_port_in_use_is_refused(master: FakeMaster, make_agent: MakeAgent) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        line = refusal(make_agent(master, f"--grpc-addr=127.0.0.1:{taken.getsockname()[1]}"))
+    assert "in use" in line
+    assert "--grpc-addr" in line
+
+
+def test_a_data_directory_that_cannot_be_written_is_refused(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    line = refusal(make_agent(master, name="file/agent"))
+    assert "cannot use the data directory" in line
+    assert "--data-dir" in line
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [("--labels=novalue", "labels"), ("--grpc-addr=nonsense", "grpc"), ("--resources=cpu=-1", "resources")],
+)
+def test_a_bad_flag_is_refused(master: FakeMaster, make_agent: MakeAgent, flag: str, said: str) -> None:
+    assert said in refusal(make_agent(master, flag))
+
+
+def test_a_damaged_order_is_named_and_nothing_is_removed(master: FakeMaster, make_agent: MakeAgent) -> None:
+    agent = make_agent(master).start(master)
+    agent.end()
+    damaged = agent.spool("j1/main/0.1")
+    damaged.mkdir()
+    (damaged / "order").write_bytes(b"\xff\xff\xff")
+    agent.lines.clear()
+    line = refusal(agent)
+    assert str(damaged) in line
+    assert os.listdir(damaged) == ["order"]

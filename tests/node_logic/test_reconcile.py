@@ -1,0 +1,63 @@
+"""What is wanted against what is here."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gosched.core.job import TaskState
+from gosched.node_logic.reconcile import Action, Bury, Desired, Forget, Start, Stop, StopWish, reconcile
+
+
+def wish(allocation_id: str) -> StopWish:
+    return StopWish(allocation_id=allocation_id, grace_ms=1000)
+
+
+def test_only_what_is_not_here_is_started_and_only_once() -> None:
+    desired = Desired(start=("a", "b", "b", "c"))
+    assert reconcile(desired, {"a": TaskState.RUNNING, "c": TaskState.FAILED}) == (Start(allocation_id="b"),)
+
+
+def test_a_stop_of_a_live_task_is_a_stop_of_an_ended_one_nothing_of_an_unknown_one_a_burial() -> None:
+    desired = Desired(stop=(wish("live"), wish("ended"), wish("unknown")))
+    observed = {"live": TaskState.STARTING, "ended": TaskState.KILLED}
+    assert reconcile(desired, observed) == (Stop(wish=wish("live")), Bury(wish=wish("unknown")))
+
+
+def test_a_stop_wins_over_a_start_in_one_message() -> None:
+    assert reconcile(Desired(start=("a",), stop=(wish("a"),)), {}) == (Bury(wish=wish("a")),)
+
+
+def test_only_ended_tasks_are_forgotten() -> None:
+    desired = Desired(forget=("live", "ended", "unknown"))
+    observed = {"live": TaskState.RUNNING, "ended": TaskState.LOST}
+    assert reconcile(desired, observed) == (Forget(allocation_id="ended"),)
+
+
+_ids = st.lists(st.sampled_from("abcdef"), max_size=6)
+
+
+def after(observed: dict[str, TaskState], actions: tuple[Action, ...]) -> dict[str, TaskState]:
+    result = dict(observed)
+    for action in actions:
+        match action:
+            case Start():
+                assert action.allocation_id not in result, "started twice"
+                result[action.allocation_id] = TaskState.STARTING
+            case Stop():
+                result[action.wish.allocation_id] = TaskState.STOPPING
+            case Bury():
+                result[action.wish.allocation_id] = TaskState.KILLED
+            case Forget():
+                assert result[action.allocation_id].is_final
+    return result
+
+
+@given(_ids, _ids, _ids, st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(list(TaskState)[3:])))
+def test_a_repeated_message_starts_and_buries_nothing(
+    start: list[str], stop: list[str], forget: list[str], observed: dict[str, TaskState]
+) -> None:
+    desired = Desired(start=tuple(start), stop=tuple(map(wish, stop)), forget=tuple(forget))
+    then = after(observed, reconcile(desired, observed))
+    again = reconcile(desired, then)
+    assert not any(isinstance(action, Start | Bury) for action in again)
