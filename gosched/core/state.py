@@ -21,7 +21,7 @@ from gosched.core.resources import ZERO, Resources
 Record = Node | Queue | Tenant | Master | Job | Task | Allocation | Answer
 
 _DIGEST_MODULUS = 1 << 128
-_MAX_DIRTY = 20_000
+_MAX_DIRTY = 2_000  # digested at once: some 10 ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
