@@ -20,6 +20,7 @@ from pathlib import Path
 from gosched.core.command import Command, Noop
 from gosched.core.outcome import Outcome
 from gosched.core.state import ClusterState
+from gosched.machine import MachineBug
 from gosched.replication.applier import Applier
 from gosched.replication.interface import (
     AppliedBatch,
@@ -217,7 +218,7 @@ class ProcessReplication:
             await self._read_frames()
         except asyncio.IncompleteReadError:
             pass  # the replica is gone; if it said why, `_failure` has it
-        except (DamagedLog, UnknownSchema, OSError) as error:
+        except (DamagedLog, UnknownSchema, MachineBug, OSError) as error:
             failure = str(error)
         except Exception as error:
             failure = f"internal error, please report it: {error!r}"

@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from gosched.core.state import ClusterState
+from gosched.machine import MachineBug
 from gosched.replication.applier import Applier
 from gosched.replication.connection import Connection
 from gosched.replication.disk import Disk, PosixDisk
@@ -269,7 +270,7 @@ def main() -> None:
         while replica.turn():
             pass
         replica.close()
-    except (Stop, DamagedLog, LogsDiverged, UnknownSchema) as error:
+    except (Stop, DamagedLog, LogsDiverged, UnknownSchema, MachineBug) as error:
         replica.tell_failure(link, str(error))
         sys.exit(1)
     except OSError as error:

@@ -1,0 +1,139 @@
+"""Masters and agents that die, freeze or all vanish: state, tasks and exit codes survive."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gosched.cli.local_cluster import AgentShape, LocalCluster
+from gosched.client import GoSchedError
+from gosched.core.job import JobState
+
+from .support import all_alive, family, goschedctl, kill_whole, ledger_job, starts, state_digest_at, until
+
+
+def test_all_masters_killed_at_once_come_back_with_every_acknowledged_job_and_the_same_digest(tmp_path: Path) -> None:
+    with LocalCluster(masters=3, agents=2) as cluster, cluster.client() as client:
+        ledger = tmp_path / "ledger"
+        client.submit(ledger_job("long", ledger, count=2, then="sleep 8"))
+        until(lambda: len(starts(ledger)) == 2, "the long job runs")
+        pids = [pid for _, _, pid in starts(ledger)]
+        ids = [client.submit(ledger_job(f"waiting-{i}", ledger, cpu="1000")).job_id for i in range(30)]
+        before = client.get_status()
+        for master in cluster.masters.values():
+            kill_whole(master)
+        assert all_alive(pids), "losing all masters stops nothing"
+        for master in cluster.masters.values():
+            cluster.restart(master)
+        cluster.wait_ready()
+        assert {j.id for j in client.list_jobs()} >= set(ids)
+        done = client.wait("long", timeout=40)
+        assert done.state is JobState.SUCCEEDED
+        assert [pid for _, _, pid in starts(ledger)] == pids, "no task started twice"
+        for master in cluster.masters.values():
+            master.kill()
+        for master in cluster.masters:
+            assert state_digest_at(cluster, master, before.revision) == before.digest
+
+
+def test_an_agent_killed_with_running_tasks_adopts_them_and_their_exit_codes_arrive(tmp_path: Path) -> None:
+    with LocalCluster(masters=1, agents=1) as cluster, cluster.client() as client:
+        ledger = tmp_path / "ledger"
+        client.submit(ledger_job("meanwhile", ledger, then="sleep 1; exit 7", more="retry: {max: 0}"))
+        client.submit(ledger_job("later", ledger, then="sleep 5; exit 9", more="retry: {max: 0}"))
+        until(lambda: len(starts(ledger)) == 2, "both run")
+        pids = [pid for _, _, pid in starts(ledger)]
+        agent = cluster.agents["agent-1"]
+        agent.kill()
+        time.sleep(1.5)  # one of the tasks ends while nobody watches
+        cluster.restart(agent)
+        assert client.wait("meanwhile", timeout=30).job.exit_code == 7
+        assert psutil.pid_exists(pids[1]), "the other one was adopted as it runs"
+        assert client.wait("later", timeout=30).job.exit_code == 9
+        assert [pid for _, _, pid in starts(ledger)] == pids
+
+
+def test_a_leader_frozen_for_10_s_changes_nothing_when_it_wakes(tmp_path: Path) -> None:
+    with LocalCluster(masters=3, agents=2) as cluster, cluster.client() as client:
+        ledger = tmp_path / "ledger"
+        client.submit(ledger_job("long", ledger, count=2, then="sleep 14"))
+        until(lambda: len(starts(ledger)) == 2, "the long job runs")
+        old = cluster.leader()
+        epoch = client.get_status().epoch
+        for process in family(old):
+            process.send_signal(signal.SIGSTOP)
+        frozen_at = time.monotonic()
+        jobs = []
+        while time.monotonic() < frozen_at + 10:
+            jobs.append(client.submit(ledger_job(f"job-{len(jobs)}", ledger)).job_id)
+            time.sleep(0.2)
+        assert len(jobs) > 20
+        for process in family(old):
+            process.send_signal(signal.SIGCONT)
+        for job in jobs:
+            assert client.wait(job, timeout=30).state is JobState.SUCCEEDED
+        done = client.wait("long", timeout=30)
+        assert done.state is JobState.SUCCEEDED
+        assert done.job.attempt == 1, "the old leader declared no node dead"
+        begun = [(task, attempt) for task, attempt, _ in starts(ledger)]
+        assert len(begun) == len(set(begun)) == len(jobs) + 2
+        status = client.get_status()
+        assert status.epoch > epoch
+        assert status.leader != old.id or status.epoch > epoch + 1
+        assert all(n.node.state.name == "READY" for n in client.list_nodes())
+
+
+def test_without_a_majority_submission_is_refused_with_5_and_tasks_go_on_until_all_recovers(tmp_path: Path) -> None:
+    with LocalCluster(masters=3, agents=1) as cluster, cluster.client() as client:
+        ledger = tmp_path / "ledger"
+        client.submit(ledger_job("long", ledger, then="sleep 6"))
+        until(lambda: len(starts(ledger)) == 1, "the task runs")
+        pid = starts(ledger)[0][2]
+        down = list(cluster.masters.values())[:2]
+        for master in down:
+            kill_whole(master)
+        job = tmp_path / "job.yaml"
+        job.write_text(ledger_job("refused", ledger))
+        answer = goschedctl(cluster.endpoints, "--timeout", "5s", "submit", str(job))
+        assert answer.returncode == 5, answer.stderr
+        assert answer.stdout == ""
+        assert len(answer.stderr.strip().splitlines()) == 1
+        assert psutil.pid_exists(pid)
+        for master in down:
+            cluster.restart(master)
+        cluster.wait_ready()
+        assert client.wait("long", timeout=30).state is JobState.SUCCEEDED
+        assert client.submit(job).job_id
+        assert client.wait("refused", timeout=30).state is JobState.SUCCEEDED
+        assert len(starts(ledger)) == 2
+
+
+def test_a_node_that_was_dead_kills_its_leftovers_before_it_takes_new_work(tmp_path: Path) -> None:
+    settings = {"lease": {"node_timeout": "2s", "first_lease": "3s", "heartbeat": "500ms"}}
+    one = AgentShape(resources={"cpu": 1, "memory": "1Gi"})
+    with LocalCluster(masters=1, agents=[one], settings=settings) as cluster, cluster.client() as client:
+        ledger = tmp_path / "ledger"
+        client.submit(ledger_job("long", ledger, cpu="1", then="sleep 300", more="retry: {max: 3}"))
+        until(lambda: len(starts(ledger)) == 1, "the task runs")
+        first = starts(ledger)[0][2]
+        agent = cluster.agents["agent-1"]
+        psutil.Process(agent.pid).suspend()  # the agent alone: its task runs on, as behind a cut cable
+        until(lambda: client.get_status().nodes_ready == 0, "the node counts as dead")
+        assert psutil.pid_exists(first)
+        psutil.Process(agent.pid).resume()
+        until(lambda: len(starts(ledger)) == 2, "the second attempt runs", 40)
+        assert not psutil.pid_exists(first), "the leftover ended before the new task began"
+        client.cancel("long")
+        assert client.wait("long", timeout=20).state is JobState.CANCELLED
+
+
+def test_a_client_that_knows_one_dead_master_says_so(tmp_path: Path) -> None:
+    from gosched import GoSchedClient
+
+    with GoSchedClient("127.0.0.1:1", timeout_s=1.0) as client, pytest.raises(GoSchedError) as error:
+        client.get_status()
+    assert error.value.exit_code == 5
