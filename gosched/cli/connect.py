@@ -13,6 +13,7 @@ from gosched.config.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+CONNECT_S = 10.0  # a failover takes about one second; who waits longer at a prompt wants to hear why
 OUTPUTS = ("table", "wide", "json", "yaml", "name")
 
 
@@ -20,7 +21,7 @@ def connect(ctx: click.Context) -> GoSchedClient:
     """Closed when the command ends."""
     context = load_client_context(ctx.find_root().obj)
     tls = TlsFiles(cert=context.tls[0], key=context.tls[1], ca=context.tls[2]) if context.tls else None
-    client: GoSchedClient = ctx.with_resource(GoSchedClient(context.endpoints, tls=tls))
+    client: GoSchedClient = ctx.with_resource(GoSchedClient(context.endpoints, tls=tls, timeout_s=CONNECT_S))
     return client
 
 

@@ -30,7 +30,7 @@ from gosched.core.job import JobState
 READY_S = 60.0
 STOP_S = 10.0
 _LIVE = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
-_PORTS = range(20_000, 32_000)  # below the kernel's own choice, so that no outgoing connection takes one meanwhile
+_PORTS = range(30_000, 32_700)  # below what the kernel gives out by itself, above the MASTER_PORT of jobs
 
 
 class LocalClusterError(Exception):

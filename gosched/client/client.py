@@ -26,6 +26,7 @@ from gosched.wire.v1.node_pb2_grpc import NodeServiceStub
 from gosched.wire.v1.scheduler_pb2_grpc import SchedulerServiceStub
 
 _PAGE = 1000
+_STREAM_S = 60.0  # how long a stream that had begun looks for a master to go on with
 _STREAM_NAMES = {1: "stdout", 2: "stderr"}
 
 
@@ -173,8 +174,9 @@ class GoSchedClient:
 
         A stream that a master closes has ended when `until_closed`; otherwise the caller ends it.
         """
+        patience_s = self._timeout_s
         while True:
-            for channel, _ in self._masters.tries(self._timeout_s):
+            for channel, _ in self._masters.tries(patience_s):
                 left = None if ends is None else ends - time.monotonic()
                 if left is not None and left <= 0:
                     raise TimedOut("time is up")
@@ -194,6 +196,7 @@ class GoSchedClient:
                     with suppress(grpc.RpcError):
                         stream.cancel()
                 if progressed:
+                    patience_s = max(self._timeout_s, _STREAM_S)
                     break  # it worked for a while: the time to find a leader begins anew
 
     def _client_for(self, request_id: str | None) -> str:

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+import yaml
+
+from gosched.cli import job_command, main
+from gosched.core.job import JobState
+
+
+def test_submit_prints_the_id_on_stdout_and_words_on_stderr(ctl, job_file):
+    result = ctl("submit", str(job_file))
+    assert (result.code, result.out) == (0, "j-1\n")
+    assert result.err == "a: submitted as j-1\n"
+
+
+def test_submit_shows_warnings_on_stderr(ctl):
+    assert "warning: asks for 9 CPUs" in ctl("submit", "--cpu", "9", "--name", "big", "--", "true").err
+
+
+def test_flags_describe_a_job(ctl, master):
+    result = ctl(
+        "submit", "--cpu", "500m", "--mem", "2Gi", "--gpu", "h100:2", "--count", "4", "--name", "x", "--env", "A=b=c",
+        "--", "./train.sh", "--epochs", "3", "--", "-x",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    (group,) = master.jobs["j-1"].spec.groups
+    assert group.command == ("./train.sh", "--epochs", "3", "--", "-x")
+    assert (group.count, group.gpu_model, group.env) == (4, "h100", (("A", "b=c"),))
+    assert (group.resources.cpu_millis, group.resources.memory_bytes) == (500, 2 * 1024**3)
+    assert group.resources.gpu_millis == 2000
+
+
+def test_made_up_names_differ(ctl, master):
+    for _ in range(2):
+        assert ctl("submit", "--", "/bin/train.sh").code == 0
+    names = [job.spec.name for job in master.jobs.values()]
+    assert len(set(names)) == 2
+    assert all(name.startswith("train-") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["submit", "--count", "0", "--", "true"], "--count: expected at least 1"),
+        (["submit", "--count", "-2", "--", "true"], "--count: expected at least 1"),
+        (["submit", "--mem", "2", "--", "true"], "--mem: needs a unit"),
+        (["submit", "--cpu", "x", "--", "true"], "--cpu: expected a number of CPUs"),
+        (["submit", "--image", "x", "--", "true"], "--image: not supported by this version yet"),
+        (["submit", "--name", "a\nb", "--", "true"], "--name: has control characters"),
+        (["submit", "--env", "x", "--", "true"], "expected KEY=VALUE"),
+        (["submit"], "say what to submit"),
+        (["submit", "--"], "command after -- is empty"),
+        (["submit", "/no/such.yaml"], "No such file"),
+        (["submit", "x.yaml", "--", "true"], "not both"),
+        (["submit", "x.yaml", "--cpu", "3"], "--cpu describes a job without a file"),
+        (["run"], "say what to run"),
+        (["submt"], 'did you mean "submit"'),
+        (["job", "list", "-o", "jsn"], "is not one of"),
+        (["job", "wait", "a", "--timeout", "5 parsecs"], "--timeout: expected a duration"),
+        (["job", "list", "-l", "x"], "expected KEY=VALUE"),
+        (["config", "validate", "/no/such.yaml"], "No such file"),
+        (["--endpoints", "nonsense", "status"], "host:port"),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(ctl, master, args, words):
+    result = ctl(*args)
+    assert result.code == (1 if args[0] == "--endpoints" else 2)
+    assert words in result.err
+    assert result.err.count("\n") == 1
+    assert result.out == ""
+    assert master.calls == []
+
+
+def test_several_documents_are_submitted_in_order_and_all_or_none_parse(ctl, master, tmp_path):
+    path = tmp_path / "two.yaml"
+    path.write_text("name: a\nrun: x\n---\nname: b\nrun: y\n")
+    assert ctl("submit", str(path)).out == "j-1\nj-2\n"
+    path.write_text("name: c\nrun: x\n---\nname: d\nrn: y\n")
+    result = ctl("submit", str(path))
+    assert (result.code, len(master.jobs)) == (2, 2)
+    assert f"{path}:5: rn: unknown key" in result.err
+
+
+def test_refusal_of_the_cluster_is_code_1(ctl):
+    result = ctl("submit", "-q", "nope", "--", "true")
+    assert (result.code, result.out, result.err) == (1, "", 'goschedctl: no queue "nope"\n')
+
+
+def test_denied_is_code_4(ctl, master):
+    master.failures = [grpc.StatusCode.PERMISSION_DENIED]
+    assert ctl("status").code == 4
+
+
+def test_unreachable_is_code_5(capfd, monkeypatch):
+    monkeypatch.setattr("gosched.cli.connect.CONNECT_S", 0.3)
+    monkeypatch.setenv("GOSCHED_ENDPOINTS", "127.0.0.1:1")
+    assert main.run_cli(["status"]) == 5
+    assert capfd.readouterr().err.startswith("goschedctl: no master answered within 0.3 s (127.0.0.1:1)")
+
+
+@pytest.mark.parametrize(("exit_code", "expected"), [(None, 1), (7, 7), (137, 137)])
+def test_wait_returns_the_code_of_the_job(ctl, master, job_file, exit_code, expected):
+    ctl("submit", str(job_file))
+    master.put("j-1", master.jobs["j-1"].spec, JobState.FAILED, exit_code)
+    master.views = [[(JobState.FAILED, 5)], [(JobState.FAILED, 5)]]
+    assert ctl("job", "wait", "a").code == expected
+    assert ctl("job", "wait", "j-1").code == expected
+
+
+def test_submit_wait_shows_each_phase_once_as_plain_lines(ctl, master, job_file):
+    master.views = [[(JobState.PENDING, 1), (JobState.PENDING, 2), (JobState.RUNNING, 3), (JobState.SUCCEEDED, 4)]]
+    result = ctl("submit", "--wait", str(job_file))
+    assert result.code == 0
+    assert result.err.splitlines() == [
+        "a: submitted as j-1",
+        "a: queued: needs 8 CPUs; 4 are free",
+        "a: placed 0/2",
+        "a: succeeded",
+    ]
+
+
+def test_wait_with_timeout_is_code_124(ctl, master, job_file):
+    ctl("submit", str(job_file))
+    master.frozen = True
+    result = ctl("job", "wait", "a", "--timeout", "300ms")
+    master.frozen = False
+    assert result.code == 124
+
+
+def test_run_prints_the_output_and_returns_the_code(ctl, master):
+    master.log = b"hello\nworld"
+    result = ctl("run", "--name", "r", "--", "echo", "hello")
+    assert (result.code, result.out) == (0, "hello\nworld")
+
+
+def test_logs_of_several_tasks_have_their_names_before_whole_lines(ctl, master, job_file):
+    ctl("submit", str(job_file))
+    master.log = b"first line\nsecond line\nrest"
+    result = ctl("logs", "a")
+    assert result.out == "task/0 | first line\ntask/0 | second line\ntask/0 | rest\n"
+    assert ctl("logs", "a", "--task", "task/0").out == "first line\nsecond line\nrest"
+
+
+def test_status_json_has_the_keys_of_the_contract(ctl):
+    shape = json.loads(ctl("status", "-o", "json").out)
+    keys = "leader epoch revision masters nodes nodes_ready jobs pending running resources queues"
+    assert set(keys.split()) <= set(shape)
+    assert set(shape["masters"][0]) >= {"id", "address", "role", "healthy"}
+    assert shape["resources"]["total"]["cpu"] == 8.5
+    assert yaml.safe_load(ctl("status", "-o", "yaml").out) == shape
+    assert "Leader     master-1 (epoch 3, revision 9)" in ctl("status").out
+
+
+def test_job_show_json_has_the_keys_of_the_contract(ctl, job_file):
+    ctl("submit", str(job_file))
+    shape = json.loads(ctl("job", "show", "a", "-o", "json").out)
+    assert {"id", "name", "queue", "state", "reason", "tasks"} <= set(shape)
+    assert (shape["id"], shape["state"], shape["reason"]) == ("j-1", "PENDING", "NO_ROOM")
+    keys = "id index state node exit_code reason started_at ended_at cpus gpus"
+    assert [set(keys.split()) <= set(task) for task in shape["tasks"]] == [True, True]
+    assert "needs 8 CPUs; 4 are free" in ctl("job", "show", "a").out
+
+
+def test_job_list_in_every_output(ctl, job_file):
+    for _ in range(3):
+        ctl("submit", str(job_file))
+    assert ctl("job", "list", "-o", "name").out == "j-3\nj-2\nj-1\n"
+    lines = ctl("job", "list").out.splitlines()
+    assert lines[0].split() == [title for title, _ in job_command._COLUMNS]
+    assert lines[1].split()[:5] == ["j-3", "a", "default", "PENDING", "0/2"]
+    assert "PRIORITY" in ctl("job", "list", "-o", "wide").out.splitlines()[0]
+    assert [job["id"] for job in json.loads(ctl("job", "list", "-o", "json").out)] == ["j-3", "j-2", "j-1"]
+    assert ctl("job", "list", "--state", "failed", "-o", "json").out == "[]\n"
+
+
+def test_node_list_filters_by_label(ctl):
+    assert ctl("node", "list", "-l", "zone=a", "-o", "name").out == "n-1\n"
+    assert ctl("node", "list", "-l", "zone=b", "-o", "name").out.strip() == ""
+
+
+def test_cancel_goes_on_after_an_unknown_job_and_returns_1(ctl, job_file):
+    ctl("submit", str(job_file))
+    result = ctl("job", "cancel", "nobody", "a")
+    assert result.code == 1
+    assert "j-1: cancelled" in result.err
+    assert 'nobody: no job "nobody"' in result.err
+
+
+def test_submit_reads_standard_input(master, tmp_path):
+    command = [sys.executable, "-m", "gosched.cli.main", "--endpoints", master.address, "submit", "-"]
+    done = subprocess.run(command, input=b"name: a\nrun: x\n", capture_output=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (0, b"j-1\n")
+
+
+def test_example_config_is_valid_as_it_stands(ctl):
+    for name, kind in (("gosched.yaml", "a master"), ("agent.yaml", "an agent")):
+        result = ctl("config", "validate", str(Path(__file__).parents[2] / "config" / name))
+        assert result.code == 0
+        assert f"valid config of {kind}" in result.err
+
+
+def test_context_file_names_the_masters(master, tmp_path, monkeypatch, capfd):
+    path = tmp_path / "context.yaml"
+    path.write_text(f"endpoints: {master.address}\n")
+    monkeypatch.setenv("GOSCHED_CONTEXT", str(path))
+    assert main.run_cli(["status", "-o", "name"]) == 0
+    assert capfd.readouterr().out == "master-1\n"
+    path.write_text("endpoint: x\n")
+    assert main.run_cli(["status"]) == 2
+    assert 'did you mean "endpoints"' in capfd.readouterr().err
+
+
+def test_version_loads_no_heavy_library():
+    script = (
+        "import sys; from gosched.cli.main import run_cli; run_cli(['version']);"
+        "print([m for m in ('grpc', 'pydantic', 'yaml', 'rich', 'google') if m in sys.modules])"
+    )
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.endswith("[]\n")
+    assert time.monotonic() - began < 5

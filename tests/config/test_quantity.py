@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gosched.config.quantity import cpu_millis, duration_ms, gpu_count, memory_bytes
+
+
+@pytest.mark.parametrize(
+    ("parse", "value", "expected"),
+    [
+        (cpu_millis, 2, 2000),
+        (cpu_millis, "500m", 500),
+        (cpu_millis, Decimal("0.1"), 100),
+        (cpu_millis, "1.005", 1005),
+        (memory_bytes, "1.5Ti", 1649267441664),
+        (memory_bytes, "2GB", 2 * 10**9),
+        (memory_bytes, "512Mi", 512 * 2**20),
+        (memory_bytes, "0.1k", 100),
+        (memory_bytes, 0, 0),
+        (duration_ms, "30s", 30_000),
+        (duration_ms, "1h30m", 5_400_000),
+        (duration_ms, "1.5s", 1500),
+        (duration_ms, "7d", 604_800_000),
+        (duration_ms, 0, 0),
+        (gpu_count, "8", 8),
+    ],
+)
+def test_amounts_are_exact(parse, value, expected):
+    assert parse(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("parse", "value", "words"),
+    [
+        (cpu_millis, "-1", "negative"),
+        (cpu_millis, "0.0001", "too fine"),
+        (cpu_millis, "2x", "expected a number of CPUs"),
+        (cpu_millis, True, "expected a number of CPUs"),
+        (cpu_millis, None, "got nothing"),
+        (cpu_millis, "1e3", "expected a number of CPUs"),
+        (memory_bytes, 5, "needs a unit such as 5Mi"),
+        (memory_bytes, "5Gx", "unknown unit"),
+        (memory_bytes, "0.0001Ki", "not a whole number of bytes"),
+        (memory_bytes, "99999999999Pi", "more than can be counted"),
+        (duration_ms, 5, "with a unit"),
+        (duration_ms, "5 m", "with a unit"),
+        (duration_ms, "0.0001s", "too fine"),
+        (gpu_count, "0.5", "not supported by this version yet"),
+    ],
+)
+def test_what_is_not_an_amount_says_what_is(parse, value, words):
+    with pytest.raises(ValueError, match=words):
+        parse(value)
+
+
+@given(st.integers(0, 10**9), st.sampled_from(["Ki", "Mi", "Gi"]))
+def test_memory_is_the_number_times_its_unit(number, unit):
+    power = {"Ki": 1, "Mi": 2, "Gi": 3}[unit]
+    assert memory_bytes(f"{number}{unit}") == number * 1024**power
+
+
+@given(st.decimals(0, 10**9, places=3))
+def test_cpus_round_nowhere(number):
+    assert Decimal(cpu_millis(number)) == number * 1000

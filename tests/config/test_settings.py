@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gosched.config import ConfigError, load_agent_settings, load_master_settings, resolve_listen
+from gosched.core.cluster import QueueType
+from gosched.core.resources import Resources
+
+EXAMPLES = Path(__file__).parents[2] / "config"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text: str) -> str:
+        path = tmp_path / "c.yaml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def test_contract_file_loads_as_it_stands():
+    settings = load_master_settings(str(EXAMPLES / "gosched.yaml"), {})
+    assert (settings.server.grpc_addr, settings.server.schedule_period_ms) == (":9090", 1000)
+    assert [(p.id, p.address) for p in settings.raft.peers] == [
+        ("master-2", "master-2:7000"),
+        ("master-3", "master-3:7000"),
+    ]
+    queues = settings.queue_records()
+    assert [(q.path, q.type, q.capacity_pct, q.max_pct) for q in queues[:3]] == [
+        ("production", QueueType.CAPACITY, 60, 80),
+        ("development", QueueType.CAPACITY, 30, 50),
+        ("testing", QueueType.CAPACITY, 10, 100),
+    ]
+    assert (queues[3].path, queues[3].type) == ("default", QueueType.FIFO)
+
+
+def test_no_config_at_all_is_a_cluster_of_one():
+    settings = load_master_settings(None, {})
+    assert not settings.raft.enabled
+    assert [q.path for q in settings.queue_records()] == ["default"]
+    assert settings.data_dir
+
+
+def test_flags_override_environment_which_overrides_the_file(write, monkeypatch):
+    path = write("server: {grpc_addr: 'localhost:1', http_addr: 'localhost:1', algorithm: spread}")
+    monkeypatch.setenv("GOSCHED_GRPC_ADDR", "localhost:2")
+    monkeypatch.setenv("GOSCHED_HTTP_ADDR", "localhost:2")
+    server = load_master_settings(path, {"grpc_addr": "localhost:3", "http_addr": None}).server
+    assert (server.grpc_addr, server.http_addr, server.algorithm) == ("localhost:3", "localhost:2", "spread")
+
+
+def test_peers_may_have_ids_and_may_name_this_master_too(write):
+    path = write("raft: {node_id: b, peers: ['a=127.0.0.1:1', 'b=127.0.0.1:2', {id: c, address: 'h:3'}]}")
+    assert [(p.id, p.address) for p in load_master_settings(path, {}).raft.others] == [
+        ("a", "127.0.0.1:1"),
+        ("c", "h:3"),
+    ]
+
+
+def test_agent_flags_are_those_of_the_contract():
+    settings = load_agent_settings(
+        None, {"master": "localhost:9090,h:1", "labels": "gpu=true,zone=us-east-1a", "resources": "cpu=1.5,gpu=2"}
+    )
+    assert settings.masters == ("localhost:9090", "h:1")
+    assert settings.labels == (("gpu", "true"), ("zone", "us-east-1a"))
+    assert settings.resources is not None
+    found = Resources(cpu_millis=8000, memory_bytes=7)
+    assert settings.resources.over(found) == Resources(cpu_millis=1500, memory_bytes=7, gpu_millis=2000)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("server:\n  grpc_adr: ':1'", 2, 'server.grpc_adr: unknown key (did you mean "grpc_addr"?)'),
+        ("server: {grpc_addr: 1}", 1, "server.grpc_addr: expected host:port, got 1"),
+        ("server: {grpc_addr: 'h:70000'}", 1, "up to 65535"),
+        ("server: 3", 1, "server: expected keys and values, got 3"),
+        ("server: {algorithm: gang}", 1, "not supported by this version yet: use binpack or spread"),
+        ("server: {algorithm: binpak}", 1, 'did you mean "binpack"?'),
+        ("server: {schedule_period: 3}", 1, "expected a duration with a unit"),
+        ("raft:\n  enabled: true\n  peers: [a]", 3, "raft.peers[0]: expected host:port"),
+        ("raft: {peers: ['h:1', 'h:2']}", 1, 'two peers have the id "h"'),
+        ("raft: {enabled: 3}", 1, "expected true or false, got 3"),
+        ("queues:\n- {name: a}\n- {name: b, type: fare}", 3, "queues[1].type: expected fifo, fair or capacity"),
+        ("queues:\n- {type: fifo}", 2, 'queues[0]: needs "name"'),
+        ("queues: [{name: a}, {name: a}]", 1, 'two queues are named "a"'),
+        ("queues: [{name: a, weight: 2}]", 1, "weight is for queues of type fair"),
+        ("queues: [{name: a, type: capacity, capacity_pct: 60, max_pct: 50}]", 1, "is below capacity_pct"),
+        (
+            "queues: [{name: a, type: capacity, capacity_pct: 60}, {name: b, type: capacity, capacity_pct: 60}]",
+            1,
+            "120",
+        ),
+        ("queues: [{name: a, children: []}]", 1, "queues[0].children: not supported by this version yet"),
+        ("tls: {cert: a}", 1, 'tls: needs "key"'),
+        ("lease: {node_timeout: 0s}", 1, "expected at least 1"),
+        ("retention: {max_jobs: 1.5}", 1, "expected a whole number, got 1.5"),
+        ("a: b: c", 1, "not valid YAML"),
+        ("[1]", 1, "expected keys and values"),
+        ("a: 1\na: 2", 2, "a: stands here twice"),
+        ("a: &x 1\nb: *x", 1, "anchors and aliases"),
+        ("a: !!python/name:os.system 1", 1, "tags such as"),
+    ],
+)
+def test_mistake_is_one_line_with_file_line_key_and_the_way_out(write, text, line, words):
+    path = write(text)
+    with pytest.raises(ConfigError) as caught:
+        load_master_settings(path, {})
+    assert str(caught.value).startswith(f"{path}:{line}: ")
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_mistake_in_a_flag_or_variable_names_it(monkeypatch):
+    with pytest.raises(ConfigError, match=r"^--grpc-addr: expected host:port"):
+        load_master_settings(None, {"grpc_addr": "x"})
+    monkeypatch.setenv("GOSCHED_LOG_LEVEL", "loud")
+    with pytest.raises(ConfigError, match=r"^GOSCHED_LOG_LEVEL: log_level: expected debug"):
+        load_agent_settings(None, {})
+
+
+def test_missing_file_is_named():
+    with pytest.raises(ConfigError, match=r"/no/such: cannot read the config file"):
+        load_master_settings("/no/such", {})
+
+
+@pytest.mark.parametrize(
+    ("address", "tls", "insecure", "expected", "noticed"),
+    [
+        (":9090", False, False, "127.0.0.1:9090", "listens on loopback only"),
+        (":9090", True, False, "0.0.0.0:9090", ""),
+        (":9090", False, True, "0.0.0.0:9090", "WARNING"),
+        ("127.0.0.1:1", False, False, "127.0.0.1:1", ""),
+        ("[::1]:1", False, False, "[::1]:1", ""),
+        ("10.0.0.1:1", True, False, "10.0.0.1:1", ""),
+        ("10.0.0.1:1", False, True, "10.0.0.1:1", "WARNING"),
+    ],
+)
+def test_address_is_open_only_with_tls_or_insecure(address, tls, insecure, expected, noticed):
+    listen = resolve_listen(address, key="k", tls=tls, insecure=insecure)
+    assert listen.address == expected
+    assert noticed in (listen.notice or "") and bool(noticed) == bool(listen.notice)  # noqa: PT018
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1:1", "0.0.0.0:1", "example.org:1"])
+def test_open_address_is_refused_without_tls_or_insecure(address):
+    with pytest.raises(ConfigError, match=r"configure tls .* or pass --insecure"):
+        resolve_listen(address, key="k", tls=False, insecure=False)
+
+
+def test_refused_address_names_the_line_where_it_was_set(write):
+    settings = load_master_settings(path := write("server:\n  http_addr: '0.0.0.0:80'"), {})
+    with pytest.raises(ConfigError, match=rf"^{path}:2: server.http_addr: 0.0.0.0:80 is not loopback"):
+        settings.http_listen()
