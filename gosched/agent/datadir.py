@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import secrets
 from pathlib import Path
 
-from gosched.agent.files import sync_directory, write_synced
+from gosched.agent.files import reserve, sync_directory, write_synced
 
 
 class DataDirError(Exception):
@@ -39,6 +40,7 @@ class DataDir:
         try:
             self.node_id = self._read("node_id") or self._new_node_id()
             self._epoch = self._read_epoch()
+            self._reserve_epoch()
         except (OSError, DataDirError) as error:
             os.close(self._lock)
             raise DataDirError(f"cannot use the data directory {path}: {error}") from error
@@ -53,6 +55,7 @@ class DataDir:
         if epoch > self._epoch:
             write_synced(self.path / "epoch", f"{epoch}\n".encode())
             self._epoch = epoch
+            self._reserve_epoch()
 
     def close(self) -> None:
         os.close(self._lock)
@@ -62,6 +65,11 @@ class DataDir:
         write_synced(self.path / "node_id", f"{node_id}\n".encode())
         sync_directory(self.path.parent)
         return node_id
+
+    def _reserve_epoch(self) -> None:
+        """A new leader must be able to stop the task that filled the disk."""
+        with contextlib.suppress(OSError):
+            reserve(self.path / "epoch")
 
     def _read_epoch(self) -> int:
         text = self._read("epoch") or "0"

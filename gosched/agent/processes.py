@@ -17,16 +17,16 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
-def open_process(pid: int, start_time: int) -> int | None:
-    """A pidfd of the process with this pid that began at this clock tick, or None when it is gone."""
+def open_process(pid: int, start_time: int) -> int:
+    """A pidfd of the process with this pid that began at this clock tick, or -1 when there is none to be had."""
     try:
         fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return None
+    except OSError:  # it is gone, or this process has no descriptor left just now
+        return -1
     # Checked after the descriptor is open: from here on the pid can't become another's unseen.
     if _start_time(pid) != start_time:
         os.close(fd)
-        return None
+        return -1
     return fd
 
 

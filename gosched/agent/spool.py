@@ -45,13 +45,19 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorRecord:
-    """`started_at_ms` is 0 until the task runs."""
+    """`start_time` in clock ticks since boot. The three together name one process for good."""
 
     pid: int
     start_time: int
     boot_id: str
-    task_pid: int = 0
-    started_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRecord:
+    """Of a task that runs, or ran: its main process."""
+
+    pid: int
+    started_at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +96,7 @@ class Spool:
             "log_max_bytes": limits.max_bytes,
             "log_files": limits.files,
         }
-        for name in ("stop.json", "exit.json"):
+        for name in ("supervisor.json", "task.json", "stop.json", "exit.json"):
             reserve(self.path / name)
         replace(self.path / "launch.json", json.dumps(launch).encode())
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -140,6 +146,10 @@ class Spool:
     def supervisor(self) -> SupervisorRecord | None:
         data = _read(self.path / "supervisor.json")
         return SupervisorRecord(**json.loads(data)) if data else None
+
+    def task(self) -> TaskRecord | None:
+        data = _read(self.path / "task.json")
+        return TaskRecord(**json.loads(data)) if data else None
 
     def is_supervised(self) -> bool:
         """Its supervisor lives, even if it has not written its record yet."""

@@ -6,7 +6,8 @@ Started on its own file with the standard library alone, so that it is small and
 is written, synced, after the last process of the task's tree is gone, and the lock is held from before the start until
 then.
 
-It reads `launch.json` and, whenever SIGURG comes, `stop.json`; it writes `supervisor.json`, `exit.json` and the logs.
+It reads `launch.json` and, whenever SIGURG comes, `stop.json`; it writes `supervisor.json`, `task.json` once the task
+runs, `exit.json` and the logs. The agent has reserved room on the disk for each, so a full disk stops none of them.
 SIGURG because its default is to be ignored: the agent may send it before the handler is there, since the file is read
 after that too.
 """
@@ -30,6 +31,10 @@ DRAIN_BYTES = (
 )  # at most so much is read from a pipe once the task is gone: only a stranger can still write to it
 RETRY_S = 1.0
 KILL_AGAIN_S = 1.0
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the import would cost every task a few milliseconds
+    from collections.abc import Mapping
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -65,23 +70,27 @@ class NotStarted(Exception):
 
 def main(lock_fd: int) -> None:
     os.set_inheritable(lock_fd, False)
-    woken = prepare_process()
-    with open("launch.json", encoding="utf-8") as file:
-        launch = Launch(**json.load(file))
-    identity: dict[str, object] = {"pid": os.getpid(), "start_time": start_time(), "boot_id": launch.boot_id}
-    write("supervisor.json", identity, sync=True)  # before the task: where it is missing, nothing ran
-    stop = read_stop()
-    if stop is not None:
-        record_exit(ending("KILLED", None, stop.reason, "stopped before it started", 0))
-        return
-    logs, writers = open_logs(launch)
     try:
+        woken = prepare_process()
+        with open("launch.json", encoding="utf-8") as file:
+            launch = Launch(**json.load(file))
+        # Before the task: where this record is missing, nothing ran.
+        identity = {"pid": os.getpid(), "start_time": start_time(), "boot_id": launch.boot_id}
+        write("supervisor.json", identity, sync=True)
+        stop = read_stop()
+        if stop is not None:
+            record_exit(ending("KILLED", None, stop.reason, "stopped before it started", 0))
+            return
+        logs, writers = open_logs(launch)
         pid = start_task(launch, writers)
     except NotStarted as failure:
         record_exit(ending("FAILED", failure.exit_code, failure.reason, failure.detail, 0))
         return
+    except OSError as error:
+        record_exit(ending("FAILED", 125, "START_FAILED", f"the node cannot start the task: {error}", 0))
+        return
     started_at_ms = now_ms()
-    write("supervisor.json", {**identity, "task_pid": pid, "started_at_ms": started_at_ms})
+    write("task.json", {"pid": pid, "started_at_ms": started_at_ms})
     status, stop = watch(pid, logs, woken)
     kill_leftovers()
     for log in logs:
@@ -293,7 +302,7 @@ def read_stop() -> StopOrder | None:
         return None
 
 
-def write(name: str, record: dict[str, object], sync: bool = False) -> None:
+def write(name: str, record: Mapping[str, object], sync: bool = False) -> None:
     """Into the temporary file that is there, if one is: the agent reserved its room on the disk for the end."""
     temporary = name + ".tmp"
     with open(temporary, "r+" if os.path.exists(temporary) else "w", encoding="utf-8") as file:

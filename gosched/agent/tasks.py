@@ -149,7 +149,6 @@ class Tasks:
                     task.ending = refusal
                     continue
                 task.process = task.spool.start(task.order, self._limits)
-                task.pidfd = os.pidfd_open(task.process.pid)
             except OSError as error:
                 task.ending = _failed("START_FAILED", f"the node cannot start the task: {error}")
 
@@ -165,11 +164,15 @@ class Tasks:
     def _follow(self, task: Task) -> None:
         follower = asyncio.create_task(self._follow_to_the_end(task))
         self._followers.add(follower)
-        follower.add_done_callback(self._followers.discard)
+        follower.add_done_callback(self._on_follower_done)
+
+    def _on_follower_done(self, follower: asyncio.Task[None]) -> None:
+        self._followers.discard(follower)
+        if not follower.cancelled() and (error := follower.exception()) is not None:
+            self._log.error("a task is no longer watched; restart the agent to adopt it", exc_info=error)
 
     async def _follow_to_the_end(self, task: Task) -> None:
-        if task.pidfd < 0:
-            await self._find_supervisor(task)
+        await self._find_supervisor(task)
         if task.pidfd >= 0:
             exited = asyncio.Event()
             loop = asyncio.get_running_loop()
@@ -188,10 +191,10 @@ class Tasks:
     async def _await_start(self, task: Task, exited: asyncio.Event) -> None:
         pause = _POLL_MIN_S
         while not exited.is_set():
-            record = task.spool.supervisor()
-            if record is not None and record.started_at_ms:
+            record = task.spool.task()
+            if record is not None:
                 task.started_at_ms = record.started_at_ms
-                self._logger(task).info("task started", pid=record.task_pid)
+                self._logger(task).info("task started", pid=record.pid)
                 self._on_change()
                 return
             with contextlib.suppress(TimeoutError):
@@ -199,17 +202,20 @@ class Tasks:
             pause = min(pause * 1.5, _POLL_MAX_S)
 
     async def _find_supervisor(self, task: Task) -> None:
-        """After a restart: the supervisor of an earlier agent, which may be at its first instruction still."""
+        """Of this agent or of an earlier one; it may be at its first instruction still. None is found when it ended."""
+        pause = _POLL_MIN_S
         while task.spool.is_supervised():
             record = task.spool.supervisor()
-            fd = open_process(record.pid, record.start_time) if record is not None else None
-            if fd is not None:
-                task.pidfd = fd
-                self._logger(task).info("task adopted", supervisor=record.pid if record else 0)
+            if record is not None:
+                task.pidfd = open_process(record.pid, record.start_time)
+            if task.pidfd >= 0:
+                if task.process is None:
+                    self._logger(task).info("task adopted", supervisor=record.pid if record else 0)
                 if task.stop is not None:
                     _wake(task)
                 return
-            await asyncio.sleep(_POLL_MAX_S)
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, _POLL_MAX_S)
 
     def _end(self, task: Task, ending: Ending) -> None:
         task.ending = ending
@@ -326,10 +332,11 @@ def _conclude(task: Task) -> Ending:
     elif record is not None:
         reason, detail = "SUPERVISOR_LOST", "the task's supervisor was killed; its result is unknown"
     else:
-        reason, detail = "NEVER_STARTED", "the agent was killed before it could start the task"
+        reason, detail = "NEVER_STARTED", "the agent or the task's supervisor was killed before the task started"
     if not kill_marked(task.order.allocation_id):
         detail += "; some of its processes could not be killed"
-    started = record.started_at_ms if record is not None else 0
+    ran = task.spool.task()
+    started = ran.started_at_ms if ran is not None else 0
     ending = Ending(state=TaskState.LOST, reason=reason, detail=detail, started_at_ms=started, ended_at_ms=_now_ms())
     # A full disk: the next start of the agent comes to the same conclusion.
     with contextlib.suppress(OSError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +78,7 @@ def test_a_killed_supervisor_makes_the_task_lost_and_takes_the_whole_tree_along(
         daemon = number_in(pid_file)
         master.await_state(allocation, "RUNNING")
         record = json.loads((agent.spool(allocation) / "supervisor.json").read_text())
+        task = json.loads((agent.spool(allocation) / "task.json").read_text())
         if restart:
             agent.end(signal.SIGKILL)
         os.kill(record["pid"], signal.SIGKILL)
@@ -84,7 +86,7 @@ def test_a_killed_supervisor_makes_the_task_lost_and_takes_the_whole_tree_along(
             agent.start(master)
         assert master.await_end(allocation) == ("LOST", None, "SUPERVISOR_LOST")
         assert not lives(daemon)
-        assert not lives(record["task_pid"])
+        assert not lives(task["pid"])
 
 
 def test_a_reboot_makes_running_tasks_lost_and_nothing_runs_again(
@@ -128,22 +130,22 @@ def test_an_order_that_was_stored_but_never_started_is_reported_and_not_started(
 def test_no_task_runs_twice_however_often_the_agent_is_killed_while_starting_it(
     master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
 ) -> None:
-    """Kills the agent at a different moment of the start each time; the order is repeated by every heartbeat."""
+    """Each round the agent dies at another moment of the start; every heartbeat orders all tasks of all rounds."""
     agent = make_agent(master)
-    ids = [f"j1/main/{i}.1" for i in range(8)]
-    master.start = [shell(i, f"echo {i} >> {tmp_path}/runs; sleep 0.2") for i in ids]
-    for round_number in range(6):
+    rounds = [[f"j1/main/{n * 4 + i}.1" for i in range(4)] for n in range(6)]
+    for number, fresh in enumerate(rounds):
+        master.start = [*master.start, *(shell(i, f"echo {i} >> {tmp_path}/runs; sleep 0.2") for i in fresh)]
         agent.launch()
-        beats = len(master.heartbeats)
-        wait_for(lambda before=beats: len(master.heartbeats) > before)  # type: ignore[misc]
-        wait_for(lambda n=round_number: len(list((agent.data_dir / "tasks").iterdir())) >= n)  # type: ignore[misc]
+        wait_for((agent.spool(fresh[0]) / "order").exists)
+        time.sleep(number * 0.015)  # the moment of the kill, from before the supervisors to after the tasks' start
         agent.end(signal.SIGKILL)
     agent.start(master)
-    ends = [master.await_end(i)[0] for i in ids]
-    assert set(ends) <= {"SUCCEEDED", "LOST"}
+    ends = {i: master.await_end(i) for fresh in rounds for i in fresh}
     runs = (tmp_path / "runs").read_text().split()
     assert len(runs) == len(set(runs))
-    assert {i for i, end in zip(ids, ends, strict=True) if end == "SUCCEEDED"} <= set(runs)
+    assert {end[0] for end in ends.values()} <= {"SUCCEEDED", "LOST"}
+    assert {i for i, end in ends.items() if end[0] == "SUCCEEDED"} == set(runs)
+    assert {end[2] for end in ends.values() if end[0] == "LOST"} <= {"NEVER_STARTED"}
 
 
 def test_the_node_keeps_its_id_and_each_boot_has_its_own_incarnation(master: FakeMaster, make_agent: MakeAgent) -> None:
