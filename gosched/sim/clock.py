@@ -1,0 +1,84 @@
+"""Virtual time: a queue of what happens next, and the library's clock, randomness and sockets taken from it.
+
+Rule: nothing that runs inside `virtual` can see the real time, the network or an unseeded random number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import heapq
+from collections.abc import Callable, Iterator, MutableMapping
+from random import Random
+from typing import Any
+
+import pysyncobj.syncobj as library
+import structlog
+
+from gosched.replication import replica, snapshots
+
+
+class Clock:
+    """Global seconds. `local` is what the member that runs now reads on its own clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.local: Callable[[], float] = lambda: self.now
+        self.receive: Callable[[], None] = lambda: None
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = 0
+
+    def at(self, time: float, action: Callable[[], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._queue, (max(time, self.now), self._count, action))
+
+    def after(self, delay: float, action: Callable[[], None]) -> None:
+        self.at(self.now + delay, action)
+
+    def run_until(self, time: float, done: Callable[[], bool] = lambda: False) -> None:
+        while self._queue and self._queue[0][0] <= time and not done():
+            self.now, _, action = heapq.heappop(self._queue)
+            action()
+
+
+class _NoPoller:
+    """Where the library waits for sockets, the member that runs takes what the simulated links have for it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def subscribe(self, descriptor: int, callback: Any, mask: int) -> None:
+        raise AssertionError("a simulated member has no sockets")
+
+    def poll(self, timeout: float) -> None:
+        self._clock.receive()
+
+
+@contextlib.contextmanager
+def virtual(clock: Clock, rng: Random, note: Callable[[str], None], *, chunk_bytes: int) -> Iterator[None]:
+    """`note` gets what the code under test logs. Small chunks make snapshots travel in many parts."""
+
+    def logged(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Any:
+        note(" ".join(f"{value}" for value in event.values()))
+        raise structlog.DropEvent
+
+    silent = structlog.wrap_logger(structlog.PrintLogger(), processors=[logged])
+    patches: list[tuple[Any, str, Any]] = [
+        (library, "monotonicTime", lambda: clock.local()),
+        (library, "random", rng),
+        (library, "createPoller", lambda _kind: _NoPoller(clock)),
+        (library, "PIPE_NOTIFIER_ENABLED", False),
+        (snapshots, "CHUNK_BYTES", chunk_bytes),
+        (snapshots, "MAX_BACKLOG_BYTES", 4 * chunk_bytes),
+        (snapshots, "log", silent),
+        (replica, "log", silent),
+    ]
+    saved = [(module, name, getattr(module, name)) for module, name, _ in patches]
+    for module, name, value in patches:
+        setattr(module, name, value)
+    try:
+        yield
+    finally:
+        for module, name, value in saved:
+            setattr(module, name, value)
+        gc.unfreeze()  # loading a snapshot freezes; a process that runs many seeds must get that memory back

@@ -1,0 +1,382 @@
+"""One simulated master's replica: the real log, snapshots, rules and machine, opened as the replica process opens them.
+
+Rule: what a member knows is what the real code knows. The simulation only gives it time, a disk and links, and ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol
+
+from pysyncobj.node import Node
+
+from gosched.core.outcome import Outcome
+from gosched.core.state import ClusterState
+from gosched.machine import MachineBug
+from gosched.replication.applier import Applier
+from gosched.replication.identity import KnownDisks, joined, load_identity, save_identity
+from gosched.replication.journal import DamagedLog, Journal
+from gosched.replication.peer_messages import Message, decode, encode
+from gosched.replication.raft_node import RaftNode, Timing
+from gosched.replication.raft_rules import LogsDiverged, RuledTransport
+from gosched.replication.replica import TICK_S, open_log
+from gosched.replication.snapshot import FILE as SNAPSHOT
+from gosched.replication.snapshot import ends
+from gosched.replication.snapshots import Snapshots
+from gosched.sim.clock import Clock
+from gosched.sim.disk import SimCrash, SimDisk
+from gosched.sim.history import History, Violation
+from gosched.sim.network import Network
+from gosched.wire.batch import UnknownSchema
+
+_LEFT_FOR_LATER = 0.05  # of the frames: the rest waits for the next turn, as when a read comes back short
+_STOPS = (LogsDiverged, DamagedLog, UnknownSchema, MachineBug)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The same for all members of a run."""
+
+    timing: Timing
+    compact_entries: int
+    batch_bytes: int
+    power_loss_share: float  # of the crashes; the others are a process that was killed
+    slow_sync: float
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a run went through: a check that never met a snapshot proves nothing about snapshots."""
+
+    crashes: int = 0
+    crashes_in_replace: int = 0
+    crashes_in_turn: int = 0
+    torn_tails: int = 0
+    snapshots_taken: int = 0
+    snapshots_installed: int = 0
+    disks_full: int = 0
+    wiped_and_joined: int = 0
+    transfers: int = 0
+
+
+class Owner(Protocol):
+    """Who runs the members."""
+
+    def answered(self, proposal: tuple[str, int], outcomes: list[Outcome]) -> None:
+        """A proposal of this boot of a member was applied there."""
+        ...
+
+    def turned(self, member: Member) -> None: ...
+
+    def ended(self, member: Member) -> None: ...
+
+
+class Member:
+    """See the module. It restarts only when its owner says so."""
+
+    def __init__(
+        self,
+        name: str,
+        others: list[str],
+        *,
+        clock: Clock,
+        network: Network,
+        history: History,
+        counts: Counts,
+        rng: Random,
+        settings: Settings,
+        note: Callable[[str], None],
+        owner: Owner,
+    ) -> None:
+        self.name = name
+        self._others = others
+        self._clock, self._network, self._history, self.counts = clock, network, history, counts
+        self._rng, self._settings = rng, settings
+        self._note = note
+        self._owner = owner
+        self.disk = SimDisk(rng, self._spend)
+        self.disk.slow = settings.slow_sync
+        self.node: RaftNode | None = None
+        self.paused_until = 0.0
+        self.joining = False
+        self._rate = rng.uniform(0.99, 1.01)
+        self._offset = rng.uniform(0.0, 1000.0)
+        self._lag = 0.0  # how long the current turn has taken
+        self._boot = 0
+        self._next_turn = 0.0
+        self._promised: tuple[int, str | None] = (0, None)
+        self._on_disk: Journal | None = None  # while down
+        self._bootstrap = True
+
+    # Life
+
+    def start(self) -> None:
+        """As Replica.open does it."""
+        if self.node is not None:
+            return
+        self._boot += 1
+        self._lag = 0.0
+        self._note(f"{self.name} starts")
+        self._run(self._open)
+        if self.node is not None:
+            self._plan_turn(0.0)
+
+    def crash(self) -> None:
+        """Between two turns."""
+        if self.node is not None:
+            self._die("between two turns")
+
+    def crash_soon(self, operations: int) -> None:
+        """In the middle of a turn, before the n-th write from now."""
+        self.disk.crash_after(operations)
+
+    def wipe(self) -> None:
+        """It ends, and its disk is lost: it comes back as one that joins. From now on one copy may be missing."""
+        self.joining = True
+        self.crash()
+        self.disk.wipe()
+        self._bootstrap = False
+        self._promised = (0, None)
+        self._on_disk = None
+        self._note(f"{self.name} lost its disk")
+
+    def propose(self, proposal: int, data: bytes, failed: Callable[[bool, str], None]) -> None:
+        assert self.node is not None
+        self._enter()
+        self.node.propose(data, failed)
+        self._plan_turn(0.0)
+
+    def transfer(self) -> None:
+        if self.leads:
+            assert self.node is not None
+            self._enter()
+            self.node.transferLeadership()
+            self.counts.transfers += 1
+
+    @property
+    def proposer(self) -> str:
+        return f"{self.name}.{self._boot}"
+
+    @property
+    def leads(self) -> bool:
+        return self.node is not None and bool(self.node._isLeader())
+
+    @property
+    def applied(self) -> int:
+        return 0 if self.node is None else int(self.node.raftLastApplied)
+
+    @property
+    def state(self) -> ClusterState:
+        return self._applier.state
+
+    @property
+    def durable(self) -> Journal | None:
+        return self._on_disk if self.node is None else self._journal
+
+    # What the network sees
+
+    def reachable(self) -> bool:
+        return self.node is not None and self._clock.now >= self.paused_until
+
+    def connected(self, peer: str) -> None:
+        self._run(lambda: self._introduce(peer))
+
+    def disconnected(self, peer: str) -> None:
+        if self.node is not None:
+            self.node.transport._onNodeDisconnected(Node(peer))
+
+    def wake(self) -> None:
+        if self.node is not None:
+            self._plan_turn(0.0)
+
+    # Inside
+
+    def _open(self) -> None:
+        self._enter()
+        self.disk.settle()
+        self._applier = Applier()
+        self._identity = load_identity(self.disk, cluster="a,b,c", member=self.name, bootstrap=self._bootstrap)
+        journal, has_snapshot = open_log(self.disk, self._identity)
+        self.counts.torn_tails += bool(journal.torn_bytes)
+        self._history.reopened(self.name, self._promised, journal)
+        self._journal = journal
+        boot = self._boot
+        self._snapshots = Snapshots(
+            self.disk, state=lambda: self.state, install=self._install, run=lambda job: self._in_background(boot, job)
+        )
+        self._snapshots.backlog = lambda peer: self._network.waiting_bytes(self.name, peer.id)
+        self._known = KnownDisks(self.disk)
+        node = RaftNode(
+            self.name,
+            self._others,
+            journal=journal,
+            snapshots=self._snapshots,
+            apply=self._apply,
+            transport=self._make_transport,
+            timing=self._settings.timing,
+        )
+        node.conf.appendEntriesBatchSizeBytes = self._settings.batch_bytes
+        self._loading = True
+        if has_snapshot:
+            node.load_snapshot()
+        self._loading = False
+        self.node = node
+
+    def _turn(self) -> None:
+        node = self.node
+        assert node is not None
+        self._enter()
+        node.tick(0.0)
+        if self._identity.joining and not node.transport.joining:
+            self._identity = joined(self._identity)
+            save_identity(self.disk, self._identity)
+            self.joining = False
+            self.counts.wiped_and_joined += 1
+            self._note(f"{self.name} has joined")
+        if len(self._journal) > self._settings.compact_entries:
+            node.forceLogCompaction()
+        self._history.commits(self.name, node.raftCommitIndex, self._journal)
+        if self.leads:
+            self._history.leads(self.name, node.raftCurrentTerm, self._journal)
+
+    def _make_transport(self, raft: Any, me: Node, others: list[Node]) -> RuledTransport:
+        return SimTransport(raft, me, others, journal=self._journal, joining=self._identity.joining, member=self)
+
+    def transmit(self, peer: str, message: Message) -> bool:
+        if message["type"] in ("request_vote", "response_vote"):
+            self._promised = self._journal.getCurrentTerm(), self._journal.getVotedForNodeId()
+        return self._network.send(self.name, peer, encode(message), self._clock.now + self._lag)
+
+    def _receive(self) -> None:
+        node = self.node
+        assert node is not None
+        while (got := self._network.take(self.name)) is not None:
+            message = decode(got[1])
+            assert isinstance(message, dict)
+            node.transport.deliver(Node(got[0]), message)
+            self._busy = True
+            if self._rng.random() < _LEFT_FOR_LATER:
+                return
+
+    def _introduce(self, peer: str) -> None:
+        other = self._network.members[peer]
+        assert isinstance(other, Member)
+        if self.node is None or other.node is None:
+            return
+        refusal = self._known.refusal(peer, other._identity.disk, joining=other.node.transport.joining)
+        if refusal:
+            raise Violation(f"{self.name} refuses {peer}: {refusal}")
+        self.node.transport._onNodeConnected(Node(peer))
+
+    def _apply(self, data: bytes) -> None:
+        batch, applied = self._applier.apply(data)
+        assert self.node is not None
+        index = self.node.raftLastApplied + 1
+        proposal = batch.proposer, batch.proposal
+        self._history.applies(self.name, index, data, proposal, self.state.digest())
+        if batch.proposer == self.proposer:
+            self._owner.answered(proposal, [a.outcome for a in applied])
+
+    def _install(self, state: ClusterState, index: int) -> None:
+        self._applier.state = state
+        self._history.installs(self.name, index, state.digest())
+        if not self._loading:
+            self.counts.snapshots_installed += 1
+            self._note(f"{self.name} installs a snapshot of entry {index}")
+
+    def _in_background(self, boot: int, job: Callable[[], None]) -> None:
+        def run() -> None:
+            if self.node is not None and self._boot == boot:
+                lag, self._lag = self._lag, 0.0
+                self.counts.snapshots_taken += 1
+                self._run(job)
+                self._lag = lag
+
+        self._clock.after(self._rng.uniform(0.0, 0.5), run)
+
+    def _plan_turn(self, delay: float) -> None:
+        at = max(self._clock.now + delay, self._clock.now + self._lag)
+        if at >= self._next_turn > self._clock.now:
+            return  # there is one before that
+        self._next_turn = at
+        boot = self._boot
+
+        def turn() -> None:
+            if self.node is None or self._boot != boot or self._next_turn != at:
+                return
+            if self.paused_until > self._clock.now:
+                self._next_turn = 0.0
+                self._clock.at(self.paused_until, self.wake)
+                return
+            self._lag, self._busy = 0.0, False
+            self._run(self._turn)
+            self._next_turn = 0.0
+            if self.node is not None:
+                self._plan_turn(self._lag + (0.0002 if self._busy else self._rng.uniform(0.5, 1.0) * TICK_S))
+                self._owner.turned(self)
+
+        self._clock.at(at, turn)
+
+    def _run(self, action: Callable[[], None]) -> None:
+        """What ends a process ends this member; what must never happen is a violation."""
+        try:
+            action()
+        except SimCrash as crash:
+            self._die(str(crash))
+        except OSError as error:
+            if not self.disk.full:
+                raise Violation(f"{self.name} met an error of a disk that is well: {error}") from error
+            self.counts.disks_full += 1
+            self._die(str(error), killed=True)
+        except _STOPS as error:
+            raise Violation(f"{self.name} stops: {error}") from error
+
+    def _die(self, where: str, killed: bool = False) -> None:
+        power = not killed and self._rng.random() < self._settings.power_loss_share
+        self._note(f"{self.name} {'loses power' if power else 'is killed'}: {where}")
+        self.counts.crashes += 1
+        self.counts.crashes_in_replace += where.startswith("replace")
+        self.counts.crashes_in_turn += where != "between two turns"
+        self.node = None
+        self._next_turn = 0.0
+        self.disk.disarm()
+        self._network.gone(self.name)
+        if power:
+            self.disk.lose_power()
+        self._on_disk = self._journal_on_disk()
+        self._owner.ended(self)
+
+    def _journal_on_disk(self) -> Journal | None:
+        """What a restart will find, for the invariant about majorities."""
+        copy = self.disk.copy()
+        snapshot = copy.read(SNAPSHOT)
+        try:
+            journal = Journal(copy)
+            if snapshot is not None:
+                journal.start_with(*ends(snapshot))
+        except DamagedLog as error:
+            raise Violation(f"a crash damaged the log of {self.name}: {error}") from error
+        return journal
+
+    def _enter(self) -> None:
+        self._clock.local = lambda: self._offset + (self._clock.now + self._lag) * self._rate
+        self._clock.receive = self._receive
+
+    def _spend(self, seconds: float) -> None:
+        self._lag += seconds
+
+
+class SimTransport(RuledTransport):
+    """Frames on simulated links."""
+
+    def __init__(self, *args: Any, member: Member, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._member = member
+
+    def _transmit(self, node: Node, message: Message) -> bool:
+        return self._member.transmit(node.id, message)
+
+    def destroy(self) -> None:
+        pass

@@ -1,0 +1,296 @@
+"""Runs three members under a profile from one seed, and says which invariant broke, if one did.
+
+python -m gosched.sim.raft PROFILE FIRST_SEED COUNT      # one line per violating seed, then a summary
+python -m gosched.sim.raft PROFILE SEED trace            # one seed, told step by step
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, fields
+from random import Random
+
+from gosched.core.outcome import Outcome
+from gosched.replication.replica import JOIN_QUIET_S
+from gosched.sim.clock import Clock, virtual
+from gosched.sim.history import History, Violation
+from gosched.sim.member import Counts, Member, Settings
+from gosched.sim.network import Network
+from gosched.sim.profiles import PROFILES, Profile
+from gosched.sim.workload import Workload
+
+NAMES = ["a", "b", "c"]
+CHUNK_BYTES = 1500
+HEALING_S = 30.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """`violation` is empty for a run in which all invariants held."""
+
+    profile: str
+    seed: int
+    violation: str
+    asked: int
+    acked: int
+    terms: int
+    seconds: float  # virtual
+    counts: Counts
+    trace: list[str]
+
+    @property
+    def replay(self) -> str:
+        return f"python -m gosched.sim.raft {self.profile} {self.seed} trace"
+
+
+def run(name: str, seed: int) -> Result:
+    """Deterministic: the same profile and seed give the same trace, whatever PYTHONHASHSEED is."""
+    simulation = Simulation(name, seed)
+    violation = simulation.run()
+    return Result(
+        profile=name,
+        seed=seed,
+        violation=violation,
+        asked=simulation.workload.asked,
+        acked=len(simulation.workload.acked),
+        terms=len(simulation.history.leaders),
+        seconds=simulation.clock.now,
+        counts=simulation.counts,
+        trace=simulation.trace,
+    )
+
+
+class Simulation:
+    """Faults for a while, then peace: all must agree in the end."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.profile: Profile = PROFILES[name]
+        self._seed = f"{name} {seed}"
+        self._rng = Random(self._seed)
+        self.clock = Clock()
+        self.history = History()
+        self.counts = Counts()
+        self.trace: list[str] = []
+        self.workload = Workload(self.clock, self.history, self._own_rng("workload"), self._leaders)
+        self._network = Network(self.clock, self._seed, NAMES, self.profile.weather, self.note)
+        self.members = {n: self._member(n) for n in NAMES}
+        self._network.members.update(self.members)
+        self._peace = False
+
+    def run(self) -> str:
+        """The violation, or an empty string."""
+        with virtual(self.clock, self._own_rng("library"), self.note, chunk_bytes=CHUNK_BYTES):
+            try:
+                for member in self.members.values():
+                    self._maybe_crash_soon(member, 0.1)
+                    member.start()
+                self._plan_asking()
+                self._plan_faults()
+                self.clock.run_until(self.profile.duration)
+                self._make_peace()
+                self._converge()
+            except Violation as violation:
+                self.note(f"VIOLATION {violation}")
+                return str(violation)
+        return ""
+
+    def note(self, what: str) -> None:
+        self.trace.append(f"{self.clock.now:9.4f}  {what}")
+
+    # What members tell
+
+    def answered(self, proposal: tuple[str, int], outcomes: list[Outcome]) -> None:
+        self.workload.answered(proposal, outcomes)
+
+    def turned(self, member: Member) -> None:
+        self.history.durable(self.members.values())
+
+    def ended(self, member: Member) -> None:
+        self.history.durable(self.members.values())
+        self.clock.after(
+            0.2 if self._peace else self._rng.random() * self.profile.downtime, lambda: self._restart(member)
+        )
+
+    # Making of
+
+    def _member(self, name: str) -> Member:
+        profile = self.profile
+        settings = Settings(
+            timing=profile.timing,
+            compact_entries=profile.compact_entries,
+            batch_bytes=profile.batch_bytes,
+            power_loss_share=profile.power_loss_share,
+            slow_sync=profile.slow_sync,
+        )
+        return Member(
+            name,
+            [n for n in NAMES if n != name],
+            clock=self.clock,
+            network=self._network,
+            history=self.history,
+            counts=self.counts,
+            rng=self._own_rng(name),
+            settings=settings,
+            note=self.note,
+            owner=self,
+        )
+
+    def _own_rng(self, purpose: str) -> Random:
+        return Random(f"{self._seed} {purpose}")
+
+    def _leaders(self) -> list[Member]:
+        return [m for m in self.members.values() if m.leads and m.reachable()]
+
+    # Load and faults
+
+    def _plan_asking(self) -> None:
+        def ask() -> None:
+            for _ in range(self.profile.burst):
+                self.workload.ask()
+            if not self._peace:
+                self.clock.after(self._rng.expovariate(1 / self.profile.ask_every), ask)
+
+        self.clock.after(1.0, ask)
+
+    def _plan_faults(self) -> None:
+        def fault() -> None:
+            if self._peace:
+                return
+            kinds = self.profile.faults
+            kind = self._rng.choices(list(kinds), list(kinds.values()))[0]
+            self._do(kind)
+            self.clock.after(self._rng.expovariate(1 / self.profile.fault_every), fault)
+
+        self.clock.after(self._rng.uniform(0.0, 1.5), fault)
+
+    def _do(self, kind: str) -> None:
+        one, other = self._rng.sample(list(self.members.values()), 2)
+        match kind:
+            case "crash":
+                self._crash(one)
+            case "restart all":
+                self.note("all crash")
+                for member in self.members.values():
+                    member.crash()
+            case "pause":
+                self.note(f"{one.name} is paused")
+                one.paused_until = self.clock.now + self._rng.random() * self.profile.pause
+            case "cut":
+                self.note(f"{one.name} no longer reaches {other.name}")
+                self._network.cut(one.name, other.name)
+            case "isolate":
+                self.note(f"{one.name} is cut off")
+                for name in NAMES:
+                    self._network.cut(one.name, name)
+                    self._network.cut(name, one.name)
+            case "heal":
+                self.note("the network is whole")
+                self._network.heal()
+            case "reset":
+                self._network.reset(one.name, other.name)
+            case "transfer":
+                for member in self._leaders():
+                    self.note(f"{member.name} hands over")
+                    member.transfer()
+            case "disk full":
+                self.note(f"the disk of {one.name} is full")
+                one.disk.full = True
+            case "wipe":
+                self._wipe(one)
+            case _:
+                raise ValueError(kind)
+
+    def _crash(self, member: Member) -> None:
+        if member.node is None:
+            return
+        if self._rng.random() < 0.3:
+            member.crash()
+        else:
+            self._maybe_crash_soon(member, 1.0)
+
+    def _maybe_crash_soon(self, member: Member, chance: float) -> None:
+        if self._rng.random() < chance:
+            member.crash_soon(int(self._rng.paretovariate(0.8)) - 1)
+
+    def _wipe(self, member: Member) -> None:
+        """One disk at a time: the next one only once all have joined again."""
+        if not any(m.joining for m in self.members.values()):
+            member.wipe()
+
+    def _restart(self, member: Member) -> None:
+        if self._peace or self._rng.random() < 0.5:
+            member.disk.full = False
+        if not self._peace:
+            self._maybe_crash_soon(member, 0.1)
+        # The replica waits as long before it takes part with an empty disk.
+        self.clock.after(JOIN_QUIET_S if member.joining else 0.0, member.start)
+
+    # The end
+
+    def _make_peace(self) -> None:
+        self.note("peace")
+        self._peace = True
+        self._network.heal()
+        self._network.weather = self.profile.healed
+        for member in self.members.values():
+            member.paused_until = 0.0
+            member.disk.full = False
+            member.disk.slow = 0.0
+            member.disk.disarm()
+            member.wake()
+
+    def _converge(self) -> None:
+        self._probe = self.workload.ask()
+        self.clock.run_until(self.clock.now + HEALING_S, done=self._all_agree)
+        members = list(self.members.values())
+        if not self._all_agree():
+            places = {m.name: (m.applied, "joins" if m.joining else "leads" if m.leads else "") for m in members}
+            raise Violation(f"no agreement {HEALING_S:.0f} s after all faults ended: {places}")
+        if len({m.state.digest() for m in members}) != 1:
+            raise Violation(f"the members end in different states at entry {members[0].applied}")
+        self.workload.check(members[0].state)
+
+    def _all_agree(self) -> bool:
+        members = list(self.members.values())
+        up = all(m.node is not None and not m.joining for m in members)
+        return up and self._probe.answered and len({m.applied for m in members}) == 1
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 3 or arguments[0] not in PROFILES:
+        print(f"{__doc__}\nprofiles: {' '.join(PROFILES)}", file=sys.stderr)
+        return 2
+    name, first = arguments[0], int(arguments[1])
+    if arguments[2] == "trace":
+        result = run(name, first)
+        print(*result.trace, sep="\n")
+        return bool(result.violation)
+    began = time.perf_counter()
+    results = []
+    for seed in range(first, first + int(arguments[2])):
+        result = run(name, seed)
+        results.append(result)
+        if result.violation:
+            print(f"{name} {seed}: {result.violation}\n    replay: {result.replay}", flush=True)
+    print(summary(results, time.perf_counter() - began))
+    return any(r.violation for r in results)
+
+
+def summary(results: list[Result], took_s: float) -> str:
+    """One line: what the runs went through, and how many violated an invariant."""
+    totals = {f.name: sum(getattr(r.counts, f.name) for r in results) for f in fields(Counts)}
+    done = {
+        "seeds": len(results),
+        "violating": sum(bool(r.violation) for r in results),
+        "asked": sum(r.asked for r in results),
+        "acked": sum(r.acked for r in results),
+        "terms": sum(r.terms for r in results),
+        **totals,
+    }
+    told = " ".join(f"{name}={value}" for name, value in done.items())
+    return f"{told} | simulated {sum(r.seconds for r in results):.0f} s, {len(results) / took_s:.1f} seeds/s"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
