@@ -91,6 +91,8 @@ class Assassin:
         if not self._thread.ident:
             return [f"the job never came to round {KILL_AT_ROUND}, so no leader was killed"]
         self._thread.join(LIMIT_S)
+        if self._thread.is_alive():
+            return ["no new leader was seen after the kill"]
         return [self._error] if self._error else []
 
     def _kill(self) -> None:

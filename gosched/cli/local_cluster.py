@@ -6,6 +6,7 @@ Rule kept: whatever was started is gone after `stop()`, running tasks included, 
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -76,7 +77,12 @@ class Program:
         # A session of its own: Ctrl-C on the terminal is for the one who stops the cluster in order.
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={key: value for key, value in os.environ.items() if not key.startswith("GOSCHED_")},
             )
 
     def kill(self) -> None:
@@ -192,9 +198,8 @@ class LocalCluster:
                 except GoSchedError as error:
                     problem = str(error)
                 time.sleep(0.05)
-        raise LocalClusterError(
-            f"the cluster was not ready within {timeout_s:g} s: {problem}; see {self.data_dir}/*.log"
-        )
+        words = "; ".join(f"{program.id}: {program.last_words()}" for program in self.programs)
+        raise LocalClusterError(f"the cluster was not ready within {timeout_s:g} s: {problem}. Last words: {words}")
 
     def leader(self, *, timeout_s: float = 10.0) -> Program:
         """The leader, which runs. Raises LocalClusterError when there is none in time."""
@@ -234,7 +239,7 @@ class LocalCluster:
         """Cancels what runs, ends all programs in order, kills what is left, and removes a temporary directory."""
         try:
             for program in self.programs:
-                if program.is_alive:
+                with suppress(psutil.Error, LocalClusterError):
                     program.thaw()
             self._cancel_jobs()
             for group in (self.agents, self.masters):
@@ -288,16 +293,19 @@ class LocalCluster:
                 raise LocalClusterError(f"{program.id} ended with code {program.exit_code}: {program.last_words()}")
 
     def _cancel_jobs(self) -> None:
-        """As far as a leader is there; what it cannot stop is killed as a straggler."""
+        """As far as a leader and the time are there; what is left of the tasks is killed later."""
+        if not any(agent.is_alive for agent in self.agents.values()):
+            return
         if not any(master.is_alive for master in self.masters.values()):
             return
+        ends = time.monotonic() + STOP_S
         with suppress(GoSchedError), self.client(timeout_s=2.0) as client:
-            for job in (jobs := client.list_jobs(states=_LIVE)):
+            for job in client.list_jobs(states=_LIVE):
+                if time.monotonic() > ends:
+                    return
                 with suppress(GoSchedError):
                     client.cancel(job.id, reason="the local cluster stops")
-            ends = time.monotonic() + (STOP_S if any(agent.is_alive for agent in self.agents.values()) else 0)
-            while jobs and time.monotonic() < ends:
-                jobs = client.list_jobs(states=_LIVE)
+            while client.list_jobs(states=_LIVE, limit=1) and time.monotonic() < ends:
                 time.sleep(0.05)
 
     def _kill_stragglers(self) -> None:

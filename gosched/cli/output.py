@@ -39,7 +39,7 @@ def print_listing(
 ) -> None:
     """The rows once, or again after each change until Ctrl-C."""
     text = render(fetch(), columns, wide, output)
-    click.echo(text)
+    click.echo(text, nl=bool(text))
     while watch:
         time.sleep(WATCH_PERIOD_S)
         newer = render(fetch(), columns, wide, output)

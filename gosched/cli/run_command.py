@@ -14,7 +14,7 @@ from gosched.cli.output import say
 from gosched.cli.progress import ending, follow
 from gosched.cli.submit_command import submit
 from gosched.client import GoSchedClient, GoSchedError, JobDetail
-from gosched.core.job import JobSpec, JobState
+from gosched.core.job import JobSpec, JobState, TaskState
 
 
 @click.command(cls=DashedCommand)
@@ -47,7 +47,8 @@ def run_to_end(client: GoSchedClient, spec: JobSpec) -> int:
 def _until_started(client: GoSchedClient, job: str) -> Iterator[JobDetail]:
     for detail in client.watch(job):
         yield detail
-        if detail.state is not JobState.PENDING and detail.job.running == detail.job.spec.task_count:
+        waiting = any(task.state <= TaskState.STARTING for task in detail.tasks)
+        if detail.state is JobState.RUNNING and not waiting:
             return
 
 

@@ -62,6 +62,7 @@ class Masters:
         self._channels: dict[str, Any] = {}
         self._targets: list[str] = []
         self._next = random.randrange(MAX_MASTERS)
+        self._last_error = ""
 
     def call(self, rpc: Callable[[Any, float], T], *, timeout_s: float) -> T:
         """`rpc(channel, timeout)` on one master after the other until one answers. Raises GoSchedError."""
