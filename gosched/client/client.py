@@ -116,12 +116,13 @@ class GoSchedClient:
         """The job now and after each change, until it has ended. Raises TimedOut when `timeout_s` are over."""
         ends = None if timeout_s is None else time.monotonic() + timeout_s
         request = scheduler_pb2.GetJobRequest(job=job)
-        seen = -1
+        last: JobDetail | None = None
         for message in self._stream("WatchJob", lambda: request, ends):
             detail = JobDetail.of(message)
             request.job = detail.id  # from now on this very job, not a newer one of its name
-            if detail.revision > seen:
-                seen = detail.revision
+            # A master that lags behind must not take us back. What a job waits for changes without a revision.
+            if last is None or (detail.revision >= last.revision and detail != last):
+                last = detail
                 yield detail
             if detail.state.is_final:
                 return

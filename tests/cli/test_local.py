@@ -1,0 +1,102 @@
+"""Whole local clusters of real processes, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+CTL = [sys.executable, "-m", "gosched.cli.main"]
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch) -> Path:
+    """Where temporary directories of clusters appear."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    return tmp_path / "tmp"
+
+
+def processes_in(folder: Path) -> list[psutil.Process]:
+    """Whatever works in the folder or names it on its command line, this test's own process aside."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = [process.cwd(), *process.cmdline()]
+        except psutil.Error:
+            continue
+        if process.pid != os.getpid() and any(str(folder) in word for word in words):
+            found.append(process)
+    return found
+
+
+def test_local_up_serves_until_sigterm_and_leaves_no_process(tmp_path):
+    home = tmp_path / "cluster"
+    command = [*CTL, "local", "up", "--masters", "1", "--agents", "2", "--data-dir", str(home)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as up:
+        try:
+            line = up.stdout.readline()  # the pipe ends with the process, so this ends too
+            assert line.startswith("export GOSCHED_ENDPOINTS=127.0.0.1:"), up.stderr.read()
+            env = {**os.environ, "GOSCHED_ENDPOINTS": line.strip().partition("=")[2]}
+            cluster = json.loads((home / "cluster.json").read_text())
+            assert [m["id"] for m in cluster["masters"]] == ["master-1"]
+            assert all(psutil.pid_exists(program["pid"]) for program in [*cluster["masters"], *cluster["agents"]])
+
+            def ctl(*args: str) -> subprocess.CompletedProcess[str]:
+                return subprocess.run([*CTL, *args], env=env, capture_output=True, text=True, timeout=60, check=False)
+
+            assert ctl("node", "list", "-o", "name").stdout.split() == ["agent-1", "agent-2"]
+            assert ctl("run", "--name", "hello", "--", "sh", "-c", "echo out; echo err >&2; exit 3").returncode == 3
+            assert ctl("logs", "hello").stdout == "out\n"
+            assert "err" in ctl("logs", "hello").stderr
+            submitted = ctl("submit", "--name", "long", "--count", "4", "--", "sleep", "1000")
+            assert submitted.returncode == 0, submitted.stderr
+            ends = time.monotonic() + 20
+            while json.loads(ctl("job", "show", "long", "-o", "json").stdout)["running"] < 4:
+                assert time.monotonic() < ends, ctl("job", "show", "long").stdout
+            assert len([p for p in processes_in(home) if "sleep" in p.cmdline()[0]]) == 4
+        finally:
+            up.send_signal(signal.SIGTERM)
+            up.communicate(timeout=60)
+    assert up.returncode == 0
+    assert processes_in(home) == []
+
+
+@pytest.mark.parametrize(
+    ("run", "code"), [("echo done", 0), ("exit 7", 7), ("kill -9 $$", 137), ("/no/such/program", 127)]
+)
+def test_local_run_returns_the_code_of_the_job_and_leaves_nothing(scratch, tmp_path, run, code):
+    job = tmp_path / "job.yaml"
+    job.write_text(f"name: a\nrun: {run}\nretry: {{max: 0}}\n")
+    done = subprocess.run(
+        [*CTL, "local", "run", str(job), "--masters", "1", "--agents", "1"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ("done\n" if code == 0 else "")
+    assert processes_in(scratch) == []
+    assert list(scratch.iterdir()) == []
+
+
+def test_local_up_that_cannot_start_says_why_in_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = subprocess.run(
+        [*CTL, "local", "up", "--data-dir", str(tmp_path / "file" / "x")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("goschedctl: cannot use the data directory")
+    assert done.stderr.count("\n") == 1
