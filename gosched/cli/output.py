@@ -69,12 +69,17 @@ def as_data(value: object, output: str) -> str:
 
 def table(rows: list[Json], columns: Sequence[Column]) -> str:
     """Aligned, without lines: easy to read and to cut. Control characters in values do not reach the terminal."""
-    cells = [[title for title, _ in columns], *([_plain(value(row)) for _, value in columns] for row in rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
-    return "\n".join(
-        "  ".join(coloured(cell) + " " * (width - len(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in cells
-    )
+    titles = [title for title, _ in columns]
+    body = [[_plain(value(row)) for _, value in columns] for row in rows]
+    widths = [max(len(row[i]) for row in [titles, *body]) for i in range(len(columns))]
+    lines = [_aligned(titles, titles, widths), *(_aligned(row, list(map(coloured, row)), widths) for row in body)]
+    return "\n".join(lines)
+
+
+def _aligned(plain: list[str], shown: list[str], widths: list[int]) -> str:
+    """Colours take no room, so the plain words are measured."""
+    cells = zip(plain, shown, widths, strict=True)
+    return "  ".join(text + " " * (width - len(word)) for word, text, width in cells).rstrip()
 
 
 def coloured(word: str) -> str:
