@@ -49,6 +49,6 @@ def list_nodes(ctx: click.Context, output: str, labels: str | None, watch: bool)
     client, wanted = connect(ctx), read_labels(labels)
 
     def fetch() -> list[Json]:
-        return [node_json(node) for node in client.list_nodes(labels=wanted)]
+        return sorted((node_json(n) for n in client.list_nodes(labels=wanted)), key=lambda n: str(n["id"]))
 
     print_listing(fetch, _COLUMNS, wide=_WIDE, output=output, watch=watch)
