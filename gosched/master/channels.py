@@ -1,0 +1,99 @@
+"""Connections to agents and to other masters: one channel per address, kept open and bounded.
+
+Rule: a channel that is given up closes only after its calls have ended, or after a grace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from gosched.config import ConfigError
+from gosched.config.settings import Tls
+
+MAX_CHANNELS = 16_384
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+CLOSE_GRACE_S = 10.0
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+)
+# Between masters: a frozen leader is noticed in the middle of a call. The servers of masters allow these pings.
+_KEEPALIVE = (("grpc.keepalive_time_ms", 1000), ("grpc.keepalive_timeout_ms", 1000))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsPem:
+    """The contents of the three files."""
+
+    cert: bytes
+    key: bytes
+    ca: bytes
+
+
+def read_tls(tls: Tls | None) -> TlsPem | None:
+    """Raises ConfigError."""
+    if tls is None:
+        return None
+    try:
+        return TlsPem(cert=Path(tls.cert).read_bytes(), key=Path(tls.key).read_bytes(), ca=Path(tls.ca).read_bytes())
+    except OSError as error:
+        raise ConfigError(f"tls: cannot read {error.filename}: {error.strerror}") from error
+
+
+class Channels:
+    def __init__(self, tls: TlsPem | None, *, keepalive: bool = False, limit: int = MAX_CHANNELS) -> None:
+        self._credentials = _credentials(tls)
+        self._options = _OPTIONS + (_KEEPALIVE if keepalive else ())
+        self._limit = limit
+        self._open: OrderedDict[str, Any] = OrderedDict()  # the one used longest ago first
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def to(self, address: str) -> Any:
+        channel = self._open.get(address)
+        if channel is None:
+            channel = self._open[address] = self._dial(address)
+            if len(self._open) > self._limit:
+                self._give_up(next(iter(self._open)))
+        self._open.move_to_end(address)
+        return channel
+
+    def keep_only(self, addresses: set[str]) -> None:
+        for address in [a for a in self._open if a not in addresses]:
+            self._give_up(address)
+
+    def drop(self, address: str) -> None:
+        if address in self._open:
+            self._give_up(address)
+
+    async def close(self) -> None:
+        channels, self._open = list(self._open.values()), OrderedDict()
+        for task in self._closing:
+            task.cancel()
+        await asyncio.gather(*(channel.close() for channel in channels), *self._closing, return_exceptions=True)
+
+    def _dial(self, address: str) -> Any:
+        if self._credentials is None:
+            return grpc.aio.insecure_channel(address, options=self._options)
+        return grpc.aio.secure_channel(address, self._credentials, options=self._options)
+
+    def _give_up(self, address: str) -> None:
+        task = asyncio.ensure_future(self._open.pop(address).close(CLOSE_GRACE_S))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+def _credentials(tls: TlsPem | None) -> Any:
+    if tls is None:
+        return None
+    return grpc.ssl_channel_credentials(root_certificates=tls.ca, private_key=tls.key, certificate_chain=tls.cert)

@@ -1,0 +1,165 @@
+"""Scheduling cycles: view on the loop's thread, plan in a worker thread, commit through the log.
+
+Rule: a change that could start a job wakes a cycle at once; the period is only the longest wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from gosched.core.cluster import NodeState
+from gosched.core.job import JobSpec, JobState
+from gosched.core.outcome import Accepted, Event, JobChanged, NodeChanged, QueuesChanged, Rejected, TaskChanged
+from gosched.core.state import ClusterState
+from gosched.master.clock import Clock
+from gosched.master.job_changes import JobChanges
+from gosched.master.proposals import Proposals
+from gosched.observe.metrics import MasterMetrics
+from gosched.replication.interface import Replication
+from gosched.scheduling import Explanation, Plan, Policy, ViewBuilder, schedule, warnings
+
+RETRY_S = 0.05  # after a gang of a plan was refused: the world had moved on
+NEVER_MS = 1 << 62
+
+log = structlog.get_logger()
+
+
+class Cycles:
+    """`explanations`: why each pending job waits, of the newest cycle."""
+
+    def __init__(
+        self,
+        replication: Replication,
+        proposals: Proposals,
+        clock: Clock,
+        changes: JobChanges,
+        metrics: MasterMetrics,
+        *,
+        policy: Policy,
+        period_s: float,
+    ) -> None:
+        self._replication = replication
+        self._proposals = proposals
+        self._clock = clock
+        self._changes = changes
+        self._metrics = metrics
+        self._policy = policy
+        self._period_s = period_s
+        self._builder = ViewBuilder()
+        self._wake = asyncio.Event()
+        self._planned = -1  # the revision of the newest plan
+        self._due_ms = NEVER_MS  # when a backoff ends that the newest plan waits for
+        self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
+        self.explanations: Mapping[str, Explanation] = {}
+
+    def reset(self) -> None:
+        self._builder.reset(self._state)
+        self._planned = -1
+        self._wake.set()
+
+    def take(self, events: Iterable[Event]) -> None:
+        events = tuple(events)
+        self._builder.apply(self._state, events)
+        if any(_could_start_a_job(event) for event in events):
+            self._wake.set()
+
+    def warnings(self, spec: JobSpec) -> list[str]:
+        return warnings(self._builder.nodes, spec)
+
+    async def run(self, epoch: int) -> None:
+        """Until it is cancelled."""
+        wait_s = 0.0
+        while True:
+            await self._wait(wait_s)
+            wait_s = await self._cycle(epoch)
+
+    def forget(self) -> None:
+        """Leadership is lost: what was explained is old news."""
+        self.explanations = {}
+
+    def close(self) -> None:
+        self._planner.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def _state(self) -> ClusterState:
+        return self._replication.state
+
+    async def _wait(self, longest_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), longest_s)
+        self._wake.clear()
+
+    async def _cycle(self, epoch: int) -> float:
+        """Returns how long the next one may wait."""
+        if not self._state.pending:
+            self._explain({})
+            return self._period_s
+        if self._planned == self._state.revision and self._clock.now_ms() < self._due_ms:
+            return self._period_s  # the same view would give the same plan
+        plan = await self._make_plan()
+        committed = await self._commit(plan, epoch)
+        self._explain(plan.explanations)
+        self._metrics.planned(len(plan.gangs), plan.tasks, len(plan.explanations))
+        if not committed:
+            return RETRY_S
+        if plan.more:
+            self._wake.set()
+        return min(self._period_s, max(0.0, (self._due_ms - self._clock.now_ms()) / 1000))
+
+    async def _make_plan(self) -> Plan:
+        started = self._clock.monotonic_s()
+        view = self._builder.view(self._state)
+        viewed = self._clock.monotonic_s()
+        now_ms = max(self._clock.now_ms(), self._state.clock_ms)
+        plan = await asyncio.get_running_loop().run_in_executor(
+            self._planner, schedule, view, self._policy, now_ms, random.getrandbits(32)
+        )
+        self._planned = view.revision
+        self._due_ms = NEVER_MS if plan.wake_at_ms is None else plan.wake_at_ms
+        self._metrics.cycle_phase("view", viewed - started)
+        self._metrics.cycle_phase("plan", self._clock.monotonic_s() - viewed)
+        return plan
+
+    async def _commit(self, plan: Plan, epoch: int) -> bool:
+        """False when a part of the plan was refused; it is planned anew then."""
+        started = self._clock.monotonic_s()
+        commands = plan.commands(epoch, self._clock.now_ms())
+        answers = await asyncio.gather(*(self._proposals.propose_all([command]) for command in commands))
+        refused = 0
+        for outcome in (outcomes[0] for outcomes in answers):
+            match outcome:
+                case Accepted(refusals=refusals):
+                    refused += len(refusals)
+                    for refusal in refusals:
+                        log.info("gang not taken", job=refusal.job_id, why=refusal.detail)
+                case Rejected(detail=detail):
+                    refused += 1
+                    log.warning("plan refused", why=detail, epoch=epoch)
+        if commands:
+            self._metrics.cycle_phase("commit", self._clock.monotonic_s() - started)
+            self._metrics.refused(refused)
+        return not refused
+
+    def _explain(self, explanations: Mapping[str, Explanation]) -> None:
+        before, self.explanations = self.explanations, explanations
+        self._changes.touch([job for job, why in explanations.items() if before.get(job) != why])
+
+
+def _could_start_a_job(event: Event) -> bool:
+    match event:
+        case JobChanged(after=after):
+            return after is JobState.PENDING
+        case TaskChanged(before=before, after=after):
+            return before.is_active and not after.is_active
+        case NodeChanged(after=after):
+            return after is NodeState.READY
+        case QueuesChanged():
+            return True
+        case _:
+            return False

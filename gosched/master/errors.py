@@ -1,0 +1,68 @@
+"""What an API call can fail with, and the one place that maps it to gRPC codes and HTTP statuses."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.wire.codec import to_record
+
+R = TypeVar("R")
+
+_GRPC = {
+    Code.INVALID: grpc.StatusCode.INVALID_ARGUMENT,
+    Code.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
+    Code.ALREADY_EXISTS: grpc.StatusCode.ALREADY_EXISTS,
+    Code.STALE_EPOCH: grpc.StatusCode.FAILED_PRECONDITION,
+    Code.STALE_INCARNATION: grpc.StatusCode.FAILED_PRECONDITION,
+    Code.CONFLICT: grpc.StatusCode.FAILED_PRECONDITION,
+    Code.EXHAUSTED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+}
+
+HTTP_STATUS = {
+    grpc.StatusCode.INVALID_ARGUMENT: 400,
+    grpc.StatusCode.NOT_FOUND: 404,
+    grpc.StatusCode.ALREADY_EXISTS: 409,
+    grpc.StatusCode.FAILED_PRECONDITION: 409,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
+    grpc.StatusCode.UNAVAILABLE: 503,
+}
+
+
+class ApiError(Exception):
+    """One line for people."""
+
+    def __init__(self, code: grpc.StatusCode, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+def invalid(detail: str) -> ApiError:
+    return ApiError(grpc.StatusCode.INVALID_ARGUMENT, detail)
+
+
+def not_found(detail: str) -> ApiError:
+    return ApiError(grpc.StatusCode.NOT_FOUND, detail)
+
+
+def unavailable(detail: str) -> ApiError:
+    return ApiError(grpc.StatusCode.UNAVAILABLE, detail)
+
+
+def accepted(outcome: Outcome) -> Accepted:
+    """Raises ApiError for a rejection."""
+    if isinstance(outcome, Rejected):
+        raise ApiError(_GRPC[outcome.code], outcome.detail)
+    return outcome
+
+
+def parsed(message: Message, kind: type[R]) -> R:
+    """The record of a message from outside. Raises ApiError."""
+    try:
+        return to_record(message, kind)
+    except ValueError as error:
+        raise invalid(f"{kind.__name__}: {error}") from error

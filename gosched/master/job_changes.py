@@ -1,0 +1,39 @@
+"""Wakes those who watch a job. Rule: a watcher that is slow misses no change, only the states in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from gosched.core.outcome import Event, JobChanged, TaskChanged
+
+
+class JobChanges:
+    def __init__(self) -> None:
+        self._watchers: dict[str, set[asyncio.Event]] = {}
+
+    @contextmanager
+    def of(self, job_id: str) -> Iterator[asyncio.Event]:
+        """An event that is set at each change of the job; the watcher clears it."""
+        changed = asyncio.Event()
+        self._watchers.setdefault(job_id, set()).add(changed)
+        try:
+            yield changed
+        finally:
+            watchers = self._watchers[job_id]
+            watchers.discard(changed)
+            if not watchers:
+                del self._watchers[job_id]
+
+    def take(self, events: Iterable[Event]) -> None:
+        if self._watchers:
+            self.touch({e.job_id for e in events if isinstance(e, JobChanged | TaskChanged)})
+
+    def touch(self, job_ids: Iterable[str]) -> None:
+        for job_id in job_ids:
+            for changed in self._watchers.get(job_id, ()):
+                changed.set()
+
+    def touch_all(self) -> None:
+        self.touch(list(self._watchers))

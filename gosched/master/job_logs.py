@@ -1,0 +1,193 @@
+"""The logs of a job: one reader for each allocation, merged into one stream.
+
+Rule: a reader that cannot reach a node says so once, and goes on trying while the caller follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+import grpc
+
+from gosched.core.cluster import NodeState
+from gosched.core.job import Job, Task
+from gosched.core.state import ClusterState
+from gosched.master.channels import Channels
+from gosched.master.errors import ApiError, invalid, not_found, unavailable
+from gosched.master.job_changes import JobChanges
+from gosched.master.leadership import Leadership
+from gosched.replication.interface import Replication
+from gosched.wire.v1 import scheduler_pb2, worker_pb2, worker_pb2_grpc
+
+MAX_READERS = 1000  # of one stream
+MAX_STREAMS = 500  # of this master
+MAX_CHUNKS_WAITING = 64
+RETRY_S = 0.3
+READ_TIMEOUT_S = 5.0  # then it is checked whether the node is still there
+DRAIN_S = 10.0  # for a node that does not answer after the task's end
+
+Positions = dict[int, int]  # stream -> offset
+
+
+@dataclass(slots=True)
+class _Reader:
+    """`positions`: where the next chunk of each stream begins."""
+
+    task_id: str
+    allocation_id: str
+    node_id: str
+    positions: Positions
+    noted: str = ""
+
+
+class JobLogs:
+    def __init__(self, replication: Replication, leadership: Leadership, agents: Channels, changes: JobChanges) -> None:
+        self._replication = replication
+        self._leadership = leadership
+        self._agents = agents
+        self._changes = changes
+        self._streams = 0
+
+    async def stream(
+        self, job_id: str, request: scheduler_pb2.StreamJobLogsRequest
+    ) -> AsyncIterator[scheduler_pb2.LogChunk]:
+        """Ends when all readers have; with follow not before the job has ended."""
+        if self._streams >= MAX_STREAMS:
+            raise ApiError(
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"{MAX_STREAMS} log streams are open on this master: try again later",
+            )
+        chunks: asyncio.Queue[scheduler_pb2.LogChunk] = asyncio.Queue(MAX_CHUNKS_WAITING)
+        producer = asyncio.ensure_future(self._produce(job_id, request, chunks))
+        self._streams += 1
+        try:
+            while not (producer.done() and chunks.empty()):
+                getting = asyncio.ensure_future(chunks.get())
+                try:
+                    await asyncio.wait([getting, producer], return_when=asyncio.FIRST_COMPLETED)
+                    if getting.done():
+                        yield getting.result()
+                finally:
+                    getting.cancel()
+            producer.result()
+        finally:
+            self._streams -= 1
+            producer.cancel()
+            await asyncio.gather(producer, return_exceptions=True)
+
+    async def _produce(
+        self,
+        job_id: str,
+        request: scheduler_pb2.StreamJobLogsRequest,
+        chunks: asyncio.Queue[scheduler_pb2.LogChunk],
+    ) -> None:
+        try:
+            async with asyncio.TaskGroup() as readers:
+                await self._start_readers(job_id, request, chunks, readers)
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+
+    async def _start_readers(
+        self,
+        job_id: str,
+        request: scheduler_pb2.StreamJobLogsRequest,
+        chunks: asyncio.Queue[scheduler_pb2.LogChunk],
+        readers: asyncio.TaskGroup,
+    ) -> None:
+        """A reader for each allocation that the chosen tasks have, or get while the caller follows."""
+        epoch, started = self._leadership.epoch, set()
+        offsets = _positions(request)
+        with self._changes.of(job_id) as changed:
+            while True:
+                changed.clear()
+                job = self._replication.state.jobs.get(job_id)
+                if job is None:
+                    raise not_found(f"job {job_id} has been forgotten")
+                for task in _chosen(self._replication.state, job, request.task):
+                    if task.allocation_id and task.allocation_id not in started:
+                        started.add(task.allocation_id)
+                        reader = _Reader(
+                            task_id=task.id,
+                            allocation_id=task.allocation_id,
+                            node_id=task.node_id,
+                            positions=offsets.get(task.allocation_id, {}),
+                        )
+                        readers.create_task(self._read(reader, request.follow, chunks))
+                if not request.follow or job.state.is_final:
+                    return
+                await changed.wait()
+                if self._leadership.epoch != epoch:
+                    raise unavailable("this master does not lead any more; ask again")
+
+    async def _read(self, reader: _Reader, follow: bool, chunks: asyncio.Queue[scheduler_pb2.LogChunk]) -> None:
+        """Until the log has ended, or nothing more can be had."""
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + DRAIN_S
+        while True:
+            try:
+                await self._read_once(reader, follow, chunks)
+                return
+            except grpc.aio.AioRpcError as error:
+                absent = error.code() is grpc.StatusCode.NOT_FOUND
+            active = reader.allocation_id in self._replication.state.allocations
+            if active:
+                give_up_at = loop.time() + DRAIN_S
+            if not (absent and active):  # otherwise its order is still on the way
+                await self._note(reader, absent, chunks)
+            if not follow or self._is_gone(reader) or loop.time() > give_up_at or (absent and not active):
+                return
+            await asyncio.sleep(RETRY_S)
+
+    async def _note(self, reader: _Reader, absent: bool, chunks: asyncio.Queue[scheduler_pb2.LogChunk]) -> None:
+        what = f"has no log of {reader.allocation_id}" if absent else "is not reachable"
+        note = f"node {reader.node_id} {what}"
+        if note != reader.noted:
+            reader.noted = note
+            chunk = scheduler_pb2.LogChunk(task_id=reader.task_id, allocation_id=reader.allocation_id, note=note)
+            await chunks.put(chunk)
+
+    async def _read_once(self, reader: _Reader, follow: bool, chunks: asyncio.Queue[scheduler_pb2.LogChunk]) -> None:
+        node = self._replication.state.nodes[reader.node_id]
+        request = worker_pb2.StreamLogsRequest(allocation_id=reader.allocation_id, follow=follow)
+        for stream, offset in reader.positions.items():
+            getattr(request, "from").add(allocation_id=reader.allocation_id, stream=stream, offset=offset)
+        call = worker_pb2_grpc.WorkerServiceStub(self._agents.to(node.address)).StreamLogs(request)
+        try:
+            waiting = asyncio.ensure_future(call.read())
+            while True:
+                done, _ = await asyncio.wait([waiting], timeout=READ_TIMEOUT_S)
+                if not done:
+                    if self._is_gone(reader):
+                        await self._note(reader, False, chunks)
+                        return
+                    continue
+                chunk = waiting.result()
+                if chunk is grpc.aio.EOF:
+                    return
+                if chunk.data:
+                    reader.positions[chunk.stream] = chunk.offset + len(chunk.data)
+                await chunks.put(chunk)
+                waiting = asyncio.ensure_future(call.read())
+        finally:
+            call.cancel()
+
+    def _is_gone(self, reader: _Reader) -> bool:
+        return self._replication.state.nodes[reader.node_id].state is NodeState.DEAD
+
+
+def _chosen(state: ClusterState, job: Job, wanted: str) -> list[Task]:
+    tasks = [t for t in state.tasks_of(job) if not wanted or wanted in (t.id, f"{t.group}/{t.index}")]
+    if not tasks:
+        raise not_found(f"job {job.spec.name} has no task {wanted!a}; name one as group/index")
+    if len(tasks) > MAX_READERS:
+        raise invalid(f"{len(tasks)} tasks; at most {MAX_READERS} logs can be read together: choose a task")
+    return tasks
+
+
+def _positions(request: scheduler_pb2.StreamJobLogsRequest) -> Mapping[str, Positions]:
+    found: dict[str, Positions] = {}
+    for position in getattr(request, "from"):
+        found.setdefault(position.allocation_id, {})[position.stream] = position.offset
+    return found

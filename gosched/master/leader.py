@@ -1,0 +1,168 @@
+"""The leader's work, from the gain of leadership to its loss: barrier, epoch, queues, leases, then cycles.
+
+Rule: everything here is done under one epoch, named in every command; once another epoch is open it stops at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+import structlog
+
+from gosched.config import MasterSettings
+from gosched.core.cluster import Master, NodeState
+from gosched.core.command import DropFinishedJobs, MarkNodeDead, OpenEpoch, SetQueues
+from gosched.core.outcome import NodeChanged, Rejected
+from gosched.core.state import ClusterState
+from gosched.master.clock import Clock
+from gosched.master.cycles import Cycles
+from gosched.master.dispatch import Dispatcher
+from gosched.master.errors import ApiError, accepted
+from gosched.master.leadership import Leadership
+from gosched.master.leases import CHECK_S, Leases
+from gosched.master.proposals import Proposals
+from gosched.replication.interface import AppliedBatch, Replication
+
+RETRY_S = 0.1
+RETENTION_CHECK_S = 5.0
+
+log = structlog.get_logger()
+
+
+class Leader:
+    def __init__(
+        self,
+        replication: Replication,
+        leadership: Leadership,
+        proposals: Proposals,
+        cycles: Cycles,
+        leases: Leases,
+        dispatcher: Dispatcher,
+        clock: Clock,
+        settings: MasterSettings,
+        me: Master,
+    ) -> None:
+        self._replication = replication
+        self._leadership = leadership
+        self._proposals = proposals
+        self._cycles = cycles
+        self._leases = leases
+        self._dispatcher = dispatcher
+        self._clock = clock
+        self._settings = settings
+        self._me = me
+        self._epoch = 0  # that this leader's copies (columns, leases, orders) are kept for
+        replication.follow(self._on_batch)
+
+    async def run(self) -> None:
+        """Leads whenever this master is the leader, until it is cancelled."""
+        while True:
+            while not self._leadership.is_raft_leader:
+                await self._leadership.change()
+            try:
+                await self._lead()
+            except ApiError as error:
+                log.info("not leading", why=error.detail)
+                await asyncio.sleep(RETRY_S)
+
+    async def _lead(self) -> None:
+        await self._proposals.barrier()
+        outcome = accepted(await self._proposals.propose(OpenEpoch(leader=self._me)))
+        epoch = int(outcome.subject)
+        try:
+            await self._set_queues(epoch)
+            self._begin(epoch)
+            log.info("leading", epoch=epoch, revision=self._state.revision)
+            await self._until_deposed(
+                epoch, self._cycles.run(epoch), self._watch_nodes(epoch), self._drop_finished(epoch)
+            )
+        finally:
+            self._end(epoch)
+
+    def _begin(self, epoch: int) -> None:
+        """In one go, with no batch in between: the copies are of one revision."""
+        self._epoch = epoch
+        self._leases.begin(node.id for node in self._state.nodes.values() if node.state is not NodeState.DEAD)
+        self._cycles.reset()
+        self._dispatcher.begin(epoch)
+        self._leadership.opened(epoch)
+
+    def _end(self, epoch: int) -> None:
+        if self._epoch == epoch:
+            log.info("not leading any more", epoch=epoch)
+        self._epoch = 0
+        self._leadership.closed()
+        self._dispatcher.end()
+        self._cycles.forget()
+
+    async def _until_deposed(self, epoch: int, *work: Awaitable[None]) -> None:
+        tasks = [asyncio.ensure_future(w) for w in work]
+        try:
+            while self._leadership.epoch == epoch:
+                changed = asyncio.ensure_future(self._leadership.change())
+                done, _ = await asyncio.wait([changed, *tasks], return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                for task in done.difference({changed}):
+                    task.result()  # raises: none of them ends by itself
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def _state(self) -> ClusterState:
+        return self._replication.state
+
+    def _on_batch(self, batch: AppliedBatch) -> None:
+        if not self._epoch:
+            return
+        if batch.reset:
+            self._cycles.reset()
+            return
+        events = [event for applied in batch.commands for event in applied.events]
+        self._cycles.take(events)
+        self._dispatcher.take(events)
+        for event in events:
+            if isinstance(event, NodeChanged) and event.after is NodeState.DEAD:
+                self._leases.drop(event.node_id)
+
+    async def _set_queues(self, epoch: int) -> None:
+        """A config without queues leaves those that are there."""
+        queues = self._settings.queue_records()
+        if self._state.queues and not self._settings.queues:
+            return
+        if self._state.queues == {queue.path: queue for queue in queues}:
+            return
+        outcome = await self._proposals.propose(SetQueues(queues=queues), epoch=epoch)
+        if isinstance(outcome, Rejected):
+            log.warning("the config's queues are not taken over", why=outcome.detail)
+
+    async def _watch_nodes(self, epoch: int) -> None:
+        while True:
+            await asyncio.sleep(CHECK_S)
+            await asyncio.gather(*(self._give_up(node_id, epoch) for node_id in self._leases.expired()))
+
+    async def _give_up(self, node_id: str, epoch: int) -> None:
+        node = self._state.nodes.get(node_id)
+        if node is None or node.state is NodeState.DEAD:
+            self._leases.drop(node_id)
+            return
+        reason = f"no heartbeat for {self._settings.lease.node_timeout_ms // 1000} s"
+        outcome = await self._proposals.propose(
+            MarkNodeDead(node_id=node_id, incarnation=node.incarnation, reason=reason), epoch=epoch
+        )
+        if isinstance(outcome, Rejected):
+            log.info("node not given up", node=node_id, why=outcome.detail)
+
+    async def _drop_finished(self, epoch: int) -> None:
+        keep = self._settings.retention
+        while True:
+            cutoff = self._clock.now_ms() - keep.max_age_ms
+            oldest = next(self._state.finished_oldest_first(), None)
+            beyond = len(self._state.finished) > keep.max_jobs
+            if oldest is None or (not beyond and oldest.ended_at_ms >= cutoff):
+                await asyncio.sleep(RETENTION_CHECK_S)
+                continue
+            command = DropFinishedJobs(keep=keep.max_jobs, ended_before_ms=cutoff)
+            accepted(await self._proposals.propose(command, epoch=epoch))

@@ -1,0 +1,115 @@
+"""`gosched-master`: flags to settings, settings to a running master, signals to a clean end.
+
+Exit codes: 0 after SIGTERM or SIGINT, 1 when it cannot go on, 2 when it cannot start; each with one line on stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import uuid
+from pathlib import Path
+
+import click
+
+from gosched import __version__
+from gosched.config import ConfigError, MasterSettings, load_master_settings
+from gosched.master.server import MasterServer
+from gosched.observe.logs import configure
+from gosched.replication.interface import ReplicaFailed
+
+CANNOT_START = 2
+CANNOT_GO_ON = 1
+SWITCH_INTERVAL_S = 0.001  # the planner's thread must not keep the loop waiting for the usual 5 ms
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--config", "config_path", metavar="FILE", help="YAML file; flags and environment override it.")
+@click.option("--grpc-addr", metavar="ADDR", help="Where gRPC listens, such as :9090.")
+@click.option("--http-addr", metavar="ADDR", help="Where HTTP listens, such as :8080.")
+@click.option("--advertise-host", metavar="HOST", help="What others call this machine.")
+@click.option("--algorithm", metavar="NAME", help="binpack or spread.")
+@click.option("--schedule-period", metavar="TIME", help="The longest wait between two cycles, such as 1s.")
+@click.option("--data-dir", metavar="DIR", help="Where the log and the snapshots are.")
+@click.option("--node-id", metavar="ID", help="This member's id in the replicated log.")
+@click.option("--raft-bind-addr", metavar="ADDR", help="Where this member listens for its peers.")
+@click.option("--peers", metavar="LIST", help="The other members: host:port or id=host:port, with commas.")
+@click.option("--bootstrap/--no-bootstrap", default=None, help="Found the cluster, or join one that exists.")
+@click.option("--insecure", is_flag=True, default=None, help="Listen without TLS on addresses that are not loopback.")
+@click.option("--tls-cert", metavar="FILE", help="PEM file of this master's certificate.")
+@click.option("--tls-key", metavar="FILE", help="PEM file of its key.")
+@click.option("--tls-ca", metavar="FILE", help="PEM file of the authority that signs all certificates.")
+@click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
+@click.version_option(__version__, prog_name="gosched-master")
+def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -> None:
+    """A master of a gosched cluster."""
+    flags["bind_addr"] = raft_bind_addr
+    if flags.get("peers"):
+        flags["raft_enabled"] = True
+    try:
+        settings = load_master_settings(config_path, flags)
+        _check_data_dir(settings.data_dir)
+        configure(settings.log_level)
+        code = asyncio.run(serve(settings))
+    except (ConfigError, ReplicaFailed) as error:
+        click.echo(f"gosched-master: {error}", err=True)
+        code = CANNOT_START
+    sys.stdout.flush()
+    sys.exit(code)
+
+
+async def serve(settings: MasterSettings) -> int:
+    """Runs a master until a signal, or until it fails. Raises ConfigError and ReplicaFailed before it is ready."""
+    from gosched.replication.process import ProcessReplication  # these bring pysyncobj along
+    from gosched.replication.replica_config import ReplicaConfig
+
+    for listen in (settings.grpc_listen(), settings.http_listen()):
+        if listen.notice:
+            click.echo(f"gosched-master: {listen.notice}", err=True)
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[str] = loop.create_future()  # empty: a signal
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _resolve, ended, "")
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+
+    replication = ProcessReplication(ReplicaConfig.from_settings(settings))
+    replication.on_failure = lambda detail: _resolve(ended, detail)
+    server = MasterServer(settings, replication)
+    try:
+        await server.start()
+        gc.freeze()  # what is loaded now stays: the collector need not walk it again
+        where = f"gRPC {server.record.grpc_address}, HTTP {server.record.http_address}"
+        click.echo(f"gosched-master {server.record.id} ready: {where}")
+        sys.stdout.flush()
+        server.on_failure = lambda detail: _resolve(ended, detail)
+        failure = await ended
+        if not failure:
+            await server.hand_over()
+            return 0
+        click.echo(f"gosched-master: {failure}", err=True)
+        return CANNOT_GO_ON
+    finally:
+        await server.stop()
+
+
+def _resolve(ended: asyncio.Future[str], detail: str) -> None:
+    if not ended.done():
+        ended.set_result(detail)
+
+
+def _check_data_dir(data_dir: str) -> None:
+    """Raises ConfigError unless files can be made in it."""
+    probe = Path(data_dir) / f".probe-{uuid.uuid4().hex}"
+    try:
+        Path(data_dir).mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise ConfigError(f"data_dir: cannot write in {data_dir}: {os.strerror(error.errno or 0)}") from error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""What an agent is told to run: a task's order, whole, from the state alone.
+
+Rule: the same allocation gives the same order from every leader, so that an order sent twice is the same order.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from gosched.core.cluster import Allocation
+from gosched.core.job import Framework, Job, Task, TaskGroup
+from gosched.core.resources import GPU
+from gosched.core.state import ClusterState
+from gosched.wire.codec import fill
+from gosched.wire.v1 import types_pb2, worker_pb2
+
+# MASTER_PORT of a distributed job: below the ports that the kernel gives out for outgoing connections (32768 and up).
+FIRST_PORT = 20_000
+PORTS = 10_000
+MAX_GANGS_REMEMBERED = 64
+
+
+class Orders:
+    """Makes start orders; remembers the hosts of the gangs it made orders for last, since all members share them."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[tuple[str, int], list[str]] = {}
+
+    def start(self, state: ClusterState, allocation: Allocation) -> worker_pb2.TaskOrder:
+        job = state.jobs[allocation.job_id]
+        task = state.tasks[allocation.task_id]
+        group = next(g for g in job.spec.groups if g.name == task.group)
+        order = worker_pb2.TaskOrder(
+            allocation_id=allocation.id,
+            task_id=task.id,
+            job_id=job.id,
+            runtime=types_pb2.Runtime.Name(group.runtime),
+            image=group.image,
+            command=group.command,
+            env=dict(group.env) | environment(job, task, group, self._hosts_of(state, job)),
+            working_dir=group.working_dir,
+            gpus=allocation.gpus,
+            stop_grace_ms=job.spec.stop_grace_ms,
+        )
+        fill(allocation.resources, order.resources)
+        return order
+
+    def _hosts_of(self, state: ClusterState, job: Job) -> list[str]:
+        key = (job.id, job.attempt)
+        if key not in self._hosts:
+            if len(self._hosts) >= MAX_GANGS_REMEMBERED:
+                self._hosts.pop(next(iter(self._hosts)))
+            self._hosts[key] = hosts_by_rank(state, job)
+        return self._hosts[key]
+
+
+def stop_order(state: ClusterState, allocation: Allocation) -> worker_pb2.StopOrder:
+    return worker_pb2.StopOrder(
+        allocation_id=allocation.id,
+        grace_ms=state.jobs[allocation.job_id].spec.stop_grace_ms,
+        reason=state.tasks[allocation.task_id].reason,
+    )
+
+
+def environment(job: Job, task: Task, group: TaskGroup, hosts: list[str]) -> dict[str, str]:
+    """What gosched adds to the task's own environment. The index is the rank: it points into GOSCHED_HOSTS."""
+    env = {
+        "GOSCHED_JOB_ID": job.id,
+        "GOSCHED_JOB_NAME": job.spec.name,
+        "GOSCHED_TASK_ID": task.id,
+        "GOSCHED_TASK_INDEX": str(task.rank),
+        "GOSCHED_TASK_COUNT": str(job.spec.task_count),
+        "GOSCHED_NODE": task.node_id,
+        "GOSCHED_HOSTS": ",".join(hosts),
+        "GOSCHED_ATTEMPT": str(task.attempt),
+        "CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in task.gpus),
+        "TRACEPARENT": traceparent(job, task),
+    }
+    if group.framework is not Framework.NONE:
+        env |= _distributed(job, task, group, hosts[0])
+    return env
+
+
+def hosts_by_rank(state: ClusterState, job: Job) -> list[str]:
+    """The host of each member's agent, as others reach it."""
+    nodes = state.nodes
+    return [_host(nodes[t.node_id].address) if t.node_id in nodes else "" for t in state.tasks_of(job)]
+
+
+def rendezvous_port(job: Job) -> int:
+    """The same for all members; another one for another attempt, whose port may still be in use."""
+    seed = f"{job.id}.{job.attempt}".encode()
+    return FIRST_PORT + int.from_bytes(blake2b(seed, digest_size=8).digest(), "big") % PORTS
+
+
+def traceparent(job: Job, task: Task) -> str:
+    """W3C trace context: a job is one trace, each start of a task a span of it."""
+    trace = blake2b(job.id.encode(), digest_size=16).hexdigest()
+    span = blake2b(task.allocation_id.encode(), digest_size=8).hexdigest()
+    return f"00-{trace}-{span}-01"
+
+
+def _distributed(job: Job, task: Task, group: TaskGroup, master: str) -> dict[str, str]:
+    """One process per task (RANK ...), and the same facts for torchrun, which reads its flags from PET_*."""
+    port, count = str(rendezvous_port(job)), str(job.spec.task_count)
+    return {
+        "MASTER_ADDR": master,
+        "MASTER_PORT": port,
+        "RANK": str(task.rank),
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": count,
+        "PET_NNODES": count,
+        "PET_NODE_RANK": str(task.rank),
+        "PET_NPROC_PER_NODE": str(max(1, group.resources.gpu_millis // GPU)),
+        "PET_MASTER_ADDR": master,
+        "PET_MASTER_PORT": port,
+        "PET_RDZV_ENDPOINT": f"{master}:{port}",
+        "PET_RDZV_ID": f"{job.id}.{job.attempt}",
+    }
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0].strip("[]")

@@ -1,0 +1,78 @@
+"""Compares what should be on a node with what its agent saw there. Pure: a state and a heartbeat in, a verdict out.
+
+Rule: a start is ordered only for an allocation that is PLACED and that the agent has no record of; what was seen to run
+or to end is never started again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gosched.core.command import TaskReport
+from gosched.core.job import TaskState
+from gosched.core.state import ClusterState
+
+
+@dataclass(slots=True)
+class Verdict:
+    """`reports` are news for the log; `start`, `stop`, `forget` are allocation ids for the agent; `leftovers` run there
+    and belong to nobody; `missing` should run there and were not seen."""
+
+    reports: list[TaskReport] = field(default_factory=list)
+    start: list[str] = field(default_factory=list)
+    stop: list[str] = field(default_factory=list)
+    forget: list[str] = field(default_factory=list)
+    leftovers: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def compare(
+    state: ClusterState, node_id: str, observed: Sequence[TaskReport], missing_before: Sequence[str] = ()
+) -> Verdict:
+    """`missing_before`: of the heartbeat before this one. A task counts as lost when two in a row do not name it: one
+    alone may have been overtaken on its way."""
+    verdict = Verdict()
+    held = state.node_allocations.get(node_id, {})
+    seen: Mapping[str, TaskReport] = {o.allocation_id: o for o in observed}
+    for observation in seen.values():
+        if observation.allocation_id in held:
+            _expected(verdict, state, observation)
+        elif observation.state.is_final:
+            verdict.forget.append(observation.allocation_id)
+        else:
+            verdict.leftovers.append(observation.allocation_id)
+    for allocation_id in held:
+        if allocation_id not in seen:
+            _unseen(verdict, state, allocation_id, missing_before)
+    return verdict
+
+
+def _expected(verdict: Verdict, state: ClusterState, observation: TaskReport) -> None:
+    task = state.tasks[state.allocations[observation.allocation_id].task_id]
+    if observation.state.is_final:
+        verdict.reports.append(observation)
+    elif task.state is TaskState.STOPPING:
+        if observation.state is not TaskState.STOPPING:
+            verdict.stop.append(observation.allocation_id)
+    elif task.state < observation.state <= TaskState.RUNNING:
+        verdict.reports.append(observation)
+
+
+def _unseen(verdict: Verdict, state: ClusterState, allocation_id: str, missing_before: Sequence[str]) -> None:
+    task = state.tasks[state.allocations[allocation_id].task_id]
+    if task.state is TaskState.PLACED:
+        verdict.start.append(allocation_id)
+    elif task.state is TaskState.STOPPING:
+        verdict.stop.append(allocation_id)
+    elif allocation_id in missing_before:
+        verdict.reports.append(
+            TaskReport(
+                allocation_id=allocation_id,
+                state=TaskState.LOST,
+                reason="NODE_LOST",
+                detail="the agent has no record of the task any more",
+            )
+        )
+    else:
+        verdict.missing.append(allocation_id)

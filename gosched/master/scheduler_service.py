@@ -1,0 +1,149 @@
+"""SchedulerService: what users ask. Served by the leader; the front of a follower forwards to it.
+
+Rule: reads about a job come after a barrier, so that nobody is told less than was acknowledged before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gosched.core.command import CancelJob, SubmitJob
+from gosched.core.job import Job, JobSpec
+from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES
+from gosched.master.clock import Clock
+from gosched.master.cycles import Cycles
+from gosched.master.errors import accepted, invalid, not_found, parsed
+from gosched.master.ids import new_job_id
+from gosched.master.job_changes import JobChanges
+from gosched.master.job_logs import JobLogs
+from gosched.master.job_view import job_view, watch_job
+from gosched.master.leadership import Leadership
+from gosched.master.proposals import Proposals
+from gosched.master.status import StatusReader
+from gosched.replication.interface import Replication
+from gosched.wire.codec import fill, map_pairs
+from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
+
+DEFAULT_PAGE = 1000
+MAX_PAGE = 10_000
+MAX_PAGE_BYTES = 4 * 1024 * 1024
+SPEC_OVERHEAD_BYTES = 64 * 1024  # of the message, beyond its texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
+    replication: Replication
+    leadership: Leadership
+    proposals: Proposals
+    cycles: Cycles
+    changes: JobChanges
+    logs: JobLogs
+    status: StatusReader
+    clock: Clock
+
+    async def SubmitJob(self, request: scheduler_pb2.SubmitJobRequest, context: Any) -> scheduler_pb2.SubmitJobResponse:
+        _check_request_id(request.client_id, request.request_id)
+        size = request.spec.ByteSize()
+        if size > MAX_SPEC_BYTES + SPEC_OVERHEAD_BYTES:
+            raise invalid(f"the job takes {size} bytes; at most {MAX_SPEC_BYTES} are allowed: keep data in files")
+        spec = parsed(request.spec, JobSpec)
+        outcome = await self.proposals.propose(
+            SubmitJob(job_id=new_job_id(self.clock.now_ms()), spec=spec),
+            client_id=request.client_id,
+            request_id=request.request_id,
+        )
+        taken = accepted(outcome)
+        return scheduler_pb2.SubmitJobResponse(
+            job_id=taken.subject,
+            warnings=self.cycles.warnings(spec),
+            unchanged=taken.unchanged,
+            revision=self.replication.state.revision,
+        )
+
+    async def CancelJob(self, request: scheduler_pb2.CancelJobRequest, context: Any) -> scheduler_pb2.CancelJobResponse:
+        _check_request_id(request.client_id, request.request_id)
+        outcome = await self.proposals.propose(
+            CancelJob(job_id=request.job, reason=request.reason),
+            client_id=request.client_id,
+            request_id=request.request_id,
+        )
+        return scheduler_pb2.CancelJobResponse(
+            job_id=accepted(outcome).subject, revision=self.replication.state.revision
+        )
+
+    async def GetJob(self, request: scheduler_pb2.GetJobRequest, context: Any) -> scheduler_pb2.JobView:
+        job = await self._fresh_job(request.job)
+        return job_view(self.replication.state, job, self.cycles.explanations)
+
+    async def WatchJob(
+        self, request: scheduler_pb2.GetJobRequest, context: Any
+    ) -> AsyncIterator[scheduler_pb2.JobView]:
+        job = await self._fresh_job(request.job)
+        async for view in watch_job(self.replication, self.leadership, self.changes, self.cycles, job.id):
+            yield view
+
+    async def ListJobs(self, request: scheduler_pb2.ListJobsRequest, context: Any) -> scheduler_pb2.ListJobsResponse:
+        before = _parse_token(request.page_token)
+        size = request.page_size or DEFAULT_PAGE
+        if size < 0:
+            raise invalid(f"page_size {size} must not be negative")
+        await self.proposals.barrier()
+        state = self.replication.state
+        answer = scheduler_pb2.ListJobsResponse(revision=state.revision)
+        page_bytes = last = 0
+        for job in reversed(state.jobs.values()):  # made in order of sequence, and kept so by snapshots
+            if (before and job.sequence >= before) or not _chosen(job, request):
+                continue
+            if len(answer.jobs) >= min(size, MAX_PAGE) or page_bytes > MAX_PAGE_BYTES:
+                answer.next_page_token = str(last)
+                break
+            fill(job, answer.jobs.add())
+            page_bytes += answer.jobs[-1].ByteSize()
+            last = job.sequence
+        return answer
+
+    async def StreamJobLogs(
+        self, request: scheduler_pb2.StreamJobLogsRequest, context: Any
+    ) -> AsyncIterator[scheduler_pb2.LogChunk]:
+        job = await self._fresh_job(request.job)
+        async for chunk in self.logs.stream(job.id, request):
+            yield chunk
+
+    async def GetClusterStatus(
+        self, request: scheduler_pb2.GetClusterStatusRequest, context: Any
+    ) -> scheduler_pb2.ClusterStatus:
+        return self.status.read()
+
+    async def _fresh_job(self, id_or_name: str) -> Job:
+        await self.proposals.barrier()
+        job = self.replication.state.find_job(id_or_name)
+        if job is None:
+            raise not_found(f"there is no job {id_or_name[:MAX_NAME_LENGTH]!a}")
+        return job
+
+
+def _check_request_id(client_id: str, request_id: str) -> None:
+    if max(len(client_id), len(request_id)) > MAX_NAME_LENGTH:
+        raise invalid(f"client_id and request_id have at most {MAX_NAME_LENGTH} characters")
+
+
+def _parse_token(token: str) -> int:
+    if not token:
+        return 0
+    if not (token.isascii() and token.isdigit() and len(token) < 20):
+        raise invalid("page_token is not one that this cluster gave")
+    return int(token)
+
+
+def _chosen(job: Job, request: scheduler_pb2.ListJobsRequest) -> bool:
+    if request.states and int(job.state) not in {int(state) for state in request.states}:
+        return False
+    if request.queue and job.spec.queue != request.queue:
+        return False
+    return _matches(request.labels, job)
+
+
+def _matches(labels: Mapping[str, str], job: Job) -> bool:
+    return all(pair in job.spec.labels for pair in map_pairs(labels))

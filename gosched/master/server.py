@@ -1,0 +1,222 @@
+"""One master: everything of its front, put together around a replication.
+
+Rule: this is the only place that knows all parts; each part gets what it needs and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from gosched import __version__
+from gosched.config import Listen, MasterSettings
+from gosched.config.address import join_address
+from gosched.core.cluster import Master, NodeState
+from gosched.master.channels import Channels, read_tls
+from gosched.master.clock import Clock, SystemClock
+from gosched.master.cluster_service import ClusterService, keep_announced
+from gosched.master.cycles import Cycles
+from gosched.master.dispatch import Dispatcher
+from gosched.master.edge import Edge
+from gosched.master.grpc_api import GrpcServer
+from gosched.master.http_api import HttpApi
+from gosched.master.job_changes import JobChanges
+from gosched.master.job_logs import JobLogs
+from gosched.master.leader import Leader
+from gosched.master.leadership import Leadership
+from gosched.master.leases import Leases
+from gosched.master.node_service import NodeService
+from gosched.master.proposals import Proposals
+from gosched.master.scheduler_service import SchedulerService
+from gosched.master.status import StatusReader
+from gosched.observe.counts import ClusterCounts
+from gosched.observe.logs import log_events
+from gosched.observe.metrics import ClusterFacts, MasterMetrics, RaftFacts, tally
+from gosched.replication.interface import AppliedBatch, Part, Replication, Role
+from gosched.scheduling import Policy
+
+STOP_GRACE_S = 0.5
+HAND_OVER_S = 2.0
+MAX_LAG = 1000  # committed entries that a ready master may still have to apply
+
+
+class MasterServer:
+    """`record`: where it listens, known after `start`. `on_failure` is told why it cannot go on, in one line."""
+
+    def __init__(self, settings: MasterSettings, replication: Replication, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._replication = replication
+        self._work: list[asyncio.Task[None]] = []
+        self.on_failure: Callable[[str], None] = lambda detail: None
+        clock = clock or SystemClock()
+        tls = read_tls(settings.tls)
+        self._agents = Channels(tls)
+        self._masters = Channels(tls, keepalive=True)
+        self.metrics = MasterMetrics(__version__)
+        self._counts = ClusterCounts()
+        self._changes = JobChanges()
+        self._leadership = Leadership(replication)
+        self._proposals = Proposals(replication, clock, self.metrics.committed)
+        lease = settings.lease
+        self._leases = Leases(clock, timeout_s=lease.node_timeout_ms / 1000, first_s=lease.first_lease_ms / 1000)
+        self._cycles = Cycles(
+            replication,
+            self._proposals,
+            clock,
+            self._changes,
+            self.metrics,
+            policy=Policy.from_algorithm(settings.server.algorithm),
+            period_s=settings.server.schedule_period_ms / 1000,
+        )
+        self._dispatcher = Dispatcher(replication, self._agents)
+        self._status = StatusReader(replication, self._counts, settings)
+        self._clock = clock
+        self._http = HttpApi(
+            self._status, self._leadership, self._masters, self.metrics, clock, not_ready=self._why_not_ready
+        )
+        self._grpc = GrpcServer(settings.grpc_listen(), tls, [Edge(self._leadership, self._masters, self.metrics)])
+        self.metrics.show(self._raft_facts, self._cluster_facts)
+        replication.follow(self._on_batch)
+        replication.watch_role(self._on_role)
+
+    async def start(self) -> None:
+        """Raises ConfigError for a port that cannot be had, ReplicaFailed for a replica that does not start."""
+        settings = self._settings
+        http_port = await self._http.start(settings.http_listen(), settings.tls)
+        self.record = Master(
+            id=self._replication.member_id,
+            grpc_address=self._advertised(settings.grpc_listen(), self._grpc.port),
+            http_address=self._advertised(settings.http_listen(), http_port),
+        )
+        await self._replication.start()
+        self._grpc.add(self._scheduler_service(), self._node_service(), self._cluster_service())
+        await self._grpc.start()
+        leader = Leader(
+            self._replication,
+            self._leadership,
+            self._proposals,
+            self._cycles,
+            self._leases,
+            self._dispatcher,
+            self._clock,
+            settings,
+            self.record,
+        )
+        self._work = [
+            asyncio.ensure_future(leader.run()),
+            asyncio.ensure_future(keep_announced(self._replication, self._leadership, self._masters, self.record)),
+        ]
+        for task in self._work:
+            task.add_done_callback(self._work_ended)
+
+    async def hand_over(self) -> None:
+        """Gives leadership to another master, if there is one; waits a little for it."""
+        role = self._replication.role
+        if role.part is not Part.LEADER or not role.connected:
+            return
+        await self._replication.transfer_leadership()
+        try:
+            async with asyncio.timeout(HAND_OVER_S):
+                while self._replication.role.part is Part.LEADER:
+                    await self._leadership.change()
+        except TimeoutError:
+            return  # the others elect a leader when this one is gone
+
+    async def stop(self) -> None:
+        """Also after a `start` that failed."""
+        for task in self._work:
+            task.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
+        await self._grpc.stop(STOP_GRACE_S)
+        await self._http.stop()
+        await self._replication.close()
+        await self._agents.close()
+        await self._masters.close()
+        self._cycles.close()
+
+    def _work_ended(self, task: asyncio.Task[None]) -> None:
+        """It never ends by itself: a bug, which ends this master, since it would neither lead nor follow."""
+        if not task.cancelled():
+            self.on_failure(f"internal error, please report it: {task.exception()!r}")
+
+    def _scheduler_service(self) -> SchedulerService:
+        return SchedulerService(
+            replication=self._replication,
+            leadership=self._leadership,
+            proposals=self._proposals,
+            cycles=self._cycles,
+            changes=self._changes,
+            logs=JobLogs(self._replication, self._leadership, self._agents, self._changes),
+            status=self._status,
+            clock=self._clock,
+        )
+
+    def _node_service(self) -> NodeService:
+        return NodeService(
+            replication=self._replication,
+            leadership=self._leadership,
+            proposals=self._proposals,
+            leases=self._leases,
+            agents=self._agents,
+            clock=self._clock,
+            settings=self._settings,
+        )
+
+    def _cluster_service(self) -> ClusterService:
+        return ClusterService(leadership=self._leadership, proposals=self._proposals)
+
+    def _advertised(self, listen: Listen, port: int) -> str:
+        host = self._settings.server.advertise_host
+        return join_address(host or (socket.gethostname() if listen.is_every_interface else listen.host), port)
+
+    def _on_batch(self, batch: AppliedBatch) -> None:
+        state = self._replication.state
+        if batch.reset:
+            self._counts.reset(state)
+            self._changes.touch_all()
+            return
+        leading = bool(self._leadership.epoch)
+        for applied in batch.commands:
+            self.metrics.take(applied.events, leading=leading)
+            if leading:
+                log_events(applied.events, revision=applied.revision, epoch=state.epoch)
+        events = [event for applied in batch.commands for event in applied.events]
+        self._counts.take(state, events)
+        self._changes.take(events)
+
+    def _on_role(self, role: Role) -> None:
+        if role.part is not Part.LEADER:
+            self._changes.touch_all()  # those who watch here have to go elsewhere
+
+    def _why_not_ready(self) -> str:
+        role = self._replication.role
+        if not role.leader:
+            return "there is no leader"
+        if role.leader == self._replication.member_id and not self._leadership.epoch:
+            return "this master is taking over"
+        lag = role.commit_index - role.applied_index
+        return f"{lag} entries are still to be applied" if lag > MAX_LAG else ""
+
+    def _raft_facts(self) -> RaftFacts:
+        role = self._replication.role
+        return RaftFacts(
+            is_leader=bool(self._leadership.epoch),
+            term=role.term,
+            commit_index=role.commit_index,
+            applied_index=role.applied_index,
+            log_bytes=role.log_bytes,
+        )
+
+    def _cluster_facts(self) -> ClusterFacts | None:
+        if not self._leadership.epoch:
+            return None
+        state, explanations = self._replication.state, self._cycles.explanations
+        pending = [(state.jobs[j].spec.queue, e.code.value) for j, e in explanations.items() if j in state.pending]
+        living = [node.id for node in state.nodes.values() if node.state is not NodeState.DEAD]
+        return ClusterFacts(
+            counts=self._counts,
+            pending=tally(pending),
+            queues=tuple(state.queues),
+            heartbeat_age_s=max([self._leases.age_ms(node) for node in living], default=0) / 1000,
+        )

@@ -1,0 +1,47 @@
+"""Log lines: JSON or text on stderr, and one line for each event that a person would want to find later."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable
+
+import structlog
+
+from gosched.core.outcome import EpochOpened, Event, JobChanged, NodeChanged, TaskChanged
+
+log = structlog.get_logger()
+
+
+def configure(level: str) -> None:
+    """For a whole process; called once, by its main."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def log_events(events: Iterable[Event], *, revision: int, epoch: int) -> None:
+    for event in events:
+        match event:
+            case EpochOpened():
+                log.info("epoch opened", leader=event.leader, epoch=event.epoch, revision=revision)
+            case NodeChanged():
+                node = {"node": event.node_id, "before": event.before.name, "after": event.after.name}
+                log.info("node", **node, reason=event.reason, epoch=epoch, revision=revision)
+            case JobChanged():
+                job = {"job": event.job_id, "queue": event.queue, "before": event.before.name}
+                log.info("job", **job, after=event.after.name, reason=event.reason, epoch=epoch, revision=revision)
+            case TaskChanged():
+                task = {"task": event.task_id, "node": event.node_id, "before": event.before.name}
+                log.debug("task", **task, after=event.after.name, reason=event.reason, epoch=epoch, revision=revision)
+            case _:
+                log.info("queues changed", epoch=epoch, revision=revision)

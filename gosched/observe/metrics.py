@@ -1,0 +1,165 @@
+"""The Prometheus metrics of a master, in a registry of its own.
+
+Rule: labels are bounded, and what describes the cluster is shown by the leader alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from gosched.core.cluster import NodeState
+from gosched.core.job import JobState
+from gosched.core.outcome import EpochOpened, Event, JobChanged
+from gosched.core.resources import ZERO, Resources
+from gosched.observe.counts import ClusterCounts
+
+_FAST = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+_WAITS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
+MAX_QUEUES_SHOWN = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaftFacts:
+    is_leader: bool
+    term: int
+    commit_index: int
+    applied_index: int
+    log_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """Of the leader. `pending`: (queue, reason) -> jobs."""
+
+    counts: ClusterCounts
+    pending: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    queues: tuple[str, ...] = ()
+    heartbeat_age_s: float = 0.0  # of the living node that was heard longest ago
+
+
+class MasterMetrics:
+    def __init__(self, version: str) -> None:
+        self.registry = CollectorRegistry()
+        self._commits = self._histogram("raft_commit_duration_seconds", "From a proposal to its application here")
+        self._leader_changes = self._counter("raft_leader_changes", "Epochs that were opened")
+        self._phases = self._histogram("scheduling_cycle_duration_seconds", "Of one phase of a cycle", "phase")
+        self._attempts = self._counter("scheduling_attempts", "Gangs that a cycle looked at", "result")
+        self._placements = self._counter("placements", "Tasks in plans that were proposed")
+        self._waits = self._histogram(
+            "job_queue_wait_seconds", "From submission to the first placement", "queue", buckets=_WAITS
+        )
+        self._handled = self._counter("grpc_server_handled", "RPCs that ended", "method", "code")
+        self._http = self._histogram("http_request_duration_seconds", "HTTP requests", "route", "status")
+        self._version = version
+
+    def show(self, raft: Callable[[], RaftFacts], cluster: Callable[[], ClusterFacts | None]) -> None:
+        """Where the gauges come from; both are called at each scrape, in the scraper's thread."""
+        self.registry.register(_Gauges(raft, cluster, self._version))
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+    def take(self, events: Iterable[Event], *, leading: bool) -> None:
+        for event in events:
+            if isinstance(event, EpochOpened):
+                self._leader_changes.inc()
+            elif leading and isinstance(event, JobChanged) and event.wait_ms is not None:
+                self._waits.labels(event.queue).observe(event.wait_ms / 1000)
+
+    def committed(self, seconds: float) -> None:
+        self._commits.observe(seconds)
+
+    def cycle_phase(self, phase: str, seconds: float) -> None:
+        self._phases.labels(phase).observe(seconds)
+
+    def planned(self, gangs: int, tasks: int, waiting: int) -> None:
+        self._attempts.labels("placed").inc(gangs)
+        self._attempts.labels("waiting").inc(waiting)
+        self._placements.inc(tasks)
+
+    def refused(self, gangs: int) -> None:
+        self._attempts.labels("refused").inc(gangs)
+
+    def rpc_ended(self, method: str, code: str) -> None:
+        self._handled.labels(method, code).inc()
+
+    def http_ended(self, route: str, status: int, seconds: float) -> None:
+        self._http.labels(route, str(status)).observe(seconds)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"gosched_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, *labels: str, buckets: tuple[float, ...] = _FAST) -> Histogram:
+        return Histogram(f"gosched_{name}", text, labels, registry=self.registry, buckets=buckets)
+
+
+class _Gauges(Collector):
+    """Read at each scrape, so that no gauge outlives what it describes."""
+
+    def __init__(self, raft: Callable[[], RaftFacts], cluster: Callable[[], ClusterFacts | None], version: str) -> None:
+        self._raft = raft
+        self._cluster = cluster
+        self._version = version
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        yield _gauge("build_info", "Always 1", ("version",), [((self._version,), 1)])
+        raft = self._raft()
+        yield _gauge("raft_is_leader", "1 on the leader", (), [((), int(raft.is_leader))])
+        yield _gauge("raft_term", "Raft's term", (), [((), raft.term)])
+        yield _gauge("raft_commit_index", "Of the newest committed entry", (), [((), raft.commit_index)])
+        yield _gauge("raft_applied_index", "Of the newest applied entry", (), [((), raft.applied_index)])
+        yield _gauge("raft_log_bytes", "Size of the log on disk", (), [((), raft.log_bytes)])
+        cluster = self._cluster()
+        if cluster is not None:
+            yield from _of_cluster(cluster)
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        return ()  # registering must not collect: the sources are not ready then
+
+
+def _of_cluster(cluster: ClusterFacts) -> Iterable[GaugeMetricFamily]:
+    counts = cluster.counts
+    shown = cluster.queues[:MAX_QUEUES_SHOWN]
+    states = [state for state in JobState if state]
+    jobs = [((queue, state.name), counts.jobs_in(queue, state)) for queue in shown for state in states]
+    yield _gauge("jobs", "Jobs that are kept", ("queue", "state"), jobs)
+    gangs = [((state.name,), counts.jobs_being(state)) for state in states]
+    yield _gauge("gangs", "Gangs (each job is one)", ("state",), gangs)
+    waiting = [((queue, reason), number) for (queue, reason), number in cluster.pending.items()]
+    yield _gauge("pending_jobs", "Jobs that wait, by the reason", ("queue", "reason"), waiting)
+    nodes = [((state.name,), counts.nodes[state]) for state in NodeState if state]
+    yield _gauge("nodes", "Nodes", ("state",), nodes)
+    yield _gauge(
+        "node_heartbeat_age_seconds", "Of the living node heard longest ago", (), [((), cluster.heartbeat_age_s)]
+    )
+    used = [(queue, counts.used.get(queue, ZERO)) for queue in shown]
+    yield _queue_gauge("queue_cpu_cores", used, lambda r: r.cpu_millis / 1000)
+    yield _queue_gauge("queue_memory_bytes", used, lambda r: r.memory_bytes)
+    yield _queue_gauge("queue_storage_bytes", used, lambda r: r.storage_bytes)
+    yield _queue_gauge("queue_gpus", used, lambda r: r.gpu_millis / 1000)
+
+
+def _queue_gauge(
+    name: str, used: list[tuple[str, Resources]], amount: Callable[[Resources], float]
+) -> GaugeMetricFamily:
+    values = [((queue, "used"), amount(resources)) for queue, resources in used]
+    return _gauge(name, "Held by a queue's tasks", ("queue", "kind"), values)
+
+
+def _gauge(
+    name: str, text: str, labels: tuple[str, ...], values: Iterable[tuple[tuple[str, ...], float]]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"gosched_{name}", text, labels=labels)
+    for key, value in values:
+        family.add_metric(key, value)
+    return family
+
+
+def tally(pairs: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
+    return Tally(pairs)
