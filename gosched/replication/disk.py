@@ -45,6 +45,7 @@ class PosixDisk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._sync_folder()  # a process that was killed may have renamed without syncing
 
     def read(self, name: str) -> bytes | None:
         try:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 
 from gosched.replication.disk import Disk
 from gosched.replication.journal import FILE as JOURNAL
-from gosched.replication.journal import DamagedLog
+from gosched.replication.journal import DamagedLog, is_unused
 
 IDENTITY = "identity.json"
 PEERS = "peers.json"
@@ -20,19 +20,25 @@ PEERS = "peers.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """`joining`: the disk was empty in a cluster that exists; it may not vote yet."""
+    """`joining`: the disk was empty in a cluster that exists; it may not vote yet. `joined`: it was, and now it may."""
 
     cluster: str
     member: str
     disk: str
     joining: bool
+    joined: bool = False
+
+    @property
+    def came_later(self) -> bool:
+        """The disk took the place of another, by rule R9: a member that was away meanwhile must accept it too."""
+        return self.joining or self.joined
 
 
 def load_identity(disk: Disk, *, cluster: str, member: str, bootstrap: bool) -> Identity:
     """Reads the identity, or makes one in an empty directory. Raises DamagedLog where the two do not fit."""
     data = disk.read(IDENTITY)
     if data is None:
-        if disk.read(JOURNAL):
+        if not is_unused(disk.read(JOURNAL) or b""):
             raise DamagedLog(f"{IDENTITY} is gone but {JOURNAL} is there: restore it, or move the data directory away")
         return Identity(cluster=cluster, member=member, disk=secrets.token_hex(8), joining=not bootstrap)
     try:
@@ -60,7 +66,7 @@ def save_identity(disk: Disk, identity: Identity) -> None:
 
 
 def joined(identity: Identity) -> Identity:
-    return replace(identity, joining=False)
+    return replace(identity, joining=False, joined=True)
 
 
 class KnownDisks:
@@ -74,10 +80,10 @@ class KnownDisks:
         except ValueError as error:
             raise DamagedLog(f"{PEERS} cannot be read ({error}): remove it") from error
 
-    def refusal(self, member: str, name: str, *, joining: bool) -> str:
+    def refusal(self, member: str, name: str, *, came_later: bool) -> str:
         """Why this disk may not speak for the member, or empty; a new one is noted."""
         known = self._names.get(member)
-        if known not in (None, name) and not joining:
+        if known not in (None, name) and not came_later:
             return (
                 f"{member} comes with another disk than before. If its disk was lost, start it with an empty data "
                 "directory and `bootstrap: false`: it joins without a vote until it has caught up"

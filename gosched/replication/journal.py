@@ -64,9 +64,10 @@ class Journal:
         self._unsynced = False
         self.bytes = sum(len(e[0]) for e in self._entries)
         self.keep_below: int | None = None
-        if not data:
+        if not loaded.size:
             self._write(_Kind.FORMAT, _FORMAT_VERSION, 0)
-            self.sync()
+        self._unsynced = True  # what a killed process had written may have been read from memory, not from the disk
+        self.sync()
 
     # What PySyncObj calls
 
@@ -188,6 +189,11 @@ class Journal:
 def _record(kind: int, a: int, b: int, payload: bytes = b"") -> bytes:
     body = _BODY.pack(kind, a, b) + payload
     return _HEAD.pack(len(body), zlib.crc32(body)) + body
+
+
+def is_unused(data: bytes) -> bool:
+    """A journal whose very first start was cut short: it never held a term, a vote or an entry."""
+    return _record(_Kind.FORMAT, _FORMAT_VERSION, 0).startswith(data)
 
 
 def _load(data: bytes) -> _Loaded:

@@ -220,7 +220,7 @@ class PeerTransport(RuledTransport):
                 member=self._me,
                 protocol=PROTOCOL,
                 disk=self._identity.disk,
-                joining=self.joining,
+                joining=self._identity.came_later,
                 refusal=refusal,
             )
         ).SerializeToString()
@@ -295,7 +295,7 @@ class PeerTransport(RuledTransport):
         """The peer is certainly wrong: it is told why, and stops."""
         if self._tls and hello.member not in connection.peer_names():
             return f"the certificate of {hello.member} names {sorted(connection.peer_names())}: it must name the member"
-        return self._known.refusal(hello.member, hello.disk, joining=hello.joining)
+        return self._known.refusal(hello.member, hello.disk, came_later=hello.joining)
 
     def _on_closed(self, connection: Connection, reason: str) -> None:
         self._strangers.pop(connection, None)

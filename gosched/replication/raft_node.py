@@ -82,6 +82,7 @@ class RaftNode(SyncObj):
                 transportClass=transport,
             )
         self.transport: RuledTransport = self._SyncObj__transport
+        snapshots.applied = lambda: int(self.raftLastApplied)
 
     def load_snapshot(self) -> None:
         """Before the first tick, when there is a snapshot."""

@@ -1,4 +1,4 @@
-"""What must hold for every message between replicas, whatever carries it: rules R1 to R7.
+"""What must hold for every message between replicas, whatever carries it: rules R1 to R11.
 
 PySyncObj 0.3.17 acknowledges commands that never commit and loses acknowledged ones. Each rule below mends one
 fault, by looking at a message before the library does, or before it leaves. The real transport and the simulated one
@@ -14,6 +14,9 @@ R6  A reply counts only in the term it answers.
 R7  A reply of success waits until the journal is synced; only the newest is sent.
 R8  A follower answers each part of a snapshot, or the leader would count it as gone while it loads.
 R9  A member that joins with an empty disk votes only once it holds all that the leader had committed when it came.
+R10 A leader that may not send the next part of a snapshot yet sends one heartbeat (the library sends them without end).
+R11 What is applied here is committed, so it is never given up: a snapshot of no more than that is not installed (it
+    would drop acknowledged entries that follow); a message that begins before our log is cut to what may be new.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ class RuledTransport(Transport):
         self._journal = journal
         self._held: dict[Any, Message] = {}
         self._floors: dict[Any, tuple[int, int]] = {}  # peer -> term, lowest nextIndex in it
+        self._waiting: dict[Any, int] = {}  # peer that waits for a part of a snapshot -> its nextIndex
         self._join_target: int | None = None
         self.joining = joining
 
@@ -66,9 +70,11 @@ class RuledTransport(Transport):
         if "prevLogIdx" not in message:
             message["commit_index"] = min(message["commit_index"], self._raft.raftCommitIndex)  # R1
             self._onMessageReceived(node, message)
-            if current and not (message["serialized"] and message["serialized"][2]):  # R8
-                self.send(node, {"type": "next_node_idx", "next_node_idx": 0, "reset": False, "success": False})
+            if current:
+                self._answer_part(node, last=bool(message["serialized"] and message["serialized"][2]))
             return
+        if current:
+            self._cut_to_log(message)
         previous, entries = message["prevLogIdx"], message["entries"]
         if not current or previous is None or self._journal.term_at(previous) != message["prevLogTerm"]:
             self._onMessageReceived(node, message)
@@ -81,6 +87,17 @@ class RuledTransport(Transport):
             self._onMessageReceived(node, message)
         finally:
             self._journal.keep_below = None
+
+    def _answer_part(self, node: Any, *, last: bool) -> None:
+        """R8; and R11: after the last part the leader hears how far we are, whether or not the snapshot was needed."""
+        index = self._raft.raftLastApplied + 1 if last else 0
+        self.send(node, {"type": "next_node_idx", "next_node_idx": index, "reset": False, "success": last})
+
+    def _cut_to_log(self, message: Message) -> None:  # R11
+        first = self._journal.first_index
+        if message["prevLogIdx"] is not None and message["prevLogIdx"] < first:
+            message["prevLogIdx"], message["prevLogTerm"] = first, self._journal.term_at(first)
+            message["entries"] = [entry for entry in message["entries"] if entry[1] > first]
 
     def _first_conflict(self, entries: list[tuple[bytes, int, int]]) -> int:
         """The index from which the log may be cut: that of the first entry that we lack or hold with another term."""
@@ -100,6 +117,7 @@ class RuledTransport(Transport):
     def _deliver_reply(self, node: Any, message: Message) -> None:
         if message["term"] != self._raft.raftCurrentTerm:  # R6
             return
+        self._resume(node)
         next_index = self._raft.next_index
         before = next_index.get(node)
         if message["success"]:
@@ -126,6 +144,10 @@ class RuledTransport(Transport):
                 if message["reset"]:
                     message["next_node_idx"] = self._start_of_term(message["next_node_idx"])
                 return self._transmit(node, message)
+            case "append_entries" if "serialized" in message and message["serialized"] is None:  # R10
+                self._waiting.setdefault(node, self._raft.next_index[node])
+                self._raft.next_index[node] = self._journal.last_index + 1  # this ends the library's loop
+                return self._transmit(node, message)
             case "apply_command" | "apply_command_response":  # R5: fronts forward, replicas do not
                 return False
             case _:
@@ -137,8 +159,15 @@ class RuledTransport(Transport):
         for node, message in held.items():
             if message["term"] == self._raft.raftCurrentTerm:
                 self._transmit(node, message)
+        for node in list(self._waiting):
+            self._resume(node)
         if self.joining and self._join_target is not None and self._caught_up(self._join_target):
             self.joining = False
+
+    def _resume(self, node: Any) -> None:
+        """R10: the peer goes on where it waited."""
+        if node in self._waiting:
+            self._raft.next_index[node] = self._waiting.pop(node)
 
     def _hold(self, node: Any, message: Message) -> bool:  # R7
         held = self._held.get(node)

@@ -17,7 +17,7 @@ from pysyncobj.config import SERIALIZER_STATE
 from gosched.core.state import ClusterState
 from gosched.replication.disk import Disk
 from gosched.replication.journal import DamagedLog, Entry
-from gosched.replication.snapshot import FILE, Snapshot, decode, encode, restored, verify
+from gosched.replication.snapshot import FILE, Snapshot, decode, encode, ends, restored
 
 CHUNK_BYTES = 512 * 1024
 MAX_BACKLOG_BYTES = 4 * 1024 * 1024
@@ -48,6 +48,7 @@ class Snapshots:
         self._sending: dict[Any, tuple[bytes, int]] = {}  # peer -> file, offset
         self._incoming: bytearray | None = None
         self.backlog: Callable[[Any], int] = lambda peer: 0
+        self.applied: Callable[[], int] = lambda: 0  # the last entry applied here
         self.file_bytes = 0  # of the newest file, as far as known
         self.failure: Exception | None = None  # the owner must stop when this is set
 
@@ -121,9 +122,11 @@ class Snapshots:
             return False
         received, self._incoming = bytes(self._incoming), None
         try:
-            verify(received)
+            _, last_entry = ends(received)
         except DamagedLog as error:
             log.warning("snapshot refused", reason=str(error))  # the leader will offer it again
+            return False
+        if last_entry[1] <= self.applied():  # rule R11
             return False
         try:
             self._disk.replace(FILE, [received])

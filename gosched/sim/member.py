@@ -32,6 +32,8 @@ from gosched.sim.network import Network
 from gosched.wire.batch import UnknownSchema
 
 _LEFT_FOR_LATER = 0.05  # of the frames: the rest waits for the next turn, as when a read comes back short
+_SEND_S = 2e-5
+_MAX_SENT = 2000  # in one turn
 _STOPS = (LogsDiverged, DamagedLog, UnknownSchema, MachineBug)
 
 
@@ -104,6 +106,7 @@ class Member:
         self._rate = rng.uniform(0.99, 1.01)
         self._offset = rng.uniform(0.0, 1000.0)
         self._lag = 0.0  # how long the current turn has taken
+        self._sent = 0
         self._boot = 0
         self._next_turn = 0.0
         self._promised: tuple[int, str | None] = (0, None)
@@ -247,6 +250,10 @@ class Member:
     def transmit(self, peer: str, message: Message) -> bool:
         if message["type"] in ("request_vote", "response_vote"):
             self._promised = self._journal.getCurrentTerm(), self._journal.getVotedForNodeId()
+        self._sent += 1
+        if self._sent > _MAX_SENT:
+            raise Violation(f"{self.name} sends without end in one turn, to {peer}: {message}")
+        self._lag += _SEND_S
         return self._network.send(self.name, peer, encode(message), self._clock.now + self._lag)
 
     def _receive(self) -> None:
@@ -265,7 +272,7 @@ class Member:
         assert isinstance(other, Member)
         if self.node is None or other.node is None:
             return
-        refusal = self._known.refusal(peer, other._identity.disk, joining=other.node.transport.joining)
+        refusal = self._known.refusal(peer, other._identity.disk, came_later=other._identity.came_later)
         if refusal:
             raise Violation(f"{self.name} refuses {peer}: {refusal}")
         self.node.transport._onNodeConnected(Node(peer))
@@ -310,7 +317,7 @@ class Member:
                 self._next_turn = 0.0
                 self._clock.at(self.paused_until, self.wake)
                 return
-            self._lag, self._busy = 0.0, False
+            self._lag, self._busy, self._sent = 0.0, False, 0
             self._run(self._turn)
             self._next_turn = 0.0
             if self.node is not None:
