@@ -22,7 +22,9 @@ class MemoryCluster:
     def __init__(self, *ids: str) -> None:
         self.log: list[bytes] = []
         self.term = 0
-        self.members = {i: MemoryReplication(i, self) for i in ids}
+        self.members: dict[str, MemoryReplication] = {}
+        for member_id in ids:
+            MemoryReplication(member_id, self)  # joins by itself
 
     def elect(self, leader: str) -> None:
         self.term += 1

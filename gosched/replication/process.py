@@ -77,6 +77,7 @@ class ProcessReplication:
         self._barrier: asyncio.Task[int] | None = None
         self._listeners: list[Callable[[AppliedBatch], None]] = []
         self._role_listeners: list[Callable[[Role], None]] = []
+        self._process: asyncio.subprocess.Process | None = None
         self._started = asyncio.Event()
         self._closing = False
         self.on_failure: Callable[[str], None] = lambda detail: None
@@ -99,8 +100,8 @@ class ProcessReplication:
 
     @property
     def pid(self) -> int:
-        """Of the replica process."""
-        return self._process.pid
+        """Of the replica process; 0 before `start`."""
+        return self._process.pid if self._process else 0
 
     def follow(self, listener: Callable[[AppliedBatch], None]) -> None:
         self._listeners.append(listener)
@@ -131,7 +132,10 @@ class ProcessReplication:
             raise ReplicaFailed(self._failure)
 
     async def close(self) -> None:
+        """May be called before `start`, and twice."""
         self._closing = True
+        if self._process is None:
+            return
         self._writer.close()
         try:
             await asyncio.wait_for(self._process.wait(), STOP_TIMEOUT_S)

@@ -98,7 +98,7 @@ def test_without_a_majority_submission_is_refused_with_5_and_tasks_go_on_until_a
             kill_whole(master)
         job = tmp_path / "job.yaml"
         job.write_text(ledger_job("refused", ledger))
-        answer = goschedctl(cluster.endpoints, "--timeout", "5s", "submit", str(job))
+        answer = goschedctl(cluster.endpoints, "submit", str(job))
         assert answer.returncode == 5, answer.stderr
         assert answer.stdout == ""
         assert len(answer.stderr.strip().splitlines()) == 1
