@@ -17,11 +17,11 @@ from gosched.config import ConfigError
 from gosched.config.settings import Tls
 
 MAX_CHANNELS = 16_384
-MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
 CLOSE_GRACE_S = 10.0
 
 _OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from grpc_reflection.v1alpha import reflection
 
 from gosched.config import ConfigError, Listen
 from gosched.config.address import join_address
-from gosched.master.channels import MAX_MESSAGE_BYTES, TlsPem
+from gosched.master.channels import MAX_ANSWER_BYTES, TlsPem
 from gosched.wire.v1 import (
     cluster_pb2,
     cluster_pb2_grpc,
@@ -21,6 +22,7 @@ from gosched.wire.v1 import (
     scheduler_pb2_grpc,
 )
 
+MAX_REQUEST_BYTES = 16 * 1024 * 1024
 MAX_CONCURRENT_CALLS = 16_384  # a call of each of ten thousand agents, and users
 SERVICES = (
     scheduler_pb2.DESCRIPTOR.services_by_name["SchedulerService"].full_name,
@@ -30,8 +32,8 @@ SERVICES = (
 
 _OPTIONS = (
     ("grpc.so_reuseport", 0),  # otherwise a second master on the same port would go unnoticed
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
     # Clients ping to notice a frozen master.
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 500),
@@ -67,16 +69,26 @@ class GrpcServer:
 
     def _bind(self, listen: Listen, tls: TlsPem | None) -> int:
         address = join_address(listen.host, listen.port)
+        _check_free(listen)  # gRPC would say so in words of its own
         try:
             if tls is None:
                 port = self._server.add_insecure_port(address)
             else:
                 port = self._server.add_secure_port(address, _credentials(tls))
         except RuntimeError as error:
-            raise ConfigError(
-                f"server.grpc_addr: cannot listen on {address}: the port is in use or the address is not this machine's"
-            ) from error
+            raise ConfigError(f"server.grpc_addr: cannot listen on {address}: {error}") from error
         return int(port)
+
+
+def _check_free(listen: Listen) -> None:
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((listen.host, listen.port))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConfigError(f"server.grpc_addr: cannot listen on {listen.address}: {reason}") from error
 
 
 def _credentials(tls: TlsPem) -> Any:

@@ -6,6 +6,7 @@ there is none, so that somebody who looks during an outage learns what is known.
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -67,7 +68,9 @@ class HttpApi:
         try:
             await site.start()
         except OSError as error:
-            raise ConfigError(f"server.http_addr: cannot listen on {listen.address}: {error.strerror}") from error
+            raise ConfigError(
+                f"server.http_addr: cannot listen on {listen.address}: {os.strerror(error.errno or 0)}"
+            ) from error
         return int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:

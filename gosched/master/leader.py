@@ -115,11 +115,8 @@ class Leader:
         return self._replication.state
 
     def _on_batch(self, batch: AppliedBatch) -> None:
-        if not self._epoch:
-            return
-        if batch.reset:
-            self._cycles.reset()
-            return
+        if not self._epoch or self._leadership.epoch != self._epoch:
+            return  # deposed in this very batch: what it placed is the next leader's to order
         events = [event for applied in batch.commands for event in applied.events]
         self._cycles.take(events)
         self._dispatcher.take(events)

@@ -48,6 +48,7 @@ class MasterServer:
         self._settings = settings
         self._replication = replication
         self._work: list[asyncio.Task[None]] = []
+        self._replica_runs = False
         self.on_failure: Callable[[str], None] = lambda detail: None
         clock = clock or SystemClock()
         tls = read_tls(settings.tls)
@@ -90,6 +91,7 @@ class MasterServer:
             http_address=self._advertised(settings.http_listen(), http_port),
         )
         await self._replication.start()
+        self._replica_runs = True
         self._grpc.add(self._scheduler_service(), self._node_service(), self._cluster_service())
         await self._grpc.start()
         leader = Leader(
@@ -130,7 +132,8 @@ class MasterServer:
         await asyncio.gather(*self._work, return_exceptions=True)
         await self._grpc.stop(STOP_GRACE_S)
         await self._http.stop()
-        await self._replication.close()
+        if self._replica_runs:
+            await self._replication.close()
         await self._agents.close()
         await self._masters.close()
         self._cycles.close()

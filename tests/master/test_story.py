@@ -52,7 +52,8 @@ def test_each_task_is_told_its_rank_and_the_hosts_of_all() -> None:
 
 def test_a_joining_node_starts_a_waiting_gang_within_100_ms() -> None:
     async def story() -> None:
-        async with one_master(server={"grpc_addr": "127.0.0.1:0", "http_addr": "127.0.0.1:0", "schedule_period": "60s"}) as master, agent(master, "n1"):  # fmt: skip
+        slow = {"grpc_addr": "127.0.0.1:0", "http_addr": "127.0.0.1:0", "schedule_period": "60s"}
+        async with one_master(server=slow) as master, agent(master, "n1"):
             answer = await master.submit(spec(count=8))
             assert answer.warnings == ["needs 8 CPUs in all; 4 are in the cluster"]
             await until(lambda: master.server._cycles.explanations)
@@ -92,11 +93,12 @@ def test_watching_shows_each_stage_and_ends_with_the_job() -> None:
     async def story() -> None:
         async with one_master() as master, agent(master) as n1:
             job_id = (await master.submit(spec())).job_id
-            seen = []
+            seen: list[JobState] = []
 
             async def watch() -> None:
-                async for view in master.scheduler.WatchJob(scheduler_pb2.GetJobRequest(job=job_id), timeout=LIMIT_S):
-                    seen.append(JobState(view.job.state))
+                request = scheduler_pb2.GetJobRequest(job=job_id)
+                async for view in master.scheduler.WatchJob(request, timeout=LIMIT_S):
+                    seen.append(JobState(view.job.state))  # noqa: PERF401 - read while it goes on
 
             watching = asyncio.ensure_future(watch())
             await until(lambda: n1.orders)
