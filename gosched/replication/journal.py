@@ -193,7 +193,7 @@ def _record(kind: int, a: int, b: int, payload: bytes = b"") -> bytes:
 
 def is_unused(data: bytes) -> bool:
     """A journal whose very first start was cut short: it never held a term, a vote or an entry."""
-    return _record(_Kind.FORMAT, _FORMAT_VERSION, 0).startswith(data)
+    return len(data) <= len(_record(_Kind.FORMAT, _FORMAT_VERSION, 0))
 
 
 def _load(data: bytes) -> _Loaded:

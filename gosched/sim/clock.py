@@ -8,14 +8,17 @@ from __future__ import annotations
 import contextlib
 import gc
 import heapq
+import logging
+import zlib
 from collections.abc import Callable, Iterator, MutableMapping
 from random import Random
 from typing import Any
 
 import pysyncobj.syncobj as library
 import structlog
+from pysyncobj.node import Node
 
-from gosched.replication import replica, snapshots
+from gosched.replication import raft_node, replica, snapshots
 
 
 class Clock:
@@ -54,6 +57,22 @@ class _NoPoller:
         self._clock.receive()
 
 
+class PeerNode(Node):
+    """Hashes alike in every process: the library walks over sets of these."""
+
+    def __hash__(self) -> int:
+        return zlib.crc32(self.id.encode())
+
+
+class _Told(logging.Handler):
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__()
+        self._note = note
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._note(record.getMessage())
+
+
 @contextlib.contextmanager
 def virtual(clock: Clock, rng: Random, note: Callable[[str], None], *, chunk_bytes: int) -> Iterator[None]:
     """`note` gets what the code under test logs. Small chunks make snapshots travel in many parts."""
@@ -68,17 +87,23 @@ def virtual(clock: Clock, rng: Random, note: Callable[[str], None], *, chunk_byt
         (library, "random", rng),
         (library, "createPoller", lambda _kind: _NoPoller(clock)),
         (library, "PIPE_NOTIFIER_ENABLED", False),
+        (raft_node, "Node", PeerNode),
         (snapshots, "CHUNK_BYTES", chunk_bytes),
         (snapshots, "MAX_BACKLOG_BYTES", 4 * chunk_bytes),
         (snapshots, "log", silent),
         (replica, "log", silent),
     ]
+    library_log, told = logging.getLogger("pysyncobj.syncobj"), _Told(note)
+    library_log.addHandler(told)
+    propagated, library_log.propagate = library_log.propagate, False
     saved = [(module, name, getattr(module, name)) for module, name, _ in patches]
     for module, name, value in patches:
         setattr(module, name, value)
     try:
         yield
     finally:
+        library_log.removeHandler(told)
+        library_log.propagate = propagated
         for module, name, value in saved:
             setattr(module, name, value)
         gc.unfreeze()  # loading a snapshot freezes; a process that runs many seeds must get that memory back

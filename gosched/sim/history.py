@@ -35,6 +35,7 @@ class History:
 
     committed: dict[int, tuple[bytes, int]] = field(default_factory=dict)  # index -> command, term
     last: int = 0
+    last_in_term: dict[int, int] = field(default_factory=dict)  # term of a member -> last entry it was first to commit
     leaders: dict[int, str] = field(default_factory=dict)
     applied: dict[int, bytes] = field(default_factory=dict)
     digests: dict[int, str] = field(default_factory=dict)
@@ -48,15 +49,18 @@ class History:
         self.leaders[term] = name
         if known is not None:
             raise Violation(f"term {term} has two leaders, {known} and {name}")
-        if self.last and not self._holds(journal, self.last):
+        # A late vote may make a leader of an old term; it need not hold what was committed in newer ones.
+        must_hold = max((index for earlier, index in self.last_in_term.items() if earlier < term), default=0)
+        if must_hold and not self._holds(journal, must_hold):
             raise Violation(f"{name} leads term {term} without the committed entry {self._first_missing(journal)}")
 
-    def commits(self, name: str, index: int, journal: Journal) -> None:
+    def commits(self, name: str, term: int, index: int, journal: Journal) -> None:
         for i in range(max(self.last + 1, journal.first_index), index + 1):
             entry = journal[i - journal.first_index]
             assert isinstance(entry, tuple)
             self.committed[i] = entry[0], entry[2]
-        self.last = max(self.last, index)
+        if index > self.last:
+            self.last = self.last_in_term[term] = index
         if index >= journal.first_index and not self._holds(journal, index):
             raise Violation(f"{name} takes entry {index} for committed, which others committed otherwise")
 

@@ -25,7 +25,7 @@ from gosched.replication.replica import TICK_S, open_log
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import ends
 from gosched.replication.snapshots import Snapshots
-from gosched.sim.clock import Clock
+from gosched.sim.clock import Clock, PeerNode
 from gosched.sim.disk import SimCrash, SimDisk
 from gosched.sim.history import History, Violation
 from gosched.sim.network import Network
@@ -188,7 +188,7 @@ class Member:
 
     def disconnected(self, peer: str) -> None:
         if self.node is not None:
-            self.node.transport._onNodeDisconnected(Node(peer))
+            self.node.transport._onNodeDisconnected(PeerNode(peer))
 
     def wake(self) -> None:
         if self.node is not None:
@@ -240,7 +240,7 @@ class Member:
             self._note(f"{self.name} has joined")
         if len(self._journal) > self._settings.compact_entries:
             node.forceLogCompaction()
-        self._history.commits(self.name, node.raftCommitIndex, self._journal)
+        self._history.commits(self.name, node.raftCurrentTerm, node.raftCommitIndex, self._journal)
         if self.leads:
             self._history.leads(self.name, node.raftCurrentTerm, self._journal)
 
@@ -262,7 +262,7 @@ class Member:
         while (got := self._network.take(self.name)) is not None:
             message = decode(got[1])
             assert isinstance(message, dict)
-            node.transport.deliver(Node(got[0]), message)
+            node.transport.deliver(PeerNode(got[0]), message)
             self._busy = True
             if self._rng.random() < _LEFT_FOR_LATER:
                 return
@@ -275,7 +275,7 @@ class Member:
         refusal = self._known.refusal(peer, other._identity.disk, came_later=other._identity.came_later)
         if refusal:
             raise Violation(f"{self.name} refuses {peer}: {refusal}")
-        self.node.transport._onNodeConnected(Node(peer))
+        self.node.transport._onNodeConnected(PeerNode(peer))
 
     def _apply(self, data: bytes) -> None:
         batch, applied = self._applier.apply(data)
