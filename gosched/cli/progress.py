@@ -41,7 +41,7 @@ def ending(detail: JobDetail) -> str:
     """`failed: EXIT_CODE (worker/3 ended with code 7)`"""
     job = detail.job
     text = job.state.name.lower()
-    if job.reason:
+    if job.reason and job.reason != job.state.name:
         text += f": {job.reason}"
     return f"{text} ({job.detail})" if job.detail else text
 

@@ -92,7 +92,9 @@ class Masters:
         """Moves on to the next master; raises when the error is an answer."""
         if not is_transient(error):
             raise from_rpc(error) from None
-        self._last_error = " ".join((error.details() or error.code().name).split())[:200]
+        text = " ".join((error.details() or error.code().name).split())[:200]
+        if not self._last_error or "failed to connect" not in text:  # what a living master says tells more
+            self._last_error = text
         self._next += 1
 
     def close(self) -> None:

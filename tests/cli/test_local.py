@@ -37,6 +37,15 @@ def processes_in(folder: Path) -> list[psutil.Process]:
     return found
 
 
+def interrupted_run(env: dict[str, str]) -> int:
+    """The exit code of a `run` that gets SIGINT once its task has written a line."""
+    words = [*CTL, "run", "--name", "forever", "--", "sh", "-c", "echo started; sleep 1000"]
+    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout.readline() == "started\n"
+        run.send_signal(signal.SIGINT)
+        return run.wait(30)
+
+
 def test_local_up_serves_until_sigterm_and_leaves_no_process(tmp_path):
     home = tmp_path / "cluster"
     command = [*CTL, "local", "up", "--masters", "1", "--agents", "2", "--data-dir", str(home)]
@@ -56,6 +65,8 @@ def test_local_up_serves_until_sigterm_and_leaves_no_process(tmp_path):
             assert ctl("run", "--name", "hello", "--", "sh", "-c", "echo out; echo err >&2; exit 3").returncode == 3
             assert ctl("logs", "hello").stdout == "out\n"
             assert "err" in ctl("logs", "hello").stderr
+            assert interrupted_run(env) == 130
+            assert json.loads(ctl("job", "show", "forever", "-o", "json").stdout)["state"] == "CANCELLED"
             submitted = ctl("submit", "--name", "long", "--count", "4", "--", "sleep", "1000")
             assert submitted.returncode == 0, submitted.stderr
             ends = time.monotonic() + 20

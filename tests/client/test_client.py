@@ -95,6 +95,17 @@ def test_without_any_master_the_call_ends_in_time_with_code_5():
     assert time.monotonic() - began < 3
 
 
+def test_error_without_a_leader_is_what_a_living_master_says(start_master):
+    dead, alive = start_master(), start_master()
+    dead.stop()
+    alive.failures = [grpc.StatusCode.UNAVAILABLE] * 1000
+    with (
+        GoSchedClient([dead.address, alive.address], timeout_s=1.0) as client,
+        pytest.raises(Unavailable, match="no leader"),
+    ):
+        client.get_status()
+
+
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
