@@ -72,7 +72,7 @@ class Leadership:
     def _on_batch(self, batch: AppliedBatch) -> None:
         opened = any(isinstance(e, EpochOpened) for c in batch.commands for e in c.events)
         if opened or batch.reset:
-            if self._epoch != self._replication.state.epoch:
+            if batch.reset or self._epoch != self._replication.state.epoch:
                 self._epoch = 0
             self._wake()
 

@@ -1,0 +1,117 @@
+"""The program itself: a real process with its real replica."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+LIMIT_S = 30
+LOOPBACK = ("--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0")
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "gosched.master.main", *arguments]
+
+
+def refusal(*arguments: str) -> tuple[int, str]:
+    """Exit code and the only line."""
+    done = subprocess.run(command(*arguments), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    return done.returncode, lines[0]
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
+    """The process and where it listens: gRPC, HTTP."""
+    with subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = re.fullmatch(r"gosched-master \S+ ready: gRPC (\S+), HTTP (\S+)\n", process.stdout.readline())
+            assert found
+            yield process, found[1], found[2]
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.communicate(timeout=LIMIT_S)
+
+
+def test_it_says_once_that_it_is_ready_and_sigterm_ends_it_with_0(tmp_path: Path) -> None:
+    with running(*LOOPBACK, "--data-dir", str(tmp_path)) as (process, _, http):
+        with urllib.request.urlopen(f"http://{http}/api/v1/status", timeout=LIMIT_S) as answer:
+            assert json.load(answer)["masters"][0]["id"] == "master-1"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == 0
+
+
+def test_it_comes_back_with_its_state_after_kill_9(tmp_path: Path) -> None:
+    revisions = []
+    for _ in range(2):
+        with running(*LOOPBACK, "--data-dir", str(tmp_path)) as (process, _, http):
+            while True:
+                with urllib.request.urlopen(f"http://{http}/api/v1/status", timeout=LIMIT_S) as answer:
+                    found = json.load(answer)
+                if found["epoch"] > len(revisions):
+                    break
+            revisions.append(found["revision"])
+            process.kill()
+            process.wait(LIMIT_S)
+    assert revisions[1] > revisions[0] > 0
+
+
+def test_a_port_in_use_ends_it_with_2_and_one_line(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        code, line = refusal("--grpc-addr", address, "--http-addr", "127.0.0.1:0", "--data-dir", str(tmp_path))
+        assert (code, line) == (
+            2,
+            f"gosched-master: server.grpc_addr: cannot listen on {address}: Address already in use",
+        )
+        code, line = refusal("--grpc-addr", "127.0.0.1:0", "--http-addr", address, "--data-dir", str(tmp_path))
+        assert (code, line) == (
+            2,
+            f"gosched-master: server.http_addr: cannot listen on {address}: Address already in use",
+        )
+
+
+def test_an_address_open_to_the_network_without_tls_is_refused(tmp_path: Path) -> None:
+    code, line = refusal("--grpc-addr", "0.0.0.0:0", "--http-addr", "127.0.0.1:0", "--data-dir", str(tmp_path))
+    assert code == 2
+    assert "--insecure" in line
+
+
+def test_a_bad_config_file_ends_it_with_2_and_says_where(tmp_path: Path) -> None:
+    config = tmp_path / "gosched.yaml"
+    config.write_text("server:\n  grpc_adr: :1\n")
+    code, line = refusal("--config", str(config), "--data-dir", str(tmp_path / "data"))
+    assert code == 2
+    assert f"{config}:2" in line
+    assert "grpc_addr" in line
+
+
+def test_a_data_dir_that_cannot_be_written_ends_it_with_2(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, line = refusal(*LOOPBACK, "--data-dir", str(tmp_path / "file" / "data"))
+    assert (code, line) == (
+        2,
+        f"gosched-master: data_dir: cannot write in {tmp_path}/file/data: Not a directory",
+    )
+
+
+def test_a_damaged_log_ends_it_with_2_and_says_what_to_do(tmp_path: Path) -> None:
+    with running(*LOOPBACK, "--data-dir", str(tmp_path)) as (process, _, _):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == 0
+    (tmp_path / "raft" / "identity.json").write_text("not json")
+    code, line = refusal(*LOOPBACK, "--data-dir", str(tmp_path))
+    assert code == 2
+    assert "identity.json" in line

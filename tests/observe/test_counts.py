@@ -1,0 +1,84 @@
+"""The running counts against a recount, along a story with every kind of change."""
+
+from __future__ import annotations
+
+from gosched.core.cluster import NodeState, Queue
+from gosched.core.command import (
+    Body,
+    CancelJob,
+    Command,
+    CommitPlan,
+    DropFinishedJobs,
+    GangPlacement,
+    MarkNodeDead,
+    RegisterNode,
+    ReportTasks,
+    SetQueues,
+    SubmitJob,
+    TaskPlacement,
+    TaskReport,
+)
+from gosched.core.job import GangPolicy, JobSpec, JobState, RetryCause, RetryPolicy, TaskGroup, TaskState
+from gosched.core.outcome import Accepted
+from gosched.core.resources import Resources
+from gosched.core.state import ClusterState
+from gosched.machine import apply
+from gosched.observe.counts import ClusterCounts
+
+ONE = Resources(cpu_millis=1000)
+
+
+def _spec(name: str) -> JobSpec:
+    return JobSpec(
+        name=name,
+        queue="default",
+        gang=GangPolicy(min_tasks=2),
+        groups=(TaskGroup(name="g", count=2, resources=ONE, command=("x",)),),
+        retry=RetryPolicy(max_restarts=1, when=(RetryCause.NODE_LOST, RetryCause.FAILED)),
+    )
+
+
+def _placed(job_id: str, attempt: int) -> CommitPlan:
+    tasks = tuple(TaskPlacement(rank=rank, node_id="n") for rank in range(2))
+    return CommitPlan(revision=0, gangs=(GangPlacement(job_id=job_id, attempt=attempt, tasks=tasks),))
+
+
+def _ended(job_id: str, attempt: int, state: TaskState) -> ReportTasks:
+    reports = tuple(TaskReport(allocation_id=f"{job_id}/g/{i}.{attempt}", state=state) for i in range(2))
+    return ReportTasks(node_id="n", incarnation="i", reports=reports)
+
+
+NODE = RegisterNode(node_id="n", name="n", address="h:1", incarnation="i", capacity=ONE.times(8))
+STORY: tuple[Body, ...] = (
+    SetQueues(queues=(Queue(path="default"),)),
+    NODE,
+    SubmitJob(job_id="a", spec=_spec("a")),
+    SubmitJob(job_id="b", spec=_spec("b")),
+    _placed("a", 1),
+    _placed("b", 1),
+    _ended("a", 1, TaskState.SUCCEEDED),
+    _ended("b", 1, TaskState.FAILED),
+    _placed("b", 2),
+    MarkNodeDead(node_id="n", incarnation="i"),
+    NODE,
+    CancelJob(job_id="b"),
+    DropFinishedJobs(keep=0, ended_before_ms=0),
+)
+
+
+def test_counts_kept_by_events_equal_a_recount_after_every_command() -> None:
+    state, kept = ClusterState(), ClusterCounts()
+    seen = set()
+    for body in STORY:
+        outcome, events = apply(state, Command(body=body, at_ms=state.clock_ms + 1))
+        assert isinstance(outcome, Accepted), (body, outcome)
+        kept.take(state, events)
+        recount = ClusterCounts()
+        recount.reset(state)
+        for job_state in (s for s in JobState if s):
+            assert kept.jobs_in("default", job_state) == recount.jobs_in("default", job_state), (body, job_state)
+        for node_state in (s for s in NodeState if s):
+            assert kept.nodes[node_state] == recount.nodes[node_state], (body, node_state)
+        assert kept.used.get("default", Resources()) == recount.used.get("default", Resources()), body
+        seen.add(kept.used.get("default", Resources()).cpu_millis)
+    assert seen == {0, 2000, 4000}
