@@ -24,12 +24,17 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
-# Between masters: a frozen leader is noticed in the middle of a call. The servers of masters allow these pings.
-_KEEPALIVE = (("grpc.keepalive_time_ms", 1000), ("grpc.keepalive_timeout_ms", 1000))
+_TO_AGENTS = (("grpc.max_reconnect_backoff_ms", 1000),)
+# A frozen leader is noticed in the middle of a call (the servers of masters allow these pings), and a master that was
+# started anew is found again at once.
+_TO_MASTERS = (
+    ("grpc.max_reconnect_backoff_ms", 200),
+    ("grpc.keepalive_time_ms", 1000),
+    ("grpc.keepalive_timeout_ms", 1000),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +57,9 @@ def read_tls(tls: Tls | None) -> TlsPem | None:
 
 
 class Channels:
-    def __init__(self, tls: TlsPem | None, *, keepalive: bool = False, limit: int = MAX_CHANNELS) -> None:
+    def __init__(self, tls: TlsPem | None, *, to_masters: bool = False, limit: int = MAX_CHANNELS) -> None:
         self._credentials = _credentials(tls)
-        self._options = _OPTIONS + (_KEEPALIVE if keepalive else ())
+        self._options = _OPTIONS + (_TO_MASTERS if to_masters else _TO_AGENTS)
         self._limit = limit
         self._open: OrderedDict[str, Any] = OrderedDict()  # the one used longest ago first
         self._closing: set[asyncio.Task[None]] = set()
@@ -67,10 +72,6 @@ class Channels:
                 self._give_up(next(iter(self._open)))
         self._open.move_to_end(address)
         return channel
-
-    def keep_only(self, addresses: set[str]) -> None:
-        for address in [a for a in self._open if a not in addresses]:
-            self._give_up(address)
 
     def drop(self, address: str) -> None:
         if address in self._open:

@@ -119,6 +119,11 @@ class Edge(grpc.aio.ServerInterceptor):
                 changed.cancel()
                 if waiting.done():
                     return waiting.result()
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                # A dead leader refuses at once; its successor is worth waiting for before the caller tries again.
+                await self._leadership.moved_from(leader, FIND_LEADER_S)
+            raise
         finally:
             waiting.cancel()
         raise unavailable("the leader has changed; try again")

@@ -6,6 +6,7 @@ Rule: this master serves as the leader only between the opening of its own epoch
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from gosched.core.cluster import Master
 from gosched.core.outcome import EpochOpened
@@ -59,6 +60,13 @@ class Leadership:
         except TimeoutError:
             raise unavailable("there is no leader at the moment; try again") from None
         return None
+
+    async def moved_from(self, leader: Master, wait_s: float) -> None:
+        """Returns when somebody else leads, or after `wait_s`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while self.leader() == leader:
+                    await self.change()
 
     async def change(self) -> None:
         """Returns at the next change of roles, or of the epoch."""

@@ -53,7 +53,7 @@ class MasterServer:
         clock = clock or SystemClock()
         tls = read_tls(settings.tls)
         self._agents = Channels(tls)
-        self._masters = Channels(tls, keepalive=True)
+        self._masters = Channels(tls, to_masters=True)
         self.metrics = MasterMetrics(__version__)
         self._counts = ClusterCounts()
         self._changes = JobChanges()
