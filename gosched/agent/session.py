@@ -81,6 +81,7 @@ class Session:
         self._heartbeat_s = heartbeat_ms / 1000
         self._registered = False
         self._failures = 0  # since the last answer
+        self._obeying: asyncio.Task[None] | None = None
         self._log = structlog.get_logger().bind(node=identity.node_id)
 
     async def run(self) -> NoReturn:
@@ -155,12 +156,25 @@ class Session:
             epoch=self._data_dir.epoch,
         )
         answer = await stub.Heartbeat(request, timeout=CALL_TIMEOUT_S)
-        desired, orders = self._parse(answer)
-        if not await self._tasks.obey(desired, orders, epoch=answer.epoch):
+        if answer.epoch < self._data_dir.epoch:
             raise StaleMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
         self._answered()
         if answer.register_again:
             self._registered = False
+            return
+        if self._obeying is not None:
+            if not self._obeying.done():
+                return  # a later answer brings what is still to be done
+            self._obeying.result()  # raises what it met
+        self._obeying = asyncio.create_task(self._obey(answer))
+
+    async def _obey(self, answer: node_pb2.HeartbeatResponse) -> None:
+        """Beside the heartbeats: starting hundreds of tasks takes longer than a node may be silent."""
+        desired, orders = self._parse(answer)
+        try:
+            await self._tasks.obey(desired, orders, epoch=answer.epoch)
+        except OSError as error:
+            self._log.error("cannot write to the data directory", error=str(error))
 
     def _parse(self, answer: node_pb2.HeartbeatResponse) -> tuple[Desired, dict[str, Order]]:
         orders: dict[str, Order] = {}

@@ -6,7 +6,7 @@ The library is pinned to 0.3.17, and these are the places where we reach into it
 - `__doApplyCommand`: an entry is our own bytes, applied by us (no pickled call);
 - `__applyLogEntries`: in slices, with the heartbeats between them;
 - `__raftNextIndex`: read and mended by rule R3;
-- `__raftElectionDeadline`: a stall of our own is no sign that the leader is dead;
+- `__raftElectionDeadline`: a stall of our own is no sign that the leader is dead, a broken connection is one;
 - `__loadDumpFile`: we load the snapshot before the first tick, after verifying it.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,7 @@ MAX_ENTRY_BYTES = 512 * 1024
 QUEUE_SIZE = 4096
 _STALL_S = 0.1
 _APPLY_SLICE_S = 0.02
+_AFTER_LOST_LEADER_S = (0.1, 0.3)
 
 _DEFINITE = (FAIL_REASON.MISSING_LEADER, FAIL_REASON.QUEUE_FULL, FAIL_REASON.DISCARDED)
 
@@ -107,6 +109,12 @@ class RaftNode(SyncObj):
         self._raise_failure()
         self._last_tick_end = library.monotonicTime()
 
+    def peer_lost(self, node: Node) -> None:
+        """A connection that breaks tells of a leader's death sooner than its silence does. If it was only the
+        connection, the leader's next heartbeat puts the deadline off again."""
+        if node == self._getLeader():
+            self._move_election(min, library.monotonicTime() + random.uniform(*_AFTER_LOST_LEADER_S))
+
     @property
     def next_index(self) -> dict[Node, int]:
         index: dict[Node, int] = self._SyncObj__raftNextIndex
@@ -140,9 +148,12 @@ class RaftNode(SyncObj):
         now = library.monotonicTime()
         stalled = self._last_tick_end is not None and now - self._last_tick_end > _STALL_S
         if self.transport.joining or (stalled and not self._forgave_stall):
-            fresh: float = now + self._SyncObj__generateRaftTimeout()
-            self._SyncObj__raftElectionDeadline: float = max(self._SyncObj__raftElectionDeadline, fresh)
+            self._move_election(max, now + self._SyncObj__generateRaftTimeout())
         self._forgave_stall = stalled
+
+    def _move_election(self, choose: Callable[[float, float], float], to: float) -> None:
+        deadline: float = self._SyncObj__raftElectionDeadline
+        self._SyncObj__raftElectionDeadline: float = choose(deadline, to)
 
     def _raise_failure(self) -> None:
         if self._snapshots.failure is not None:

@@ -133,6 +133,10 @@ class RuledTransport(Transport):
             self._floors[node] = (message["term"], message["next_node_idx"])
         self._onMessageReceived(node, message)
 
+    def _onNodeDisconnected(self, node: Any) -> None:
+        super()._onNodeDisconnected(node)
+        self._raft.peer_lost(node)
+
     # Out
 
     def send(self, node: Any, message: Message) -> bool:

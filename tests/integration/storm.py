@@ -38,6 +38,7 @@ def run_storm(folder: Path, kills: int) -> Storm:
             client.submit(ledger_job("steady", folder / "steady", count=2, then="sleep 600"))
             until(lambda: len(starts(folder / "steady")) == 2, "the steady job runs")
         stop = threading.Event()
+        probe = cluster.client()
         threads = [
             threading.Thread(target=_submit_until, args=(cluster, ledger, storm, stop, k)) for k in range(_CLIENTS)
         ]
@@ -52,12 +53,13 @@ def run_storm(folder: Path, kills: int) -> Storm:
                 kill_times_ms.append(int(time.time() * 1000))
                 time.sleep(2.0)
                 cluster.restart(leader)
-                cluster.wait_ready()
-                time.sleep(1.0)  # it catches up, so that the next leader has a majority again
+                until(lambda: all(m.healthy for m in probe.get_status().masters), "all masters are healthy", 60)
+                time.sleep(0.5)  # it catches up, so that the next leader has a majority again
         finally:
             stop.set()
             for thread in threads:
                 thread.join()
+            probe.close()
         _judge(cluster, storm, ledger, folder / "steady", kill_times_ms)
     return storm
 
@@ -86,7 +88,7 @@ def _judge(cluster: LocalCluster, storm: Storm, ledger: Path, steady: Path, kill
         begun = [task for task, _, _ in starts(ledger)]
         if len(begun) != len(set(begun)):
             storm.problems.append("a task ran twice")
-        if set(begun) != {f"{job}/main/0" for job in storm.acknowledged}:
+        if set(begun) != {f"{job}/task/0" for job in storm.acknowledged}:
             storm.problems.append("the tasks that ran are not those of the acknowledged jobs")
         pids = [pid for _, _, pid in starts(steady)]
         if len(pids) != 2 or not all_alive(pids) or client.get_job("steady").job.attempt != 1:

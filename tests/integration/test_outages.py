@@ -90,7 +90,7 @@ def test_a_leader_frozen_for_10_s_changes_nothing_when_it_wakes(tmp_path: Path) 
 def test_without_a_majority_submission_is_refused_with_5_and_tasks_go_on_until_all_recovers(tmp_path: Path) -> None:
     with LocalCluster(masters=3, agents=1) as cluster, cluster.client() as client:
         ledger = tmp_path / "ledger"
-        client.submit(ledger_job("long", ledger, then="sleep 6"))
+        client.submit(ledger_job("long", ledger, then="sleep 40"))
         until(lambda: len(starts(ledger)) == 1, "the task runs")
         pid = starts(ledger)[0][2]
         down = list(cluster.masters.values())[:2]
@@ -106,7 +106,7 @@ def test_without_a_majority_submission_is_refused_with_5_and_tasks_go_on_until_a
         for master in down:
             cluster.restart(master)
         cluster.wait_ready()
-        assert client.wait("long", timeout=30).state is JobState.SUCCEEDED
+        assert client.wait("long", timeout=60).state is JobState.SUCCEEDED
         assert client.submit(job).job_id
         assert client.wait("refused", timeout=30).state is JobState.SUCCEEDED
         assert len(starts(ledger)) == 2
