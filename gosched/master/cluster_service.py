@@ -48,7 +48,8 @@ async def keep_announced(replication: Replication, leadership: Leadership, maste
         leader = leadership.leader()
         if leader is None or replication.state.masters.get(me.id) == me:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(leadership.change(), LOOK_AGAIN_S)
+                async with asyncio.timeout(LOOK_AGAIN_S):
+                    await leadership.change()
             continue
         stub = cluster_pb2_grpc.ClusterServiceStub(masters.to(leader.grpc_address))
         try:

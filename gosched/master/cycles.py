@@ -92,7 +92,8 @@ class Cycles:
 
     async def _wait(self, longest_s: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), longest_s)
+            async with asyncio.timeout(longest_s):
+                await self._wake.wait()
         self._wake.clear()
 
     async def _cycle(self, epoch: int) -> float:

@@ -15,6 +15,7 @@ from gosched.core.cluster import NodeState
 from gosched.core.job import Job, Task
 from gosched.core.state import ClusterState
 from gosched.master.channels import Channels
+from gosched.master.endings import end_all
 from gosched.master.errors import ApiError, invalid, not_found, unavailable
 from gosched.master.job_changes import JobChanges
 from gosched.master.leadership import Leadership
@@ -74,8 +75,7 @@ class JobLogs:
             producer.result()
         finally:
             self._streams -= 1
-            producer.cancel()
-            await asyncio.gather(producer, return_exceptions=True)
+            await end_all([producer])
 
     async def _produce(
         self,

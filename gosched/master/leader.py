@@ -18,6 +18,7 @@ from gosched.core.state import ClusterState
 from gosched.master.clock import Clock
 from gosched.master.cycles import Cycles
 from gosched.master.dispatch import Dispatcher
+from gosched.master.endings import end_all
 from gosched.master.errors import ApiError, accepted
 from gosched.master.leadership import Leadership
 from gosched.master.leases import CHECK_S, Leases
@@ -106,9 +107,7 @@ class Leader:
                 for task in done.difference({changed}):
                     task.result()  # raises: none of them ends by itself
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_all(tasks)
 
     @property
     def _state(self) -> ClusterState:

@@ -19,6 +19,7 @@ from gosched.master.cluster_service import ClusterService, keep_announced
 from gosched.master.cycles import Cycles
 from gosched.master.dispatch import Dispatcher
 from gosched.master.edge import Edge
+from gosched.master.endings import end_all
 from gosched.master.grpc_api import GrpcServer
 from gosched.master.http_api import HttpApi
 from gosched.master.job_changes import JobChanges
@@ -127,9 +128,7 @@ class MasterServer:
 
     async def stop(self) -> None:
         """Also after a `start` that failed."""
-        for task in self._work:
-            task.cancel()
-        await asyncio.gather(*self._work, return_exceptions=True)
+        await end_all(self._work)
         await self._grpc.stop(STOP_GRACE_S)
         await self._http.stop()
         if self._replica_runs:

@@ -197,3 +197,12 @@ def test_running_tasks_are_not_ordered_again_by_the_next_leader() -> None:
             assert n1.epochs == [1]
 
     asyncio.run(story())
+
+
+def test_a_master_that_hands_over_can_end_at_that_very_moment() -> None:
+    async def story() -> None:
+        async with asyncio.timeout(LIMIT_S), two_masters() as (cluster, one, _):
+            await one.server.hand_over()
+            assert cluster.members["m2"].role.leader == "m2"
+
+    asyncio.run(story())
