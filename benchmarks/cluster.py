@@ -96,6 +96,7 @@ def placements(report: Report, nodes: int) -> None:
         simulated_nodes(cluster.endpoints, nodes),
         cluster.client() as client,
     ):
+        epoch = client.get_status().epoch
         for gang in (100, 1):
             tasks = 400 if report.smoke else 20_000 if gang > 1 else 4_000
             specs = [_spec(f"gang-{gang}-{i}", count=gang, cpu="10m") for i in range(tasks // gang)]
@@ -104,6 +105,7 @@ def placements(report: Report, nodes: int) -> None:
             until(lambda: client.get_status().pending == 0, "all jobs are placed", 120)
             name = f"replicated_tasks_{nodes}" if gang > 1 else f"replicated_single_tasks_{nodes}"
             report.add(name, tasks / (time.monotonic() - began), "tasks/s", tasks)
+        report.add(f"elections_under_load_{nodes}", client.get_status().epoch - epoch, "elections", 1)
 
 
 def joining(report: Report, folder: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gosched.core.job import StringMap
+from gosched.core.job import Named, StringMap
 from gosched.core.resources import Resources
 
 
-class NodeState(IntEnum):
+class NodeState(Named):
     UNSPECIFIED = 0
     READY = 1
     CORDONED = 2

@@ -51,7 +51,14 @@ class Framework(IntEnum):
     MPI = 3
 
 
-class JobState(IntEnum):
+class Named(IntEnum):
+    """Prints as its name: people read it."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class JobState(Named):
     UNSPECIFIED = 0
     PENDING = 1
     RUNNING = 2
@@ -75,7 +82,7 @@ class JobIntent(IntEnum):
     FAIL = 4
 
 
-class TaskState(IntEnum):
+class TaskState(Named):
     UNSPECIFIED = 0
     PENDING = 1
     PLACED = 2
