@@ -88,6 +88,7 @@ def virtual(clock: Clock, rng: Random, note: Callable[[str], None], *, chunk_byt
         (library, "createPoller", lambda _kind: _NoPoller(clock)),
         (library, "PIPE_NOTIFIER_ENABLED", False),
         (raft_node, "Node", PeerNode),
+        (raft_node, "random", rng),
         (snapshots, "CHUNK_BYTES", chunk_bytes),
         (snapshots, "MAX_BACKLOG_BYTES", 4 * chunk_bytes),
         (snapshots, "log", silent),

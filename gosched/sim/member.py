@@ -33,6 +33,7 @@ from gosched.wire.batch import UnknownSchema
 
 _LEFT_FOR_LATER = 0.05  # of the frames: the rest waits for the next turn, as when a read comes back short
 _SEND_S = 2e-5
+_APPLY_S = 0.001
 _MAX_SENT = 2000  # in one turn
 _STOPS = (LogsDiverged, DamagedLog, UnknownSchema, MachineBug)
 
@@ -188,6 +189,7 @@ class Member:
 
     def disconnected(self, peer: str) -> None:
         if self.node is not None:
+            self._enter()
             self.node.transport._onNodeDisconnected(PeerNode(peer))
 
     def wake(self) -> None:
@@ -282,6 +284,7 @@ class Member:
         assert self.node is not None
         index = self.node.raftLastApplied + 1
         proposal = batch.proposer, batch.proposal
+        self._spend(self._rng.random() * _APPLY_S)
         self._history.applies(self.name, index, data, proposal, self.state.digest())
         if batch.proposer == self.proposer:
             self._owner.answered(proposal, [a.outcome for a in applied])

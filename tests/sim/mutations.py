@@ -1,0 +1,99 @@
+"""Single mends of the replicated log, switched off one at a time: the code as it would be without them."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gosched.replication.journal import Journal
+from gosched.replication.raft_node import RaftNode
+from gosched.replication.raft_rules import RuledTransport
+from gosched.replication.snapshots import Snapshots
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """In the source of `owner.method`, `old` becomes `new`. It is an error when `old` is not there exactly once."""
+
+    owner: type
+    method: str
+    old: str
+    new: str
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        original = self.owner.__dict__[self.method]
+        source = textwrap.dedent(inspect.getsource(original))
+        assert source.count(self.old) == 1, f"{self.old!r} is not once in {self.owner.__name__}.{self.method}"
+        scope = dict(vars(sys.modules[self.owner.__module__]))
+        made: dict[str, object] = {}
+        exec(source.replace(self.old, self.new), scope, made)  # noqa: S102 - our own source
+        setattr(self.owner, self.method, made[self.method])
+        try:
+            yield
+        finally:
+            setattr(self.owner, self.method, original)
+
+
+MUTATIONS = {
+    "R1: a snapshot message raises the commit index": Mutation(
+        RuledTransport,
+        "_deliver_append",
+        'message["commit_index"] = min(message["commit_index"], self._raft.raftCommitIndex)  # R1',
+        "pass",
+    ),
+    "R2: entries that are there are cut off and sent anew": Mutation(
+        RuledTransport, "_deliver_append", "self._journal.keep_below = conflict", "pass"
+    ),
+    "R2: the commit index rises beyond what the message proves": Mutation(
+        RuledTransport,
+        "_deliver_append",
+        'min(message["commit_index"], max(proven, self._raft.raftCommitIndex))',
+        'message["commit_index"]',
+    ),
+    "R3: a late success lowers nextIndex": Mutation(
+        RuledTransport, "_deliver_reply", "next_index.get(node, before) < before", "False"
+    ),
+    "R4: nextIndex goes up while the common prefix is looked for": Mutation(
+        RuledTransport, "_deliver_reply", 'if message["reset"]:', "if False:"
+    ),
+    "R4: no hint at the start of the term": Mutation(
+        RuledTransport, "send", 'self._start_of_term(message["next_node_idx"])', 'message["next_node_idx"]'
+    ),
+    "R6: replies count in any term": Mutation(
+        RuledTransport, "_deliver_reply", 'message["term"] != self._raft.raftCurrentTerm', "False"
+    ),
+    "R7: success is told before the journal is synced": Mutation(
+        RuledTransport, "send", "return self._hold(node, message)", "return self._transmit(node, message)"
+    ),
+    "R8: parts of a snapshot are not answered": Mutation(RuledTransport, "_answer_part", "self.send(", "(lambda *_: 0)("),
+    "R9: an empty disk votes at once": Mutation(
+        RuledTransport, "deliver", 'case "request_vote" if self.joining:', 'case "request_vote" if False:'
+    ),
+    "R10: heartbeats without end while a snapshot waits": Mutation(
+        RuledTransport, "send", 'message["serialized"] is None:', "False:"
+    ),
+    "R11: an old snapshot is installed": Mutation(
+        Snapshots, "setTransmissionData", "last_entry[1] <= self.applied()", "False"
+    ),
+    "R11: a message that begins before the log is refused": Mutation(
+        RuledTransport, "_cut_to_log", 'message["prevLogIdx"] < first', "False"
+    ),
+    "the journal is not synced": Mutation(Journal, "sync", "self._file.sync()", "pass"),
+    "term and vote are not synced": Mutation(Journal, "setCurrentTerm", "self.sync()", "pass"),
+    "what a killed process wrote is taken for synced": Mutation(
+        Journal, "__init__", "self._unsynced = True", "self._unsynced = False"
+    ),
+    "entries after the snapshot are dropped at the start": Mutation(
+        Journal, "start_with", "self._entries[at - 1 :] if follows else [previous, last]", "[previous, last]"
+    ),
+    "the log is not made to agree with the snapshot": Mutation(Journal, "start_with", "self._rewrite(", "(lambda _: 0)("),
+    "a snapshot is received while one is taken": Mutation(Snapshots, "setTransmissionData", "if self._taking:", "if False:"),
+    "a stall of one's own starts an election": Mutation(
+        RaftNode, "_forgive_own_stall", "(stalled and not self._forgave_stall)", "False"
+    ),
+}
