@@ -161,7 +161,8 @@ class ProcessReplication:
         self._queued_commands += len(messages)
         self._pump_soon()
         try:
-            return await asyncio.wait_for(waiting.result, timeout_s)
+            async with asyncio.timeout(timeout_s):  # wait_for of Python 3.11 swallows a cancel that meets a result
+                return await waiting.result
         except TimeoutError:
             raise ProposalFailed("no majority of the masters answered in time", definite=False) from None
 
