@@ -1,1 +1,1 @@
-""""""
+"""goschedctl: one file per noun; heavy imports only inside commands."""
