@@ -137,3 +137,38 @@ def test_a_client_that_knows_one_dead_master_says_so(tmp_path: Path) -> None:
     with GoSchedClient("127.0.0.1:1", timeout_s=1.0) as client, pytest.raises(GoSchedError) as error:
         client.get_status()
     assert error.value.exit_code == 5
+
+
+def test_sigterm_hands_leadership_over_and_ends_with_0_and_a_master_without_its_replica_ends_with_1() -> None:
+    with LocalCluster(masters=3, agents=1) as cluster, cluster.client() as client:
+        leader = cluster.leader()
+        leader.send(signal.SIGTERM)
+        assert leader.wait(10) == 0
+        assert cluster.leader().id != leader.id
+        cluster.restart(leader)
+        until(lambda: all(m.healthy for m in client.get_status().masters), "all masters are healthy", 30)
+        follower = next(m for m in cluster.masters.values() if m.id != cluster.leader().id)
+        replica = next(p for p in family(follower) if p.pid != follower.pid)
+        replica.kill()
+        assert follower.wait(10) == 1
+        assert "replica" in follower.last_words()
+        cluster.restart(follower)
+        until(lambda: all(m.healthy for m in client.get_status().masters), "all masters are healthy", 30)
+
+
+def test_logs_are_followed_through_an_agent_restart_without_a_line_lost_or_doubled(tmp_path: Path) -> None:
+    with LocalCluster(masters=1, agents=1) as cluster, cluster.client() as client:
+        count = "i=0; while [ $i -lt 60 ]; do echo line $i; i=$((i+1)); sleep 0.1; done"
+        job = client.submit(ledger_job("talker", tmp_path / "ledger", then=count)).job_id
+        until(lambda: starts(tmp_path / "ledger"), "the task runs")
+        read = b""
+        agent = cluster.agents["agent-1"]
+        restarted = False
+        for chunk in client.logs(job, follow=True, timeout_s=40):
+            read += chunk.data
+            if not restarted and b"line 10\n" in read:
+                agent.kill()
+                cluster.restart(agent)
+                restarted = True
+        assert restarted
+        assert read.decode().split("\n") == [f"line {i}" for i in range(60)] + [""]
