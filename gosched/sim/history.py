@@ -2,7 +2,8 @@
 
 The invariants: one leader per term; the same entry at the same index on all members, across restarts; a new leader
 holds everything committed; a majority of disks holds everything committed; no proposal is applied twice; equal states
-at equal indexes; a restarted member has the term and the vote it had synced.
+at equal indexes; a proposal that definitely failed is never applied; a restarted member has the term and the vote it
+had told others of.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class History:
     applied: dict[int, bytes] = field(default_factory=dict)
     digests: dict[int, str] = field(default_factory=dict)
     proposals: dict[tuple[str, int], int] = field(default_factory=dict)
+    given_up: set[tuple[str, int]] = field(default_factory=set)  # proposals that definitely failed
     answers: dict[tuple[str, str], Outcome] = field(default_factory=dict)
 
     def leads(self, name: str, term: int, journal: Journal) -> None:
@@ -69,6 +71,8 @@ class History:
             raise Violation(f"{name} applies another command at index {index} than was applied there before")
         if self.proposals.setdefault(proposal, index) != index:
             raise Violation(f"proposal {proposal} is applied at {self.proposals[proposal]} and at {index}")
+        if proposal in self.given_up:
+            raise Violation(f"proposal {proposal} is applied, after it was said to have definitely failed")
         if self.digests.setdefault(index, digest) != digest:
             raise Violation(f"{name} has another state at index {index} than others had")
 
@@ -77,6 +81,12 @@ class History:
             index -= 1  # no-op entries change nothing
         if index > 1 and self.digests[index] != digest:
             raise Violation(f"{name} loads a snapshot whose state is not that at index {index}")
+
+    def fails(self, proposal: tuple[str, int]) -> None:
+        """Definitely, its proposer was told."""
+        self.given_up.add(proposal)
+        if proposal in self.proposals:
+            raise Violation(f"proposal {proposal} was applied, and is said to have definitely failed")
 
     def answers_request(self, client: str, request: str, outcome: Outcome) -> None:
         first = self.answers.setdefault((client, request), outcome)

@@ -146,7 +146,7 @@ class Member:
         self._on_disk = None
         self._note(f"{self.name} lost its disk")
 
-    def propose(self, proposal: int, data: bytes, failed: Callable[[bool, str], None]) -> None:
+    def propose(self, data: bytes, failed: Callable[[bool, str], None]) -> None:
         assert self.node is not None
         self._enter()
         self.node.propose(data, failed)

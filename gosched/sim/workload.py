@@ -81,7 +81,7 @@ class Workload:
             key = member.proposer, self._proposals
             self._waiting[key] = request
             data = encode_batch(key[0], key[1], [encode_command(request.command)])
-            member.propose(key[1], data, lambda _definite, _why: None)
+            member.propose(data, lambda definite, _why: self.history.fails(key) if definite else None)
         patience = _PATIENCE_S if leaders else self.rng.uniform(0.2, 1.0)
         self.clock.after(patience, lambda: self._try(request))
 

@@ -1,0 +1,229 @@
+"""Rules that show in a few messages: one real member on a virtual clock, and a hand that plays the others.
+
+Each claim is checked twice: it holds, and without its mend it does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from gosched.core.state import ClusterState
+from gosched.replication.disk import PosixDisk
+from gosched.replication.identity import Identity
+from gosched.replication.journal import Journal
+from gosched.replication.peer_messages import NO_OP, REGULAR, Message
+from gosched.replication.raft_node import RaftNode, Timing
+from gosched.replication.raft_rules import RuledTransport
+from gosched.replication.replica import open_log
+from gosched.replication.snapshot import FILE as SNAPSHOT
+from gosched.replication.snapshot import Snapshot, encode
+from gosched.replication.snapshots import Snapshots
+from gosched.sim.clock import Clock, PeerNode, virtual
+from gosched.sim.disk import SimCrash, SimDisk
+from tests.sim.mutations import MUTATIONS
+
+B, C = PeerNode("b"), PeerNode("c")
+
+
+class Hand(RuledTransport):
+    """Keeps what the member sends."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.sent: list[tuple[str, Message]] = []
+
+    def _transmit(self, node: Any, message: Message) -> bool:
+        self.sent.append((node.id, dict(message)))
+        return True
+
+    def destroy(self) -> None:
+        pass
+
+
+class Bench:
+    """Member `a` of a, b and c."""
+
+    def __init__(self, disk: SimDisk, clock: Clock) -> None:
+        self.clock = clock
+        identity = Identity(cluster="a,b,c", member="a", disk="d", joining=False)
+        self.journal, has_snapshot = open_log(disk, identity)
+        snapshots = Snapshots(disk, state=ClusterState, install=lambda state, index: None)
+        self.node = RaftNode(
+            "a",
+            ["b", "c"],
+            journal=self.journal,
+            snapshots=snapshots,
+            apply=lambda data: None,
+            transport=lambda raft, me, others: Hand(raft, me, others, journal=self.journal, joining=False),
+            timing=Timing(),
+        )
+        if has_snapshot:
+            self.node.load_snapshot()
+        self.hand = self.node.transport
+        assert isinstance(self.hand, Hand)
+        self._arriving: list[tuple[PeerNode, Message]] = []
+        clock.receive = self._receive
+        for peer in (B, C):
+            self.hand._onNodeConnected(peer)
+
+    def tick(self, after: float = 0.01) -> list[Message]:
+        """What it sent to b in this turn."""
+        self.clock.now += after
+        assert isinstance(self.hand, Hand)
+        self.hand.sent.clear()
+        self.node.tick(0.0)
+        return [message for to, message in self.hand.sent if to == "b"]
+
+    def arrives(self, node: PeerNode, **message: Any) -> None:
+        """It is taken in the next turn, as from a socket."""
+        self._arriving.append((node, message))
+
+    def follow(self, **append: Any) -> list[Message]:
+        values = {"type": "append_entries", "term": 1, "commit_index": 1, **append}
+        self.arrives(B, **values)
+        return self.tick()
+
+    def lead(self) -> None:
+        self.tick(1.0)  # beyond any election timeout
+        self.arrives(B, type="response_vote", term=self.node.raftCurrentTerm)
+        self.tick()
+        assert self.node._isLeader()
+
+    def propose(self, count: int) -> None:
+        for _ in range(count):
+            self.node.propose(b"x", lambda definite, why: None)
+            self.tick()
+
+    def b_replies(self, *, next_index: int, term: int | None = None) -> None:
+        term = self.node.raftCurrentTerm if term is None else term
+        self.arrives(B, type="next_node_idx", term=term, next_node_idx=next_index, reset=False, success=True)
+        self.tick()
+
+    def _receive(self) -> None:
+        arriving, self._arriving = self._arriving, []
+        for node, message in arriving:
+            self.hand.deliver(node, message)
+
+
+@contextlib.contextmanager
+def bench(disk: SimDisk | None = None) -> Iterator[Bench]:
+    clock = Clock()
+    clock.now = 100.0
+    clock.local = lambda: clock.now
+    with virtual(clock, Random(1), lambda line: None, chunk_bytes=1000):
+        yield Bench(disk or a_disk(), clock)
+
+
+def a_disk() -> SimDisk:
+    return SimDisk(Random(1), lambda seconds: None)
+
+
+def a_late_success_does_not_rewind() -> bool:
+    with bench() as it:
+        it.lead()
+        it.propose(5)
+        ahead = it.node.next_index[B]
+        it.b_replies(next_index=3)
+        return it.node.next_index[B] == ahead
+
+
+def a_reply_of_an_old_term_commits_nothing() -> bool:
+    with bench() as it:
+        it.lead()
+        it.propose(2)
+        it.b_replies(next_index=4, term=it.node.raftCurrentTerm - 1)
+        it.tick()
+        return int(it.node.raftCommitIndex) == 1
+
+
+def a_follower_answers_each_part_of_a_snapshot() -> bool:
+    with bench() as it:
+        replies = it.follow(serialized=(b"part", True, False))
+        return [r["type"] for r in replies] == ["next_node_idx"]
+
+
+def a_message_that_begins_before_the_log_is_answered_with_success() -> bool:
+    with bench(disk_with_snapshot(10)) as it:
+        old = [(REGULAR + b"x", index, 1) for index in range(8, 10)]
+        new = [(REGULAR + b"x", 11, 1)]
+        end: list[tuple[bytes, int, int]] = [(REGULAR + b"x", 10, 1)]
+        replies = it.follow(prevLogIdx=7, prevLogTerm=1, entries=old + end + new)
+        return [(r["success"], r["next_node_idx"]) for r in replies] == [(True, 12)] and it.journal.last_index == 11
+
+
+def a_member_that_was_stopped_lets_the_leader_speak_first() -> bool:
+    with bench() as it:
+        beat = {"prevLogIdx": 1, "prevLogTerm": 0, "entries": []}
+        it.follow(**beat)
+        it.follow(**beat)
+        term = it.node.raftCurrentTerm
+        it.arrives(B, type="append_entries", term=1, commit_index=1, **beat)
+        it.tick(10.0)  # stopped, while b went on sending
+        it.tick()
+        return int(it.node.raftCurrentTerm) == int(term)
+
+
+def what_a_killed_process_wrote_is_synced_before_it_counts() -> bool:
+    for seed in range(20):
+        disk = SimDisk(Random(seed), lambda seconds: None)
+        journal = Journal(disk)
+        journal.add(NO_OP, 1, 0)
+        disk.crash_after(1)  # between the write and the sync
+        with pytest.raises(SimCrash):
+            journal.sync()
+        again = Journal(disk)  # reads it from the memory of the kernel
+        told = again.last_index
+        disk.lose_power()
+        if Journal(disk).last_index < told:
+            return False
+    return True
+
+
+def disk_with_snapshot(last: int) -> SimDisk:
+    disk = a_disk()
+    previous, end = (REGULAR + b"x", last - 1, 1), (REGULAR + b"x", last, 1)
+    disk.replace(SNAPSHOT, encode(Snapshot(ClusterState().freeze(), previous, end)))
+    return disk
+
+
+@pytest.mark.parametrize(
+    ("claim", "mutation"),
+    [
+        (a_late_success_does_not_rewind, "R3: a late success lowers nextIndex"),
+        (a_reply_of_an_old_term_commits_nothing, "R6: replies count in any term"),
+        (a_follower_answers_each_part_of_a_snapshot, "R8: parts of a snapshot are not answered"),
+        (
+            a_message_that_begins_before_the_log_is_answered_with_success,
+            "R11: a message that begins before the log is refused",
+        ),
+        (a_member_that_was_stopped_lets_the_leader_speak_first, "a stall of one's own starts an election"),
+        (what_a_killed_process_wrote_is_synced_before_it_counts, "what a killed process wrote is taken for synced"),
+    ],
+)
+def test_claim_holds_and_fails_without_its_mend(claim: Callable[[], bool], mutation: str) -> None:
+    assert claim()
+    with MUTATIONS[mutation].applied():
+        assert not claim()
+
+
+def test_a_replica_neither_forwards_commands_nor_answers_forwarded_ones() -> None:  # R5
+    with bench() as it:
+        assert not it.hand.send(B, {"type": "apply_command", "command": b"x"})
+        assert not it.hand.send(B, {"type": "apply_command_response", "request_id": 1})
+        assert isinstance(it.hand, Hand)
+        assert it.hand.sent == []
+
+
+def test_a_folder_is_synced_before_its_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was killed may have renamed a file without syncing the folder."""
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    PosixDisk(tmp_path)
+    assert synced == [str(tmp_path)]
