@@ -25,6 +25,7 @@ from gosched.replication.interface import Replication
 from gosched.scheduling import Explanation, Plan, Policy, ViewBuilder, schedule, warnings
 
 RETRY_S = 0.05  # after a gang of a plan was refused: the world had moved on
+MAX_REST_S = 0.05  # between two cycles
 NEVER_MS = 1 << 62
 
 log = structlog.get_logger()
@@ -53,6 +54,7 @@ class Cycles:
         self._period_s = period_s
         self._builder = ViewBuilder()
         self._wake = asyncio.Event()
+        self._plan_s = 0.0  # how long the newest plan took
         self._planned = -1  # the revision of the newest plan
         self._due_ms = NEVER_MS  # when a backoff ends that the newest plan waits for
         self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
@@ -78,6 +80,8 @@ class Cycles:
         while True:
             await self._wait(wait_s)
             wait_s = await self._cycle(epoch)
+            # What arrives during a long plan is planned together, and the planner leaves half of the time to the APIs.
+            await asyncio.sleep(min(self._plan_s, MAX_REST_S))
 
     def forget(self) -> None:
         """Leadership is lost: what was explained is old news."""
@@ -124,7 +128,8 @@ class Cycles:
         self._planned = view.revision
         self._due_ms = NEVER_MS if plan.wake_at_ms is None else plan.wake_at_ms
         self._metrics.cycle_phase("view", viewed - started)
-        self._metrics.cycle_phase("plan", self._clock.monotonic_s() - viewed)
+        self._plan_s = self._clock.monotonic_s() - viewed
+        self._metrics.cycle_phase("plan", self._plan_s)
         return plan
 
     async def _commit(self, plan: Plan, epoch: int) -> bool:

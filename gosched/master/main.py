@@ -23,7 +23,7 @@ from gosched.replication.interface import ReplicaFailed
 
 CANNOT_START = 2
 CANNOT_GO_ON = 1
-SWITCH_INTERVAL_S = 0.001  # the planner's thread must not keep the loop waiting for the usual 5 ms
+SWITCH_INTERVAL_S = 0.0002  # the planner computes in a thread beside the event loop
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
