@@ -47,6 +47,7 @@ class Settings:
     batch_bytes: int
     power_loss_share: float  # of the crashes; the others are a process that was killed
     slow_sync: float
+    snapshot_s: float  # at most, to write one
 
 
 @dataclass(slots=True)
@@ -304,7 +305,7 @@ class Member:
                 self._run(job)
                 self._lag = lag
 
-        self._clock.after(self._rng.uniform(0.0, 0.5), run)
+        self._clock.after(self._rng.uniform(0.0, self._settings.snapshot_s), run)
 
     def _plan_turn(self, delay: float) -> None:
         at = max(self._clock.now + delay, self._clock.now + self._lag)

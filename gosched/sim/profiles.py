@@ -45,6 +45,7 @@ class Profile:
     pause: float = 2.0
     power_loss_share: float = 0.5
     slow_sync: float = 0.0
+    snapshot_s: float = 0.5
 
 
 def _flood(**changes: object) -> Profile:
@@ -75,6 +76,13 @@ PROFILES: dict[str, Profile] = {
         compact_entries=15,
         power_loss_share=0.7,
         slow_sync=0.05,
+        snapshot_s=1.5,
     ),
-    "wipe": Profile(faults={**_FAULTS, "wipe": 4}, compact_entries=25, duration=20.0),
+    "wipe": Profile(
+        faults={"wipe": 6, "isolate": 3, "cut": 2, "heal": 3, "crash": 2, "pause": 2, "reset": 1},
+        fault_every=0.5,
+        downtime=1.0,
+        compact_entries=25,
+        duration=20.0,
+    ),
 }

@@ -122,6 +122,7 @@ class Simulation:
             batch_bytes=profile.batch_bytes,
             power_loss_share=profile.power_loss_share,
             slow_sync=profile.slow_sync,
+            snapshot_s=profile.snapshot_s,
         )
         return Member(
             name,

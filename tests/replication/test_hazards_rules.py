@@ -23,7 +23,7 @@ from gosched.replication.raft_node import RaftNode, Timing
 from gosched.replication.raft_rules import RuledTransport
 from gosched.replication.replica import open_log
 from gosched.replication.snapshot import FILE as SNAPSHOT
-from gosched.replication.snapshot import Snapshot, encode
+from gosched.replication.snapshot import Snapshot, encode, ends
 from gosched.replication.snapshots import Snapshots
 from gosched.sim.clock import Clock, PeerNode, virtual
 from gosched.sim.disk import SimCrash, SimDisk
@@ -50,9 +50,9 @@ class Hand(RuledTransport):
 class Bench:
     """Member `a` of a, b and c."""
 
-    def __init__(self, disk: SimDisk, clock: Clock) -> None:
+    def __init__(self, disk: SimDisk, clock: Clock, joining: bool) -> None:
         self.clock = clock
-        identity = Identity(cluster="a,b,c", member="a", disk="d", joining=False)
+        identity = Identity(cluster="a,b,c", member="a", disk="d", joining=joining)
         self.journal, has_snapshot = open_log(disk, identity)
         snapshots = Snapshots(disk, state=ClusterState, install=lambda state, index: None)
         self.node = RaftNode(
@@ -61,7 +61,7 @@ class Bench:
             journal=self.journal,
             snapshots=snapshots,
             apply=lambda data: None,
-            transport=lambda raft, me, others: Hand(raft, me, others, journal=self.journal, joining=False),
+            transport=lambda raft, me, others: Hand(raft, me, others, journal=self.journal, joining=joining),
             timing=Timing(),
         )
         if has_snapshot:
@@ -113,12 +113,12 @@ class Bench:
 
 
 @contextlib.contextmanager
-def bench(disk: SimDisk | None = None) -> Iterator[Bench]:
+def bench(disk: SimDisk | None = None, *, joining: bool = False) -> Iterator[Bench]:
     clock = Clock()
     clock.now = 100.0
     clock.local = lambda: clock.now
     with virtual(clock, Random(1), lambda line: None, chunk_bytes=1000):
-        yield Bench(disk or a_disk(), clock)
+        yield Bench(disk or a_disk(), clock, joining)
 
 
 def a_disk() -> SimDisk:
@@ -132,6 +132,62 @@ def a_late_success_does_not_rewind() -> bool:
         ahead = it.node.next_index[B]
         it.b_replies(next_index=3)
         return it.node.next_index[B] == ahead
+
+
+def old_entries_beyond_the_proven_are_not_committed() -> bool:
+    with bench() as it:
+        of_term_1 = [(REGULAR + b"x", index, 1) for index in range(2, 11)]
+        it.follow(prevLogIdx=1, prevLogTerm=0, entries=of_term_1)
+        it.follow(term=2, commit_index=10, prevLogIdx=1, prevLogTerm=0, entries=of_term_1[:2])
+        return int(it.node.raftCommitIndex) == 3
+
+
+def a_leader_goes_back_and_not_forth() -> bool:
+    with bench() as it:
+        it.lead()
+        it.propose(9)
+        for hint in (3, 8):  # the second answers an older message
+            it.arrives(
+                B, type="next_node_idx", term=it.node.raftCurrentTerm, next_node_idx=hint, reset=True, success=False
+            )
+        it.tick()
+        return it.node.next_index[B] == 3
+
+
+def a_follower_gives_up_a_whole_term_at_once() -> bool:
+    with bench() as it:
+        of_term_1 = [(REGULAR + b"x", index, 1) for index in range(2, 11)]
+        it.follow(prevLogIdx=1, prevLogTerm=0, entries=of_term_1)
+        replies = it.follow(term=3, prevLogIdx=9, prevLogTerm=2, entries=[])
+        return [(r["reset"], r["next_node_idx"]) for r in replies] == [(True, 2)]
+
+
+def an_empty_disk_has_no_vote() -> bool:
+    with bench(joining=True) as it:
+        it.arrives(B, type="request_vote", term=5, last_log_index=1, last_log_term=0)
+        return it.tick() == []
+
+
+def an_old_snapshot_does_not_cut_off_what_was_acknowledged() -> bool:
+    with bench() as it:
+        entries = [(REGULAR + b"x", index, 1) for index in range(2, 13)]
+        it.follow(prevLogIdx=1, prevLogTerm=0, entries=entries)
+        it.follow(prevLogIdx=12, prevLogTerm=1, entries=[], commit_index=12)
+        it.tick()
+        replies = it.follow(serialized=(snapshot_file(10), True, True))
+        return it.journal.last_index == 12 and [r["next_node_idx"] for r in replies] == [13]
+
+
+def our_own_older_snapshot_does_not_replace_a_received_one() -> bool:
+    jobs: list[Callable[[], None]] = []
+    disk = a_disk()
+    snapshots = Snapshots(disk, state=ClusterState, install=lambda state, index: None, run=jobs.append)
+    snapshots.serialize((None, (b"x", 5, 1), (b"x", 4, 1), None), 4)
+    received = snapshots.setTransmissionData((snapshot_file(10), True, True))
+    jobs[0]()
+    on_disk = disk.read(SNAPSHOT)
+    assert on_disk is not None
+    return not received or ends(on_disk)[1][1] == 10
 
 
 def a_reply_of_an_old_term_commits_nothing() -> bool:
@@ -188,14 +244,24 @@ def what_a_killed_process_wrote_is_synced_before_it_counts() -> bool:
 
 def disk_with_snapshot(last: int) -> SimDisk:
     disk = a_disk()
-    previous, end = (REGULAR + b"x", last - 1, 1), (REGULAR + b"x", last, 1)
-    disk.replace(SNAPSHOT, encode(Snapshot(ClusterState().freeze(), previous, end)))
+    disk.replace(SNAPSHOT, [snapshot_file(last)])
     return disk
+
+
+def snapshot_file(last: int) -> bytes:
+    previous, end = (REGULAR + b"x", last - 1, 1), (REGULAR + b"x", last, 1)
+    return b"".join(encode(Snapshot(ClusterState().freeze(), previous, end)))
 
 
 @pytest.mark.parametrize(
     ("claim", "mutation"),
     [
+        (old_entries_beyond_the_proven_are_not_committed, "R2: the commit index rises beyond what the message proves"),
+        (a_leader_goes_back_and_not_forth, "R4: nextIndex goes up while the common prefix is looked for"),
+        (a_follower_gives_up_a_whole_term_at_once, "R4: no hint at the start of the term"),
+        (an_empty_disk_has_no_vote, "R9: an empty disk votes at once"),
+        (an_old_snapshot_does_not_cut_off_what_was_acknowledged, "R11: an old snapshot is installed"),
+        (our_own_older_snapshot_does_not_replace_a_received_one, "a snapshot is received while one is taken"),
         (a_late_success_does_not_rewind, "R3: a late success lowers nextIndex"),
         (a_reply_of_an_old_term_commits_nothing, "R6: replies count in any term"),
         (a_follower_answers_each_part_of_a_snapshot, "R8: parts of a snapshot are not answered"),

@@ -29,9 +29,8 @@ class Mutation:
         original = self.owner.__dict__[self.method]
         source = textwrap.dedent(inspect.getsource(original))
         assert source.count(self.old) == 1, f"{self.old!r} is not once in {self.owner.__name__}.{self.method}"
-        scope = dict(vars(sys.modules[self.owner.__module__]))
         made: dict[str, object] = {}
-        exec(source.replace(self.old, self.new), scope, made)  # noqa: S102 - our own source
+        exec(source.replace(self.old, self.new), vars(sys.modules[self.owner.__module__]), made)  # noqa: S102 - our own source
         setattr(self.owner, self.method, made[self.method])
         try:
             yield
@@ -70,7 +69,9 @@ MUTATIONS = {
     "R7: success is told before the journal is synced": Mutation(
         RuledTransport, "send", "return self._hold(node, message)", "return self._transmit(node, message)"
     ),
-    "R8: parts of a snapshot are not answered": Mutation(RuledTransport, "_answer_part", "self.send(", "(lambda *_: 0)("),
+    "R8: parts of a snapshot are not answered": Mutation(
+        RuledTransport, "_answer_part", "self.send(", "(lambda *_: 0)("
+    ),
     "R9: an empty disk votes at once": Mutation(
         RuledTransport, "deliver", 'case "request_vote" if self.joining:', 'case "request_vote" if False:'
     ),
@@ -91,8 +92,12 @@ MUTATIONS = {
     "entries after the snapshot are dropped at the start": Mutation(
         Journal, "start_with", "self._entries[at - 1 :] if follows else [previous, last]", "[previous, last]"
     ),
-    "the log is not made to agree with the snapshot": Mutation(Journal, "start_with", "self._rewrite(", "(lambda _: 0)("),
-    "a snapshot is received while one is taken": Mutation(Snapshots, "setTransmissionData", "if self._taking:", "if False:"),
+    "the log is not made to agree with the snapshot": Mutation(
+        Journal, "start_with", "self._rewrite(", "(lambda _: 0)("
+    ),
+    "a snapshot is received while one is taken": Mutation(
+        Snapshots, "setTransmissionData", "if self._taking:", "if False:"
+    ),
     "a stall of one's own starts an election": Mutation(
         RaftNode, "_forgive_own_stall", "(stalled and not self._forgave_stall)", "False"
     ),
