@@ -1,0 +1,47 @@
+"""The simulator itself: it can be replayed, and it goes where it is meant to go."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gosched.sim import raft
+from gosched.sim.profiles import PROFILES
+from gosched.sim.raft import run
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_few_seeds_hold_all_invariants(profile: str) -> None:
+    for seed in range(3):
+        result = run(profile, seed)
+        assert not result.violation, f"{result.violation}; replay it with: {result.replay}"
+        assert result.acked > result.asked // 2
+
+
+def test_a_seed_gives_the_same_run_under_every_hash_seed() -> None:
+    told = [
+        subprocess.run(
+            [sys.executable, "-m", "gosched.sim.raft", "wipe", "4", "trace"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert len(told[0].splitlines()) > 20
+
+
+def test_the_command_line_tells_of_violations_and_how_to_replay_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert raft.main(["plain", "0", "2"]) == 0
+    assert "seeds=2 violating=0" in capsys.readouterr().out
+    assert raft.main(["nothing", "0", "2"]) == 2
+    monkeypatch.setattr(raft.Simulation, "_converge", lambda self: (_ for _ in ()).throw(raft.Violation("made up")))
+    assert raft.main(["plain", "7", "1"]) == 1
+    assert "plain 7: made up\n    replay: python -m gosched.sim.raft plain 7 trace" in capsys.readouterr().out
