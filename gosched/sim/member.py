@@ -204,6 +204,7 @@ class Member:
         self.disk.settle()
         self._applier = Applier()
         self._identity = load_identity(self.disk, cluster="a,b,c", member=self.name, bootstrap=self._bootstrap)
+        self.joining = self._identity.joining
         journal, has_snapshot = open_log(self.disk, self._identity)
         self.counts.torn_tails += bool(journal.torn_bytes)
         self._history.reopened(self.name, self._promised, journal)
