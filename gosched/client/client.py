@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc
 
-from gosched.client.errors import GoSchedError, TimedOut
+from gosched.client.errors import GoSchedError, TimedOut, Unavailable
 from gosched.client.masters import Masters, TlsFiles
 from gosched.client.model import JobDetail, LogChunk, NodeDetail, Status, Submitted
 from gosched.core.job import Job, JobSpec, JobState
@@ -65,7 +65,7 @@ class GoSchedClient:
             client_id=self._client_for(request_id),
             spec=to_message(spec, types_pb2.JobSpec),
         )
-        answer = self._scheduler("SubmitJob", request)
+        answer = self._change("SubmitJob", request)
         return Submitted(job_id=answer.job_id, warnings=tuple(answer.warnings), unchanged=answer.unchanged)
 
     def get_job(self, job: str) -> JobDetail:
@@ -102,7 +102,7 @@ class GoSchedClient:
             job=job,
             reason=reason,
         )
-        return str(self._scheduler("CancelJob", request).job_id)
+        return str(self._change("CancelJob", request).job_id)
 
     def list_nodes(self, *, labels: Mapping[str, str] | None = None) -> list[NodeDetail]:
         request = node_pb2.ListNodesRequest(labels=labels or {})
@@ -163,6 +163,13 @@ class GoSchedClient:
                     data=data,
                     note=message.note,
                 )
+
+    def _change(self, method: str, request: Any) -> Any:
+        """A leader that lost its majority may have logged what it could not commit; the next one may commit it."""
+        try:
+            return self._scheduler(method, request)
+        except Unavailable as error:
+            raise Unavailable(f"{error}. It may still take effect: look before you repeat it") from error
 
     def _scheduler(self, method: str, request: Any) -> Any:
         return self._masters.call(

@@ -93,7 +93,8 @@ class Masters:
         if not is_transient(error):
             raise from_rpc(error) from None
         text = " ".join((error.details() or error.code().name).split())[:200]
-        if not self._last_error or "failed to connect" not in text:  # what a living master says tells more
+        silent = "failed to connect" in text or error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        if not self._last_error or not silent:  # what a living master says tells more
             self._last_error = text
         self._next += 1
 
