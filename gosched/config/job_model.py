@@ -94,6 +94,12 @@ class Gpus(Model):
     model: Name | None = None
 
 
+def _on_disconnect(value: object) -> object:
+    if value == "stop":
+        raise ValueError("stop is not supported by this version yet: use keep")
+    return value
+
+
 def _gpus(value: Any) -> Any:
     """`2`, `h100:8` or the mapping."""
     if isinstance(value, str) and ":" in value:
@@ -173,5 +179,5 @@ class JobFile(Model):
     gang: GangFile = GangFile()
     tasks: dict[Name, GroupFile]
     retry: RetryFile = RetryFile()
-    on_disconnect: Literal["keep", "stop"] = "keep"
+    on_disconnect: Annotated[Literal["keep"], BeforeValidator(_on_disconnect)] = "keep"
     stop_grace_ms: Annotated[Millis, Field(le=MAX_DURATION_MS)] = Field(default=10_000, alias="stop_grace")

@@ -30,7 +30,7 @@ tasks:
   ps:
     run: ./ps.sh --all
 retry: {max: 5, backoff: 30s, when: [node_lost, preempted, failed]}
-on_disconnect: stop
+on_disconnect: keep
 stop_grace: 1m
 """
 
@@ -43,7 +43,7 @@ def test_every_supported_key_reaches_the_spec():
     assert spec.retry.max_restarts == 5
     assert spec.retry.backoff_ms == 30_000
     assert spec.retry.when == (RetryCause.NODE_LOST, RetryCause.PREEMPTED, RetryCause.FAILED)
-    assert (spec.on_disconnect, spec.stop_grace_ms) == (OnDisconnect.STOP, 60_000)
+    assert (spec.on_disconnect, spec.stop_grace_ms) == (OnDisconnect.KEEP, 60_000)
     worker, ps = spec.groups
     assert (worker.name, worker.count, worker.command) == ("worker", 8, ("torchrun", "train.py"))
     assert (worker.resources.cpu_millis, worker.resources.memory_bytes) == (96_000, 1649267441664)
@@ -157,6 +157,11 @@ def test_key_of_a_later_version_is_refused_by_name(key):
     with pytest.raises(ConfigError) as caught:
         parse_job_file(text, "f")
     assert str(caught.value) == f"f:3: {key}: not supported by this version yet"
+
+
+def test_an_on_disconnect_that_no_agent_keeps_yet_is_refused():
+    with pytest.raises(ConfigError, match=r"^f:3: on_disconnect: stop is not supported by this version yet"):
+        parse_job_file("name: a\nrun: x\non_disconnect: stop", "f")
 
 
 def test_not_utf8_names_the_line():
