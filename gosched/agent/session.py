@@ -19,7 +19,8 @@ import structlog
 
 from gosched.agent.datadir import DataDir
 from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
-from gosched.agent.tasks import Observation, Tasks
+from gosched.agent.tasks import Tasks
+from gosched.core.command import TaskReport
 from gosched.core.job import StringMap
 from gosched.core.resources import Resources
 from gosched.node_logic.reconcile import Desired, StopWish
@@ -228,7 +229,7 @@ def _is_final(error: grpc.aio.AioRpcError) -> bool:
     return error.code() in _NOT_LET_IN
 
 
-def _message(seen: Observation) -> node_pb2.TaskObservation:
+def _message(seen: TaskReport) -> node_pb2.TaskObservation:
     return node_pb2.TaskObservation(
         allocation_id=seen.allocation_id,
         state=int(seen.state),  # type: ignore[arg-type]

@@ -23,6 +23,7 @@ from gosched.agent.datadir import DataDir, DataDirError
 from gosched.agent.orders import BadOrder, Order, buried_order
 from gosched.agent.processes import boot_id, kill_marked, open_process
 from gosched.agent.spool import Ending, LogLimits, Spool, spool_for, store_all
+from gosched.core.command import TaskReport
 from gosched.core.job import Runtime, TaskState
 from gosched.node_logic.reconcile import Bury, Desired, Forget, Start, Stop, StopWish, reconcile
 
@@ -30,19 +31,6 @@ MAX_FORGOTTEN = 1000  # records of ended tasks that are kept for their logs; the
 
 _POLL_MIN_S = 0.004
 _POLL_MAX_S = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
-    """One task as a master is told of it."""
-
-    allocation_id: str
-    state: TaskState
-    exit_code: int | None = None
-    reason: str = ""
-    detail: str = ""
-    started_at_ms: int = 0
-    ended_at_ms: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,9 +70,9 @@ class Tasks:
 
     # What masters and readers ask
 
-    def observed(self) -> list[Observation]:
+    def observed(self) -> list[TaskReport]:
         """All tasks that the masters still have to know of."""
-        return [_observation(task) for task in self._tasks.values() if task.forgotten_at is None]
+        return [_report(task) for task in self._tasks.values() if task.forgotten_at is None]
 
     def find(self, allocation_id: str) -> Task | None:
         return self._tasks.get(allocation_id)
@@ -351,11 +339,11 @@ def _wake(task: Task) -> None:
             signal.pidfd_send_signal(task.pidfd, signal.SIGURG)
 
 
-def _observation(task: Task) -> Observation:
+def _report(task: Task) -> TaskReport:
     if task.ending is None:
-        return Observation(allocation_id=task.order.allocation_id, state=task.state, started_at_ms=task.started_at_ms)
+        return TaskReport(allocation_id=task.order.allocation_id, state=task.state, started_at_ms=task.started_at_ms)
     end = task.ending
-    return Observation(
+    return TaskReport(
         allocation_id=task.order.allocation_id,
         state=end.state,
         exit_code=end.exit_code,
