@@ -73,12 +73,14 @@ class Replica:
         self._journal, has_snapshot = open_log(self._disk, self._identity)
         self._snapshots = Snapshots(self._disk, state=lambda: self._applier.state, install=self._install)
         self._node = self._make_node(listener)
-        if has_snapshot:
-            self._node.load_snapshot()
         self._link = Connection(
             self._node._poller, link, opened=_nothing, frame=self._on_front_frame, closed=self._on_front_gone
         )
         self._link.begin()
+        if has_snapshot:
+            self._tell_snapshot(self._journal.first_index + 1)  # first, so that the front loads it at the same time
+            self._node.load_snapshot()
+            self._snapshot_index = 0
         self._tell(raft_pb2.ReplicaFrame(started=raft_pb2.Started()))
         gc.collect()
         gc.freeze()
