@@ -31,7 +31,6 @@ class Order:
     working_dir: str = ""
     resources: Resources = ZERO
     gpus: tuple[int, ...] = ()
-    stop_grace_ms: int = 0
 
 
 def parse_order(message: worker_pb2.TaskOrder) -> Order:
@@ -47,7 +46,6 @@ def parse_order(message: worker_pb2.TaskOrder) -> Order:
             working_dir=message.working_dir,
             resources=to_record(message.resources, Resources),
             gpus=tuple(message.gpus),
-            stop_grace_ms=message.stop_grace_ms,
         )
     except ValueError as error:
         raise BadOrder(str(error)) from error
@@ -70,7 +68,6 @@ def encode_order(order: Order) -> bytes:
         env=dict(order.env),
         working_dir=order.working_dir,
         gpus=order.gpus,
-        stop_grace_ms=order.stop_grace_ms,
     )
     fill(order.resources, message.resources)
     return message.SerializeToString()

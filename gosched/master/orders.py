@@ -40,7 +40,6 @@ class Orders:
             env=dict(group.env) | environment(job, task, group, self._hosts_of(state, job)),
             working_dir=group.working_dir,
             gpus=allocation.gpus,
-            stop_grace_ms=job.spec.stop_grace_ms,
         )
         fill(allocation.resources, order.resources)
         return order

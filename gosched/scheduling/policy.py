@@ -20,6 +20,5 @@ class Policy:
 
     @staticmethod
     def from_algorithm(algorithm: str) -> Policy:
-        """Of the setting `server.algorithm`. `gang`, `priority` and `deadline` place as `binpack` does: gangs and
-        priorities hold under every algorithm, and deadlines are not built yet."""
-        return Policy(strategy=Strategy.SPREAD if algorithm == "spread" else Strategy.BINPACK)
+        """Of the setting `server.algorithm`: `binpack` or `spread`."""
+        return Policy(strategy=Strategy[algorithm.upper()])

@@ -225,6 +225,19 @@ def test_a_repeated_request_gets_the_first_answer_after_a_failover(tmp_path: Pat
     asyncio.run(story())
 
 
+def test_a_snapshot_is_taken_on_request(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with cluster(tmp_path, size=1) as c:
+            await c.commit(a_node("n1"))
+            await c.members["m1"].take_snapshot()
+            await until((tmp_path / "m1/raft/snapshot").exists, what="the file is there")
+            await c.kill("m1")
+            await c.start("m1")
+            await until(lambda: "n1" in c.members["m1"].state.nodes, what="the state is back from it")
+
+    asyncio.run(story())
+
+
 def test_leadership_moves_on_request(tmp_path: Path) -> None:
     async def story() -> None:
         async with cluster(tmp_path) as c:

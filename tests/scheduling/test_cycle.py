@@ -83,13 +83,7 @@ def test_the_strategy_of_a_group_goes_before_the_clusters() -> None:
 
 @pytest.mark.parametrize(
     ("algorithm", "strategy"),
-    [
-        ("binpack", Strategy.BINPACK),
-        ("spread", Strategy.SPREAD),
-        ("gang", Strategy.BINPACK),
-        ("priority", Strategy.BINPACK),
-        ("deadline", Strategy.BINPACK),
-    ],
+    [("binpack", Strategy.BINPACK), ("spread", Strategy.SPREAD)],
 )
 def test_algorithms_name_strategies(algorithm: str, strategy: Strategy) -> None:
     assert Policy.from_algorithm(algorithm).strategy is strategy
