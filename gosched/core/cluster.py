@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gosched.core.job import Named, StringMap
-from gosched.core.resources import Resources
+from gosched.core.job import Named, StringMap, Taint
+from gosched.core.resources import AmountMap, Resources
 
 
 class NodeState(Named):
@@ -24,6 +24,33 @@ class QueueType(IntEnum):
     CAPACITY = 3
 
 
+class QueueOrder(IntEnum):
+    """Of the jobs in a queue. UNSPECIFIED: the cluster's algorithm says."""
+
+    UNSPECIFIED = 0
+    FIFO = 1
+    PRIORITY = 2
+    FAIR = 3
+    DEADLINE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """How a node is built. Each list is empty where the agent does not know.
+
+    `numa_cpus`: the CPUs of each NUMA node, as lists such as "0-23,48-71". `gpu_numa`, `gpu_links`: for each GPU its
+    NUMA node, and its island of fast links (NVLink). `gpu_memory_bytes`: of each GPU; 0: not known.
+    """
+
+    numa_cpus: tuple[str, ...] = ()
+    gpu_numa: tuple[int, ...] = ()
+    gpu_links: tuple[int, ...] = ()
+    gpu_memory_bytes: int = 0
+
+
+UNKNOWN_HARDWARE = Hardware()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A machine with an agent. `incarnation` names one boot of that agent."""
@@ -34,6 +61,8 @@ class Node:
     capacity: Resources
     gpu_model: str = ""
     labels: StringMap = ()
+    taints: tuple[Taint, ...] = ()
+    hardware: Hardware = UNKNOWN_HARDWARE
     state: NodeState = NodeState.READY
     reason: str = ""
     incarnation: str
@@ -43,7 +72,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """What a task holds on a node, from the commit of its placement to its end."""
+    """What a task holds on a node, from the commit of its placement to its end. `gpu_model`: of the GPUs it holds."""
 
     id: str
     task_id: str
@@ -51,16 +80,51 @@ class Allocation:
     node_id: str
     resources: Resources
     gpus: tuple[int, ...] = ()
+    cpus: str = ""
+    gpu_model: str = ""
     placed_at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
+    """A node of the sharing tree; `research.llm` is a child of `research`. Jobs stand in leaves only.
+
+    `type` says how it takes part among its siblings: CAPACITY has a guarantee (`capacity_pct` of its parent's share,
+    or the vector `guaranteed`); what is left is shared by `weight`. It never holds more than `max_pct` of
+    what its parent may hold, nor more than `limit`. A resource that a vector does not name has no limit by it.
+    `max_running_jobs` 0, `half_life_ms` 0, `tenants` empty: no such rule.
+    """
+
     path: str
     type: QueueType = QueueType.FIFO
     weight: int = 1
     capacity_pct: int = 0
     max_pct: int = 100
+    guaranteed: AmountMap = ()
+    limit: AmountMap = ()
+    order: QueueOrder = QueueOrder.UNSPECIFIED
+    max_running_jobs: int = 0
+    tenants: tuple[str, ...] = ()
+    half_life_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """What a tenant may hold in the whole cluster. `gpu:h100` counts GPUs of one model."""
+
+    tenant: str
+    limit: AmountMap = ()
+    max_running_jobs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What a tenant used in a queue with a half-life: amounts times milliseconds, decayed up to `at_ms`."""
+
+    queue: str
+    tenant: str
+    used: AmountMap = ()
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gosched.core.cluster import Master, Queue
-from gosched.core.job import JobSpec, StringMap, TaskState
+from gosched.core.cluster import UNKNOWN_HARDWARE, Hardware, Master, Queue, Quota
+from gosched.core.job import JobSpec, StringMap, Taint, TaskState
 from gosched.core.resources import Resources
 
 
@@ -26,6 +26,14 @@ class SetQueues:
     """Replaces all queues, or changes nothing."""
 
     queues: tuple[Queue, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetQuotas:
+    """Sets the quotas of these tenants; one without any limit is taken away. `replace`: those of all others too."""
+
+    quotas: tuple[Quota, ...]
+    replace: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +72,8 @@ class RegisterNode:
     capacity: Resources
     gpu_model: str = ""
     labels: StringMap = ()
+    taints: tuple[Taint, ...] = ()
+    hardware: Hardware = UNKNOWN_HARDWARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +90,13 @@ class TaskPlacement:
     rank: int
     node_id: str
     gpus: tuple[int, ...] = ()
+    cpus: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangPlacement:
-    """One task placement for each rank, in order of rank. Taken or refused whole."""
+    """Task placements in order of rank: the whole gang, its minimum at least, or elastic tasks of one that runs.
+    Taken or refused whole."""
 
     job_id: str
     attempt: int
@@ -123,6 +135,7 @@ Body = (
     Noop
     | OpenEpoch
     | SetQueues
+    | SetQuotas
     | AnnounceMaster
     | SubmitJob
     | CancelJob

@@ -11,6 +11,13 @@ from gosched.core.resources import ZERO, Resources
 StringMap = tuple[tuple[str, str], ...]
 
 
+class Named(IntEnum):
+    """Prints as its name: people read it."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Runtime(IntEnum):
     UNSPECIFIED = 0
     PROCESS = 1
@@ -23,6 +30,38 @@ class Strategy(IntEnum):
     UNSPECIFIED = 0
     BINPACK = 1
     SPREAD = 2
+    FRAGMENTATION = 3
+
+
+class Mode(IntEnum):
+    UNSPECIFIED = 0
+    REQUIRED = 1
+    PREFERRED = 2
+
+
+class LabelOp(IntEnum):
+    """GT and LT compare whole numbers; a label that is none fails them."""
+
+    UNSPECIFIED = 0
+    IN = 1
+    NOT_IN = 2
+    EXISTS = 3
+    NOT_EXISTS = 4
+    GT = 5
+    LT = 6
+
+
+class TaintEffect(IntEnum):
+    UNSPECIFIED = 0
+    NO_SCHEDULE = 1
+    PREFER_NO_SCHEDULE = 2
+    NO_EXECUTE = 3
+
+
+class TolerationOp(IntEnum):
+    UNSPECIFIED = 0
+    EXISTS = 1
+    EQUAL = 2
 
 
 class MemberFailure(IntEnum):
@@ -49,13 +88,6 @@ class Framework(IntEnum):
     NONE = 1
     TORCH = 2
     MPI = 3
-
-
-class Named(IntEnum):
-    """Prints as its name: people read it."""
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class JobState(Named):
@@ -109,9 +141,68 @@ class TaskState(Named):
         return self in (TaskState.FAILED, TaskState.LOST)
 
 
+SELF = "self"  # in anti-affinity: the job itself
+NODE_LEVEL, NUMA_LEVEL, LINK_LEVEL = "node", "numa", "gpu_link"  # below the levels that the config names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyRule:
+    """The gang stands in one domain of the level: a label key of the config's topology, or a fixed level below it."""
+
+    level: str
+    mode: Mode = Mode.REQUIRED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpreadRule:
+    """Domains of the level differ by at most `max_skew` (> 0) tasks of the group."""
+
+    level: str
+    max_skew: int = 1
+    mode: Mode = Mode.REQUIRED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affinity:
+    """A condition on a node's label. `weight` 0: required; else it counts for nodes that meet it (below 0: against)."""
+
+    label: str
+    op: LabelOp
+    values: tuple[str, ...] = ()
+    weight: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AntiAffinity:
+    """No domain of the level holds two tasks of the job (SELF), or a task of this one and one of the named job."""
+
+    job: str = SELF
+    level: str = NODE_LEVEL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toleration:
+    """An empty `key` with EXISTS tolerates every taint; effect UNSPECIFIED stands for all effects."""
+
+    key: str = ""
+    op: TolerationOp = TolerationOp.EXISTS
+    value: str = ""
+    effect: TaintEffect = TaintEffect.UNSPECIFIED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taint:
+    key: str
+    value: str = ""
+    effect: TaintEffect = TaintEffect.NO_SCHEDULE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGroup:
-    """`count` (> 0) equal tasks."""
+    """`count` (> 0) equal tasks; `min_count` of them start together or not at all (0: all), the others are elastic.
+
+    `gpu_memory_bytes`: what the task needs of each of its GPUs; of a GPU that it shares, its share of the memory.
+    """
 
     name: str
     count: int
@@ -125,11 +216,23 @@ class TaskGroup:
     node_selector: StringMap = ()
     strategy: Strategy = Strategy.UNSPECIFIED
     framework: Framework = Framework.NONE
+    min_count: int = 0
+    gpu_memory_bytes: int = 0
+    topology: tuple[TopologyRule, ...] = ()
+    spread: tuple[SpreadRule, ...] = ()
+    affinity: tuple[Affinity, ...] = ()
+    anti_affinity: tuple[AntiAffinity, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+    @property
+    def floor(self) -> int:
+        """Tasks that start together."""
+        return self.min_count or self.count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangPolicy:
-    """`min_tasks` is the number of tasks, until elastic gangs exist."""
+    """`min_tasks`: the sum of the groups' floors."""
 
     min_tasks: int
     on_member_failure: MemberFailure = MemberFailure.RESTART_GANG
@@ -144,7 +247,10 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """What a user submitted, with defaults filled in. Groups are never empty and have distinct names."""
+    """What a user submitted, with defaults filled in. Groups are never empty and have distinct names.
+
+    A deadline is a moment (`deadline_at_ms`) or a time after submission (`deadline_in_ms`); both 0: none.
+    """
 
     name: str
     queue: str
@@ -156,6 +262,8 @@ class JobSpec:
     retry: RetryPolicy = RetryPolicy()
     on_disconnect: OnDisconnect = OnDisconnect.KEEP
     stop_grace_ms: int = 10_000
+    deadline_at_ms: int = 0
+    deadline_in_ms: int = 0
 
     @property
     def task_count(self) -> int:
@@ -172,7 +280,8 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """`active` = tasks that hold an allocation; `running` <= `active`. `failed` counts lost tasks too.
+    """`active` = tasks that hold an allocation; `running` <= `active`. `failed` counts lost tasks too. `unplaced`:
+    elastic tasks of a RUNNING job that have no place yet.
 
     `attempt` counts all starts of the gang; `restarts` those that followed a failure of its own.
     """
@@ -190,6 +299,7 @@ class Job:
     running: int = 0
     succeeded: int = 0
     failed: int = 0
+    unplaced: int = 0
     submitted_at_ms: int
     not_before_ms: int = 0
     started_at_ms: int = 0
@@ -203,7 +313,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """`allocation_id` and `node_id` are of the newest placement and stay after its end."""
+    """`allocation_id` and `node_id` are of the newest placement and stay after its end. `cpus` is a list such as
+    "0-3,8" (the kernel's format): CPUs that are the task's alone; empty: it shares those that nobody owns."""
 
     id: str
     job_id: str
@@ -215,6 +326,7 @@ class Task:
     allocation_id: str = ""
     node_id: str = ""
     gpus: tuple[int, ...] = ()
+    cpus: str = ""
     reason: str = ""
     detail: str = ""
     placed_at_ms: int = 0

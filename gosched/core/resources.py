@@ -6,15 +6,20 @@ from dataclasses import dataclass
 
 GPU = 1000  # milli-GPUs in one GPU
 
+# Amounts by name: pairs sorted by name, no zeros, so that equal maps are equal records.
+AmountMap = tuple[tuple[str, int], ...]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Milli-CPUs, bytes and milli-GPUs."""
+    """Milli-CPUs, bytes, milli-GPUs, and whole units of the cluster's own resources. Fewer than 1000 milli-GPUs of a
+    task are a share of one GPU; more are whole GPUs."""
 
     cpu_millis: int = 0
     memory_bytes: int = 0
     storage_bytes: int = 0
     gpu_millis: int = 0
+    custom: AmountMap = ()
 
     def __add__(self, other: Resources) -> Resources:
         return Resources(
@@ -22,6 +27,7 @@ class Resources:
             memory_bytes=self.memory_bytes + other.memory_bytes,
             storage_bytes=self.storage_bytes + other.storage_bytes,
             gpu_millis=self.gpu_millis + other.gpu_millis,
+            custom=_combined(self.custom, other.custom, 1) if self.custom or other.custom else (),
         )
 
     def __sub__(self, other: Resources) -> Resources:
@@ -30,6 +36,7 @@ class Resources:
             memory_bytes=self.memory_bytes - other.memory_bytes,
             storage_bytes=self.storage_bytes - other.storage_bytes,
             gpu_millis=self.gpu_millis - other.gpu_millis,
+            custom=_combined(self.custom, other.custom, -1) if self.custom or other.custom else (),
         )
 
     def times(self, count: int) -> Resources:
@@ -38,6 +45,7 @@ class Resources:
             memory_bytes=self.memory_bytes * count,
             storage_bytes=self.storage_bytes * count,
             gpu_millis=self.gpu_millis * count,
+            custom=tuple([(name, amount * count) for name, amount in self.custom if count]),
         )
 
     def fits_in(self, room: Resources) -> bool:
@@ -46,10 +54,26 @@ class Resources:
             and self.memory_bytes <= room.memory_bytes
             and self.storage_bytes <= room.storage_bytes
             and self.gpu_millis <= room.gpu_millis
+            and (not self.custom or _within(self.custom, room.custom))
         )
 
     def is_negative(self) -> bool:
-        return min(self.cpu_millis, self.memory_bytes, self.storage_bytes, self.gpu_millis) < 0
+        return (
+            min(self.cpu_millis, self.memory_bytes, self.storage_bytes, self.gpu_millis) < 0
+            or min((amount for _, amount in self.custom), default=0) < 0
+        )
 
 
 ZERO = Resources()
+
+
+def _combined(left: AmountMap, right: AmountMap, sign: int) -> AmountMap:
+    total = dict(left)
+    for name, amount in right:
+        total[name] = total.get(name, 0) + sign * amount
+    return tuple(sorted([(name, amount) for name, amount in total.items() if amount]))
+
+
+def _within(asked: AmountMap, room: AmountMap) -> bool:
+    there = dict(room)
+    return all(amount <= there.get(name, 0) for name, amount in asked)

@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
 
-from gosched.core.cluster import Allocation, Master, Node, Queue, Tenant
+from gosched.core.cluster import Account, Allocation, Master, Node, NodeState, Queue, Quota, Tenant
+from gosched.core.cpulist import parse_cpulist
 from gosched.core.digest import record_digest
 from gosched.core.job import Job, JobIntent, JobState, Task
 from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
 from gosched.core.outcome import Answer
-from gosched.core.resources import ZERO, Resources
+from gosched.core.resources import GPU, ZERO, Resources
+from gosched.core.sharing import Amounts, add_to, charge_of
 
-Record = Node | Queue | Tenant | Master | Job | Task | Allocation | Answer
+Record = Node | Queue | Quota | Account | Tenant | Master | Job | Task | Allocation | Answer
 
 _DIGEST_MODULUS = 1 << 128
 _MAX_DIRTY = 2_000  # digested at once: some 10 ms
@@ -39,6 +41,8 @@ class FrozenState:
     next_sequence: int
     nodes: dict[str, Node]
     queues: dict[str, Queue]
+    quotas: dict[str, Quota]
+    accounts: dict[str, Account]
     tenants: dict[str, Tenant]
     masters: dict[str, Master]
     jobs: dict[str, Job]
@@ -50,9 +54,12 @@ class FrozenState:
 class ClusterState:
     """Mutable, single owner.
 
-    Tables: `nodes queues tenants masters jobs tasks allocations answers`.
+    Tables: `nodes queues quotas accounts tenants masters jobs tasks allocations answers`; quotas by tenant, accounts
+    by "queue/tenant".
     Derived: `usage` (node -> what its allocations hold), `node_allocations` (node -> allocation ids),
-    `pending` (jobs that want to be placed), `finished` (in order of their end), `names` (job name -> newest id).
+    `pending` (jobs that want to be placed), `finished` (in order of their end), `names` (job name -> newest id),
+    `charges` ((queue, tenant, GPU model) -> what its allocations hold), `running` ((queue, tenant) -> RUNNING jobs),
+    `total` (what the nodes that live have together).
     """
 
     def __init__(self) -> None:
@@ -63,6 +70,8 @@ class ClusterState:
         self.next_sequence = 1
         self.nodes: dict[str, Node] = {}
         self.queues: dict[str, Queue] = {}
+        self.quotas: dict[str, Quota] = {}
+        self.accounts: dict[str, Account] = {}
         self.tenants: dict[str, Tenant] = {}
         self.masters: dict[str, Master] = {}
         self.jobs: dict[str, Job] = {}
@@ -75,6 +84,9 @@ class ClusterState:
         self.pending: dict[str, None] = {}
         self.finished: dict[str, None] = {}
         self.names: dict[str, str] = {}
+        self.charges: dict[tuple[str, str, str], Resources] = {}
+        self.running: dict[tuple[str, str], int] = {}
+        self.total: Amounts = {}
 
         self._sum = 0
         self._hashes: dict[tuple[str, str], int] = {}
@@ -83,6 +95,8 @@ class ClusterState:
     # Tables
 
     def put_node(self, node: Node) -> None:
+        self._count_capacity(self.nodes.get(node.id), -1)
+        self._count_capacity(node, 1)
         self.nodes[node.id] = node
         self.usage.setdefault(node.id, ZERO)
         self.node_allocations.setdefault(node.id, {})
@@ -92,6 +106,23 @@ class ClusterState:
         for path in [*self.queues, *(q.path for q in queues)]:
             self._touch("queues", path)
         self.queues = {q.path: q for q in queues}
+
+    def put_quota(self, quota: Quota) -> None:
+        self.quotas[quota.tenant] = quota
+        self._touch("quotas", quota.tenant)
+
+    def drop_quota(self, tenant: str) -> None:
+        del self.quotas[tenant]
+        self._touch("quotas", tenant)
+
+    def put_account(self, account: Account) -> None:
+        key = account_key(account.queue, account.tenant)
+        self.accounts[key] = account
+        self._touch("accounts", key)
+
+    def drop_account(self, key: str) -> None:
+        del self.accounts[key]
+        self._touch("accounts", key)
 
     def put_tenant(self, tenant: Tenant) -> None:
         self.tenants[tenant.name] = tenant
@@ -108,6 +139,8 @@ class ClusterState:
             self._touch("masters", oldest)
 
     def put_job(self, job: Job) -> None:
+        self._count_running(self.jobs.get(job.id), -1)
+        self._count_running(job, 1)
         self.jobs[job.id] = job
         held = self.jobs.get(self.names.get(job.spec.name, ""))
         if held is None or held.sequence < job.sequence:
@@ -140,6 +173,8 @@ class ClusterState:
         node = allocation.node_id
         self.usage[node] = self.usage[node] + allocation.resources
         self.node_allocations[node][allocation.id] = None
+        payer = self._payer(allocation)
+        self.charges[payer] = self.charges.get(payer, ZERO) + allocation.resources
         self._touch("allocations", allocation.id)
 
     def drop_allocation(self, allocation_id: str) -> None:
@@ -147,6 +182,12 @@ class ClusterState:
         node = allocation.node_id
         self.usage[node] = self.usage[node] - allocation.resources
         del self.node_allocations[node][allocation_id]
+        payer = self._payer(allocation)
+        left = self.charges[payer] - allocation.resources
+        if left == ZERO:
+            del self.charges[payer]
+        else:
+            self.charges[payer] = left
         self._touch("allocations", allocation_id)
 
     def put_answer(self, answer: Answer) -> None:
@@ -166,9 +207,20 @@ class ClusterState:
 
     # Reading
 
-    def node_gpus_held(self, node_id: str) -> tuple[int, ...]:
-        """Indexes of the GPUs that allocations on the node hold, ascending."""
-        return tuple(sorted(g for a in self.node_allocations.get(node_id, {}) for g in self.allocations[a].gpus))
+    def node_gpus_held(self, node_id: str) -> dict[int, int]:
+        """Milli-GPUs that allocations hold of each GPU of the node, by its index; none for one that is free."""
+        held: dict[int, int] = {}
+        for allocation in [self.allocations[a] for a in self.node_allocations.get(node_id, ())]:
+            for gpu in allocation.gpus:
+                held[gpu] = held.get(gpu, 0) + min(allocation.resources.gpu_millis, GPU)
+        return held
+
+    def node_cpus_held(self, node_id: str) -> int:
+        """The mask of the CPUs that allocations on the node own."""
+        mask = 0
+        for allocation_id in self.node_allocations.get(node_id, ()):
+            mask |= parse_cpulist(self.allocations[allocation_id].cpus)
+        return mask
 
     def find_job(self, id_or_name: str) -> Job | None:
         """By id, else the newest job of that name."""
@@ -196,6 +248,8 @@ class ClusterState:
             next_sequence=self.next_sequence,
             nodes=self.nodes.copy(),
             queues=self.queues.copy(),
+            quotas=self.quotas.copy(),
+            accounts=self.accounts.copy(),
             tenants=self.tenants.copy(),
             masters=self.masters.copy(),
             jobs=self.jobs.copy(),
@@ -222,6 +276,21 @@ class ClusterState:
         if len(self._dirty) > _MAX_DIRTY:
             self.digest()
 
+    def _payer(self, allocation: Allocation) -> tuple[str, str, str]:
+        spec = self.jobs[allocation.job_id].spec
+        return spec.queue, spec.tenant, allocation.gpu_model
+
+    def _count_running(self, job: Job | None, change: int) -> None:
+        if job is not None and job.state is JobState.RUNNING:
+            payer = (job.spec.queue, job.spec.tenant)
+            count = self.running[payer] = self.running.get(payer, 0) + change
+            if not count:
+                del self.running[payer]
+
+    def _count_capacity(self, node: Node | None, sign: int) -> None:
+        if node is not None and node.state is not NodeState.DEAD:
+            add_to(self.total, charge_of(node.capacity, node.gpu_model), sign)
+
     def _record(self, place: tuple[str, str]) -> Record | None:
         table, key = place
         if table == "answers":
@@ -242,6 +311,10 @@ def restore(frozen: FrozenState) -> ClusterState:
     for node in frozen.nodes.values():
         state.put_node(node)
     state.set_queues(tuple(frozen.queues.values()))
+    for quota in frozen.quotas.values():
+        state.put_quota(quota)
+    for account in frozen.accounts.values():
+        state.put_account(account)
     for tenant in frozen.tenants.values():
         state.put_tenant(tenant)
     for master in frozen.masters.values():
@@ -261,4 +334,11 @@ def restore(frozen: FrozenState) -> ClusterState:
 
 
 def wants_placement(job: Job) -> bool:
-    return job.state is JobState.PENDING and job.intent is JobIntent.RUN and job.active == 0
+    """A gang that has not started, or one that runs and has elastic tasks without a place."""
+    if job.intent is not JobIntent.RUN:
+        return False
+    return (job.state is JobState.PENDING and job.active == 0) or (job.state is JobState.RUNNING and job.unplaced > 0)
+
+
+def account_key(queue: str, tenant: str) -> str:
+    return f"{queue}/{tenant}"

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from gosched.core.cluster import Allocation, Master, Node, Queue, Tenant
+from gosched.core.cluster import Account, Allocation, Master, Node, Queue, Quota, Tenant
 from gosched.core.job import Job, Task
 from gosched.core.outcome import Answer
-from gosched.core.state import ClusterState, FrozenState, restore
+from gosched.core.state import ClusterState, FrozenState, account_key, restore
 from gosched.replication.journal import DamagedLog, Entry
-from gosched.wire.batch import SCHEMA
+from gosched.wire.batch import OLDEST_SCHEMA, SCHEMA
 from gosched.wire.codec import fill, to_record
 from gosched.wire.v1 import log_pb2
 
@@ -32,6 +32,8 @@ _CHUNK_BYTES = 1 << 20
 _KINDS: dict[str, type] = {
     "node": Node,
     "queue": Queue,
+    "quota": Quota,
+    "account": Account,
     "tenant": Tenant,
     "master": Master,
     "job": Job,
@@ -80,7 +82,7 @@ def decode(data: bytes) -> Snapshot:
     frames = _frames(data)
     try:
         header = log_pb2.SnapshotHeader.FromString(next(frames))
-        if header.schema != SCHEMA:
+        if not OLDEST_SCHEMA <= header.schema <= SCHEMA:
             raise DamagedLog(f"{FILE} has schema {header.schema}, this gosched knows {SCHEMA}: use the newer gosched")
         tables: dict[str, dict[str, object]] = {kind: {} for kind in _KINDS}
         for frame in frames:
@@ -107,6 +109,8 @@ def _chunks(snapshot: Snapshot) -> Iterator[bytes]:
     tables: list[tuple[str, list[object]]] = [
         ("node", [*state.nodes.values()]),
         ("queue", [*state.queues.values()]),
+        ("quota", [*state.quotas.values()]),
+        ("account", [*state.accounts.values()]),
         ("tenant", [*state.tenants.values()]),
         ("master", [*state.masters.values()]),
         ("job", [*state.jobs.values()]),
@@ -156,6 +160,10 @@ def _key(record: object) -> str:
     match record:
         case Queue():
             return record.path
+        case Quota():
+            return record.tenant
+        case Account():
+            return account_key(record.queue, record.tenant)
         case Tenant():
             return record.name
         case Answer():
@@ -179,6 +187,8 @@ def _state_of(header: log_pb2.SnapshotHeader, tables: dict[str, dict[str, object
         next_sequence=header.next_sequence,
         nodes=tables["node"],  # type: ignore[arg-type] # each table holds the one kind it is named for
         queues=tables["queue"],  # type: ignore[arg-type]
+        quotas=tables["quota"],  # type: ignore[arg-type]
+        accounts=tables["account"],  # type: ignore[arg-type]
         tenants=tables["tenant"],  # type: ignore[arg-type]
         masters=tables["master"],  # type: ignore[arg-type]
         jobs=tables["job"],  # type: ignore[arg-type]

@@ -11,13 +11,15 @@ from gosched.core import command as c
 from gosched.wire.codec import fill, to_record
 from gosched.wire.v1 import log_pb2
 
-SCHEMA = 1
+SCHEMA = 2  # 2: queues with orders and limits, quotas, shares of GPUs, named CPUs, elastic gangs, placement rules
+OLDEST_SCHEMA = 1  # what it lacks has the defaults of the records
 
 # Each kind of command, and its field in the message's `body`.
 _FIELDS: dict[type, str] = {
     c.Noop: "noop",
     c.OpenEpoch: "open_epoch",
     c.SetQueues: "set_queues",
+    c.SetQuotas: "set_quotas",
     c.AnnounceMaster: "announce_master",
     c.SubmitJob: "submit_job",
     c.CancelJob: "cancel_job",
@@ -63,7 +65,7 @@ def decode_batch(data: bytes) -> Batch:
     """Raises UnknownSchema for what a newer version wrote, and for bytes that are not a batch at all."""
     try:
         message = log_pb2.CommandBatch.FromString(data)
-        if message.schema != SCHEMA:
+        if not OLDEST_SCHEMA <= message.schema <= SCHEMA:
             raise UnknownSchema(f"log entry of schema {message.schema}; this gosched knows {SCHEMA}: upgrade it")
         commands = tuple([_decode_command(m) for m in message.commands])
     except (DecodeError, ValueError) as error:

@@ -25,6 +25,12 @@ Decoder = Callable[[Any], Any]
 # Children before parents.
 _PAIRS: tuple[tuple[type, type[Message]], ...] = (
     (resources.Resources, types_pb2.Resources),
+    (job.TopologyRule, types_pb2.TopologyRule),
+    (job.SpreadRule, types_pb2.SpreadRule),
+    (job.Affinity, types_pb2.Affinity),
+    (job.AntiAffinity, types_pb2.AntiAffinity),
+    (job.Toleration, types_pb2.Toleration),
+    (job.Taint, types_pb2.Taint),
     (job.TaskGroup, types_pb2.TaskGroup),
     (job.GangPolicy, types_pb2.GangPolicy),
     (job.RetryPolicy, types_pb2.RetryPolicy),
@@ -32,14 +38,18 @@ _PAIRS: tuple[tuple[type, type[Message]], ...] = (
     (job.Job, types_pb2.Job),
     (job.Task, types_pb2.Task),
     (cluster.Allocation, types_pb2.Allocation),
+    (cluster.Hardware, types_pb2.Hardware),
     (cluster.Node, types_pb2.Node),
     (cluster.Queue, types_pb2.Queue),
+    (cluster.Quota, types_pb2.Quota),
+    (cluster.Account, types_pb2.Account),
     (cluster.Tenant, types_pb2.Tenant),
     (cluster.Master, types_pb2.Master),
     (outcome.Answer, log_pb2.Answer),
     (command.Noop, log_pb2.Noop),
     (command.OpenEpoch, log_pb2.OpenEpoch),
     (command.SetQueues, log_pb2.SetQueues),
+    (command.SetQuotas, log_pb2.SetQuotas),
     (command.AnnounceMaster, log_pb2.AnnounceMaster),
     (command.SubmitJob, log_pb2.SubmitJob),
     (command.CancelJob, log_pb2.CancelJob),
@@ -80,7 +90,7 @@ def message_type(kind: type) -> type[Message]:
     return _MESSAGES[kind]
 
 
-def map_pairs(mapping: Any) -> job.StringMap:
+def map_pairs(mapping: Any) -> Any:
     """A protobuf map as the sorted pairs of a record."""
     return tuple(sorted(mapping.items()))
 
@@ -107,7 +117,7 @@ def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str
     """Source for writing the field from record `r` to message `m`, and for reading it from `m`."""
     if get_origin(hint) in (Union, types.UnionType):  # `int | None`
         return (f"if r.{name} is not None: m.{name} = r.{name}", f"(m.{name} if m.HasField('{name}') else None)")
-    if hint == job.StringMap:
+    if hint in (job.StringMap, resources.AmountMap):
         return f"if r.{name}: m.{name}.update(r.{name})", f"map_pairs(m.{name})"
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]

@@ -27,7 +27,7 @@ class TaskObservation(_message.Message):
     def __init__(self, allocation_id: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.TaskState, str]] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ...) -> None: ...
 
 class RegisterNodeRequest(_message.Message):
-    __slots__ = ("node_id", "name", "address", "incarnation", "capacity", "gpu_model", "labels", "tasks", "clock_ms", "version")
+    __slots__ = ("node_id", "name", "address", "incarnation", "capacity", "gpu_model", "labels", "tasks", "clock_ms", "version", "taints", "hardware")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +45,8 @@ class RegisterNodeRequest(_message.Message):
     TASKS_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    TAINTS_FIELD_NUMBER: _ClassVar[int]
+    HARDWARE_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     name: str
     address: str
@@ -55,7 +57,9 @@ class RegisterNodeRequest(_message.Message):
     tasks: _containers.RepeatedCompositeFieldContainer[TaskObservation]
     clock_ms: int
     version: str
-    def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., capacity: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[TaskObservation, _Mapping]]] = ..., clock_ms: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
+    taints: _containers.RepeatedCompositeFieldContainer[_types_pb2.Taint]
+    hardware: _types_pb2.Hardware
+    def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., capacity: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[TaskObservation, _Mapping]]] = ..., clock_ms: _Optional[int] = ..., version: _Optional[str] = ..., taints: _Optional[_Iterable[_Union[_types_pb2.Taint, _Mapping]]] = ..., hardware: _Optional[_Union[_types_pb2.Hardware, _Mapping]] = ...) -> None: ...
 
 class RegisterNodeResponse(_message.Message):
     __slots__ = ("stop_first", "heartbeat_ms", "epoch")

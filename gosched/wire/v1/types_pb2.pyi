@@ -20,6 +20,36 @@ class Strategy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STRATEGY_UNSPECIFIED: _ClassVar[Strategy]
     STRATEGY_BINPACK: _ClassVar[Strategy]
     STRATEGY_SPREAD: _ClassVar[Strategy]
+    STRATEGY_FRAGMENTATION: _ClassVar[Strategy]
+
+class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MODE_UNSPECIFIED: _ClassVar[Mode]
+    MODE_REQUIRED: _ClassVar[Mode]
+    MODE_PREFERRED: _ClassVar[Mode]
+
+class LabelOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LABEL_OP_UNSPECIFIED: _ClassVar[LabelOp]
+    LABEL_OP_IN: _ClassVar[LabelOp]
+    LABEL_OP_NOT_IN: _ClassVar[LabelOp]
+    LABEL_OP_EXISTS: _ClassVar[LabelOp]
+    LABEL_OP_NOT_EXISTS: _ClassVar[LabelOp]
+    LABEL_OP_GT: _ClassVar[LabelOp]
+    LABEL_OP_LT: _ClassVar[LabelOp]
+
+class TaintEffect(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TAINT_EFFECT_UNSPECIFIED: _ClassVar[TaintEffect]
+    TAINT_EFFECT_NO_SCHEDULE: _ClassVar[TaintEffect]
+    TAINT_EFFECT_PREFER_NO_SCHEDULE: _ClassVar[TaintEffect]
+    TAINT_EFFECT_NO_EXECUTE: _ClassVar[TaintEffect]
+
+class TolerationOp(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TOLERATION_OP_UNSPECIFIED: _ClassVar[TolerationOp]
+    TOLERATION_OP_EXISTS: _ClassVar[TolerationOp]
+    TOLERATION_OP_EQUAL: _ClassVar[TolerationOp]
 
 class MemberFailure(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -93,6 +123,14 @@ class QueueType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     QUEUE_TYPE_FAIR: _ClassVar[QueueType]
     QUEUE_TYPE_CAPACITY: _ClassVar[QueueType]
 
+class QueueOrder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    QUEUE_ORDER_UNSPECIFIED: _ClassVar[QueueOrder]
+    QUEUE_ORDER_FIFO: _ClassVar[QueueOrder]
+    QUEUE_ORDER_PRIORITY: _ClassVar[QueueOrder]
+    QUEUE_ORDER_FAIR: _ClassVar[QueueOrder]
+    QUEUE_ORDER_DEADLINE: _ClassVar[QueueOrder]
+
 class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CODE_UNSPECIFIED: _ClassVar[Code]
@@ -111,6 +149,24 @@ RUNTIME_SPARK: Runtime
 STRATEGY_UNSPECIFIED: Strategy
 STRATEGY_BINPACK: Strategy
 STRATEGY_SPREAD: Strategy
+STRATEGY_FRAGMENTATION: Strategy
+MODE_UNSPECIFIED: Mode
+MODE_REQUIRED: Mode
+MODE_PREFERRED: Mode
+LABEL_OP_UNSPECIFIED: LabelOp
+LABEL_OP_IN: LabelOp
+LABEL_OP_NOT_IN: LabelOp
+LABEL_OP_EXISTS: LabelOp
+LABEL_OP_NOT_EXISTS: LabelOp
+LABEL_OP_GT: LabelOp
+LABEL_OP_LT: LabelOp
+TAINT_EFFECT_UNSPECIFIED: TaintEffect
+TAINT_EFFECT_NO_SCHEDULE: TaintEffect
+TAINT_EFFECT_PREFER_NO_SCHEDULE: TaintEffect
+TAINT_EFFECT_NO_EXECUTE: TaintEffect
+TOLERATION_OP_UNSPECIFIED: TolerationOp
+TOLERATION_OP_EXISTS: TolerationOp
+TOLERATION_OP_EQUAL: TolerationOp
 MEMBER_FAILURE_UNSPECIFIED: MemberFailure
 MEMBER_FAILURE_RESTART_GANG: MemberFailure
 MEMBER_FAILURE_FAIL_JOB: MemberFailure
@@ -156,6 +212,11 @@ QUEUE_TYPE_UNSPECIFIED: QueueType
 QUEUE_TYPE_FIFO: QueueType
 QUEUE_TYPE_FAIR: QueueType
 QUEUE_TYPE_CAPACITY: QueueType
+QUEUE_ORDER_UNSPECIFIED: QueueOrder
+QUEUE_ORDER_FIFO: QueueOrder
+QUEUE_ORDER_PRIORITY: QueueOrder
+QUEUE_ORDER_FAIR: QueueOrder
+QUEUE_ORDER_DEADLINE: QueueOrder
 CODE_UNSPECIFIED: Code
 CODE_INVALID: Code
 CODE_NOT_FOUND: Code
@@ -166,19 +227,88 @@ CODE_CONFLICT: Code
 CODE_EXHAUSTED: Code
 
 class Resources(_message.Message):
-    __slots__ = ("cpu_millis", "memory_bytes", "storage_bytes", "gpu_millis")
+    __slots__ = ("cpu_millis", "memory_bytes", "storage_bytes", "gpu_millis", "custom")
+    class CustomEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     CPU_MILLIS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     STORAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     GPU_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    CUSTOM_FIELD_NUMBER: _ClassVar[int]
     cpu_millis: int
     memory_bytes: int
     storage_bytes: int
     gpu_millis: int
-    def __init__(self, cpu_millis: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., storage_bytes: _Optional[int] = ..., gpu_millis: _Optional[int] = ...) -> None: ...
+    custom: _containers.ScalarMap[str, int]
+    def __init__(self, cpu_millis: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., storage_bytes: _Optional[int] = ..., gpu_millis: _Optional[int] = ..., custom: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class TopologyRule(_message.Message):
+    __slots__ = ("level", "mode")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    level: str
+    mode: Mode
+    def __init__(self, level: _Optional[str] = ..., mode: _Optional[_Union[Mode, str]] = ...) -> None: ...
+
+class SpreadRule(_message.Message):
+    __slots__ = ("level", "max_skew", "mode")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    MAX_SKEW_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    level: str
+    max_skew: int
+    mode: Mode
+    def __init__(self, level: _Optional[str] = ..., max_skew: _Optional[int] = ..., mode: _Optional[_Union[Mode, str]] = ...) -> None: ...
+
+class Affinity(_message.Message):
+    __slots__ = ("label", "op", "values", "weight")
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    label: str
+    op: LabelOp
+    values: _containers.RepeatedScalarFieldContainer[str]
+    weight: int
+    def __init__(self, label: _Optional[str] = ..., op: _Optional[_Union[LabelOp, str]] = ..., values: _Optional[_Iterable[str]] = ..., weight: _Optional[int] = ...) -> None: ...
+
+class AntiAffinity(_message.Message):
+    __slots__ = ("job", "level")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    level: str
+    def __init__(self, job: _Optional[str] = ..., level: _Optional[str] = ...) -> None: ...
+
+class Toleration(_message.Message):
+    __slots__ = ("key", "op", "value", "effect")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    op: TolerationOp
+    value: str
+    effect: TaintEffect
+    def __init__(self, key: _Optional[str] = ..., op: _Optional[_Union[TolerationOp, str]] = ..., value: _Optional[str] = ..., effect: _Optional[_Union[TaintEffect, str]] = ...) -> None: ...
+
+class Taint(_message.Message):
+    __slots__ = ("key", "value", "effect")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: str
+    effect: TaintEffect
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ..., effect: _Optional[_Union[TaintEffect, str]] = ...) -> None: ...
 
 class TaskGroup(_message.Message):
-    __slots__ = ("name", "count", "resources", "gpu_model", "runtime", "image", "command", "env", "working_dir", "node_selector", "strategy", "framework")
+    __slots__ = ("name", "count", "resources", "gpu_model", "runtime", "image", "command", "env", "working_dir", "node_selector", "strategy", "framework", "min_count", "gpu_memory_bytes", "topology", "spread", "affinity", "anti_affinity", "tolerations")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -205,6 +335,13 @@ class TaskGroup(_message.Message):
     NODE_SELECTOR_FIELD_NUMBER: _ClassVar[int]
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
     FRAMEWORK_FIELD_NUMBER: _ClassVar[int]
+    MIN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    GPU_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
+    SPREAD_FIELD_NUMBER: _ClassVar[int]
+    AFFINITY_FIELD_NUMBER: _ClassVar[int]
+    ANTI_AFFINITY_FIELD_NUMBER: _ClassVar[int]
+    TOLERATIONS_FIELD_NUMBER: _ClassVar[int]
     name: str
     count: int
     resources: Resources
@@ -217,7 +354,14 @@ class TaskGroup(_message.Message):
     node_selector: _containers.ScalarMap[str, str]
     strategy: Strategy
     framework: Framework
-    def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., runtime: _Optional[_Union[Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., framework: _Optional[_Union[Framework, str]] = ...) -> None: ...
+    min_count: int
+    gpu_memory_bytes: int
+    topology: _containers.RepeatedCompositeFieldContainer[TopologyRule]
+    spread: _containers.RepeatedCompositeFieldContainer[SpreadRule]
+    affinity: _containers.RepeatedCompositeFieldContainer[Affinity]
+    anti_affinity: _containers.RepeatedCompositeFieldContainer[AntiAffinity]
+    tolerations: _containers.RepeatedCompositeFieldContainer[Toleration]
+    def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., runtime: _Optional[_Union[Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., framework: _Optional[_Union[Framework, str]] = ..., min_count: _Optional[int] = ..., gpu_memory_bytes: _Optional[int] = ..., topology: _Optional[_Iterable[_Union[TopologyRule, _Mapping]]] = ..., spread: _Optional[_Iterable[_Union[SpreadRule, _Mapping]]] = ..., affinity: _Optional[_Iterable[_Union[Affinity, _Mapping]]] = ..., anti_affinity: _Optional[_Iterable[_Union[AntiAffinity, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ...) -> None: ...
 
 class GangPolicy(_message.Message):
     __slots__ = ("min_tasks", "on_member_failure")
@@ -238,7 +382,7 @@ class RetryPolicy(_message.Message):
     def __init__(self, max_restarts: _Optional[int] = ..., backoff_ms: _Optional[int] = ..., when: _Optional[_Iterable[_Union[RetryCause, str]]] = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("name", "queue", "tenant", "priority", "labels", "gang", "groups", "retry", "on_disconnect", "stop_grace_ms")
+    __slots__ = ("name", "queue", "tenant", "priority", "labels", "gang", "groups", "retry", "on_disconnect", "stop_grace_ms", "deadline_at_ms", "deadline_in_ms")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -256,6 +400,8 @@ class JobSpec(_message.Message):
     RETRY_FIELD_NUMBER: _ClassVar[int]
     ON_DISCONNECT_FIELD_NUMBER: _ClassVar[int]
     STOP_GRACE_MS_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_IN_MS_FIELD_NUMBER: _ClassVar[int]
     name: str
     queue: str
     tenant: str
@@ -266,10 +412,12 @@ class JobSpec(_message.Message):
     retry: RetryPolicy
     on_disconnect: OnDisconnect
     stop_grace_ms: int
-    def __init__(self, name: _Optional[str] = ..., queue: _Optional[str] = ..., tenant: _Optional[str] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., gang: _Optional[_Union[GangPolicy, _Mapping]] = ..., groups: _Optional[_Iterable[_Union[TaskGroup, _Mapping]]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., on_disconnect: _Optional[_Union[OnDisconnect, str]] = ..., stop_grace_ms: _Optional[int] = ...) -> None: ...
+    deadline_at_ms: int
+    deadline_in_ms: int
+    def __init__(self, name: _Optional[str] = ..., queue: _Optional[str] = ..., tenant: _Optional[str] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., gang: _Optional[_Union[GangPolicy, _Mapping]] = ..., groups: _Optional[_Iterable[_Union[TaskGroup, _Mapping]]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., on_disconnect: _Optional[_Union[OnDisconnect, str]] = ..., stop_grace_ms: _Optional[int] = ..., deadline_at_ms: _Optional[int] = ..., deadline_in_ms: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "state", "intent", "reason", "detail", "sequence", "attempt", "restarts", "active", "running", "succeeded", "failed", "submitted_at_ms", "not_before_ms", "started_at_ms", "ended_at_ms", "exit_code")
+    __slots__ = ("id", "spec", "state", "intent", "reason", "detail", "sequence", "attempt", "restarts", "active", "running", "succeeded", "failed", "submitted_at_ms", "not_before_ms", "started_at_ms", "ended_at_ms", "exit_code", "unplaced")
     ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -288,6 +436,7 @@ class Job(_message.Message):
     STARTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     ENDED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    UNPLACED_FIELD_NUMBER: _ClassVar[int]
     id: str
     spec: JobSpec
     state: JobState
@@ -306,10 +455,11 @@ class Job(_message.Message):
     started_at_ms: int
     ended_at_ms: int
     exit_code: int
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., intent: _Optional[_Union[JobIntent, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., sequence: _Optional[int] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., active: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., submitted_at_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ...) -> None: ...
+    unplaced: int
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., intent: _Optional[_Union[JobIntent, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., sequence: _Optional[int] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., active: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., submitted_at_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., unplaced: _Optional[int] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("id", "job_id", "group", "index", "rank", "state", "attempt", "allocation_id", "node_id", "gpus", "reason", "detail", "placed_at_ms", "started_at_ms", "ended_at_ms", "exit_code")
+    __slots__ = ("id", "job_id", "group", "index", "rank", "state", "attempt", "allocation_id", "node_id", "gpus", "reason", "detail", "placed_at_ms", "started_at_ms", "ended_at_ms", "exit_code", "cpus")
     ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
@@ -326,6 +476,7 @@ class Task(_message.Message):
     STARTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     ENDED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
     id: str
     job_id: str
     group: str
@@ -342,10 +493,11 @@ class Task(_message.Message):
     started_at_ms: int
     ended_at_ms: int
     exit_code: int
-    def __init__(self, id: _Optional[str] = ..., job_id: _Optional[str] = ..., group: _Optional[str] = ..., index: _Optional[int] = ..., rank: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., allocation_id: _Optional[str] = ..., node_id: _Optional[str] = ..., gpus: _Optional[_Iterable[int]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., placed_at_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ...) -> None: ...
+    cpus: str
+    def __init__(self, id: _Optional[str] = ..., job_id: _Optional[str] = ..., group: _Optional[str] = ..., index: _Optional[int] = ..., rank: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., allocation_id: _Optional[str] = ..., node_id: _Optional[str] = ..., gpus: _Optional[_Iterable[int]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., placed_at_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., cpus: _Optional[str] = ...) -> None: ...
 
 class Allocation(_message.Message):
-    __slots__ = ("id", "task_id", "job_id", "node_id", "resources", "gpus", "placed_at_ms")
+    __slots__ = ("id", "task_id", "job_id", "node_id", "resources", "gpus", "placed_at_ms", "cpus", "gpu_model")
     ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
@@ -353,6 +505,8 @@ class Allocation(_message.Message):
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     PLACED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
     id: str
     task_id: str
     job_id: str
@@ -360,10 +514,24 @@ class Allocation(_message.Message):
     resources: Resources
     gpus: _containers.RepeatedScalarFieldContainer[int]
     placed_at_ms: int
-    def __init__(self, id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., placed_at_ms: _Optional[int] = ...) -> None: ...
+    cpus: str
+    gpu_model: str
+    def __init__(self, id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., placed_at_ms: _Optional[int] = ..., cpus: _Optional[str] = ..., gpu_model: _Optional[str] = ...) -> None: ...
+
+class Hardware(_message.Message):
+    __slots__ = ("numa_cpus", "gpu_numa", "gpu_links", "gpu_memory_bytes")
+    NUMA_CPUS_FIELD_NUMBER: _ClassVar[int]
+    GPU_NUMA_FIELD_NUMBER: _ClassVar[int]
+    GPU_LINKS_FIELD_NUMBER: _ClassVar[int]
+    GPU_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    numa_cpus: _containers.RepeatedScalarFieldContainer[str]
+    gpu_numa: _containers.RepeatedScalarFieldContainer[int]
+    gpu_links: _containers.RepeatedScalarFieldContainer[int]
+    gpu_memory_bytes: int
+    def __init__(self, numa_cpus: _Optional[_Iterable[str]] = ..., gpu_numa: _Optional[_Iterable[int]] = ..., gpu_links: _Optional[_Iterable[int]] = ..., gpu_memory_bytes: _Optional[int] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("id", "name", "address", "capacity", "gpu_model", "labels", "state", "reason", "incarnation", "registered_at_ms", "changed_at_ms")
+    __slots__ = ("id", "name", "address", "capacity", "gpu_model", "labels", "state", "reason", "incarnation", "registered_at_ms", "changed_at_ms", "taints", "hardware")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -382,6 +550,8 @@ class Node(_message.Message):
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     REGISTERED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     CHANGED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    TAINTS_FIELD_NUMBER: _ClassVar[int]
+    HARDWARE_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     address: str
@@ -393,21 +563,85 @@ class Node(_message.Message):
     incarnation: str
     registered_at_ms: int
     changed_at_ms: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., capacity: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., state: _Optional[_Union[NodeState, str]] = ..., reason: _Optional[str] = ..., incarnation: _Optional[str] = ..., registered_at_ms: _Optional[int] = ..., changed_at_ms: _Optional[int] = ...) -> None: ...
+    taints: _containers.RepeatedCompositeFieldContainer[Taint]
+    hardware: Hardware
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., capacity: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., state: _Optional[_Union[NodeState, str]] = ..., reason: _Optional[str] = ..., incarnation: _Optional[str] = ..., registered_at_ms: _Optional[int] = ..., changed_at_ms: _Optional[int] = ..., taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ..., hardware: _Optional[_Union[Hardware, _Mapping]] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("path", "type", "weight", "capacity_pct", "max_pct")
+    __slots__ = ("path", "type", "weight", "capacity_pct", "max_pct", "guaranteed", "limit", "order", "max_running_jobs", "tenants", "half_life_ms")
+    class GuaranteedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class LimitEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     PATH_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_PCT_FIELD_NUMBER: _ClassVar[int]
     MAX_PCT_FIELD_NUMBER: _ClassVar[int]
+    GUARANTEED_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    MAX_RUNNING_JOBS_FIELD_NUMBER: _ClassVar[int]
+    TENANTS_FIELD_NUMBER: _ClassVar[int]
+    HALF_LIFE_MS_FIELD_NUMBER: _ClassVar[int]
     path: str
     type: QueueType
     weight: int
     capacity_pct: int
     max_pct: int
-    def __init__(self, path: _Optional[str] = ..., type: _Optional[_Union[QueueType, str]] = ..., weight: _Optional[int] = ..., capacity_pct: _Optional[int] = ..., max_pct: _Optional[int] = ...) -> None: ...
+    guaranteed: _containers.ScalarMap[str, int]
+    limit: _containers.ScalarMap[str, int]
+    order: QueueOrder
+    max_running_jobs: int
+    tenants: _containers.RepeatedScalarFieldContainer[str]
+    half_life_ms: int
+    def __init__(self, path: _Optional[str] = ..., type: _Optional[_Union[QueueType, str]] = ..., weight: _Optional[int] = ..., capacity_pct: _Optional[int] = ..., max_pct: _Optional[int] = ..., guaranteed: _Optional[_Mapping[str, int]] = ..., limit: _Optional[_Mapping[str, int]] = ..., order: _Optional[_Union[QueueOrder, str]] = ..., max_running_jobs: _Optional[int] = ..., tenants: _Optional[_Iterable[str]] = ..., half_life_ms: _Optional[int] = ...) -> None: ...
+
+class Quota(_message.Message):
+    __slots__ = ("tenant", "limit", "max_running_jobs")
+    class LimitEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    MAX_RUNNING_JOBS_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    limit: _containers.ScalarMap[str, int]
+    max_running_jobs: int
+    def __init__(self, tenant: _Optional[str] = ..., limit: _Optional[_Mapping[str, int]] = ..., max_running_jobs: _Optional[int] = ...) -> None: ...
+
+class Account(_message.Message):
+    __slots__ = ("queue", "tenant", "used", "at_ms")
+    class UsedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    tenant: str
+    used: _containers.ScalarMap[str, int]
+    at_ms: int
+    def __init__(self, queue: _Optional[str] = ..., tenant: _Optional[str] = ..., used: _Optional[_Mapping[str, int]] = ..., at_ms: _Optional[int] = ...) -> None: ...
 
 class Tenant(_message.Message):
     __slots__ = ("name", "created_at_ms")

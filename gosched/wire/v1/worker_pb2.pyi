@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class TaskOrder(_message.Message):
-    __slots__ = ("allocation_id", "task_id", "job_id", "runtime", "image", "command", "env", "working_dir", "resources", "gpus")
+    __slots__ = ("allocation_id", "task_id", "job_id", "runtime", "image", "command", "env", "working_dir", "resources", "gpus", "cpus")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,7 @@ class TaskOrder(_message.Message):
     WORKING_DIR_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
     allocation_id: str
     task_id: str
     job_id: str
@@ -37,7 +38,8 @@ class TaskOrder(_message.Message):
     working_dir: str
     resources: _types_pb2.Resources
     gpus: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, allocation_id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., runtime: _Optional[_Union[_types_pb2.Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., resources: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ...) -> None: ...
+    cpus: str
+    def __init__(self, allocation_id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., runtime: _Optional[_Union[_types_pb2.Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., resources: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., cpus: _Optional[str] = ...) -> None: ...
 
 class StopOrder(_message.Message):
     __slots__ = ("allocation_id", "grace_ms", "reason")
