@@ -84,7 +84,7 @@ def gains(
     scores = np.empty(len(cpu_free), dtype=np.int64)
     devices = np.zeros(len(cpu_free), dtype=np.int64)
     width = gpu_free.shape[1]
-    cells = max(width, 1) * max(width * len(workload.needs), width, len(workload.weights))  # at most `width` outcomes
+    cells = max(width, 1) * max(width * len(workload.needs), width, len(workload.weights), 1)  # `width` outcomes
     step = max(MAX_CELLS // cells, 1)
     for first in range(0, len(cpu_free), step):
         rows = slice(first, first + step)
@@ -137,8 +137,9 @@ def _outcomes(gpu_millis: int, gpu_free: IntArray) -> tuple[IntArray, IntArray, 
     Devices with equally much left are one outcome, the first; whole GPUs are the first free ones, so there is one too.
     """
     if 0 < gpu_millis < MILLIS:
-        first = (gpu_free[:, :, None] == gpu_free[:, None, :]).argmax(axis=2) == np.arange(gpu_free.shape[1])
-        rows, devices = np.nonzero(first & (gpu_free >= gpu_millis))
+        earlier = np.tri(gpu_free.shape[1], k=-1, dtype=np.bool_)
+        again = ((gpu_free[:, :, None] == gpu_free[:, None, :]) & earlier).any(axis=2)
+        rows, devices = np.nonzero(~again & (gpu_free >= gpu_millis))
         left = gpu_free[rows]
         left[np.arange(len(rows)), devices] -= gpu_millis
         return rows, devices, left
