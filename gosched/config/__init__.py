@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gosched.config.address import Listen, resolve_listen
+    from gosched.config.agent_settings import AgentSettings
     from gosched.config.errors import ConfigError
     from gosched.config.jobfile import job_from_flags, parse_job_file
-    from gosched.config.load import load_agent_settings, load_master_settings
-    from gosched.config.settings import AgentSettings, MasterSettings
+    from gosched.config.load import load_agent_settings, load_master_settings, parse_queue_file
+    from gosched.config.settings import MasterSettings
 
 _MODULES = {
-    "AgentSettings": "settings",
+    "AgentSettings": "agent_settings",
     "ConfigError": "errors",
     "Listen": "address",
     "MasterSettings": "settings",
@@ -24,6 +25,7 @@ _MODULES = {
     "load_agent_settings": "load",
     "load_master_settings": "load",
     "parse_job_file": "jobfile",
+    "parse_queue_file": "load",
     "resolve_listen": "address",
 }
 
@@ -36,6 +38,7 @@ __all__ = [
     "load_agent_settings",
     "load_master_settings",
     "parse_job_file",
+    "parse_queue_file",
     "resolve_listen",
 ]
 

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gosched.config.errors import shown, suggestion
-from gosched.config.quantity import gpu_count
+from gosched.config.placement_model import PlacementFile
+from gosched.config.quantity import gpu_millis
 from gosched.config.validation import CpuMillis, MemoryBytes, Millis, Model, Name, Pairs
+from gosched.config.vector import with_custom
 from gosched.core.job import StringMap
-from gosched.core.limits import MAX_AMOUNT, MAX_BACKOFF_MS, MAX_DURATION_MS, MAX_PRIORITY, MAX_TASKS_PER_JOB
+from gosched.core.limits import (
+    MAX_AMOUNT,
+    MAX_BACKOFF_MS,
+    MAX_DURATION_MS,
+    MAX_GPUS,
+    MAX_PRIORITY,
+    MAX_TASKS_PER_JOB,
+)
+from gosched.core.resources import GPU, AmountMap
 
 PRIORITY_CLASSES: Mapping[str, int] = {"low": 250, "normal": 500, "high": 750}
+
+_PERCENT = re.compile(r"(?:[1-9][0-9]?|100)%")
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _priority(value: object) -> int:
@@ -76,22 +92,15 @@ def _causes(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-def _member_floor(value: object) -> object:
-    """The whole gang, written as `all`, its number of tasks, or 100%."""
+def _member_floor(value: object) -> int | str | None:
+    """`all`, a number of tasks, or a percent, which stays text."""
     if value in ("all", "100%"):
         return None
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
-    if isinstance(value, str) and value.removesuffix("%").isdigit():
-        raise ValueError("less than all is not supported by this version yet")
-    raise ValueError(f"expected all, got {shown(value)}")
-
-
-class Gpus(Model):
-    LATER: ClassVar[frozenset[str]] = frozenset({"memory", "share"})
-
-    count: Annotated[int, BeforeValidator(gpu_count)] = 1
-    model: Name | None = None
+    if isinstance(value, str) and _PERCENT.fullmatch(value):
+        return value
+    raise ValueError(f"expected all, a number of tasks or a percent such as 50%, got {shown(value)}")
 
 
 def _on_disconnect(value: object) -> object:
@@ -100,12 +109,69 @@ def _on_disconnect(value: object) -> object:
     return value
 
 
+def _on_miss(value: object) -> object:
+    if isinstance(value, str) and value != "continue":
+        raise ValueError(f"{shown(value)} is not supported by this version yet: use continue")
+    return value
+
+
+def _moment_ms(value: object) -> int:
+    """RFC 3339, with its offset: a deadline is the same moment everywhere."""
+    if isinstance(value, str) and _RFC3339.fullmatch(value.strip()):
+        try:
+            moment = datetime.fromisoformat(value.strip().upper())
+        except ValueError as error:
+            raise ValueError(f"there is no such time: {shown(value)} ({error})") from None
+        return (moment - _EPOCH) // timedelta(milliseconds=1)
+    raise ValueError(f'expected a time with its offset such as "2026-12-01T06:00:00Z", got {shown(value)}')
+
+
+def _task_gpus(value: object) -> int:
+    """A share of one GPU, or whole ones: in thousandths."""
+    millis = gpu_millis(value)
+    if millis > GPU and millis % GPU:
+        raise ValueError(f"{value} GPUs: a task has a share of one GPU, such as 0.5, or whole ones, such as 2")
+    if millis > MAX_GPUS * GPU:
+        raise ValueError(f"expected at most {MAX_GPUS} GPUs for a task, got {value}")
+    return millis
+
+
+def _share(value: object) -> int:
+    millis = gpu_millis(value)
+    if not 0 < millis < GPU:
+        raise ValueError(f"expected a share of one GPU, 0.001 to 0.999, got {shown(value)}")
+    return millis
+
+
+class Gpus(Model):
+    """For each task. `memory` is of each GPU; of one that is shared, the task's share of it."""
+
+    count: Annotated[int, BeforeValidator(_task_gpus)] = GPU  # in thousandths
+    model: Name | None = None
+    memory: Annotated[MemoryBytes, Field(le=MAX_AMOUNT)] = 0
+    share: Annotated[int, BeforeValidator(_share)] | None = None  # in thousandths
+
+    @model_validator(mode="after")
+    def _agree(self) -> Gpus:
+        if self.share is not None and self.count != GPU:
+            raise ValueError("share is of one GPU: leave count out, or make it 1")
+        if self.memory and not self.count:
+            raise ValueError("memory is what each GPU must have, and count is 0")
+        return self
+
+    @property
+    def millis(self) -> int:
+        return self.count if self.share is None else self.share
+
+
 def _gpus(value: Any) -> Any:
-    """`2`, `h100:8` or the mapping."""
-    if isinstance(value, str) and ":" in value:
-        model, _, count = value.partition(":")
-        return {"model": model, "count": count}
-    return value if isinstance(value, dict) else {"count": value}
+    """`0.5`, `2`, `h100:8` or the mapping."""
+    if isinstance(value, dict):
+        return value
+    model, colon, count = value.partition(":") if isinstance(value, str) else ("", "", value)
+    written = {"count": count, "model": model} if colon else {"count": value}
+    _task_gpus(written["count"])  # so that an error names the key that people wrote
+    return written
 
 
 class ResourcesFile(Model):
@@ -115,13 +181,12 @@ class ResourcesFile(Model):
     memory: Annotated[MemoryBytes, Field(le=MAX_AMOUNT)] = 0
     storage: Annotated[MemoryBytes, Field(le=MAX_AMOUNT)] = 0
     gpu: Annotated[Gpus, BeforeValidator(_gpus)] = Gpus(count=0)
+    custom: AmountMap = Field(default=(), alias="custom resources")
 
-
-class PlacementFile(Model):
-    LATER: ClassVar[frozenset[str]] = frozenset({"topology", "affinity", "anti_affinity", "tolerations"})
-
-    strategy: Literal["binpack", "spread"] | None = None
-    node_selector: Pairs = ()
+    @model_validator(mode="before")
+    @classmethod
+    def _own_names(cls, value: Any) -> Any:
+        return with_custom(value, ("cpu", "memory", "storage", "gpu"))
 
 
 class DistributedFile(Model):
@@ -148,8 +213,24 @@ class GroupFile(Model):
 class GangFile(Model):
     LATER: ClassVar[frozenset[str]] = frozenset({"wait"})
 
-    min: Annotated[int | None, BeforeValidator(_member_floor)] = None
+    """`min` None: all. A percent is of each task group."""
+
+    min: Annotated[int | str | None, BeforeValidator(_member_floor)] = None
     on_member_failure: Literal["restart_gang", "fail_job"] = "restart_gang"
+
+
+class DeadlineFile(Model):
+    """A moment, or a time after the submission."""
+
+    at_ms: Annotated[int, BeforeValidator(_moment_ms), Field(ge=1)] | None = Field(default=None, alias="at")
+    in_ms: Annotated[Millis, Field(ge=1, le=MAX_DURATION_MS)] | None = Field(default=None, alias="in")
+    on_miss: Annotated[Literal["continue"], BeforeValidator(_on_miss)] = "continue"
+
+    @model_validator(mode="after")
+    def _is_one(self) -> DeadlineFile:
+        if (self.at_ms is None) == (self.in_ms is None):
+            raise ValueError('needs either "at", a time, or "in", a duration')
+        return self
 
 
 class RetryFile(Model):
@@ -167,7 +248,7 @@ class JobFile(Model):
     """`tasks` always stands here: the flat form is turned into it before."""
 
     LATER: ClassVar[frozenset[str]] = frozenset(
-        {"spark", "array", "after", "deadline", "timeout", "estimate", "hold", "preemption"}
+        {"spark", "array", "after", "timeout", "estimate", "hold", "preemption"}
     )
     MOVED: ClassVar[frozenset[str]] = frozenset(GroupFile.model_fields)
 
@@ -179,5 +260,6 @@ class JobFile(Model):
     gang: GangFile = GangFile()
     tasks: dict[Name, GroupFile]
     retry: RetryFile = RetryFile()
+    deadline: DeadlineFile | None = None
     on_disconnect: Annotated[Literal["keep"], BeforeValidator(_on_disconnect)] = "keep"
     stop_grace_ms: Annotated[Millis, Field(le=MAX_DURATION_MS)] = Field(default=10_000, alias="stop_grace")

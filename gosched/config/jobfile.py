@@ -21,7 +21,7 @@ from gosched.core.job import (
     TaskGroup,
 )
 from gosched.core.limits import MAX_GROUPS_PER_JOB, MAX_SPEC_BYTES, MAX_TASKS_PER_JOB
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import Resources
 
 FLAT_GROUP = "task"  # the name of the only group of a flat job
 MAX_JOBS_PER_FILE = 1000
@@ -54,11 +54,13 @@ def _job(document: Document) -> JobSpec:
         raise document.error(("tasks",), f"expected 1 to {MAX_GROUPS_PER_JOB} task groups, got {len(job.tasks)}")
     if count > MAX_TASKS_PER_JOB:
         raise document.error(("tasks",), f"{count} tasks in all; at most {MAX_TASKS_PER_JOB}")
-    if job.gang.min is not None and job.gang.min > count:
-        raise document.error(("gang", "min"), f"{job.gang.min} is more than the {count} tasks of the job")
-    if job.gang.min is not None and job.gang.min < count:
-        raise document.error(("gang", "min"), "less than all is not supported by this version yet")
-    return _spec(job, count)
+    floor = job.gang.min
+    if isinstance(floor, int) and floor > count:
+        raise document.error(("gang", "min"), f"{floor} is more than the {count} tasks of the job")
+    if isinstance(floor, int) and floor < count and len(job.tasks) > 1:
+        problem = f"{floor} does not say of which task group: use a percent, which is of each of them, or all"
+        raise document.error(("gang", "min"), problem)
+    return _spec(job)
 
 
 def _with_groups(document: Document) -> Document:
@@ -75,7 +77,8 @@ def _with_groups(document: Document) -> Document:
     return replace(document, value={**rest, "tasks": {FLAT_GROUP: flat}}, hidden=("tasks", FLAT_GROUP))
 
 
-def _spec(job: JobFile, count: int) -> JobSpec:
+def _spec(job: JobFile) -> JobSpec:
+    groups = tuple([_group(name, group, job.gang.min) for name, group in job.tasks.items()])
     return JobSpec(
         name=job.name,
         queue=job.queue,
@@ -83,10 +86,10 @@ def _spec(job: JobFile, count: int) -> JobSpec:
         priority=job.priority,
         labels=job.labels,
         gang=GangPolicy(
-            min_tasks=count,
+            min_tasks=sum(group.floor for group in groups),
             on_member_failure=MemberFailure[job.gang.on_member_failure.upper()],
         ),
-        groups=tuple(_group(name, group) for name, group in job.tasks.items()),
+        groups=groups,
         retry=RetryPolicy(
             max_restarts=job.retry.max,
             backoff_ms=job.retry.backoff_ms,
@@ -94,11 +97,14 @@ def _spec(job: JobFile, count: int) -> JobSpec:
         ),
         on_disconnect=OnDisconnect[job.on_disconnect.upper()],
         stop_grace_ms=job.stop_grace_ms,
+        deadline_at_ms=(job.deadline and job.deadline.at_ms) or 0,
+        deadline_in_ms=(job.deadline and job.deadline.in_ms) or 0,
     )
 
 
-def _group(name: str, group: GroupFile) -> TaskGroup:
-    asked = group.resources
+def _group(name: str, group: GroupFile, gang_min: int | str | None) -> TaskGroup:
+    asked, placement = group.resources, group.placement
+    floor = _floor(group.count, gang_min)
     return TaskGroup(
         name=name,
         count=group.count,
@@ -106,13 +112,28 @@ def _group(name: str, group: GroupFile) -> TaskGroup:
             cpu_millis=asked.cpu,
             memory_bytes=asked.memory,
             storage_bytes=asked.storage,
-            gpu_millis=asked.gpu.count * GPU,
+            gpu_millis=asked.gpu.millis,
+            custom=asked.custom,
         ),
         gpu_model=asked.gpu.model or "",
         command=group.run,
         env=group.env,
         working_dir=group.working_dir or "",
-        node_selector=group.placement.node_selector,
-        strategy=Strategy[(group.placement.strategy or "unspecified").upper()],
+        node_selector=placement.node_selector,
+        strategy=Strategy[(placement.strategy or "unspecified").upper()],
         framework=Framework[group.distributed.framework.upper()],
+        min_count=floor if floor < group.count else 0,
+        gpu_memory_bytes=asked.gpu.memory,
+        topology=tuple([rule.record() for rule in placement.topology]),
+        spread=tuple([rule.record() for rule in placement.spread]),
+        affinity=tuple([rule.record() for rule in placement.affinity]),
+        anti_affinity=tuple([rule.record() for rule in placement.anti_affinity]),
+        tolerations=tuple([rule.record() for rule in placement.tolerations]),
     )
+
+
+def _floor(count: int, gang_min: int | str | None) -> int:
+    """Of a group of `count` tasks; a number larger than that is of several groups, and all of their tasks."""
+    if isinstance(gang_min, str):
+        return -(-count * int(gang_min.removesuffix("%")) // 100)
+    return count if gang_min is None else min(gang_min, count)

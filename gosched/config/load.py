@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
+from gosched.config.agent_settings import AgentSettings
 from gosched.config.errors import ConfigError
-from gosched.config.settings import AgentSettings, MasterSettings, Settings
+from gosched.config.settings import MasterSettings, Settings
 from gosched.config.tree import Document, Path, dotted, read_documents
 from gosched.config.validation import validate
+from gosched.core.cluster import Queue, Quota
 
 # Each flag and, as GOSCHED_<NAME>, each environment variable: the path of its key.
 MASTER_KEYS: Mapping[str, Path] = {
@@ -34,6 +36,7 @@ MASTER_KEYS: Mapping[str, Path] = {
 AGENT_KEYS: Mapping[str, Path] = {
     "master": ("masters",),
     "labels": ("labels",),
+    "taints": ("taints",),
     "grpc_addr": ("grpc_addr",),
     "advertise_addr": ("advertise_addr",),
     "data_dir": ("data_dir",),
@@ -59,6 +62,20 @@ def load_agent_settings(config_path: str | None, flags: Mapping[str, object]) ->
     """`flags` by the names of AGENT_KEYS; None is a flag that was not given. Raises ConfigError."""
     settings = _load(AgentSettings, AGENT_KEYS, config_path, flags)
     return settings if settings.data_dir else _with(settings, data_dir=_default_data_dir("agent"))
+
+
+def parse_queue_file(text: bytes | str, source: str) -> tuple[tuple[Queue, ...], tuple[Quota, ...] | None]:
+    """The queues of a master's config file, or of one that holds only `queues` and perhaps `quotas`.
+
+    Parents before their children, with a `default` queue. None: the file has no `quotas`. Raises ConfigError.
+    """
+    documents = read_documents(text, source)
+    if len(documents) > 1:
+        raise documents[1].error((), "a file of queues holds one document")
+    if not documents or not isinstance(documents[0].value, dict) or not documents[0].value.get("queues"):
+        raise ConfigError(f"{source}: no queues in it: write at least queues: [{{name: production}}]")
+    settings = validate(MasterSettings, documents[0])
+    return settings.queue_records(), settings.quota_records() if "quotas" in documents[0].value else None
 
 
 def read_file(path: str, *, what: str) -> bytes:

@@ -55,14 +55,26 @@ def duration_ms(value: object) -> int:
 
 def gpu_count(value: object) -> int:
     """Whole GPUs."""
-    number, unit = _split(value, "a number of GPUs such as 2, or h100:8")
+    millis = gpu_millis(value)
+    if millis % 1000:
+        raise ValueError(f"expected a whole number of GPUs such as 2, got {shown(value)}")
+    return millis // 1000
+
+
+def gpu_millis(value: object) -> int:
+    """`2`, `0.5` -> thousandths of a GPU."""
+    number, unit = _split(value, "a number of GPUs such as 2 or 0.5")
     if unit:
-        raise ValueError(f"expected a number of GPUs such as 2, or h100:8, got {shown(value)}")
-    if number != int(number):
-        raise ValueError(
-            f"{number} of a GPU: shares of a GPU are not supported by this version yet; ask for whole ones"
-        )
-    return int(number)
+        raise ValueError(f"expected a number of GPUs such as 2 or 0.5, got {shown(value)}")
+    return _whole(number * 1000, value, "GPUs come in thousandths")
+
+
+def whole_amount(value: object) -> int:
+    """Of a resource that the cluster counts in units of its own."""
+    number, unit = _split(value, "a whole number")
+    if unit or number != int(number):
+        raise ValueError(f"expected a whole number, got {shown(value)}")
+    return _whole(number, value, "it comes in whole units")
 
 
 def _split(value: object, expected: str) -> tuple[Decimal, str]:

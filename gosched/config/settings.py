@@ -1,4 +1,4 @@
-"""The settings of the two daemons: frozen, validated, with every default in sight.
+"""The settings of a master, and what both daemons have: frozen, validated, with every default in sight.
 
 Amounts are integers with their unit in the field's name; the key in the file is the alias.
 """
@@ -6,17 +6,18 @@ Amounts are integers with their unit in the field's name; the key in the file is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from gosched.config.address import Listen, resolve_listen, split_address
 from gosched.config.errors import ConfigError
-from gosched.config.quantity import gpu_count
-from gosched.config.validation import CpuMillis, MemoryBytes, Millis, Model, Name, Pairs
-from gosched.core.cluster import Queue, QueueType
-from gosched.core.limits import MAX_QUEUES
-from gosched.core.resources import GPU, Resources
+from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quotas, check_tree, queue_tree
+from gosched.config.validation import LabelKey, Millis, Model, Name, Pairs, problem_at
+from gosched.core.cluster import Queue, Quota
+from gosched.core.job import LINK_LEVEL, NODE_LEVEL, NUMA_LEVEL
+
+MAX_LEVELS = 8  # of the topology, above the node
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -39,17 +40,22 @@ def _listed(value: object) -> object:
     return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
 
 
-def _supported_algorithm(value: str) -> str:
-    if value not in ("binpack", "spread"):
-        raise ValueError(f'"{value}" is not supported by this version yet: use binpack or spread')
-    return value
+def _topology(levels: tuple[str, ...]) -> tuple[str, ...]:
+    """Label keys, the widest level first; what is within a node is known without being named."""
+    if len(levels) > MAX_LEVELS:
+        raise ValueError(f"{len(levels)} levels; at most {MAX_LEVELS}")
+    for place, level in enumerate(levels):
+        if level in (NODE_LEVEL, NUMA_LEVEL, LINK_LEVEL):
+            raise problem_at((place,), f"{level} is always a level: name only those above the node")
+        if level in levels[:place]:
+            raise problem_at((place,), f"{level} stands here twice")
+    return levels
 
 
 Address = Annotated[str, BeforeValidator(_address)]
 Target = Annotated[str, BeforeValidator(_target)]
-Algorithm = Annotated[
-    Literal["binpack", "spread", "gang", "priority", "deadline"], AfterValidator(_supported_algorithm)
-]
+Listed = BeforeValidator(_listed)
+Algorithm = Literal["binpack", "spread", "gang", "priority", "deadline"]
 PositiveMillis = Annotated[Millis, Field(ge=1)]
 
 
@@ -96,7 +102,7 @@ class Raft(Model):
     node_id: Name = "master-1"
     bind_addr: Address = ":7000"
     bootstrap: bool = True
-    peers: Annotated[tuple[Peer, ...], BeforeValidator(_listed)] = ()
+    peers: Annotated[tuple[Peer, ...], Listed] = ()
 
     @model_validator(mode="after")
     def _ids_differ(self) -> Raft:
@@ -133,35 +139,12 @@ class Limits(Model):
     max_clock_skew_ms: PositiveMillis = Field(default=300_000, alias="max_clock_skew")
 
 
-class QueueConfig(Model):
-    LATER: ClassVar[frozenset[str]] = frozenset(
-        {"children", "guaranteed", "limit", "preemption", "max_running_jobs", "tenants", "order"}
-    )
+class PluginConfig(Model):
+    """A scheduling plugin that is switched on; `timeout_ms` is its time in one cycle, `options` are its own affair."""
 
     name: Name
-    type: Literal["fifo", "fair", "capacity"] = "fifo"
-    weight: int = Field(default=1, ge=1, le=1_000_000)
-    capacity_pct: int = Field(default=0, ge=0, le=100)
-    max_pct: int = Field(default=100, ge=0, le=100)
-
-    @model_validator(mode="after")
-    def _fits_its_type(self) -> QueueConfig:
-        if "weight" in self.model_fields_set and self.type != "fair":
-            raise ValueError(f"weight is for queues of type fair; this one is {self.type}")
-        if self.type != "capacity" and {"capacity_pct", "max_pct"} & self.model_fields_set:
-            raise ValueError(f"capacity_pct and max_pct are for queues of type capacity; this one is {self.type}")
-        if self.max_pct < self.capacity_pct:
-            raise ValueError(f"max_pct {self.max_pct} is below capacity_pct {self.capacity_pct}")
-        return self
-
-    def record(self) -> Queue:
-        return Queue(
-            path=self.name,
-            type=QueueType[self.type.upper()],
-            weight=self.weight,
-            capacity_pct=self.capacity_pct,
-            max_pct=self.max_pct,
-        )
+    timeout_ms: PositiveMillis = Field(default=50, alias="timeout")
+    options: Pairs = ()
 
 
 class Settings(Model):
@@ -179,36 +162,39 @@ class Settings(Model):
         try:
             return resolve_listen(address, key=key, tls=self.tls is not None, insecure=self.insecure)
         except ConfigError as error:
-            origin = self._origins.get(key)
-            raise ConfigError(f"{origin}: {error}" if origin else str(error)) from None
+            raise self.error(key, str(error)) from None
+
+    def error(self, key: str, message: str) -> ConfigError:
+        """With the place where the key was set."""
+        origin = self._origins.get(key)
+        return ConfigError(f"{origin}: {message}" if origin else message)
 
 
 class MasterSettings(Settings):
     server: Server = Server()
     raft: Raft = Raft()
     queues: tuple[QueueConfig, ...] = ()
+    quotas: tuple[QuotaConfig, ...] = ()
+    topology: Annotated[tuple[LabelKey, ...], Listed, AfterValidator(_topology)] = ()
+    plugins: tuple[PluginConfig, ...] = ()
     data_dir: str = ""
     retention: Retention = Retention()
     lease: Lease = Lease()
     limits: Limits = Limits()
 
     @model_validator(mode="after")
-    def _queues_agree(self) -> MasterSettings:
-        names = [queue.name for queue in self.queues]
-        twice = next((queue for queue in names if names.count(queue) > 1), None)
-        if twice:
-            raise ValueError(f'two queues are named "{twice}"')
-        if len(names) >= MAX_QUEUES:
-            raise ValueError(f"{len(names)} queues; at most {MAX_QUEUES - 1}")
-        promised = sum(queue.capacity_pct for queue in self.queues)
-        if promised > 100:
-            raise ValueError(f"the queues' capacity_pct add up to {promised}; at most 100")
+    def _lists_agree(self) -> MasterSettings:
+        check_tree(self.queues, ("queues",))
+        check_quotas(self.quotas, ("quotas",))
+        check_distinct([plugin.name for plugin in self.plugins], ("plugins",), "plugin", "name")
         return self
 
     def queue_records(self) -> tuple[Queue, ...]:
-        """With a `default` queue, named in the config or not."""
-        queues = tuple(queue.record() for queue in self.queues)
-        return queues if any(queue.path == "default" for queue in queues) else (*queues, Queue(path="default"))
+        """Parents before their children; with a `default` queue, named in the config or not."""
+        return queue_tree(self.queues)
+
+    def quota_records(self) -> tuple[Quota, ...]:
+        return tuple([quota.record() for quota in self.quotas])
 
     def grpc_listen(self) -> Listen:
         return self.listen("server.grpc_addr", self.server.grpc_addr)
@@ -222,54 +208,3 @@ class MasterSettings(Settings):
     def listens(self) -> list[Listen]:
         """All that it listens on. Raises ConfigError."""
         return [self.grpc_listen(), self.http_listen(), *([self.raft_listen()] if self.raft.enabled else [])]
-
-
-class NodeResources(Model):
-    """What the node offers, instead of what the agent finds. An amount that is left out is found by the agent."""
-
-    cpu_millis: CpuMillis | None = Field(default=None, alias="cpu")
-    memory_bytes: MemoryBytes | None = Field(default=None, alias="memory")
-    storage_bytes: MemoryBytes | None = Field(default=None, alias="storage")
-    gpu_millis: int | None = Field(default=None, alias="gpu")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, value: Any) -> Any:
-        """`cpu=4,memory=8Gi` from a flag."""
-        if isinstance(value, str):
-            pairs = [item.partition("=") for item in value.split(",") if item.strip()]
-            value = {key.strip(): amount.strip() for key, _, amount in pairs}
-        if isinstance(value, dict) and value.get("gpu") is not None:
-            value = {**value, "gpu": gpu_count(value["gpu"]) * GPU}
-        return value
-
-    def over(self, found: Resources) -> Resources:
-        """`found`, with the amounts that were set in its place."""
-        return Resources(
-            cpu_millis=found.cpu_millis if self.cpu_millis is None else self.cpu_millis,
-            memory_bytes=found.memory_bytes if self.memory_bytes is None else self.memory_bytes,
-            storage_bytes=found.storage_bytes if self.storage_bytes is None else self.storage_bytes,
-            gpu_millis=found.gpu_millis if self.gpu_millis is None else self.gpu_millis,
-        )
-
-
-class AgentSettings(Settings):
-    """`resources` None: the agent finds out all of them."""
-
-    masters: Annotated[tuple[Target, ...], BeforeValidator(_listed), Field(min_length=1)] = ("localhost:9090",)
-    labels: Pairs = ()
-    grpc_addr: Address = "127.0.0.1:0"
-    advertise_addr: str = ""
-    data_dir: str = ""
-    resources: NodeResources | None = None
-    gpu_model: str = ""
-    heartbeat_ms: PositiveMillis = Field(default=5_000, alias="heartbeat")
-    log_max_bytes: Annotated[MemoryBytes, Field(ge=64 * 1024)] = Field(default=16 * 1024 * 1024, alias="log_max")
-    log_files: int = Field(default=4, ge=1, le=100)
-    keep_finished_ms: PositiveMillis = Field(default=3_600_000, alias="keep_finished")
-
-    def grpc_listen(self) -> Listen:
-        return self.listen("grpc_addr", self.grpc_addr)
-
-    def listens(self) -> list[Listen]:
-        return [self.grpc_listen()]

@@ -9,14 +9,16 @@ import re
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from gosched.config.errors import ConfigError, shown, suggestion
 from gosched.config.quantity import cpu_millis, duration_ms, memory_bytes
 from gosched.config.tree import Document, Path
 from gosched.core.job import StringMap
+from gosched.core.limits import MAX_NAME_LENGTH
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_LABEL_KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_./-]*[A-Za-z0-9])?")
 
 
 class Model(BaseModel):
@@ -57,37 +59,57 @@ def name(value: object, *, longest: int = 63) -> str:
     return value
 
 
+def label_key(value: object) -> str:
+    """As `zone` or `topology.kubernetes.io/zone`."""
+    if not isinstance(value, str) or len(value) > MAX_NAME_LENGTH or not _LABEL_KEY.fullmatch(value):
+        raise ValueError(f"expected the key of a label such as zone or rack, got {shown(value)}")
+    return value
+
+
+def problem_at(path: Path, message: str) -> ValidationError:
+    """For a validator that knows where inside its value the mistake is."""
+    problem = PydanticCustomError("placed_error", "{text}", {"text": message})
+    return ValidationError.from_exception_data("", [InitErrorDetails(type=problem, loc=path, input=None)])
+
+
+def items_of(value: object) -> object:
+    """One item may stand for a list of one."""
+    return [value] if isinstance(value, dict | str) else value
+
+
 def string_map(value: object) -> StringMap:
     """A mapping, or `a=b,c=d`, into sorted pairs of text. Numbers and booleans keep the text they were written with."""
     if isinstance(value, str):
         value = dict(_pair(item) for item in value.split(",") if item.strip())
     if not isinstance(value, dict):
         raise ValueError(f"expected keys and values such as {{zone: a}}, got {shown(value)}")
-    return tuple(sorted((_text(key, key), _text(key, item)) for key, item in value.items()))
+    return tuple(sorted((text(key, key), text(key, item)) for key, item in value.items()))
 
 
 def _pair(item: str) -> tuple[str, str]:
-    key, equals, text = item.partition("=")
+    key, equals, words = item.partition("=")
     if not equals or not key.strip():
         raise ValueError(f"expected key=value, got {shown(item)}")
-    return key.strip(), text.strip()
+    return key.strip(), words.strip()
 
 
-def _text(key: str, value: object) -> str:
+def text(key: str, value: object) -> str:
+    """As it was written; `key` is named in the error."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None or isinstance(value, dict | list):
         raise ValueError(f"{key}: expected text, got {shown(value)}")
-    text = str(value)
-    if "\0" in text:
+    words = str(value)
+    if "\0" in words:
         raise ValueError(f"{key}: has a NUL character")
-    return text
+    return words
 
 
 Millis = Annotated[int, BeforeValidator(duration_ms)]
 MemoryBytes = Annotated[int, BeforeValidator(memory_bytes)]
 CpuMillis = Annotated[int, BeforeValidator(cpu_millis)]
 Name = Annotated[str, BeforeValidator(name)]
+LabelKey = Annotated[str, BeforeValidator(label_key)]
 Pairs = Annotated[StringMap, BeforeValidator(string_map)]
 
 
@@ -101,6 +123,8 @@ def _explained(model: type[Model], error: ErrorDetails) -> tuple[Path, str]:
             return path[:-1], f'needs "{path[-1]}"'
         case "value_error" | "assertion_error":
             return path, str(context["error"])
+        case "placed_error":
+            return path, error["msg"]
         case "literal_error":
             known = re.findall(r"'([^']*)'", context["expected"])
             return path, f"expected {_alternatives(known)}, got {shown(value)}{suggestion(str(value), known)}"
@@ -151,12 +175,17 @@ def _model_in(annotation: Any) -> type[Model] | None:
 __all__ = [
     "ConfigError",
     "CpuMillis",
+    "LabelKey",
     "MemoryBytes",
     "Millis",
     "Model",
     "Name",
     "Pairs",
+    "items_of",
+    "label_key",
     "name",
+    "problem_at",
     "string_map",
+    "text",
     "validate",
 ]

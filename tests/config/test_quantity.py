@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gosched.config.quantity import cpu_millis, duration_ms, gpu_count, memory_bytes
+from gosched.config.quantity import cpu_millis, duration_ms, gpu_count, gpu_millis, memory_bytes, whole_amount
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,9 @@ from gosched.config.quantity import cpu_millis, duration_ms, gpu_count, memory_b
         (duration_ms, "7d", 604_800_000),
         (duration_ms, 0, 0),
         (gpu_count, "8", 8),
+        (gpu_millis, Decimal("0.5"), 500),
+        (gpu_millis, "16", 16_000),
+        (whole_amount, "3", 3),
     ],
 )
 def test_amounts_are_exact(parse, value, expected):
@@ -49,7 +52,12 @@ def test_amounts_are_exact(parse, value, expected):
         (duration_ms, 5, "with a unit"),
         (duration_ms, "5 m", "with a unit"),
         (duration_ms, "0.0001s", "too fine"),
-        (gpu_count, "0.5", "not supported by this version yet"),
+        (gpu_count, "0.5", "expected a whole number of GPUs"),
+        (gpu_millis, "0.0001", "GPUs come in thousandths"),
+        (gpu_millis, "8x", "expected a number of GPUs such as 2 or 0.5"),
+        (whole_amount, "1.5", "expected a whole number"),
+        (whole_amount, "2Gi", "expected a whole number"),
+        (whole_amount, None, "got nothing"),
     ],
 )
 def test_what_is_not_an_amount_says_what_is(parse, value, words):

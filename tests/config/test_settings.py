@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gosched.config import ConfigError, load_agent_settings, load_master_settings, resolve_listen
-from gosched.core.cluster import QueueType
+from gosched.config import ConfigError, load_agent_settings, load_master_settings, parse_queue_file, resolve_listen
+from gosched.core.cluster import Queue, QueueOrder, QueueType, Quota
 from gosched.core.resources import Resources
 
 EXAMPLES = Path(__file__).parents[2] / "config"
@@ -35,6 +35,105 @@ def test_contract_file_loads_as_it_stands():
         ("testing", QueueType.CAPACITY, 10, 100),
     ]
     assert (queues[3].path, queues[3].type) == ("default", QueueType.FIFO)
+
+
+@pytest.mark.parametrize("algorithm", ["binpack", "spread", "gang", "priority", "deadline"])
+def test_every_algorithm_of_the_contract_can_be_set(algorithm):
+    assert load_master_settings(None, {"algorithm": algorithm}).server.algorithm == algorithm
+
+
+TREE = """
+queues:
+- name: research
+  type: capacity
+  guaranteed: {cpu: 64, memory: 1Ti, gpu: 16, "gpu:h100": 8, fpga: 2}
+  limit: {gpu: 20, tpu: 0}
+  weight: 3
+  half_life: 7d
+  children:
+  - {name: llm, type: fair, weight: 2, order: deadline, max_running_jobs: 5, tenants: [nlp, vision]}
+  - name: vision
+    children: [{name: old, limit: {gpu: 0.5, storage: 1Ti}}]
+- {name: default, order: priority}
+"""
+
+
+def test_a_tree_of_queues_becomes_paths_with_parents_first(write):
+    assert load_master_settings(write(TREE), {}).queue_records() == (
+        Queue(
+            path="research",
+            type=QueueType.CAPACITY,
+            weight=3,
+            guaranteed=(
+                ("cpu", 64_000),
+                ("fpga", 2),
+                ("gpu", 16_000),
+                ("gpu:h100", 8000),
+                ("memory", 2**40),
+            ),
+            limit=(("gpu", 20_000), ("tpu", 0)),
+            half_life_ms=7 * 86_400_000,
+        ),
+        Queue(
+            path="research.llm",
+            type=QueueType.FAIR,
+            weight=2,
+            order=QueueOrder.DEADLINE,
+            max_running_jobs=5,
+            tenants=("nlp", "vision"),
+        ),
+        Queue(path="research.vision"),
+        Queue(path="research.vision.old", limit=(("gpu", 500), ("storage", 2**40))),
+        Queue(path="default", order=QueueOrder.PRIORITY),
+    )
+
+
+def test_quotas_topology_and_plugins_are_read(write):
+    settings = load_master_settings(
+        write(
+            "quotas: [{tenant: nlp, limit: {cpu: 500m, 'gpu:h100': 8}, max_running_jobs: 3}, {tenant: b}]\n"
+            "topology: [zone, topology.kubernetes.io/block, rack]\n"
+            "plugins: [{name: spark}, {name: hadoop, timeout: 20ms, options: {racks: 3, strict: true}}]"
+        ),
+        {},
+    )
+    assert settings.quota_records() == (
+        Quota(tenant="nlp", limit=(("cpu", 500), ("gpu:h100", 8000)), max_running_jobs=3),
+        Quota(tenant="b"),
+    )
+    assert settings.topology == ("zone", "topology.kubernetes.io/block", "rack")
+    assert [(p.name, p.timeout_ms, p.options) for p in settings.plugins] == [
+        ("spark", 50, ()),
+        ("hadoop", 20, (("racks", "3"), ("strict", "true"))),
+    ]
+
+
+def test_a_queue_file_may_be_a_whole_config_file():
+    queues, quotas = parse_queue_file((EXAMPLES / "gosched.yaml").read_bytes(), "gosched.yaml")
+    assert [queue.path for queue in queues] == ["production", "development", "testing", "default"]
+    assert quotas is None
+
+
+def test_a_queue_file_says_of_quotas_whether_it_has_any():
+    assert parse_queue_file("queues: [{name: a}]\nquotas: []", "f") == ((Queue(path="a"), Queue(path="default")), ())
+    _, quotas = parse_queue_file("queues: [{name: a}]\nquotas: [{tenant: x}]", "f")
+    assert quotas == (Quota(tenant="x"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "f: no queues in it: write at least queues: [{name: production}]"),
+        ("quotas: []", "f: no queues in it"),
+        ("queues: [{name: a}]\n---\nqueues: []", "f:3: a file of queues holds one document"),
+        ("queues: [{name: a}]\nqotas: []", 'f:2: qotas: unknown key (did you mean "quotas"?)'),
+        ("queues:\n- {name: a, weight: 2}", "f:2: queues[0]: weight is for queues of type fair or capacity"),
+    ],
+)
+def test_mistake_in_a_queue_file_is_one_line_with_its_place(text, message):
+    with pytest.raises(ConfigError) as caught:
+        parse_queue_file(text, "f")
+    assert str(caught.value).startswith(message)
 
 
 def test_no_config_at_all_is_a_cluster_of_one():
@@ -78,7 +177,6 @@ def test_agent_flags_are_those_of_the_contract():
         ("server: {grpc_addr: 1}", 1, "server.grpc_addr: expected host:port, got 1"),
         ("server: {grpc_addr: 'h:70000'}", 1, "up to 65535"),
         ("server: 3", 1, "server: expected keys and values, got 3"),
-        ("server: {algorithm: gang}", 1, "not supported by this version yet: use binpack or spread"),
         ("server: {algorithm: binpak}", 1, 'did you mean "binpack"?'),
         ("server: {schedule_period: 3}", 1, "expected a duration with a unit"),
         ("raft:\n  enabled: true\n  peers: [a]", 3, "raft.peers[0]: expected host:port"),
@@ -86,15 +184,48 @@ def test_agent_flags_are_those_of_the_contract():
         ("raft: {enabled: 3}", 1, "expected true or false, got 3"),
         ("queues:\n- {name: a}\n- {name: b, type: fare}", 3, "queues[1].type: expected fifo, fair or capacity"),
         ("queues:\n- {type: fifo}", 2, 'queues[0]: needs "name"'),
-        ("queues: [{name: a}, {name: a}]", 1, 'two queues are named "a"'),
-        ("queues: [{name: a, weight: 2}]", 1, "weight is for queues of type fair"),
+        ("queues: [{name: a}, {name: a}]", 1, 'queues[1].name: there is a queue "a" already'),
+        ("queues: [{name: a, weight: 2}]", 1, "weight is for queues of type fair or capacity"),
         ("queues: [{name: a, type: capacity, capacity_pct: 60, max_pct: 50}]", 1, "is below capacity_pct"),
         (
             "queues: [{name: a, type: capacity, capacity_pct: 60}, {name: b, type: capacity, capacity_pct: 60}]",
             1,
             "120",
         ),
-        ("queues: [{name: a, children: []}]", 1, "queues[0].children: not supported by this version yet"),
+        ("queues: [{name: a, preemption: {}}]", 1, "queues[0].preemption: not supported by this version yet"),
+        ("queues:\n- name: a\n  limit:\n    cpu: 5\n    memory: 5", 5, "queues[0].limit.memory: needs a unit"),
+        ("queues: [{name: a, limit: {memroy: 5Gi}}]", 1, 'limit.memroy: unknown key (did you mean "memory"?)'),
+        ("queues: [{name: a, limit: {'gpu:': 5}}]", 1, "limit.gpu:: expected letters, digits"),
+        ("queues: [{name: a, limit: {fpga: 0.5}}]", 1, "limit.fpga: expected a whole number, got 0.5"),
+        ("queues: [{name: a, limit: 5}]", 1, "limit: expected amounts such as {cpu: 64, memory: 1Ti}, got 5"),
+        ("queues: [{name: a, guaranteed: {cpu: 1}}]", 1, "guaranteed is for queues of type capacity; this one is fifo"),
+        (
+            "queues: [{name: a, type: capacity, guaranteed: {cpu: 2}, limit: {cpu: 1}}]",
+            1,
+            "queues[0].guaranteed.cpu: is more than the queue's limit",
+        ),
+        ("queues: [{name: a, max_running_jobs: 0}]", 1, "max_running_jobs: expected at least 1, got 0"),
+        ("queues: [{name: a, order: lifo}]", 1, "order: expected fifo, priority, fair or deadline, got 'lifo'"),
+        ("queues: [{name: a, half_life: 7}]", 1, "half_life: expected a duration with a unit"),
+        ("queues: [{name: a, tenants: [x, x]}]", 1, 'queues[0].tenants[1]: there is a tenant "x" already'),
+        ("queues: [{name: a.b}]", 1, "queues[0].name: has a dot: a queue below another one stands among its children"),
+        ("queues:\n- name: a\n  children:\n  - {name: b}\n  - {name: b}", 5, "queues[0].children[1].name: there is"),
+        (
+            "queues:\n- name: a\n  children:\n"
+            "  - {name: b, type: capacity, capacity_pct: 60}\n  - {name: c, type: capacity, capacity_pct: 41}",
+            3,
+            "queues[0].children: their capacity_pct add up to 101; at most 100",
+        ),
+        ("queues: [{name: a, children: [{nme: b}]}]", 1, 'children[0].nme: unknown key (did you mean "name"?)'),
+        ("quotas: [{tenant: x}, {tenant: x}]", 1, 'quotas[1].tenant: there is a quota of tenant "x" already'),
+        ("quotas: [{limit: {cpu: 1}}]", 1, 'quotas[0]: needs "tenant"'),
+        ("topology: [zone, rack, zone]", 1, "topology[2]: zone stands here twice"),
+        ("topology: [rack, node]", 1, "topology[1]: node is always a level: name only those above the node"),
+        ("topology: [a b]", 1, "topology[0]: expected the key of a label such as zone or rack, got 'a b'"),
+        ("topology: [a, b, c, d, e, f, g, h, i]", 1, "topology: 9 levels; at most 8"),
+        ("plugins: [{name: spark}, {name: spark}]", 1, 'plugins[1].name: there is a plugin "spark" already'),
+        ("plugins: [{name: spark, timeout: 50}]", 1, "plugins[0].timeout: expected a duration with a unit"),
+        ("plugins: [{name: spark, option: {}}]", 1, 'plugins[0].option: unknown key (did you mean "options"?)'),
         ("tls: {cert: a}", 1, 'tls: needs "key"'),
         ("lease: {node_timeout: 0s}", 1, "expected at least 1"),
         ("retention: {max_jobs: 1.5}", 1, "expected a whole number, got 1.5"),

@@ -1,0 +1,188 @@
+"""The settings of an agent: what its node is and offers, and how much it keeps.
+
+Rule kept: what the settings name stands in place of what the agent finds; what they leave out is found.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from gosched.config.address import Listen
+from gosched.config.errors import shown
+from gosched.config.quantity import gpu_count
+from gosched.config.settings import Address, Listed, PositiveMillis, Settings, Target
+from gosched.config.validation import CpuMillis, LabelKey, MemoryBytes, Model, Pairs, problem_at, text
+from gosched.config.vector import with_custom
+from gosched.core.cluster import Hardware
+from gosched.core.cpulist import format_cpulist, parse_cpulist
+from gosched.core.job import Taint, TaintEffect
+from gosched.core.limits import MAX_AMOUNT, MAX_GPUS, MAX_RULES
+from gosched.core.resources import GPU, AmountMap, Resources
+
+Amount = Annotated[MemoryBytes, Field(le=MAX_AMOUNT)]
+GpuPlaces = Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_GPUS)], ...], Field(max_length=MAX_GPUS)]
+
+
+class NodeResources(Model):
+    """What the node offers, instead of what the agent finds. An amount that is left out is found by the agent."""
+
+    cpu_millis: Annotated[CpuMillis, Field(le=MAX_AMOUNT)] | None = Field(default=None, alias="cpu")
+    memory_bytes: Amount | None = Field(default=None, alias="memory")
+    storage_bytes: Amount | None = Field(default=None, alias="storage")
+    gpu_millis: int | None = Field(default=None, alias="gpu")
+    custom: AmountMap = Field(default=(), alias="custom resources")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        """`cpu=4,memory=8Gi` from a flag."""
+        if isinstance(value, str):
+            pairs = [item.partition("=") for item in value.split(",") if item.strip()]
+            value = {key.strip(): amount.strip() for key, _, amount in pairs}
+        value = with_custom(value, ("cpu", "memory", "storage", "gpu"))
+        if isinstance(value, dict) and value.get("gpu") is not None:
+            value = {**value, "gpu": _gpus(value["gpu"])}
+        return value
+
+    def over(self, found: Resources) -> Resources:
+        """`found`, with the amounts that were set in its place."""
+        return Resources(
+            cpu_millis=found.cpu_millis if self.cpu_millis is None else self.cpu_millis,
+            memory_bytes=found.memory_bytes if self.memory_bytes is None else self.memory_bytes,
+            storage_bytes=found.storage_bytes if self.storage_bytes is None else self.storage_bytes,
+            gpu_millis=found.gpu_millis if self.gpu_millis is None else self.gpu_millis,
+            custom=self.custom,
+        )
+
+
+def _gpus(value: object) -> int:
+    try:
+        count = gpu_count(value)
+    except ValueError as error:
+        raise problem_at(("gpu",), str(error)) from error
+    if count > MAX_GPUS:
+        raise problem_at(("gpu",), f"expected at most {MAX_GPUS}, got {count}")
+    return count * GPU
+
+
+class TaintConfig(Model):
+    """Written as a mapping, or `key=value:effect` and `key:effect`."""
+
+    key: LabelKey
+    value: Annotated[str, BeforeValidator(lambda value: text("value", value))] = ""
+    effect: Literal["no_schedule", "prefer_no_schedule", "no_execute"] = "no_schedule"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        pair, colon, effect = value.rpartition(":")
+        if not colon:
+            raise ValueError(f"expected key=value:effect, such as gpu=true:no_schedule, got {shown(value)}")
+        key, _, worth = pair.partition("=")
+        return {"key": key.strip(), "value": worth.strip(), "effect": effect.strip()}
+
+    def record(self) -> Taint:
+        return Taint(key=self.key, value=self.value, effect=TaintEffect[self.effect.upper()])
+
+
+def _distinct(taints: tuple[TaintConfig, ...]) -> tuple[TaintConfig, ...]:
+    seen: set[tuple[str, str]] = set()
+    for place, taint in enumerate(taints):
+        if (taint.key, taint.effect) in seen:
+            raise problem_at((place,), f"there is a taint {taint.key} with effect {taint.effect} already")
+        seen.add((taint.key, taint.effect))
+    return taints
+
+
+def _cpu_list(value: object) -> str:
+    written = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if not written:
+        raise ValueError(f'expected a list of CPUs such as "0-3,8", got {shown(value)}')
+    return format_cpulist(parse_cpulist(written))
+
+
+def _disjoint(lists: tuple[str, ...]) -> tuple[str, ...]:
+    seen = 0
+    for place, cpus in enumerate(lists):
+        both = seen & parse_cpulist(cpus)
+        if both:
+            raise problem_at((place,), f"CPU {format_cpulist(both)} is in another NUMA node already")
+        seen |= parse_cpulist(cpus)
+    return lists
+
+
+class AgentSettings(Settings):
+    """`resources` None: the agent finds out all of them. So with `numa`, `gpu_numa`, `gpu_links`, empty, and the
+    memory of each GPU, 0."""
+
+    masters: Annotated[tuple[Target, ...], Listed, Field(min_length=1)] = ("localhost:9090",)
+    labels: Pairs = ()
+    taints: Annotated[tuple[TaintConfig, ...], Listed, AfterValidator(_distinct), Field(max_length=MAX_RULES)] = ()
+    grpc_addr: Address = "127.0.0.1:0"
+    advertise_addr: str = ""
+    data_dir: str = ""
+    resources: NodeResources | None = None
+    gpu_model: str = ""
+    gpu_memory_bytes: Amount = Field(default=0, alias="gpu_memory")
+    numa: Annotated[tuple[Annotated[str, BeforeValidator(_cpu_list)], ...], AfterValidator(_disjoint)] = ()
+    gpu_numa: GpuPlaces = ()
+    gpu_links: GpuPlaces = ()
+    heartbeat_ms: PositiveMillis = Field(default=5_000, alias="heartbeat")
+    log_max_bytes: Annotated[MemoryBytes, Field(ge=64 * 1024)] = Field(default=16 * 1024 * 1024, alias="log_max")
+    log_files: int = Field(default=4, ge=1, le=100)
+    keep_finished_ms: PositiveMillis = Field(default=3_600_000, alias="keep_finished")
+
+    def grpc_listen(self) -> Listen:
+        return self.listen("grpc_addr", self.grpc_addr)
+
+    def listens(self) -> list[Listen]:
+        return [self.grpc_listen()]
+
+    def taint_records(self) -> tuple[Taint, ...]:
+        return tuple([taint.record() for taint in self.taints])
+
+    def capacity(self, found: Resources) -> Resources:
+        return self.resources.over(found) if self.resources is not None else found
+
+    def hardware(self, found: Hardware, capacity: Resources) -> Hardware:
+        """How the node is built that offers `capacity`. Raises ConfigError where the settings contradict it.
+
+        What was found is dropped where the settings offer more than the machine has: it would describe another one.
+        """
+        found_cpus = found.numa_cpus if capacity.cpu_millis <= _cpus(found.numa_cpus) * 1000 else ()
+        numa_cpus = self.numa or found_cpus
+        gpus = capacity.gpu_millis // GPU
+        gpu_numa = self._of_each_gpu("gpu_numa", self.gpu_numa, gpus) or _if_complete(found.gpu_numa, gpus)
+        if self.numa and capacity.cpu_millis > _cpus(self.numa) * 1000:
+            raise self.error(
+                "numa",
+                f"numa: names {_cpus(self.numa)} CPUs, and the node offers {capacity.cpu_millis / 1000:g}: "
+                "name them all, or set resources.cpu",
+            )
+        if numa_cpus and max(gpu_numa, default=0) >= len(numa_cpus):
+            raise self.error(
+                "gpu_numa", f"gpu_numa: there is no NUMA node {max(gpu_numa)}; they are 0 to {len(numa_cpus) - 1}"
+            )
+        return Hardware(
+            numa_cpus=numa_cpus,
+            gpu_numa=gpu_numa,
+            gpu_links=self._of_each_gpu("gpu_links", self.gpu_links, gpus) or _if_complete(found.gpu_links, gpus),
+            gpu_memory_bytes=self.gpu_memory_bytes or found.gpu_memory_bytes,
+        )
+
+    def _of_each_gpu(self, key: str, places: tuple[int, ...], gpus: int) -> tuple[int, ...]:
+        if places and len(places) != gpus:
+            raise self.error(key, f"{key}: {len(places)} entries for {gpus} GPUs: write one for each")
+        return places
+
+
+def _cpus(lists: tuple[str, ...]) -> int:
+    return sum(parse_cpulist(cpus).bit_count() for cpus in lists)
+
+
+def _if_complete(places: tuple[int, ...], gpus: int) -> tuple[int, ...]:
+    return places if len(places) == gpus else ()
