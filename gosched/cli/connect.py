@@ -31,11 +31,13 @@ def output_option(function: F) -> F:
     )(function)
 
 
+def watch_option(function: F) -> F:
+    return click.option("--watch", "-w", is_flag=True, help="Print again after each change, until Ctrl-C.")(function)
+
+
 def listing_options(function: F) -> F:
-    """What every listing takes."""
-    function = click.option("--watch", "-w", is_flag=True, help="Print again after each change, until Ctrl-C.")(
-        function
-    )
+    """What every listing of things with labels takes."""
+    function = watch_option(function)
     function = click.option("-l", "--labels", metavar="KEY=VALUE,...", help="Only those with these labels.")(function)
     return output_option(function)
 

@@ -18,6 +18,12 @@ def _memory(row: Json) -> str:
     return f"{bytes_text(used)}/{bytes_text(total)}"
 
 
+def _taint(taint: Json) -> str:
+    """`gpu=true:no_schedule`, as it is written in an agent's config."""
+    value = f"={taint['value']}" if taint["value"] else ""
+    return f"{taint['key']}{value}:{taint['effect']}"
+
+
 _COLUMNS: list[Column] = [
     ("NODE", lambda n: n["id"]),
     ("HOST", lambda n: n["name"]),
@@ -32,6 +38,7 @@ _WIDE: list[Column] = [
     ("ADDRESS", lambda n: n["address"]),
     ("GPU-MODEL", lambda n: n["gpu_model"]),
     ("LABELS", lambda n: ",".join(f"{k}={v}" for k, v in n["labels"].items())),
+    ("TAINTS", lambda n: ",".join(_taint(t) for t in n["taints"])),
     ("REASON", lambda n: n["reason"]),
 ]
 

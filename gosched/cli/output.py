@@ -103,6 +103,17 @@ def bytes_text(amount: int) -> str:
     return str(amount)
 
 
+def amounts_text(amounts: Json) -> str:
+    """`cpu 4, memory 1.5Gi, gpu:h100 8`; what is 0 counts, an amount that is not named does not."""
+    return ", ".join(f"{name.removesuffix('_bytes')} {amount_text(name, amount)}" for name, amount in amounts.items())
+
+
+def amount_text(name: str, amount: int | float | None) -> str:
+    if amount is None:
+        return "-"
+    return bytes_text(int(amount)) if name.endswith("_bytes") else str(amount)
+
+
 def ago(iso: str | None) -> str:
     """`42s`, `7m`, `3h`, `5d` since then; a clock ahead of ours counts as now."""
     if iso is None:

@@ -3,7 +3,17 @@
 from gosched.client.client import GoSchedClient
 from gosched.client.errors import AlreadyExists, Denied, GoSchedError, NotFound, Refused, TimedOut, Unavailable
 from gosched.client.masters import TlsFiles
-from gosched.client.model import JobDetail, LogChunk, MasterStatus, NodeDetail, QueueStatus, Status, Submitted
+from gosched.client.model import (
+    JobDetail,
+    JobExplanation,
+    LogChunk,
+    MasterStatus,
+    NodeDetail,
+    QueueStatus,
+    QuotaStatus,
+    Status,
+    Submitted,
+)
 
 __all__ = [
     "AlreadyExists",
@@ -11,11 +21,13 @@ __all__ = [
     "GoSchedClient",
     "GoSchedError",
     "JobDetail",
+    "JobExplanation",
     "LogChunk",
     "MasterStatus",
     "NodeDetail",
     "NotFound",
     "QueueStatus",
+    "QuotaStatus",
     "Refused",
     "Status",
     "Submitted",

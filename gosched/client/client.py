@@ -18,7 +18,8 @@ import grpc
 
 from gosched.client.errors import GoSchedError, TimedOut, Unavailable
 from gosched.client.masters import Masters, TlsFiles
-from gosched.client.model import JobDetail, LogChunk, NodeDetail, Status, Submitted
+from gosched.client.model import JobDetail, JobExplanation, LogChunk, NodeDetail, QuotaStatus, Status, Submitted
+from gosched.core.cluster import Queue, Quota
 from gosched.core.job import Job, JobSpec, JobState
 from gosched.wire.codec import to_message, to_record
 from gosched.wire.v1 import node_pb2, scheduler_pb2, types_pb2
@@ -103,6 +104,35 @@ class GoSchedClient:
             reason=reason,
         )
         return str(self._change("CancelJob", request).job_id)
+
+    def explain(self, job: str) -> JobExplanation:
+        """Why a job waits, or where it runs; by id, or the newest of that name."""
+        return JobExplanation.of(self._scheduler("ExplainJob", scheduler_pb2.GetJobRequest(job=job)))
+
+    def set_queues(self, queues: Sequence[Queue], *, request_id: str | None = None) -> bool:
+        """Replaces all queues, or changes nothing. False: they were so already."""
+        request = scheduler_pb2.SetQueuesRequest(
+            request_id=request_id or uuid.uuid4().hex,
+            client_id=self._client_for(request_id),
+            queues=[to_message(queue, types_pb2.Queue) for queue in queues],
+        )
+        return not self._change("SetQueues", request).unchanged
+
+    def set_quotas(self, quotas: Sequence[Quota], *, replace: bool = False, request_id: str | None = None) -> bool:
+        """Sets the quotas of these tenants, all or none; one without any limit is taken away, and with `replace` those
+        of all other tenants too. False: they were so already."""
+        request = scheduler_pb2.SetQuotasRequest(
+            request_id=request_id or uuid.uuid4().hex,
+            client_id=self._client_for(request_id),
+            quotas=[to_message(quota, types_pb2.Quota) for quota in quotas],
+            replace=replace,
+        )
+        return not self._change("SetQuotas", request).unchanged
+
+    def list_quotas(self) -> list[QuotaStatus]:
+        """By tenant; also tenants without a quota that hold something."""
+        answer = self._scheduler("ListQuotas", scheduler_pb2.ListQuotasRequest())
+        return [QuotaStatus.of(item) for item in answer.quotas]
 
     def list_nodes(self, *, labels: Mapping[str, str] | None = None) -> list[NodeDetail]:
         request = node_pb2.ListNodesRequest(labels=labels or {})

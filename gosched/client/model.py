@@ -1,13 +1,13 @@
-"""What the client returns: frozen records. Jobs, tasks and nodes are the records of gosched.core."""
+"""What the client returns: frozen records. Jobs, tasks, nodes, queues and quotas are records of gosched.core."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gosched.core.cluster import Node
+from gosched.core.cluster import Node, Queue, Quota
 from gosched.core.job import Job, JobState, Task
-from gosched.core.resources import Resources
-from gosched.wire.codec import to_record
+from gosched.core.resources import AmountMap, Resources
+from gosched.wire.codec import map_pairs, to_record
 from gosched.wire.v1 import node_pb2, scheduler_pb2
 
 
@@ -25,11 +25,50 @@ class MasterStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStatus:
+    """Amounts by resource, as in a queue's `limit`; of an inner queue, sums over the queues below it.
+
+    `demand`: of the jobs that wait to start. `fair_share`: by the newest cycle; empty before the first one. `ceiling`:
+    the most that it may hold; what it does not name has no limit. `rules`: the queue as it was set.
+    """
+
     path: str
     type: str
     pending: int
     running: int
-    used: Resources
+    used: AmountMap
+    demand: AmountMap
+    fair_share: AmountMap
+    ceiling: AmountMap
+    rules: Queue
+
+    @staticmethod
+    def of(message: scheduler_pb2.QueueStatus) -> QueueStatus:
+        return QueueStatus(
+            path=message.path,
+            type=message.type,
+            pending=message.pending,
+            running=message.running,
+            used=map_pairs(message.used),
+            demand=map_pairs(message.demand),
+            fair_share=map_pairs(message.fair_share),
+            ceiling=map_pairs(message.ceiling),
+            rules=to_record(message.rules, Queue),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaStatus:
+    """`used`, `running_jobs`: what the tenant holds now in all queues."""
+
+    quota: Quota
+    used: AmountMap
+    running_jobs: int
+
+    @staticmethod
+    def of(message: scheduler_pb2.QuotaStatus) -> QuotaStatus:
+        return QuotaStatus(
+            quota=to_record(message.quota, Quota), used=map_pairs(message.used), running_jobs=message.running_jobs
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +114,7 @@ class Status:
             running=message.running,
             total=to_record(message.total, Resources),
             used=to_record(message.used, Resources),
-            queues=tuple(
-                QueueStatus(
-                    path=q.path, type=q.type, pending=q.pending, running=q.running, used=to_record(q.used, Resources)
-                )
-                for q in message.queues
-            ),
+            queues=tuple(QueueStatus.of(q) for q in message.queues),
             digest=message.digest,
             version=message.version,
         )
@@ -126,6 +160,39 @@ class JobDetail:
             job=to_record(message.job, Job),
             tasks=tuple(to_record(task, Task) for task in message.tasks),
             waiting_for=(explained.code, explained.message) if explained.message or explained.code else None,
+            revision=message.revision,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobExplanation:
+    """What holds a pending job: `code` (empty before a cycle has looked at it) and one line; its `position` in its
+    queue (1 is next, 0: not known); the `limit` that holds it; how many nodes each filter `refused`; the `nearest`
+    miss. `nodes`: where tasks of it are now, and how many. `queue` is None when the queue is gone."""
+
+    job: Job
+    code: str
+    message: str
+    position: int
+    limit: str
+    refused: tuple[tuple[str, int], ...]
+    nearest: str
+    nodes: tuple[tuple[str, int], ...]
+    queue: QueueStatus | None
+    revision: int
+
+    @staticmethod
+    def of(message: scheduler_pb2.JobExplanation) -> JobExplanation:
+        return JobExplanation(
+            job=to_record(message.job, Job),
+            code=message.code,
+            message=message.message,
+            position=message.position,
+            limit=message.limit,
+            refused=tuple((item.filter, item.nodes) for item in message.refused),
+            nearest=message.nearest,
+            nodes=tuple((item.node_id, item.tasks) for item in message.nodes),
+            queue=QueueStatus.of(message.queue) if message.HasField("queue") else None,
             revision=message.revision,
         )
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from gosched.client.model import JobDetail, NodeDetail, QueueStatus, Status
+from gosched.client.model import JobDetail, JobExplanation, NodeDetail, QueueStatus, QuotaStatus, Status
 from gosched.core.job import Job, Task
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import GPU, AmountMap, Resources
+from gosched.core.sharing import MODEL_PREFIX
 
 Json = dict[str, Any]
+
+_NAMES = {"cpu": "cpu", "memory": "memory_bytes", "storage": "storage_bytes", "gpu": "gpu"}
 
 
 def status_json(status: Status) -> Json:
@@ -34,7 +37,7 @@ def status_json(status: Status) -> Json:
         "pending": status.pending,
         "running": status.running,
         "resources": {"total": resources_json(status.total), "used": resources_json(status.used)},
-        "queues": [_queue_json(queue) for queue in status.queues],
+        "queues": [_queue_line(queue) for queue in status.queues],
         "digest": status.digest,
         "version": status.version,
     }
@@ -83,6 +86,7 @@ def node_json(detail: NodeDetail) -> Json:
         "state": node.state.name,
         "reason": node.reason,
         "labels": dict(node.labels),
+        "taints": [{"key": t.key, "value": t.value, "effect": t.effect.name.lower()} for t in node.taints],
         "gpu_model": node.gpu_model,
         "resources": {"total": resources_json(node.capacity), "used": resources_json(detail.used)},
         "tasks": detail.tasks,
@@ -91,12 +95,89 @@ def node_json(detail: NodeDetail) -> Json:
     }
 
 
+def queue_json(queue: QueueStatus) -> Json:
+    """0 and empty: no such rule."""
+    rules = queue.rules
+    return {
+        "id": queue.path,
+        "name": queue.path,
+        "type": queue.type,
+        "order": rules.order.name.lower() if rules.order else "",
+        "weight": rules.weight,
+        "capacity_pct": rules.capacity_pct,
+        "max_pct": rules.max_pct,
+        "guaranteed": amounts_json(rules.guaranteed, all_names=False),
+        "limit": amounts_json(rules.limit, all_names=False),
+        "max_running_jobs": rules.max_running_jobs,
+        "tenants": list(rules.tenants),
+        "half_life_s": plain_number(rules.half_life_ms),
+        "pending": queue.pending,
+        "running": queue.running,
+        "used": amounts_json(queue.used),
+        "demand": amounts_json(queue.demand),
+        "fair_share": amounts_json(queue.fair_share, all_names=False),
+        "ceiling": amounts_json(queue.ceiling, all_names=False),
+    }
+
+
+def quota_json(status: QuotaStatus) -> Json:
+    return {
+        "id": status.quota.tenant,
+        "tenant": status.quota.tenant,
+        "limit": amounts_json(status.quota.limit, all_names=False),
+        "max_running_jobs": status.quota.max_running_jobs,
+        "used": amounts_json(status.used),
+        "running_jobs": status.running_jobs,
+    }
+
+
+def explanation_json(explanation: JobExplanation) -> Json:
+    queue = explanation.queue
+    return {
+        "id": explanation.job.id,
+        "name": explanation.job.spec.name,
+        "state": explanation.job.state.name,
+        "queue": explanation.job.spec.queue,
+        "tenant": explanation.job.spec.tenant,
+        "code": explanation.code,
+        "message": explanation.message,
+        "position": explanation.position or None,
+        "limit": explanation.limit,
+        "refused": [{"filter": name, "nodes": nodes} for name, nodes in explanation.refused],
+        "nearest": explanation.nearest,
+        "nodes": [{"node": node, "tasks": tasks} for node, tasks in explanation.nodes],
+        "queue_use": None
+        if queue is None
+        else {
+            "used": amounts_json(queue.used),
+            "fair_share": amounts_json(queue.fair_share, all_names=False),
+            "ceiling": amounts_json(queue.ceiling, all_names=False),
+        },
+        "reason": explanation.job.reason,
+        "detail": explanation.job.detail,
+        "exit_code": explanation.job.exit_code,
+        "submitted_at": time_json(explanation.job.submitted_at_ms),
+        "started_at": time_json(explanation.job.started_at_ms),
+        "ended_at": time_json(explanation.job.ended_at_ms),
+    }
+
+
+def amounts_json(amounts: AmountMap, *, all_names: bool = True) -> Json:
+    """Under the names of `resources_json`, then `gpu:MODEL` and custom ones. `all_names`: the built-in ones always."""
+    shape: Json = dict.fromkeys(_NAMES.values(), 0) if all_names else {}
+    for name, amount in amounts:
+        in_millis = name in ("cpu", "gpu") or name.startswith(MODEL_PREFIX)
+        shape[_NAMES.get(name, name)] = plain_number(amount) if in_millis else amount
+    return shape
+
+
 def resources_json(resources: Resources) -> Json:
     return {
         "cpu": plain_number(resources.cpu_millis),
         "memory_bytes": resources.memory_bytes,
         "storage_bytes": resources.storage_bytes,
         "gpu": plain_number(resources.gpu_millis),
+        **dict(resources.custom),
     }
 
 
@@ -110,13 +191,14 @@ def time_json(at_ms: int) -> str | None:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _queue_json(queue: QueueStatus) -> Json:
+def _queue_line(queue: QueueStatus) -> Json:
+    """Short: clients read the status to find the masters."""
     return {
         "name": queue.path,
         "type": queue.type,
         "pending": queue.pending,
         "running": queue.running,
-        "used": resources_json(queue.used),
+        "used": amounts_json(queue.used),
     }
 
 

@@ -21,6 +21,7 @@ from gosched.master.clock import Clock
 from gosched.master.job_changes import JobChanges
 from gosched.master.proposals import Proposals
 from gosched.observe.metrics import MasterMetrics
+from gosched.observe.sharing import Shares
 from gosched.replication.interface import Replication
 from gosched.scheduling import Explanation, Plan, Policy, ViewBuilder, schedule, warnings
 
@@ -32,7 +33,8 @@ log = structlog.get_logger()
 
 
 class Cycles:
-    """`explanations`: why each pending job waits, of the newest cycle."""
+    """Of the newest cycle: `explanations`, why each pending job waits, in the order in which it looked at them; and
+    `shares`, the fair share of each queue."""
 
     def __init__(
         self,
@@ -59,6 +61,7 @@ class Cycles:
         self._due_ms = NEVER_MS  # when a backoff ends that the newest plan waits for
         self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
         self.explanations: Mapping[str, Explanation] = {}
+        self.shares: Shares = {}
 
     def reset(self) -> None:
         self._builder.reset(self._state)
@@ -86,6 +89,19 @@ class Cycles:
     def forget(self) -> None:
         """Leadership is lost: what was explained is old news."""
         self.explanations = {}
+        self.shares = {}
+
+    def position(self, job_id: str) -> int:
+        """The place of a pending job in its queue, 1 is next; 0: the newest cycle did not look at it."""
+        if job_id not in self.explanations:
+            return 0
+        state, place = self._state, 1
+        queue = state.jobs[job_id].spec.queue
+        for other in self.explanations:
+            if other == job_id:
+                break
+            place += other in state.pending and state.jobs[other].spec.queue == queue
+        return place
 
     def close(self) -> None:
         self._planner.shutdown(wait=False, cancel_futures=True)
@@ -110,6 +126,8 @@ class Cycles:
         plan = await self._make_plan()
         committed = await self._commit(plan, epoch)
         self._explain(plan.explanations)
+        self.shares = plan.shares
+        self._report_faults(plan.faults)
         self._metrics.planned(len(plan.gangs), plan.tasks, len(plan.explanations))
         if not committed:
             return RETRY_S
@@ -153,8 +171,19 @@ class Cycles:
         return not refused
 
     def _explain(self, explanations: Mapping[str, Explanation]) -> None:
+        """Costs what is watched, not what waits."""
         before, self.explanations = self.explanations, explanations
-        self._changes.touch([job for job, why in explanations.items() if before.get(job) != why])
+        self._changes.touch([j for j in self._changes.watched if _differ(before.get(j), explanations.get(j))])
+
+    def _report_faults(self, faults: Iterable[str]) -> None:
+        for fault in faults:
+            plugin, _, why = fault.partition(": ")
+            log.warning("plugin switched off for this cycle", plugin=plugin, why=why)
+            self._metrics.plugin_failed(plugin)
+
+
+def _differ(before: Explanation | None, after: Explanation | None) -> bool:
+    return before is not after and after is not None and before != after
 
 
 def _could_start_a_job(event: Event) -> bool:

@@ -1,4 +1,4 @@
-"""HTTP of a master: status, health and metrics.
+"""HTTP of a master: status, explanations, queues, quotas, health and metrics.
 
 Rule: `/api/v1/status` is the leader's view where there is a leader, and this master's own (naming no leader) where
 there is none, so that somebody who looks during an outage learns what is known.
@@ -14,14 +14,15 @@ from http import HTTPStatus
 import grpc
 from aiohttp import web
 
-from gosched.client.model import Status
-from gosched.client.shapes import status_json
+from gosched.client.model import JobExplanation, QuotaStatus, Status
+from gosched.client.shapes import explanation_json, queue_json, quota_json, status_json
 from gosched.config import ConfigError, Listen
 from gosched.config.settings import Tls
 from gosched.master.channels import Channels
 from gosched.master.clock import Clock
 from gosched.master.edge import FORWARDED
 from gosched.master.errors import HTTP_STATUS, ApiError
+from gosched.master.leader_calls import LeaderCalls
 from gosched.master.leadership import Leadership
 from gosched.master.status import StatusReader
 from gosched.observe.metrics import MasterMetrics
@@ -37,6 +38,7 @@ class HttpApi:
     def __init__(
         self,
         status: StatusReader,
+        calls: LeaderCalls,
         leadership: Leadership,
         masters: Channels,
         metrics: MasterMetrics,
@@ -45,6 +47,7 @@ class HttpApi:
     ) -> None:
         """`not_ready`: why this master is not ready, or empty."""
         self._status = status
+        self._calls = calls
         self._leadership = leadership
         self._masters = masters
         self._metrics = metrics
@@ -54,6 +57,9 @@ class HttpApi:
         app.add_routes(
             [
                 web.get("/api/v1/status", self._get_status),
+                web.get("/api/v1/queues", self._get_queues),
+                web.get("/api/v1/quotas", self._get_quotas),
+                web.get("/api/v1/jobs/{job}/explain", self._explain),
                 web.get("/healthz", self._healthz),
                 web.get("/readyz", self._readyz),
                 web.get("/metrics", self._get_metrics),
@@ -88,6 +94,19 @@ class HttpApi:
             except grpc.aio.AioRpcError:
                 message = self._status.read()  # the leader is gone: what this master knows is the best there is
         return web.json_response(status_json(Status.of(message)))
+
+    async def _get_queues(self, request: web.Request) -> web.Response:
+        message = await self._calls.call("GetClusterStatus", scheduler_pb2.GetClusterStatusRequest())
+        return web.json_response([queue_json(queue) for queue in Status.of(message).queues])
+
+    async def _get_quotas(self, request: web.Request) -> web.Response:
+        message = await self._calls.call("ListQuotas", scheduler_pb2.ListQuotasRequest())
+        return web.json_response([quota_json(QuotaStatus.of(quota)) for quota in message.quotas])
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        asked = scheduler_pb2.GetJobRequest(job=request.match_info["job"])
+        message = await self._calls.call("ExplainJob", asked)
+        return web.json_response(explanation_json(JobExplanation.of(message)))
 
     async def _healthz(self, request: web.Request) -> web.Response:
         return web.Response(text="ok\n")

@@ -26,6 +26,10 @@ class JobChanges:
             if not watchers:
                 del self._watchers[job_id]
 
+    @property
+    def watched(self) -> list[str]:
+        return list(self._watchers)
+
     def take(self, events: Iterable[Event]) -> None:
         if self._watchers:
             self.touch({e.job_id for e in events if isinstance(e, JobChanged | TaskChanged)})
@@ -36,4 +40,4 @@ class JobChanges:
                 changed.set()
 
     def touch_all(self) -> None:
-        self.touch(list(self._watchers))
+        self.touch(self.watched)

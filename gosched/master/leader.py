@@ -12,7 +12,7 @@ import structlog
 
 from gosched.config import MasterSettings
 from gosched.core.cluster import Master, NodeState
-from gosched.core.command import DropFinishedJobs, MarkNodeDead, OpenEpoch, SetQueues
+from gosched.core.command import DropFinishedJobs, MarkNodeDead, OpenEpoch, SetQueues, SetQuotas
 from gosched.core.outcome import NodeChanged, Rejected
 from gosched.core.state import ClusterState
 from gosched.master.clock import Clock
@@ -23,6 +23,7 @@ from gosched.master.errors import ApiError, accepted
 from gosched.master.leadership import Leadership
 from gosched.master.leases import CHECK_S, Leases
 from gosched.master.proposals import Proposals
+from gosched.master.reload import differs, taken_from
 from gosched.replication.interface import AppliedBatch, Replication
 
 RETRY_S = 0.1
@@ -72,7 +73,7 @@ class Leader:
         outcome = accepted(await self._proposals.propose(OpenEpoch(leader=self._me)))
         epoch = int(outcome.subject)
         try:
-            await self._set_queues(epoch)
+            await self._first_queues(epoch)
             self._begin(epoch)
             log.info("leading", epoch=epoch, revision=self._state.revision)
             await self._until_deposed(
@@ -123,16 +124,23 @@ class Leader:
             if isinstance(event, NodeChanged) and event.after is NodeState.DEAD:
                 self._leases.drop(event.node_id)
 
-    async def _set_queues(self, epoch: int) -> None:
-        """A config without queues leaves those that are there."""
-        queues = self._settings.queue_records()
-        if self._state.queues and not self._settings.queues:
+    async def _first_queues(self, epoch: int) -> None:
+        """The config's queues and quotas are for the first start: from then on they are what users made of them."""
+        wanted = taken_from(self._settings)
+        if self._state.queues:
+            if differs(wanted, self._state):
+                log.warning(
+                    "the config's queues or quotas differ from the cluster's; to take them over, send this master a"
+                    " SIGHUP or use goschedctl queue apply"
+                )
             return
-        if self._state.queues == {queue.path: queue for queue in queues}:
-            return
-        outcome = await self._proposals.propose(SetQueues(queues=queues), epoch=epoch)
-        if isinstance(outcome, Rejected):
-            log.warning("the config's queues are not taken over", why=outcome.detail)
+        commands: list[SetQuotas | SetQueues] = [SetQueues(queues=self._settings.queue_records())]
+        if wanted.quotas:
+            commands.insert(0, SetQuotas(quotas=wanted.quotas))  # queues mark the end of the first start
+        for command in commands:
+            outcome = await self._proposals.propose(command, epoch=epoch)
+            if isinstance(outcome, Rejected):
+                log.warning("the config's queues or quotas are not taken over", why=outcome.detail)
 
     async def _watch_nodes(self, epoch: int) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""`gosched-master`: flags to settings, settings to a running master, signals to a clean end.
+"""`gosched-master`: flags to settings, settings to a running master, signals to a clean end or a config read again.
 
 Exit codes: 0 after SIGTERM or SIGINT, 1 when it cannot go on, 2 when it cannot start; each with one line on stderr.
 """
@@ -11,6 +11,8 @@ import os
 import signal
 import sys
 import uuid
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -31,7 +33,7 @@ SWITCH_INTERVAL_S = 0.0002  # the planner computes in a thread beside the event 
 @click.option("--grpc-addr", metavar="ADDR", help="Where gRPC listens, such as :9090.")
 @click.option("--http-addr", metavar="ADDR", help="Where HTTP listens, such as :8080.")
 @click.option("--advertise-host", metavar="HOST", help="What others call this machine.")
-@click.option("--algorithm", metavar="NAME", help="binpack or spread.")
+@click.option("--algorithm", metavar="NAME", help="binpack, spread, gang, priority or deadline.")
 @click.option("--schedule-period", metavar="TIME", help="The longest wait between two cycles, such as 1s.")
 @click.option("--data-dir", metavar="DIR", help="Where the log and the snapshots are.")
 @click.option("--node-id", metavar="ID", help="This member's id in the replicated log.")
@@ -50,10 +52,11 @@ def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -
     if flags.get("peers"):
         flags["raft_enabled"] = True
     try:
-        settings = load_master_settings(config_path, flags)
+        read = partial(load_master_settings, config_path, flags)
+        settings = read()
         _check_data_dir(settings.data_dir)
         configure(settings.log_level)
-        code = asyncio.run(serve(settings))
+        code = asyncio.run(serve(settings, read))
     except (ConfigError, ReplicaFailed) as error:
         click.echo(f"gosched-master: {error}", err=True)
         code = CANNOT_START
@@ -61,8 +64,11 @@ def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -
     sys.exit(code)
 
 
-async def serve(settings: MasterSettings) -> int:
-    """Runs a master until a signal, or until it fails. Raises ConfigError and ReplicaFailed before it is ready."""
+async def serve(settings: MasterSettings, read_again: Callable[[], MasterSettings]) -> int:
+    """Runs a master until a signal, or until it fails; at SIGHUP its config is read again.
+
+    Raises ConfigError and ReplicaFailed before it is ready.
+    """
     from gosched.replication.process import ProcessReplication  # these bring pysyncobj along
     from gosched.replication.replica_config import ReplicaConfig
 
@@ -77,7 +83,8 @@ async def serve(settings: MasterSettings) -> int:
 
     replication = ProcessReplication(ReplicaConfig.from_settings(settings))
     replication.on_failure = lambda detail: _resolve(ended, detail)
-    server = MasterServer(settings, replication)
+    server = MasterServer(settings, replication, read_again=read_again)
+    loop.add_signal_handler(signal.SIGHUP, server.reload)
     try:
         await server.start()
         gc.freeze()  # what is loaded now stays: the collector need not walk it again

@@ -9,12 +9,14 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gosched.core.command import CancelJob, SubmitJob
+from gosched.core.cluster import Queue, Quota
+from gosched.core.command import Body, CancelJob, SetQueues, SetQuotas, SubmitJob
 from gosched.core.job import Job, JobSpec
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES
 from gosched.master.clock import Clock
 from gosched.master.cycles import Cycles
 from gosched.master.errors import accepted, invalid, not_found, parsed
+from gosched.master.explanation import explain_job
 from gosched.master.ids import new_job_id
 from gosched.master.job_changes import JobChanges
 from gosched.master.job_logs import JobLogs
@@ -29,6 +31,7 @@ from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 DEFAULT_PAGE = 1000
 MAX_PAGE = 10_000
 MAX_PAGE_BYTES = 4 * 1024 * 1024
+MAX_RULES_BYTES = 480 * 1024  # of queues or quotas; they travel in one log entry
 SPEC_OVERHEAD_BYTES = 64 * 1024  # of the message, beyond its texts
 
 
@@ -111,10 +114,42 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         async for chunk in self.logs.stream(job.id, request):
             yield chunk
 
+    async def ExplainJob(self, request: scheduler_pb2.GetJobRequest, context: Any) -> scheduler_pb2.JobExplanation:
+        job = await self._fresh_job(request.job)
+        return explain_job(self.replication.state, job, self.cycles, self.status)
+
+    async def SetQueues(self, request: scheduler_pb2.SetQueuesRequest, context: Any) -> scheduler_pb2.SetQueuesResponse:
+        queues = tuple([parsed(queue, Queue) for queue in request.queues])
+        unchanged = await self._set(SetQueues(queues=queues), request)
+        return scheduler_pb2.SetQueuesResponse(unchanged=unchanged, revision=self.replication.state.revision)
+
+    async def SetQuotas(self, request: scheduler_pb2.SetQuotasRequest, context: Any) -> scheduler_pb2.SetQuotasResponse:
+        quotas = tuple([parsed(quota, Quota) for quota in request.quotas])
+        unchanged = await self._set(SetQuotas(quotas=quotas, replace=request.replace), request)
+        return scheduler_pb2.SetQuotasResponse(unchanged=unchanged, revision=self.replication.state.revision)
+
+    async def ListQuotas(
+        self, request: scheduler_pb2.ListQuotasRequest, context: Any
+    ) -> scheduler_pb2.ListQuotasResponse:
+        await self.proposals.barrier()
+        return self.status.quotas()
+
     async def GetClusterStatus(
         self, request: scheduler_pb2.GetClusterStatusRequest, context: Any
     ) -> scheduler_pb2.ClusterStatus:
         return self.status.read()
+
+    async def _set(
+        self,
+        command: Body,
+        request: scheduler_pb2.SetQueuesRequest | scheduler_pb2.SetQuotasRequest,
+    ) -> bool:
+        """Whether all was so already. Raises ApiError."""
+        _check_request_id(request.client_id, request.request_id)
+        if request.ByteSize() > MAX_RULES_BYTES:
+            raise invalid(f"they take {request.ByteSize()} bytes together; at most {MAX_RULES_BYTES} fit in one change")
+        outcome = await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
+        return accepted(outcome).unchanged
 
     async def _fresh_job(self, id_or_name: str) -> Job:
         await self.proposals.barrier()

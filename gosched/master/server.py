@@ -25,10 +25,12 @@ from gosched.master.http_api import HttpApi
 from gosched.master.job_changes import JobChanges
 from gosched.master.job_logs import JobLogs
 from gosched.master.leader import Leader
+from gosched.master.leader_calls import LeaderCalls
 from gosched.master.leadership import Leadership
 from gosched.master.leases import Leases
 from gosched.master.node_service import NodeService
 from gosched.master.proposals import Proposals
+from gosched.master.reload import Reload
 from gosched.master.scheduler_service import SchedulerService
 from gosched.master.status import StatusReader
 from gosched.observe.counts import ClusterCounts
@@ -36,6 +38,7 @@ from gosched.observe.logs import log_events
 from gosched.observe.metrics import ClusterFacts, MasterMetrics, RaftFacts, tally
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
 from gosched.scheduling import Policy
+from gosched.scheduling.plugins import load_plugins
 
 STOP_GRACE_S = 0.5
 HAND_OVER_S = 2.0
@@ -43,9 +46,16 @@ MAX_LAG = 1000  # committed entries that a ready master may still have to apply
 
 
 class MasterServer:
-    """`record`: where it listens, known after `start`. `on_failure` is told why it cannot go on, in one line."""
+    """`record`: where it listens, known after `start`. `on_failure` is told why it cannot go on, in one line.
+    `read_again` reads the settings anew; without it there are never others."""
 
-    def __init__(self, settings: MasterSettings, replication: Replication, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: MasterSettings,
+        replication: Replication,
+        clock: Clock | None = None,
+        read_again: Callable[[], MasterSettings] | None = None,
+    ) -> None:
         self._settings = settings
         self._replication = replication
         self._work: list[asyncio.Task[None]] = []
@@ -68,14 +78,17 @@ class MasterServer:
             clock,
             self._changes,
             self.metrics,
-            policy=Policy.from_algorithm(settings.server.algorithm),
+            policy=_policy(settings),
             period_s=settings.server.schedule_period_ms / 1000,
         )
         self._dispatcher = Dispatcher(replication, self._agents)
-        self._status = StatusReader(replication, self._counts, settings)
+        self._status = StatusReader(replication, self._counts, lambda: self._cycles.shares, settings)
         self._clock = clock
+        self._scheduler_service = self._make_scheduler_service()
+        calls = LeaderCalls(self._leadership, self._masters, self._scheduler_service)
+        self._reload = Reload(settings, calls, read_again or (lambda: settings))
         self._http = HttpApi(
-            self._status, self._leadership, self._masters, self.metrics, clock, not_ready=self._why_not_ready
+            self._status, calls, self._leadership, self._masters, self.metrics, clock, not_ready=self._why_not_ready
         )
         self._grpc = GrpcServer(settings.grpc_listen(), tls, [Edge(self._leadership, self._masters, self.metrics)])
         self.metrics.show(self._raft_facts, self._cluster_facts)
@@ -93,7 +106,7 @@ class MasterServer:
         )
         await self._replication.start()
         self._replica_runs = True
-        self._grpc.add(self._scheduler_service(), self._node_service(), self._cluster_service())
+        self._grpc.add(self._scheduler_service, self._node_service(), self._cluster_service())
         await self._grpc.start()
         leader = Leader(
             self._replication,
@@ -109,9 +122,14 @@ class MasterServer:
         self._work = [
             asyncio.ensure_future(leader.run()),
             asyncio.ensure_future(keep_announced(self._replication, self._leadership, self._masters, self.record)),
+            asyncio.ensure_future(self._reload.run()),
         ]
         for task in self._work:
             task.add_done_callback(self._work_ended)
+
+    def reload(self) -> None:
+        """The config is read again, and its queues and quotas are taken over; what came of it is in the log."""
+        self._reload.ask()
 
     async def hand_over(self) -> None:
         """Gives leadership to another master, if there is one; waits a little for it."""
@@ -142,7 +160,7 @@ class MasterServer:
         if not task.cancelled():
             self.on_failure(f"internal error, please report it: {task.exception()!r}")
 
-    def _scheduler_service(self) -> SchedulerService:
+    def _make_scheduler_service(self) -> SchedulerService:
         return SchedulerService(
             replication=self._replication,
             leadership=self._leadership,
@@ -219,6 +237,15 @@ class MasterServer:
         return ClusterFacts(
             counts=self._counts,
             pending=tally(pending),
-            queues=tuple(state.queues),
+            queues=self._status.queue_uses(),
             heartbeat_age_s=max([self._leases.age_ms(node) for node in living], default=0) / 1000,
         )
+
+
+def _policy(settings: MasterSettings) -> Policy:
+    """Raises ConfigError for a plugin that cannot be had."""
+    try:
+        plugins = load_plugins(settings.plugins)
+    except ValueError as error:
+        raise settings.error("plugins", str(error)) from error
+    return Policy.of(settings.server.algorithm, settings.topology, plugins)

@@ -1,22 +1,31 @@
-"""The cluster in one message, from this master's own state. It carries the revision it was made at."""
+"""The cluster, its queues and its quotas in messages, from this master's own state. Each carries its revision."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gosched import __version__
 from gosched.config import MasterSettings
-from gosched.core.cluster import NodeState
+from gosched.core.cluster import NodeState, Quota
 from gosched.core.job import JobState
 from gosched.core.resources import ZERO, Resources
+from gosched.core.sharing import BUILT_IN, MODEL_PREFIX, Amounts, as_map
 from gosched.observe.counts import ClusterCounts
+from gosched.observe.sharing import QueueUse, Shares, queue_uses, tenant_uses
 from gosched.replication.interface import Part, Replication
 from gosched.wire.codec import fill
 from gosched.wire.v1 import scheduler_pb2
 
 
 class StatusReader:
-    def __init__(self, replication: Replication, counts: ClusterCounts, settings: MasterSettings) -> None:
+    """`shares`: of the newest cycle; none on a master that does not lead."""
+
+    def __init__(
+        self, replication: Replication, counts: ClusterCounts, shares: Callable[[], Shares], settings: MasterSettings
+    ) -> None:
         self._replication = replication
         self._counts = counts
+        self._shares = shares
         self._raft_addresses = {p.id: p.address for p in settings.raft.others} if settings.raft.enabled else {}
 
     def read(self) -> scheduler_pb2.ClusterStatus:
@@ -34,18 +43,25 @@ class StatusReader:
             digest=state.digest(),
             version=__version__,
         )
-        living = [node.capacity for node in state.nodes.values() if node.state is not NodeState.DEAD]
-        fill(_sum(living), status.total)
-        fill(_sum([held for held in state.usage.values() if held is not ZERO]), status.used)
-        for queue in state.queues.values():
-            item = status.queues.add(
-                path=queue.path,
-                type=queue.type.name.lower(),
-                pending=counts.jobs_in(queue.path, JobState.PENDING),
-                running=counts.jobs_in(queue.path, JobState.RUNNING),
-            )
-            fill(counts.used.get(queue.path, ZERO), item.used)
+        fill(_resources(state.total), status.total)
+        fill(sum(state.charges.values(), ZERO), status.used)
+        status.queues.extend([_queue_status(use) for use in self.queue_uses().values()])
         return status
+
+    def queue(self, path: str) -> scheduler_pb2.QueueStatus | None:
+        use = self.queue_uses().get(path)
+        return _queue_status(use) if use else None
+
+    def queue_uses(self) -> dict[str, QueueUse]:
+        return queue_uses(self._replication.state, self._counts, self._shares())
+
+    def quotas(self) -> scheduler_pb2.ListQuotasResponse:
+        state = self._replication.state
+        answer = scheduler_pb2.ListQuotasResponse(revision=state.revision)
+        for tenant, use in sorted(tenant_uses(state).items()):
+            item = answer.quotas.add(used=dict(as_map(use.used)), running_jobs=use.running_jobs)
+            fill(state.quotas.get(tenant, Quota(tenant=tenant)), item.quota)
+        return answer
 
     def _masters(self) -> list[scheduler_pb2.MasterStatus]:
         """All members, also those that have not said yet where they listen."""
@@ -75,11 +91,27 @@ class StatusReader:
         return Part.FOLLOWER.value if healthy and role.leader else "unknown"
 
 
-def _sum(amounts: list[Resources]) -> Resources:
-    """Field by field: a vector for each of ten thousand nodes would cost the loop milliseconds."""
+def _queue_status(use: QueueUse) -> scheduler_pb2.QueueStatus:
+    message = scheduler_pb2.QueueStatus(
+        path=use.queue.path,
+        type=use.queue.type.name.lower(),
+        pending=use.pending,
+        running=use.running,
+        used=dict(as_map(use.used)),
+        demand=dict(as_map(use.demand)),
+        fair_share=use.fair_share,
+        ceiling=use.ceiling,
+    )
+    fill(use.queue, message.rules)
+    return message
+
+
+def _resources(amounts: Amounts) -> Resources:
+    models = [name for name in amounts if name.startswith(MODEL_PREFIX)]
     return Resources(
-        cpu_millis=sum([r.cpu_millis for r in amounts]),
-        memory_bytes=sum([r.memory_bytes for r in amounts]),
-        storage_bytes=sum([r.storage_bytes for r in amounts]),
-        gpu_millis=sum([r.gpu_millis for r in amounts]),
+        cpu_millis=amounts.get("cpu", 0),
+        memory_bytes=amounts.get("memory", 0),
+        storage_bytes=amounts.get("storage", 0),
+        gpu_millis=amounts.get("gpu", 0),
+        custom=as_map({name: amounts[name] for name in amounts if name not in (*BUILT_IN, *models)}),
     )

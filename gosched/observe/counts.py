@@ -10,39 +10,39 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from gosched.core.cluster import NodeState
-from gosched.core.job import Job, JobState, Task
-from gosched.core.outcome import Event, JobChanged, NodeChanged, TaskChanged
-from gosched.core.resources import ZERO, Resources
+from gosched.core.job import JobSpec, JobState
+from gosched.core.outcome import Event, JobChanged, NodeChanged
+from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.state import ClusterState
 
 K = TypeVar("K")
 
 
 class ClusterCounts:
-    """`jobs`: (queue, state) -> jobs. `nodes`: state -> nodes. `used`: queue -> what its tasks hold."""
+    """`jobs`: (queue, state) -> jobs. `nodes`: state -> nodes. `demand`: queue -> what its pending jobs ask for."""
 
     def __init__(self) -> None:
         self.jobs: Counter[tuple[str, JobState]] = Counter()
         self.nodes: Counter[NodeState] = Counter()
-        self.used: dict[str, Resources] = {}
-        self._held: dict[str, tuple[str, Resources]] = {}  # active task -> its queue and what it holds
+        self.demand: dict[str, Amounts] = {}
+        self._pending: dict[str, JobSpec] = {}  # by job id
 
     def reset(self, state: ClusterState) -> None:
         self.jobs = Counter((job.spec.queue, job.state) for job in state.jobs.values())
         self.nodes = Counter(node.state for node in state.nodes.values())
-        self.used, self._held = {}, {}
-        for allocation in state.allocations.values():
-            self._hold(allocation.task_id, state.jobs[allocation.job_id].spec.queue, allocation.resources)
+        self.demand, self._pending = {}, {}
+        for job in state.jobs.values():
+            if job.state is JobState.PENDING:
+                self._wait(job.id, job.spec)
 
     def take(self, state: ClusterState, events: Iterable[Event]) -> None:
         """`state` is the one after the events."""
         for event in events:
             if isinstance(event, JobChanged):
                 _move(self.jobs, (event.queue, event.before), (event.queue, event.after))
+                self._take_demand(state, event)
             elif isinstance(event, NodeChanged):
                 _move(self.nodes, event.before, event.after)
-            elif isinstance(event, TaskChanged) and event.before.is_active != event.after.is_active:
-                self._take_task(state, event)
 
     def jobs_in(self, queue: str, state: JobState) -> int:
         return self.jobs[(queue, state)]
@@ -50,22 +50,27 @@ class ClusterCounts:
     def jobs_being(self, state: JobState) -> int:
         return sum(n for (_, s), n in self.jobs.items() if s is state)
 
-    def _take_task(self, state: ClusterState, event: TaskChanged) -> None:
-        if event.after.is_active:
-            job = state.jobs[event.job_id]
-            self._hold(event.task_id, job.spec.queue, _resources(job, state.tasks[event.task_id]))
-        else:
-            queue, held = self._held.pop(event.task_id, ("", ZERO))
-            if queue:
-                self.used[queue] = self.used[queue] - held
+    def _take_demand(self, state: ClusterState, event: JobChanged) -> None:
+        job = state.jobs.get(event.job_id)
+        if event.after is not JobState.PENDING:
+            self._wait_no_more(event.job_id)
+        elif job is not None:  # else dropped since then
+            self._wait(job.id, job.spec)
 
-    def _hold(self, task_id: str, queue: str, resources: Resources) -> None:
-        self._held[task_id] = (queue, resources)
-        self.used[queue] = self.used.get(queue, ZERO) + resources
+    def _wait(self, job_id: str, spec: JobSpec) -> None:
+        if job_id not in self._pending:
+            self._pending[job_id] = spec
+            _add_demand(self.demand.setdefault(spec.queue, {}), spec, 1)
+
+    def _wait_no_more(self, job_id: str) -> None:
+        spec = self._pending.pop(job_id, None)
+        if spec is not None:
+            _add_demand(self.demand[spec.queue], spec, -1)
 
 
-def _resources(job: Job, task: Task) -> Resources:
-    return next(group.resources for group in job.spec.groups if group.name == task.group)
+def _add_demand(total: Amounts, spec: JobSpec, sign: int) -> None:
+    for group in spec.groups:
+        add_to(total, charge_of(group.resources, group.gpu_model), sign * group.count)
 
 
 def _move(counter: Counter[K], before: K, after: K) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -16,12 +17,18 @@ from prometheus_client.registry import Collector
 from gosched.core.cluster import NodeState
 from gosched.core.job import JobState
 from gosched.core.outcome import EpochOpened, Event, JobChanged
-from gosched.core.resources import ZERO, Resources
 from gosched.observe.counts import ClusterCounts
+from gosched.observe.sharing import QueueUse
 
 _FAST = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 _WAITS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 MAX_QUEUES_SHOWN = 1000
+_QUEUE_GAUGES = (  # name, resource, its unit
+    ("queue_cpu_cores", "cpu", 1000),
+    ("queue_memory_bytes", "memory", 1),
+    ("queue_storage_bytes", "storage", 1),
+    ("queue_gpus", "gpu", 1000),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +46,7 @@ class ClusterFacts:
 
     counts: ClusterCounts
     pending: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    queues: tuple[str, ...] = ()
+    queues: Mapping[str, QueueUse] = field(default_factory=dict)
     heartbeat_age_s: float = 0.0  # of the living node that was heard longest ago
 
 
@@ -51,6 +58,7 @@ class MasterMetrics:
         self._phases = self._histogram("scheduling_cycle_duration_seconds", "Of one phase of a cycle", "phase")
         self._attempts = self._counter("scheduling_attempts", "Gangs that a cycle looked at", "result")
         self._placements = self._counter("placements", "Tasks in plans that were proposed")
+        self._faults = self._counter("plugin_faults", "Cycles that a plugin was switched off in", "plugin")
         self._waits = self._histogram(
             "job_queue_wait_seconds", "From submission to the first placement", "queue", buckets=_WAITS
         )
@@ -85,6 +93,9 @@ class MasterMetrics:
 
     def refused(self, gangs: int) -> None:
         self._attempts.labels("refused").inc(gangs)
+
+    def plugin_failed(self, plugin: str) -> None:
+        self._faults.labels(plugin).inc()
 
     def rpc_ended(self, method: str, code: str) -> None:
         self._handled.labels(method, code).inc()
@@ -125,7 +136,7 @@ class _Gauges(Collector):
 
 def _of_cluster(cluster: ClusterFacts) -> Iterable[GaugeMetricFamily]:
     counts = cluster.counts
-    shown = cluster.queues[:MAX_QUEUES_SHOWN]
+    shown = dict(islice(cluster.queues.items(), MAX_QUEUES_SHOWN))
     states = [state for state in JobState if state]
     jobs = [((queue, state.name), counts.jobs_in(queue, state)) for queue in shown for state in states]
     yield _gauge("jobs", "Jobs that are kept", ("queue", "state"), jobs)
@@ -138,18 +149,23 @@ def _of_cluster(cluster: ClusterFacts) -> Iterable[GaugeMetricFamily]:
     yield _gauge(
         "node_heartbeat_age_seconds", "Of the living node heard longest ago", (), [((), cluster.heartbeat_age_s)]
     )
-    used = [(queue, counts.used.get(queue, ZERO)) for queue in shown]
-    yield _queue_gauge("queue_cpu_cores", used, lambda r: r.cpu_millis / 1000)
-    yield _queue_gauge("queue_memory_bytes", used, lambda r: r.memory_bytes)
-    yield _queue_gauge("queue_storage_bytes", used, lambda r: r.storage_bytes)
-    yield _queue_gauge("queue_gpus", used, lambda r: r.gpu_millis / 1000)
+    ratios = [((queue,), use.fair_share_ratio) for queue, use in shown.items()]
+    yield _gauge(
+        "queue_fair_share_ratio",
+        "What a queue holds against its fair share; above 1 it borrows",
+        ("queue",),
+        [(queue, ratio) for queue, ratio in ratios if ratio is not None],
+    )
+    for name, resource, unit in _QUEUE_GAUGES:
+        yield _gauge(name, "Of a queue: used, fair share, limit", ("queue", "kind"), _kinds(shown, resource, unit))
 
 
-def _queue_gauge(
-    name: str, used: list[tuple[str, Resources]], amount: Callable[[Resources], float]
-) -> GaugeMetricFamily:
-    values = [((queue, "used"), amount(resources)) for queue, resources in used]
-    return _gauge(name, "Held by a queue's tasks", ("queue", "kind"), values)
+def _kinds(queues: Mapping[str, QueueUse], resource: str, unit: int) -> Iterable[tuple[tuple[str, ...], float]]:
+    for queue, use in queues.items():
+        yield (queue, "used"), use.used.get(resource, 0) / unit
+        for kind, amounts in (("fair_share", use.fair_share), ("limit", use.ceiling)):
+            if resource in amounts:
+                yield (queue, kind), amounts[resource] / unit
 
 
 def _gauge(

@@ -65,6 +65,46 @@ class Explanation(_message.Message):
     message: str
     def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
+class JobExplanation(_message.Message):
+    __slots__ = ("job", "code", "message", "position", "limit", "refused", "nearest", "nodes", "queue", "revision")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    NEAREST_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    job: _types_pb2.Job
+    code: str
+    message: str
+    position: int
+    limit: str
+    refused: _containers.RepeatedCompositeFieldContainer[Refused]
+    nearest: str
+    nodes: _containers.RepeatedCompositeFieldContainer[NodeTasks]
+    queue: QueueStatus
+    revision: int
+    def __init__(self, job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., code: _Optional[str] = ..., message: _Optional[str] = ..., position: _Optional[int] = ..., limit: _Optional[str] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., nearest: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeTasks, _Mapping]]] = ..., queue: _Optional[_Union[QueueStatus, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class Refused(_message.Message):
+    __slots__ = ("filter", "nodes")
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    filter: str
+    nodes: int
+    def __init__(self, filter: _Optional[str] = ..., nodes: _Optional[int] = ...) -> None: ...
+
+class NodeTasks(_message.Message):
+    __slots__ = ("node_id", "tasks")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    tasks: int
+    def __init__(self, node_id: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
+
 class ListJobsRequest(_message.Message):
     __slots__ = ("states", "queue", "labels", "page_size", "page_token")
     class LabelsEntry(_message.Message):
@@ -208,15 +248,118 @@ class MasterStatus(_message.Message):
     def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., role: _Optional[str] = ..., healthy: bool = ..., grpc_address: _Optional[str] = ..., http_address: _Optional[str] = ...) -> None: ...
 
 class QueueStatus(_message.Message):
-    __slots__ = ("path", "type", "pending", "running", "used")
+    __slots__ = ("path", "type", "pending", "running", "used", "demand", "fair_share", "ceiling", "rules")
+    class UsedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class DemandEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class FairShareEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class CeilingEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     PATH_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     USED_FIELD_NUMBER: _ClassVar[int]
+    DEMAND_FIELD_NUMBER: _ClassVar[int]
+    FAIR_SHARE_FIELD_NUMBER: _ClassVar[int]
+    CEILING_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
     path: str
     type: str
     pending: int
     running: int
-    used: _types_pb2.Resources
-    def __init__(self, path: _Optional[str] = ..., type: _Optional[str] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., used: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ...) -> None: ...
+    used: _containers.ScalarMap[str, int]
+    demand: _containers.ScalarMap[str, int]
+    fair_share: _containers.ScalarMap[str, int]
+    ceiling: _containers.ScalarMap[str, int]
+    rules: _types_pb2.Queue
+    def __init__(self, path: _Optional[str] = ..., type: _Optional[str] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., used: _Optional[_Mapping[str, int]] = ..., demand: _Optional[_Mapping[str, int]] = ..., fair_share: _Optional[_Mapping[str, int]] = ..., ceiling: _Optional[_Mapping[str, int]] = ..., rules: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ...) -> None: ...
+
+class SetQueuesRequest(_message.Message):
+    __slots__ = ("request_id", "client_id", "queues")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    client_id: str
+    queues: _containers.RepeatedCompositeFieldContainer[_types_pb2.Queue]
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[_types_pb2.Queue, _Mapping]]] = ...) -> None: ...
+
+class SetQueuesResponse(_message.Message):
+    __slots__ = ("unchanged", "revision")
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    unchanged: bool
+    revision: int
+    def __init__(self, unchanged: bool = ..., revision: _Optional[int] = ...) -> None: ...
+
+class SetQuotasRequest(_message.Message):
+    __slots__ = ("request_id", "client_id", "quotas", "replace")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    QUOTAS_FIELD_NUMBER: _ClassVar[int]
+    REPLACE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    client_id: str
+    quotas: _containers.RepeatedCompositeFieldContainer[_types_pb2.Quota]
+    replace: bool
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., quotas: _Optional[_Iterable[_Union[_types_pb2.Quota, _Mapping]]] = ..., replace: bool = ...) -> None: ...
+
+class SetQuotasResponse(_message.Message):
+    __slots__ = ("unchanged", "revision")
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    unchanged: bool
+    revision: int
+    def __init__(self, unchanged: bool = ..., revision: _Optional[int] = ...) -> None: ...
+
+class ListQuotasRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListQuotasResponse(_message.Message):
+    __slots__ = ("quotas", "revision")
+    QUOTAS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    quotas: _containers.RepeatedCompositeFieldContainer[QuotaStatus]
+    revision: int
+    def __init__(self, quotas: _Optional[_Iterable[_Union[QuotaStatus, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class QuotaStatus(_message.Message):
+    __slots__ = ("quota", "used", "running_jobs")
+    class UsedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    QUOTA_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_JOBS_FIELD_NUMBER: _ClassVar[int]
+    quota: _types_pb2.Quota
+    used: _containers.ScalarMap[str, int]
+    running_jobs: int
+    def __init__(self, quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., used: _Optional[_Mapping[str, int]] = ..., running_jobs: _Optional[int] = ...) -> None: ...

@@ -64,10 +64,30 @@ class SchedulerServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_scheduler__pb2.StreamJobLogsRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_scheduler__pb2.LogChunk.FromString,
                 _registered_method=True)
+        self.ExplainJob = channel.unary_unary(
+                '/gosched.v1.SchedulerService/ExplainJob',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.GetJobRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.JobExplanation.FromString,
+                _registered_method=True)
         self.GetClusterStatus = channel.unary_unary(
                 '/gosched.v1.SchedulerService/GetClusterStatus',
                 request_serializer=gosched_dot_v1_dot_scheduler__pb2.GetClusterStatusRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_scheduler__pb2.ClusterStatus.FromString,
+                _registered_method=True)
+        self.SetQueues = channel.unary_unary(
+                '/gosched.v1.SchedulerService/SetQueues',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.SetQueuesRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.SetQueuesResponse.FromString,
+                _registered_method=True)
+        self.SetQuotas = channel.unary_unary(
+                '/gosched.v1.SchedulerService/SetQuotas',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.SetQuotasRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.SetQuotasResponse.FromString,
+                _registered_method=True)
+        self.ListQuotas = channel.unary_unary(
+                '/gosched.v1.SchedulerService/ListQuotas',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.ListQuotasRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.ListQuotasResponse.FromString,
                 _registered_method=True)
 
 
@@ -111,7 +131,34 @@ class SchedulerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExplainJob(self, request, context):
+        """What holds a pending job; where a running one runs.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetClusterStatus(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetQueues(self, request, context):
+        """Replaces all queues, or changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetQuotas(self, request, context):
+        """All of them, or none. A quota without any limit is taken away.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListQuotas(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -150,10 +197,30 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     request_deserializer=gosched_dot_v1_dot_scheduler__pb2.StreamJobLogsRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_scheduler__pb2.LogChunk.SerializeToString,
             ),
+            'ExplainJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExplainJob,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.GetJobRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.JobExplanation.SerializeToString,
+            ),
             'GetClusterStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetClusterStatus,
                     request_deserializer=gosched_dot_v1_dot_scheduler__pb2.GetClusterStatusRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_scheduler__pb2.ClusterStatus.SerializeToString,
+            ),
+            'SetQueues': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetQueues,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.SetQueuesRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.SetQueuesResponse.SerializeToString,
+            ),
+            'SetQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetQuotas,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.SetQuotasRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.SetQuotasResponse.SerializeToString,
+            ),
+            'ListQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListQuotas,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.ListQuotasRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.ListQuotasResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -329,6 +396,33 @@ class SchedulerService(object):
             _registered_method=True)
 
     @staticmethod
+    def ExplainJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.SchedulerService/ExplainJob',
+            gosched_dot_v1_dot_scheduler__pb2.GetJobRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.JobExplanation.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def GetClusterStatus(request,
             target,
             options=(),
@@ -345,6 +439,87 @@ class SchedulerService(object):
             '/gosched.v1.SchedulerService/GetClusterStatus',
             gosched_dot_v1_dot_scheduler__pb2.GetClusterStatusRequest.SerializeToString,
             gosched_dot_v1_dot_scheduler__pb2.ClusterStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetQueues(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.SchedulerService/SetQueues',
+            gosched_dot_v1_dot_scheduler__pb2.SetQueuesRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.SetQueuesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.SchedulerService/SetQuotas',
+            gosched_dot_v1_dot_scheduler__pb2.SetQuotasRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.SetQuotasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.SchedulerService/ListQuotas',
+            gosched_dot_v1_dot_scheduler__pb2.ListQuotasRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.ListQuotasResponse.FromString,
             options,
             channel_credentials,
             insecure,

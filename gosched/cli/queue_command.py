@@ -1,0 +1,130 @@
+"""`goschedctl queue`: list, show, apply."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from operator import itemgetter
+
+import click
+
+from gosched.cli.connect import connect, output_option, watch_option
+from gosched.cli.output import Column, Json, amount_text, amounts_text, as_data, print_listing, table
+from gosched.client import GoSchedClient, NotFound
+from gosched.client.shapes import queue_json
+from gosched.config.errors import suggestion
+from gosched.core.cluster import Quota
+
+_COLUMNS: list[Column] = [
+    ("QUEUE", lambda q: q["name"]),
+    ("TYPE", lambda q: q["type"]),
+    ("PENDING", lambda q: q["pending"]),
+    ("RUNNING", lambda q: q["running"]),
+    ("CPU", lambda q: q["used"]["cpu"]),
+    ("MEMORY", lambda q: amount_text("memory_bytes", q["used"]["memory_bytes"])),
+    ("GPU", lambda q: q["used"]["gpu"]),
+]
+_WIDE: list[Column] = [
+    ("FAIR-SHARE", lambda q: amounts_text(q["fair_share"])),
+    ("CEILING", lambda q: amounts_text(q["ceiling"])),
+    ("DEMAND", lambda q: amounts_text(q["demand"])),
+    ("ORDER", lambda q: q["order"]),
+    ("WEIGHT", lambda q: q["weight"]),
+    ("CAPACITY", lambda q: f"{q['capacity_pct']}%"),
+    ("MAX", lambda q: f"{q['max_pct']}%"),
+    ("MAX-JOBS", lambda q: q["max_running_jobs"] or "-"),
+]
+_AMOUNTS = ("used", "demand", "fair_share", "guaranteed", "ceiling")
+
+
+@click.group()
+def command() -> None:
+    """Queues: how the cluster is shared."""
+
+
+@command.command("list")
+@watch_option
+@output_option
+@click.pass_context
+def list_queues(ctx: click.Context, output: str, watch: bool) -> None:
+    """All queues, with what is held and wanted in them; an inner one shows the sums of those below it."""
+    client = connect(ctx)
+    print_listing(lambda: _queues(client), _COLUMNS, wide=_WIDE, output=output, watch=watch)
+
+
+@command.command("show")
+@click.argument("queue")
+@output_option
+@click.pass_context
+def show(ctx: click.Context, queue: str, output: str) -> None:
+    """One queue: its rules, and what it holds of each resource."""
+    queues = {shape["name"]: shape for shape in _queues(connect(ctx))}
+    shape = queues.get(queue)
+    if shape is None:
+        raise NotFound(f"there is no queue {queue!r}{suggestion(queue, queues)}")
+    if output in ("json", "yaml"):
+        click.echo(as_data(shape, output))
+    else:
+        click.echo(shape["id"] if output == "name" else _text(shape))
+
+
+@command.command("apply")
+@click.argument("file")
+@click.pass_context
+def apply(ctx: click.Context, file: str) -> None:
+    """Replace all queues by those of FILE (- is standard input), or change nothing.
+
+    FILE has `queues:` as in a master's config; with `quotas:`, they replace all quotas too.
+    """
+    from gosched.config import parse_queue_file
+    from gosched.config.load import read_file
+
+    text = sys.stdin.buffer.read() if file == "-" else read_file(file, what="queue file")
+    queues, quotas = parse_queue_file(text, "standard input" if file == "-" else file)
+    client = connect(ctx)
+    lines = []
+    before = {queue.path: queue.rules for queue in client.get_status().queues}
+    if client.set_queues(queues):
+        lines += [f"queue {line}" for line in _changes(before, {queue.path: queue for queue in queues})]
+    if quotas is not None:
+        old = {status.quota.tenant: status.quota for status in client.list_quotas() if _limits(status.quota)}
+        if client.set_quotas(quotas, replace=True):
+            wanted = {quota.tenant: quota for quota in quotas if _limits(quota)}
+            lines += [f"quota {line}" for line in _changes(old, wanted)]
+    click.echo("\n".join(lines or ["unchanged"]))
+
+
+def _queues(client: GoSchedClient) -> list[Json]:
+    return sorted((queue_json(queue) for queue in client.get_status().queues), key=lambda q: str(q["name"]))
+
+
+def _limits(quota: Quota) -> bool:
+    return bool(quota.limit or quota.max_running_jobs)
+
+
+def _changes(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
+    return [
+        *(f"{name} added" for name in after if name not in before),
+        *(f"{name} changed" for name in after if name in before and before[name] != after[name]),
+        *(f"{name} removed" for name in before if name not in after),
+    ]
+
+
+def _text(queue: Json) -> str:
+    shares = f"weight {queue['weight']}, capacity {queue['capacity_pct']} %, at most {queue['max_pct']} %"
+    at_most = f" (at most {queue['max_running_jobs']})" if queue["max_running_jobs"] else ""
+    lines = [
+        f"Queue      {queue['name']}",
+        f"Type       {queue['type']} ({shares})",
+        f"Order      {queue['order'] or 'by the algorithm of the masters'}",
+        f"Jobs       {queue['running']} running{at_most}, {queue['pending']} pending",
+    ]
+    if queue["tenants"]:
+        lines.append(f"Tenants    {', '.join(queue['tenants'])}")
+    if queue["half_life_s"]:
+        lines.append(f"Half-life  {queue['half_life_s']}s")
+    names = list(dict.fromkeys(name for part in _AMOUNTS for name in queue[part]))
+    rows = [{"name": name, **{part: amount_text(name, queue[part].get(name)) for part in _AMOUNTS}} for name in names]
+    columns: list[Column] = [("RESOURCE", lambda row: row["name"].removesuffix("_bytes"))]
+    columns += [(part.upper().replace("_", "-"), itemgetter(part)) for part in _AMOUNTS]
+    return "\n".join([*lines, "", table(rows, columns)])

@@ -1,0 +1,97 @@
+"""`goschedctl quota`: list, set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gosched.cli.connect import connect, output_option, watch_option
+from gosched.cli.output import Column, Json, amounts_text, print_listing, say
+from gosched.client.shapes import quota_json
+from gosched.core.cluster import Quota
+
+_COLUMNS: list[Column] = [
+    ("TENANT", lambda q: q["tenant"]),
+    ("LIMIT", lambda q: amounts_text(q["limit"])),
+    ("USED", lambda q: amounts_text(q["used"])),
+    ("RUNNING", lambda q: f"{q['running_jobs']}/{q['max_running_jobs'] or '-'}"),
+]
+
+
+@click.group()
+def command() -> None:
+    """Quotas: what each tenant may hold in the whole cluster."""
+
+
+@command.command("list")
+@watch_option
+@output_option
+@click.pass_context
+def list_quotas(ctx: click.Context, output: str, watch: bool) -> None:
+    """Each tenant with a quota, and each that holds something."""
+    client = connect(ctx)
+
+    def fetch() -> list[Json]:
+        return [quota_json(status) for status in client.list_quotas()]
+
+    print_listing(fetch, _COLUMNS, output=output, watch=watch)
+
+
+@command.command("set")
+@click.argument("tenant")
+@click.option("--cpu", metavar="N", help="CPUs in all, such as 64.")
+@click.option("--mem", metavar="AMOUNT", help="Memory in all, such as 1Ti.")
+@click.option(
+    "--gpu", "gpus", metavar="[MODEL:]N", multiple=True, help="GPUs in all, or of one model; may be repeated."
+)
+@click.option("--limit", "limits", metavar="NAME=AMOUNT", multiple=True, help="Of any resource; may be repeated.")
+@click.option("--max-running-jobs", metavar="N", type=click.IntRange(min=1), help="Jobs that run at the same time.")
+@click.pass_context
+def set_quota(
+    ctx: click.Context,
+    tenant: str,
+    cpu: str | None,
+    mem: str | None,
+    gpus: tuple[str, ...],
+    limits: tuple[str, ...],
+    max_running_jobs: int | None,
+) -> None:
+    """Replace the quota of TENANT; without any limit, take it away."""
+    given = [("cpu", cpu, "--cpu"), ("memory", mem, "--mem"), *map(_gpu, gpus), *map(_limit, limits)]
+    quota = _quota(tenant, [(name, text, flag) for name, text, flag in given if text is not None], max_running_jobs)
+    changed = connect(ctx).set_quotas([quota])
+    there = bool(quota.limit or quota.max_running_jobs)
+    done = "quota set" if there else "no limit was given: its quota is taken away"
+    say(f"{tenant}: {done if changed else 'unchanged'}")
+
+
+def _quota(tenant: str, given: list[tuple[str, str, str]], max_running_jobs: int | None) -> Quota:
+    """Raises ConfigError, with the flag."""
+    from gosched.config.queues import QuotaConfig
+    from gosched.config.tree import Document
+    from gosched.config.validation import validate
+
+    value: dict[str, Any] = {"tenant": tenant, "limit": {}}
+    origins: dict[tuple[str | int, ...], str] = {("tenant",): "TENANT"}
+    for name, text, flag in given:
+        if name in value["limit"]:
+            raise click.UsageError(f"{flag}: {name} is given twice")
+        value["limit"][name] = text
+        origins[("limit", name)] = flag
+    if max_running_jobs is not None:
+        value["max_running_jobs"] = max_running_jobs
+        origins[("max_running_jobs",)] = "--max-running-jobs"
+    return validate(QuotaConfig, Document(value=value, source="command line", origins=origins)).record()
+
+
+def _gpu(text: str) -> tuple[str, str, str]:
+    model, colon, count = text.rpartition(":")
+    return (f"gpu:{model}" if colon else "gpu", count, "--gpu")
+
+
+def _limit(text: str) -> tuple[str, str, str]:
+    name, equals, amount = text.partition("=")
+    if not (name and equals):
+        raise click.UsageError(f"--limit: expected NAME=AMOUNT, got {text!r}")
+    return (name, amount, "--limit")

@@ -1,0 +1,32 @@
+"""All that is known of why a job waits, or of where it runs.
+
+Rule: only what the newest cycle saw is told; a job that no cycle has looked at yet is said to be one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gosched.core.job import Job, JobState
+from gosched.core.state import ClusterState
+from gosched.master.cycles import Cycles
+from gosched.master.status import StatusReader
+from gosched.wire.codec import fill
+from gosched.wire.v1 import scheduler_pb2
+
+
+def explain_job(state: ClusterState, job: Job, cycles: Cycles, status: StatusReader) -> scheduler_pb2.JobExplanation:
+    answer = scheduler_pb2.JobExplanation(revision=state.revision, queue=status.queue(job.spec.queue))
+    fill(job, answer.job)
+    why = cycles.explanations.get(job.id)
+    if job.id in state.pending and why is not None:
+        answer.code, answer.message, answer.limit, answer.nearest = why.code, why.message, why.limit, why.nearest
+        for name, nodes in why.refused:
+            answer.refused.add(filter=name, nodes=nodes)
+        answer.position = cycles.position(job.id)
+    elif job.state is JobState.PENDING:
+        answer.message = "its tasks are still being stopped" if job.active else "no cycle has looked at it yet"
+    tasks = Counter(task.node_id for task in state.tasks_of(job) if task.state.is_active)
+    for node_id, count in sorted(tasks.items()):
+        answer.nodes.add(node_id=node_id, tasks=count)
+    return answer

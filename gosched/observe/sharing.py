@@ -1,0 +1,78 @@
+"""What queues and tenants hold, want and may hold, read from the state at one moment.
+
+Rule: an inner queue shows the sums over the queues below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gosched.core.cluster import Queue
+from gosched.core.job import JobState
+from gosched.core.sharing import Amounts, add_to, ceilings, charge_of, lineage
+from gosched.core.state import ClusterState
+from gosched.observe.counts import ClusterCounts
+
+Shares = Mapping[str, Mapping[str, int]]  # queue path -> resource -> amount
+
+
+@dataclass(slots=True, kw_only=True)
+class QueueUse:
+    """`demand`: of the jobs that wait to start. `fair_share`: of the newest cycle. `ceiling`: the most it may hold;
+    what it does not name has no limit."""
+
+    queue: Queue
+    pending: int = 0
+    running: int = 0
+    used: Amounts = field(default_factory=dict)
+    demand: Amounts = field(default_factory=dict)
+    fair_share: Mapping[str, int] = field(default_factory=dict)
+    ceiling: Amounts = field(default_factory=dict)
+
+    @property
+    def fair_share_ratio(self) -> float | None:
+        """Of the resource that it holds most of against its fair share; above 1 it borrows. None: it has no share."""
+        ratios = [self.used.get(name, 0) / amount for name, amount in self.fair_share.items() if amount]
+        return max(ratios, default=None)
+
+
+@dataclass(slots=True, kw_only=True)
+class TenantUse:
+    used: Amounts = field(default_factory=dict)
+    running_jobs: int = 0
+
+
+def queue_uses(state: ClusterState, counts: ClusterCounts, shares: Shares) -> dict[str, QueueUse]:
+    """By path, in the order of the state."""
+    most = ceilings(state.queues, state.total)
+    uses = {
+        path: QueueUse(queue=queue, fair_share=shares.get(path, {}), ceiling=most[path])
+        for path, queue in state.queues.items()
+    }
+    for (path, job_state), number in counts.jobs.items():
+        for use in _chain(uses, path):
+            use.pending += number * (job_state is JobState.PENDING)
+            use.running += number * (job_state is JobState.RUNNING)
+    for (path, _, gpu_model), held in state.charges.items():
+        for use in _chain(uses, path):
+            add_to(use.used, charge_of(held, gpu_model))
+    for path, wanted in counts.demand.items():
+        for use in _chain(uses, path):
+            add_to(use.demand, wanted)
+    return uses
+
+
+def tenant_uses(state: ClusterState) -> dict[str, TenantUse]:
+    """Of each tenant with a quota, and each that holds something."""
+    uses = {tenant: TenantUse() for tenant in state.quotas}
+    for (_, tenant, gpu_model), held in state.charges.items():
+        add_to(uses.setdefault(tenant, TenantUse()).used, charge_of(held, gpu_model))
+    for (_, tenant), number in state.running.items():
+        uses.setdefault(tenant, TenantUse()).running_jobs += number
+    return uses
+
+
+def _chain(uses: Mapping[str, QueueUse], path: str) -> list[QueueUse]:
+    """Of the queue and of those above it; a queue that is gone (only ended jobs name it) has none."""
+    return [uses[part] for part in lineage(path) if part in uses] if path in uses else []
