@@ -13,7 +13,7 @@ from gosched.config.address import Listen
 from gosched.config.errors import shown
 from gosched.config.quantity import gpu_count
 from gosched.config.settings import Address, Listed, PositiveMillis, Settings, Target
-from gosched.config.validation import CpuMillis, LabelKey, MemoryBytes, Model, Pairs, problem_at, text
+from gosched.config.validation import CpuMillis, LabelKey, MemoryBytes, Model, Pairs, Text, problem_at
 from gosched.config.vector import with_custom
 from gosched.core.cluster import Hardware
 from gosched.core.cpulist import format_cpulist, parse_cpulist
@@ -71,7 +71,7 @@ class TaintConfig(Model):
     """Written as a mapping, or `key=value:effect` and `key:effect`."""
 
     key: LabelKey
-    value: Annotated[str, BeforeValidator(lambda value: text("value", value))] = ""
+    value: Text = ""
     effect: Literal["no_schedule", "prefer_no_schedule", "no_execute"] = "no_schedule"
 
     @model_validator(mode="before")

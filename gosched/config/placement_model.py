@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from gosched.config.errors import shown
-from gosched.config.validation import LabelKey, Model, Name, Pairs, items_of, text
+from gosched.config.validation import LabelKey, Model, Name, Pairs, Text, items_of
 from gosched.core.job import (
     NODE_LEVEL,
     SELF,
@@ -37,13 +37,9 @@ _VALUES: Mapping[str, tuple[int, int]] = {
 }
 
 
-def _values(value: object) -> tuple[str, ...]:
-    """Numbers and booleans keep the text they were written with."""
-    return tuple([text("values", item) for item in (value if isinstance(value, list) else [value])])
-
-
-def _word(value: object) -> str:
-    return text("value", value)
+def _listed(value: object) -> object:
+    """One value may stand for a list of one."""
+    return value if isinstance(value, list) else [value]
 
 
 class TopologyFile(Model):
@@ -68,7 +64,7 @@ class AffinityFile(Model):
 
     label: LabelKey
     op: Literal["in", "not_in", "exists", "not_exists", "gt", "lt"]
-    values: Annotated[tuple[str, ...], BeforeValidator(_values)] = ()
+    values: Annotated[tuple[Text, ...], BeforeValidator(_listed)] = ()
     weight: Annotated[int, Field(ge=-MAX_AFFINITY_WEIGHT, le=MAX_AFFINITY_WEIGHT)] | None = None
 
     @model_validator(mode="after")
@@ -100,7 +96,7 @@ class TolerationFile(Model):
 
     key: LabelKey | Literal[""] = ""
     op: Literal["exists", "equal"] | None = None
-    value: Annotated[str, BeforeValidator(_word)] = ""
+    value: Text = ""
     effect: Literal["no_schedule", "prefer_no_schedule", "no_execute"] | None = None
 
     @model_validator(mode="after")

@@ -78,12 +78,12 @@ def items_of(value: object) -> object:
 
 
 def string_map(value: object) -> StringMap:
-    """A mapping, or `a=b,c=d`, into sorted pairs of text. Numbers and booleans keep the text they were written with."""
+    """A mapping, or `a=b,c=d`, into sorted pairs of text."""
     if isinstance(value, str):
         value = dict(_pair(item) for item in value.split(",") if item.strip())
     if not isinstance(value, dict):
         raise ValueError(f"expected keys and values such as {{zone: a}}, got {shown(value)}")
-    return tuple(sorted((text(key, key), text(key, item)) for key, item in value.items()))
+    return tuple(sorted((_entry(key, key), _entry(key, item)) for key, item in value.items()))
 
 
 def _pair(item: str) -> tuple[str, str]:
@@ -93,15 +93,22 @@ def _pair(item: str) -> tuple[str, str]:
     return key.strip(), words.strip()
 
 
-def text(key: str, value: object) -> str:
-    """As it was written; `key` is named in the error."""
+def _entry(key: str, value: object) -> str:
+    try:
+        return text(value)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
+
+
+def text(value: object) -> str:
+    """Numbers and booleans keep the text they were written with."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None or isinstance(value, dict | list):
-        raise ValueError(f"{key}: expected text, got {shown(value)}")
+        raise ValueError(f"expected text, got {shown(value)}")
     words = str(value)
     if "\0" in words:
-        raise ValueError(f"{key}: has a NUL character")
+        raise ValueError("has a NUL character")
     return words
 
 
@@ -111,6 +118,7 @@ CpuMillis = Annotated[int, BeforeValidator(cpu_millis)]
 Name = Annotated[str, BeforeValidator(name)]
 LabelKey = Annotated[str, BeforeValidator(label_key)]
 Pairs = Annotated[StringMap, BeforeValidator(string_map)]
+Text = Annotated[str, BeforeValidator(text)]
 
 
 def _explained(model: type[Model], error: ErrorDetails) -> tuple[Path, str]:
@@ -125,6 +133,8 @@ def _explained(model: type[Model], error: ErrorDetails) -> tuple[Path, str]:
             return path, str(context["error"])
         case "placed_error":
             return path, error["msg"]
+        case "too_long":
+            return path, f"{context['actual_length']} entries; at most {context['max_length']}"
         case "literal_error":
             known = re.findall(r"'([^']*)'", context["expected"])
             return path, f"expected {_alternatives(known)}, got {shown(value)}{suggestion(str(value), known)}"
@@ -181,6 +191,7 @@ __all__ = [
     "Model",
     "Name",
     "Pairs",
+    "Text",
     "items_of",
     "label_key",
     "name",
