@@ -23,7 +23,7 @@ import grpc
 import structlog
 
 from gosched.agent.datadir import DataDir, DataDirError
-from gosched.agent.hardware import find_gpu_model, find_resources
+from gosched.agent.hardware import find_gpu_model, find_hardware, find_resources
 from gosched.agent.server import MAX_MESSAGE_BYTES, WorkerService
 from gosched.agent.session import Identity, MasterRefused, Session
 from gosched.agent.spool import LogLimits
@@ -57,11 +57,12 @@ class CannotStart(Exception):
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--master", help="Masters to report to, HOST:PORT[,HOST:PORT...].")
 @click.option("--labels", help="Labels of this node, KEY=VALUE[,KEY=VALUE...].")
+@click.option("--taints", help="Taints of this node, KEY=VALUE:EFFECT[,KEY:EFFECT...], such as gpu=true:no_schedule.")
 @click.option("--config", help="Config file (YAML); flags and GOSCHED_... override it.")
 @click.option("--data-dir", help="Where this node keeps its id, its tasks and their logs.")
 @click.option("--grpc-addr", help="Where the agent listens; port 0 is a free one.  [default: 127.0.0.1:0]")
 @click.option("--advertise-addr", help="HOST[:PORT] under which the masters reach the agent.")
-@click.option("--resources", help="What the node offers, such as cpu=8,memory=16Gi,gpu=8; the rest is found.")
+@click.option("--resources", help="What the node offers, such as cpu=8,memory=16Gi,gpu=8,fpga=2; the rest is found.")
 @click.option("--gpu-model", help="Model of the GPUs, such as h100.")
 @click.option("--tls-cert", help="Certificate (PEM) that the agent shows.")
 @click.option("--tls-key", help="Key (PEM) of the certificate.")
@@ -181,15 +182,17 @@ def _pem(tls: Tls) -> tuple[bytes, bytes, bytes]:
 
 
 def _identity(settings: AgentSettings, data_dir: DataDir, incarnation: str, address: str) -> Identity:
-    found = find_resources(data_dir.path)
+    capacity = settings.capacity(find_resources(data_dir.path))
     return Identity(
         node_id=data_dir.node_id,
         incarnation=incarnation,
         name=socket.gethostname(),
         address=address,
-        capacity=settings.resources.over(found) if settings.resources is not None else found,
+        capacity=capacity,
         gpu_model=settings.gpu_model or find_gpu_model(),
         labels=settings.labels,
+        taints=settings.taint_records(),
+        hardware=settings.hardware(find_hardware(), capacity),
         version=version("gosched"),
     )
 

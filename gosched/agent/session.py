@@ -20,12 +20,13 @@ import structlog
 from gosched.agent.datadir import DataDir
 from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
 from gosched.agent.tasks import Tasks
+from gosched.core.cluster import Hardware
 from gosched.core.command import TaskReport
-from gosched.core.job import StringMap
+from gosched.core.job import StringMap, Taint
 from gosched.core.resources import Resources
 from gosched.node_logic.reconcile import Desired, StopWish
-from gosched.wire.codec import fill
-from gosched.wire.v1 import node_pb2, node_pb2_grpc
+from gosched.wire.codec import fill, to_message
+from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2
 
 CALL_TIMEOUT_S = 3.0
 BACKOFF_MIN_S = 0.1
@@ -57,6 +58,8 @@ class Identity:
     capacity: Resources
     gpu_model: str
     labels: StringMap
+    taints: tuple[Taint, ...]
+    hardware: Hardware
     version: str
 
 
@@ -127,6 +130,8 @@ class Session:
             tasks=[_message(o) for o in self._tasks.observed()],
             clock_ms=int(time.time() * 1000),
             version=me.version,
+            taints=[to_message(taint, types_pb2.Taint) for taint in me.taints],
+            hardware=to_message(me.hardware, types_pb2.Hardware),
         )
         fill(me.capacity, request.capacity)
         try:

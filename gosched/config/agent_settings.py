@@ -153,26 +153,30 @@ class AgentSettings(Settings):
 
         What was found is dropped where the settings offer more than the machine has: it would describe another one.
         """
-        found_cpus = found.numa_cpus if capacity.cpu_millis <= _cpus(found.numa_cpus) * 1000 else ()
-        numa_cpus = self.numa or found_cpus
         gpus = capacity.gpu_millis // GPU
-        gpu_numa = self._of_each_gpu("gpu_numa", self.gpu_numa, gpus) or _if_complete(found.gpu_numa, gpus)
-        if self.numa and capacity.cpu_millis > _cpus(self.numa) * 1000:
-            raise self.error(
-                "numa",
-                f"numa: names {_cpus(self.numa)} CPUs, and the node offers {capacity.cpu_millis / 1000:g}: "
-                "name them all, or set resources.cpu",
-            )
-        if numa_cpus and max(gpu_numa, default=0) >= len(numa_cpus):
-            raise self.error(
-                "gpu_numa", f"gpu_numa: there is no NUMA node {max(gpu_numa)}; they are 0 to {len(numa_cpus) - 1}"
-            )
+        numa_cpus = self._numa_cpus(found, capacity.cpu_millis)
+        found_gpu_numa = found.gpu_numa if numa_cpus == found.numa_cpus else ()
         return Hardware(
             numa_cpus=numa_cpus,
-            gpu_numa=gpu_numa,
+            gpu_numa=self._gpu_numa(gpus, len(numa_cpus)) or _if_complete(found_gpu_numa, gpus),
             gpu_links=self._of_each_gpu("gpu_links", self.gpu_links, gpus) or _if_complete(found.gpu_links, gpus),
             gpu_memory_bytes=self.gpu_memory_bytes or found.gpu_memory_bytes,
         )
+
+    def _numa_cpus(self, found: Hardware, cpu_millis: int) -> tuple[str, ...]:
+        if not self.numa:
+            return found.numa_cpus if cpu_millis <= _cpus(found.numa_cpus) * 1000 else ()
+        if cpu_millis > _cpus(self.numa) * 1000:
+            named = f"numa: names {_cpus(self.numa)} CPUs, and the node offers {cpu_millis / 1000:g}"
+            raise self.error("numa", f"{named}: name them all, or set resources.cpu")
+        return self.numa
+
+    def _gpu_numa(self, gpus: int, numa_nodes: int) -> tuple[int, ...]:
+        places = self._of_each_gpu("gpu_numa", self.gpu_numa, gpus)
+        if places and max(places) >= numa_nodes:
+            there = f"they are 0 to {numa_nodes - 1}" if numa_nodes else "name the CPUs of each one with numa"
+            raise self.error("gpu_numa", f"gpu_numa: there is no NUMA node {max(places)}: {there}")
+        return places
 
     def _of_each_gpu(self, key: str, places: tuple[int, ...], gpus: int) -> tuple[int, ...]:
         if places and len(places) != gpus:

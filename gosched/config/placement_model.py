@@ -23,8 +23,9 @@ from gosched.core.job import (
     TopologyRule,
 )
 from gosched.core.limits import MAX_RULES, MAX_TASKS_PER_JOB, MAX_VALUES
+from gosched.core.matching import whole_number
 
-MAX_AFFINITY_WEIGHT = 100
+MAX_AFFINITY_WEIGHT = 1000
 
 # How many values each operator takes: at least, at most.
 _VALUES: Mapping[str, tuple[int, int]] = {
@@ -73,7 +74,7 @@ class AffinityFile(Model):
         if not least <= len(self.values) <= most:
             wanted = {0: "no values", 1: "one value"}.get(most, f"1 to {most} values")
             raise ValueError(f"{self.op} takes {wanted}; this one has {len(self.values)}")
-        if self.op in ("gt", "lt") and not self.values[0].removeprefix("-").isdecimal():
+        if self.op in ("gt", "lt") and whole_number(self.values[0]) is None:
             raise ValueError(f"{self.op} compares whole numbers, got {shown(self.values[0])}")
         if self.weight == 0:
             raise ValueError("a weight of 0 changes nothing: leave it out to require the label, or give another one")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from gosched.config.tree import Path
 from gosched.config.validation import Millis, Model, Name, problem_at
@@ -22,12 +22,22 @@ from gosched.core.limits import (
     MAX_TENANTS,
     MAX_TENANTS_PER_QUEUE,
 )
+from gosched.core.sharing import add_to
 
 MAX_WEIGHT = 1_000_000
 DEFAULT_QUEUE = "default"
 
+_MINUTE_MS = 60_000
+
+
+def _half_life(millis: int) -> int:
+    if not _MINUTE_MS <= millis <= MAX_DURATION_MS:
+        raise ValueError("expected a minute to 366 days")
+    return millis
+
+
 JobCount = Annotated[int, Field(ge=1, le=MAX_LIVE_JOBS)]
-HalfLife = Annotated[Millis, Field(ge=1, le=MAX_DURATION_MS)]
+HalfLife = Annotated[Millis, AfterValidator(_half_life)]
 
 
 class QueueConfig(Model):
@@ -67,7 +77,16 @@ class QueueConfig(Model):
                 raise problem_at(("guaranteed", resource), "is more than the queue's limit of it")
         check_distinct(self.tenants, ("tenants",), "tenant")
         check_siblings(self.children, ("children",))
+        self._check_guarantees()
         return self
+
+    def _check_guarantees(self) -> None:
+        promised: dict[str, int] = {}
+        for child in self.children:
+            add_to(promised, dict(child.guaranteed))
+        for resource, amount in self.guaranteed:
+            if promised.get(resource, 0) > amount:
+                raise problem_at(("guaranteed", resource), "is less than what its children are guaranteed together")
 
     def records(self, parent: str = "") -> Iterator[Queue]:
         """Itself, then all below it."""

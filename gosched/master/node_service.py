@@ -13,9 +13,9 @@ from typing import Any
 import grpc
 
 from gosched.config import MasterSettings
-from gosched.core.cluster import Node, NodeState
+from gosched.core.cluster import Hardware, Node, NodeState
 from gosched.core.command import RegisterNode, ReportTasks, TaskReport
-from gosched.core.job import TaskState
+from gosched.core.job import Taint, TaskState
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NAME_LENGTH
 from gosched.core.outcome import Rejected
 from gosched.core.resources import ZERO, Resources
@@ -191,4 +191,6 @@ def _command(request: node_pb2.RegisterNodeRequest) -> RegisterNode:
         capacity=parsed(request.capacity, Resources),
         gpu_model=request.gpu_model,
         labels=map_pairs(request.labels),
+        taints=tuple([parsed(taint, Taint) for taint in request.taints]),
+        hardware=parsed(request.hardware, Hardware),
     )

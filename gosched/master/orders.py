@@ -8,7 +8,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from gosched.core.cluster import Allocation
-from gosched.core.job import Framework, Job, Task, TaskGroup
+from gosched.core.job import Framework, Job, Task, TaskGroup, allocation_id
 from gosched.core.resources import GPU
 from gosched.core.state import ClusterState
 from gosched.wire.codec import fill
@@ -24,7 +24,7 @@ class Orders:
     """Makes start orders; remembers the hosts of the gangs it made orders for last, since all members share them."""
 
     def __init__(self) -> None:
-        self._hosts: dict[tuple[str, int], list[str]] = {}
+        self._hosts: dict[tuple[str, int, int], list[str]] = {}
 
     def start(self, state: ClusterState, allocation: Allocation) -> worker_pb2.TaskOrder:
         job = state.jobs[allocation.job_id]
@@ -37,19 +37,20 @@ class Orders:
             runtime=types_pb2.Runtime.Name(group.runtime),
             image=group.image,
             command=group.command,
-            env=dict(group.env) | environment(job, task, group, self._hosts_of(state, job)),
+            env=dict(group.env) | environment(job, task, group, self._hosts_of(state, job, task)),
             working_dir=group.working_dir,
             gpus=allocation.gpus,
+            cpus=allocation.cpus,
         )
         fill(allocation.resources, order.resources)
         return order
 
-    def _hosts_of(self, state: ClusterState, job: Job) -> list[str]:
-        key = (job.id, job.attempt)
+    def _hosts_of(self, state: ClusterState, job: Job, task: Task) -> list[str]:
+        key = (job.id, task.attempt, task.placed_at_ms)
         if key not in self._hosts:
             if len(self._hosts) >= MAX_GANGS_REMEMBERED:
                 self._hosts.pop(next(iter(self._hosts)))
-            self._hosts[key] = hosts_by_rank(state, job)
+            self._hosts[key] = hosts_by_rank(state, task)
         return self._hosts[key]
 
 
@@ -75,15 +76,17 @@ def environment(job: Job, task: Task, group: TaskGroup, hosts: list[str]) -> dic
         "CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in task.gpus),
         "TRACEPARENT": traceparent(job, task),
     }
+    if task.cpus:
+        env["GOSCHED_CPUS"] = task.cpus
     if group.framework is not Framework.NONE:
         env |= _distributed(job, task, group, hosts[0])
     return env
 
 
-def hosts_by_rank(state: ClusterState, job: Job) -> list[str]:
-    """The host of each member's agent, as others reach it."""
-    nodes = state.nodes
-    return [_host(nodes[t.node_id].address) if t.node_id in nodes else "" for t in state.tasks_of(job)]
+def hosts_by_rank(state: ClusterState, task: Task) -> list[str]:
+    """The host of each member's agent, as others reach it. Empty for elastic members that had no place yet when this
+    task was placed: the list is the same whenever the order is made."""
+    return [_host_of(state, member, task) for member in state.tasks_of(state.jobs[task.job_id])]
 
 
 def rendezvous_port(job: Job) -> int:
@@ -102,13 +105,14 @@ def traceparent(job: Job, task: Task) -> str:
 def _distributed(job: Job, task: Task, group: TaskGroup, master: str) -> dict[str, str]:
     """One process per task (RANK ...), and the same facts for torchrun, which reads its flags from PET_*."""
     port, count = str(rendezvous_port(job)), str(job.spec.task_count)
-    return {
+    floor = str(job.spec.gang.min_tasks)
+    env = {
         "MASTER_ADDR": master,
         "MASTER_PORT": port,
         "RANK": str(task.rank),
         "LOCAL_RANK": "0",
         "WORLD_SIZE": count,
-        "PET_NNODES": count,
+        "PET_NNODES": count if floor == count else f"{floor}:{count}",
         "PET_NODE_RANK": str(task.rank),
         "PET_NPROC_PER_NODE": str(max(1, group.resources.gpu_millis // GPU)),
         "PET_MASTER_ADDR": master,
@@ -116,6 +120,16 @@ def _distributed(job: Job, task: Task, group: TaskGroup, master: str) -> dict[st
         "PET_RDZV_ENDPOINT": f"{master}:{port}",
         "PET_RDZV_ID": f"{job.id}.{job.attempt}",
     }
+    if floor != count:
+        env["PET_RDZV_BACKEND"] = "c10d"  # torchrun's own, static, waits for a fixed number
+    return env
+
+
+def _host_of(state: ClusterState, member: Task, task: Task) -> str:
+    node = state.nodes.get(member.node_id)
+    of_this_attempt = member.allocation_id == allocation_id(member.id, task.attempt)
+    was_there = of_this_attempt and member.placed_at_ms <= task.placed_at_ms
+    return _host(node.address) if node is not None and was_there else ""
 
 
 def _host(address: str) -> str:

