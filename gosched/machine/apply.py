@@ -14,7 +14,7 @@ from typing import assert_never
 from gosched.core import command as c
 from gosched.core.outcome import Accepted, Answer, Code, Event, Outcome, Rejected
 from gosched.core.state import ClusterState
-from gosched.machine import epochs, jobs, nodes, plans, queues, tasks
+from gosched.machine import epochs, jobs, nodes, plans, queues, quotas, tasks
 from gosched.machine.names import id_problem
 
 Applied = tuple[Outcome, tuple[Event, ...]]
@@ -80,6 +80,8 @@ def _dispatch(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome
             return nodes.mark_dead(state, body, events)
         case c.SetQueues():
             return queues.set_all(state, body, events)
+        case c.SetQuotas():
+            return quotas.set_some(state, body, events)
         case c.OpenEpoch():
             return epochs.open_next(state, body, events)
         case c.AnnounceMaster():

@@ -15,6 +15,7 @@ from gosched.core.state import ClusterState
 from gosched.machine.changes import change_job, change_task
 
 MEMBER_FAILED = "GANG_MEMBER_FAILED"
+NOT_NEEDED = "NOT_NEEDED"  # an elastic task that got no place before the others were done
 _MAX_DOUBLINGS = 20
 
 
@@ -27,9 +28,18 @@ def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task |
             settle(state, events, state.jobs[job_id])
 
 
+def evict(state: ClusterState, events: list[Event], job: Job, reason: str, detail: str) -> None:
+    """Stops a gang that did nothing wrong. It starts again if its policy restarts it after a preemption, else it fails;
+    one that is on its way out already stays so. The job holds an allocation."""
+    if job.intent is not JobIntent.RUN:
+        return
+    intent = JobIntent.RESTART if _may_restart(job, RetryCause.PREEMPTED) else JobIntent.FAIL
+    stop_all(state, events, replace(job, intent=intent, reason=reason, detail=detail, exit_code=None), reason)
+
+
 def stop_all(state: ClusterState, events: list[Event], job: Job, reason: str) -> None:
-    """Writes the job, and orders those of its tasks that hold an allocation to stop."""
-    state.put_job(replace(job, running=0))
+    """Writes the job, and orders those of its tasks that hold an allocation to stop; the others get none any more."""
+    state.put_job(replace(job, running=0, unplaced=0))
     for task in state.tasks_of(job):
         if task.state.is_active and task.state is not TaskState.STOPPING:
             change_task(state, events, task, replace(task, state=TaskState.STOPPING, reason=reason))
@@ -39,7 +49,7 @@ def settle(state: ClusterState, events: list[Event], job: Job) -> None:
     """The job's tasks hold nothing (any more): its end, or its next attempt."""
     match job.intent:
         case JobIntent.RUN:
-            done = replace(job, state=JobState.SUCCEEDED, reason="", detail="", exit_code=0)
+            done = replace(job, state=JobState.SUCCEEDED, reason="", detail="", exit_code=0, unplaced=0)
         case JobIntent.FAIL:
             done = replace(job, state=JobState.FAILED)
         case JobIntent.CANCEL:
@@ -51,9 +61,10 @@ def settle(state: ClusterState, events: list[Event], job: Job) -> None:
             raise ValueError(f"job {job.id} has no intent")
         case _:
             assert_never(job.intent)
+    reason = NOT_NEEDED if done.state is JobState.SUCCEEDED else job.reason
     for task in state.tasks_of(job):
         if task.state is TaskState.PENDING:
-            ended = replace(task, state=TaskState.KILLED, reason=job.reason, ended_at_ms=state.clock_ms)
+            ended = replace(task, state=TaskState.KILLED, reason=reason, ended_at_ms=state.clock_ms)
             change_task(state, events, task, ended)
     change_job(state, events, job, replace(done, ended_at_ms=state.clock_ms))
 
@@ -103,7 +114,10 @@ def _next_attempt(state: ClusterState, events: list[Event], job: Job) -> None:
             allocation_id=task.allocation_id,
             node_id=task.node_id,
         )
-        change_task(state, events, task, fresh)
+        if task.state is TaskState.PENDING:  # an elastic one that never got a place
+            state.put_task(fresh)
+        else:
+            change_task(state, events, task, fresh)
     waiting = replace(
         job,
         state=JobState.PENDING,

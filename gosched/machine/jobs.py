@@ -18,9 +18,8 @@ from gosched.core.outcome import Accepted, Code, Event, JobChanged, Outcome, Rej
 from gosched.core.state import ClusterState
 from gosched.machine.gangs import settle, stop_all
 from gosched.machine.names import name_problem
+from gosched.machine.queues import submission_refusal
 from gosched.machine.specs import spec_problem
-
-_QUEUES_NAMED = 10
 
 
 def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outcome:
@@ -37,7 +36,7 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
         return Rejected(code=Code.ALREADY_EXISTS, detail=detail)
     if command.job_id in state.jobs:
         return Rejected(code=Code.ALREADY_EXISTS, detail=f"job id {command.job_id} is taken")
-    refused = _queue_refusal(state, spec) or _room_refusal(state, spec)
+    refused = submission_refusal(state, spec) or _room_refusal(state, spec)
     if refused is not None:
         return refused
     _create(state, command.job_id, spec)
@@ -45,15 +44,6 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
         JobChanged(job_id=command.job_id, queue=spec.queue, before=JobState.UNSPECIFIED, after=JobState.PENDING)
     )
     return Accepted(subject=command.job_id)
-
-
-def _queue_refusal(state: ClusterState, spec: JobSpec) -> Rejected | None:
-    if spec.queue in state.queues:
-        return None
-    known = sorted(state.queues)
-    names = ", ".join(known[:_QUEUES_NAMED]) + (", ..." if len(known) > _QUEUES_NAMED else "")
-    detail = f"no queue {spec.queue[:MAX_NAME_LENGTH]!a}; there are: {names or 'none yet'}"
-    return Rejected(code=Code.NOT_FOUND, detail=detail)
 
 
 def _room_refusal(state: ClusterState, spec: JobSpec) -> Rejected | None:

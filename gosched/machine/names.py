@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 from gosched.core.job import StringMap
-from gosched.core.limits import MAX_AMOUNT, MAX_NAME_LENGTH
-from gosched.core.resources import GPU, Resources
+from gosched.core.limits import MAX_AMOUNT, MAX_CUSTOM_RESOURCES, MAX_GPUS, MAX_JOB_DEMAND, MAX_NAME_LENGTH, MAX_VALUES
+from gosched.core.resources import GPU, AmountMap, Resources
+from gosched.core.sharing import BUILT_IN, MODEL_PREFIX
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -23,6 +25,11 @@ def name_problem(what: str, name: str) -> str:
     return f"{what} {name!a} may hold only letters, digits, '.', '_' and '-'"
 
 
+def key_problem(what: str, key: str) -> str:
+    """The key of a label or taint: a name that may hold '/'."""
+    return name_problem(what, key.replace("/", "-"))
+
+
 def id_problem(what: str, text: str) -> str:
     """An opaque text of bounded length that is safe to print and to log; it may be empty."""
     if len(text) > MAX_NAME_LENGTH:
@@ -35,23 +42,73 @@ def id_problem(what: str, text: str) -> str:
 def map_problem(what: str, pairs: StringMap) -> str:
     """Labels and selectors: named keys, printable values, sorted, each key once."""
     for key, value in pairs:
-        problem = name_problem(f"{what} key", key.replace("/", "-")) or id_problem(f"{what} {key}", value)
+        problem = key_problem(f"{what} key", key) or id_problem(f"{what} {key}", value)
         if problem:
             return problem
-    return order_problem(what, pairs)
+    return order_problem(f"{what} keys", [key for key, _ in pairs])
 
 
-def order_problem(what: str, pairs: StringMap) -> str:
-    if any(before[0] >= after[0] for before, after in pairwise(pairs)):
-        return f"{what} keys must be sorted and distinct"
+def order_problem(what: str, names: Sequence[str]) -> str:
+    if any(before >= after for before, after in pairwise(names)):
+        return f"{what} must be sorted and distinct"
     return ""
 
 
-def amount_problem(what: str, r: Resources) -> str:
+def request_problem(what: str, r: Resources) -> str:
+    """What one task asks for."""
+    if r.gpu_millis > GPU and r.gpu_millis % GPU:
+        return f"{what}: {r.gpu_millis} thousandths of a GPU: ask for a part of one GPU, or for whole ones"
+    return _amounts_problem(what, r)
+
+
+def capacity_problem(what: str, r: Resources) -> str:
+    """What one node has."""
+    if r.gpu_millis % GPU:
+        return f"{what}: {r.gpu_millis} thousandths of a GPU: a node has whole ones"
+    return _amounts_problem(what, r)
+
+
+def vector_problem(what: str, amounts: AmountMap) -> str:
+    """A guarantee or a limit: amounts of known resources, sorted by name; 0 says none of it."""
+    if len(amounts) > MAX_VALUES:
+        return f"{what} names {len(amounts)} resources; at most {MAX_VALUES} are allowed"
+    for name, amount in amounts:
+        if name not in BUILT_IN:
+            problem = _resource_problem(what, name)
+            if problem:
+                return problem
+        if not 0 <= amount <= MAX_JOB_DEMAND:
+            return f"{what}: {amount} of {name} is not between 0 and {MAX_JOB_DEMAND}"
+    return order_problem(f"{what}: resources", [name for name, _ in amounts])
+
+
+def _resource_problem(what: str, name: str) -> str:
+    if not name.startswith(MODEL_PREFIX):
+        return name_problem(f"{what}: resource", name)
+    if name == MODEL_PREFIX:
+        return f"{what}: {name} lacks a GPU model: write gpu:MODEL"
+    return id_problem(f"{what}: GPU model", name.removeprefix(MODEL_PREFIX))
+
+
+def _amounts_problem(what: str, r: Resources) -> str:
     if r.is_negative():
         return f"{what} must not be negative"
     if max(r.cpu_millis, r.memory_bytes, r.storage_bytes, r.gpu_millis) > MAX_AMOUNT:
         return f"{what} are beyond {MAX_AMOUNT}"
-    if r.gpu_millis % GPU:
-        return f"{what}: parts of a GPU are not supported by this version yet; ask for whole ones"
-    return ""
+    if r.gpu_millis > MAX_GPUS * GPU:
+        return f"{what}: {r.gpu_millis // GPU} GPUs; at most {MAX_GPUS} are allowed"
+    return _custom_problem(what, r.custom) if r.custom else ""
+
+
+def _custom_problem(what: str, custom: AmountMap) -> str:
+    if len(custom) > MAX_CUSTOM_RESOURCES:
+        return f"{what}: {len(custom)} resources of the cluster's own; at most {MAX_CUSTOM_RESOURCES} are allowed"
+    for name, amount in custom:
+        problem = name_problem(f"{what}: resource", name)
+        if problem:
+            return problem
+        if name in BUILT_IN:
+            return f"{what}: {name} is built in, and no name for a resource of the cluster's own"
+        if not 0 < amount <= MAX_AMOUNT:
+            return f"{what}: {amount} of {name} is not between 1 and {MAX_AMOUNT}"
+    return order_problem(f"{what}: resources", [name for name, _ in custom])

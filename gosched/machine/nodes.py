@@ -9,15 +9,21 @@ from dataclasses import replace
 
 from gosched.core.cluster import Node, NodeState
 from gosched.core.command import MarkNodeDead, RegisterNode, TaskReport
-from gosched.core.job import Task, TaskState
+from gosched.core.job import Taint, TaintEffect, Task, TaskState
 from gosched.core.lifecycle import NODE_STEPS, advance
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NODES
+from gosched.core.matching import blocking_taint
 from gosched.core.outcome import Accepted, Code, Event, NodeChanged, Outcome, Rejected
 from gosched.core.resources import GPU
 from gosched.core.state import ClusterState
-from gosched.machine.gangs import after_ends
-from gosched.machine.names import amount_problem, id_problem, map_problem, name_problem
+from gosched.machine.accounts import bring_up
+from gosched.machine.gangs import after_ends, evict
+from gosched.machine.hardware import cpu_mask, hardware_problem
+from gosched.machine.names import capacity_problem, id_problem, map_problem, name_problem
+from gosched.machine.placement_rules import taints_problem
 from gosched.machine.tasks import end
+
+TAINTED = "TAINTED"
 
 
 def register(state: ClusterState, command: RegisterNode, events: list[Event]) -> Outcome:
@@ -28,8 +34,9 @@ def register(state: ClusterState, command: RegisterNode, events: list[Event]) ->
     known = state.nodes.get(command.node_id)
     if known is None and len(state.nodes) >= MAX_NODES:
         return Rejected(code=Code.EXHAUSTED, detail=f"the cluster holds {MAX_NODES} nodes, its limit")
-    if known is not None and not _holds_within(state, command):
-        detail = f"node {command.node_id} holds more than it now offers: let its tasks end, or stop it until it is DEAD"
+    problem = "" if known is None else _shrink_problem(state, known, command)
+    if problem:
+        detail = f"{problem}: let its tasks end, or stop it until it is DEAD"
         return Rejected(code=Code.CONFLICT, detail=detail)
     node = _registered(state, known, command)
     if known is not None and node == replace(known, changed_at_ms=node.changed_at_ms):
@@ -37,7 +44,21 @@ def register(state: ClusterState, command: RegisterNode, events: list[Event]) ->
     state.put_node(node)
     before = NodeState.UNSPECIFIED if known is None else known.state
     events.append(NodeChanged(node_id=node.id, before=before, after=node.state, reason=node.reason))
+    new_taints = [t for t in node.taints if known is None or t not in known.taints]
+    _evict_intolerant(state, events, node, [t for t in new_taints if t.effect is TaintEffect.NO_EXECUTE])
     return Accepted(subject=node.id)
+
+
+def _evict_intolerant(state: ClusterState, events: list[Event], node: Node, taints: list[Taint]) -> None:
+    """Stops the gangs that have a task on the node which does not tolerate one of the taints."""
+    for allocation in sorted(state.node_allocations[node.id]) if taints else ():
+        task = state.tasks[state.allocations[allocation].task_id]
+        job = state.jobs[task.job_id]
+        group = next(group for group in job.spec.groups if group.name == task.group)
+        taint = blocking_taint(group.tolerations, taints)
+        if taint is not None:
+            detail = f"task {task.group}/{task.index} does not tolerate the taint {taint.key} of node {node.name}"
+            evict(state, events, job, TAINTED, detail)
 
 
 def _problem(command: RegisterNode) -> str:
@@ -49,15 +70,23 @@ def _problem(command: RegisterNode) -> str:
         or id_problem("node address", command.address)
         or id_problem("incarnation", command.incarnation)
         or id_problem("GPU model", command.gpu_model)
-        or amount_problem("capacity", command.capacity)
+        or capacity_problem("capacity", command.capacity)
         or map_problem("label", command.labels)
+        or taints_problem("taint", command.taints)
+        or hardware_problem(command.hardware, command.capacity)
     )
 
 
-def _holds_within(state: ClusterState, command: RegisterNode) -> bool:
-    gpus = state.node_gpus_held(command.node_id)
-    enough_gpus = not gpus or gpus[-1] < command.capacity.gpu_millis // GPU
-    return enough_gpus and state.usage[command.node_id].fits_in(command.capacity)
+def _shrink_problem(state: ClusterState, known: Node, command: RegisterNode) -> str:
+    node = command.node_id
+    gpus = state.node_gpus_held(node)
+    if gpus and command.gpu_model != known.gpu_model:
+        return f"tasks hold GPUs of node {node}, whose model cannot change meanwhile"
+    enough_gpus = not gpus or max(gpus) < command.capacity.gpu_millis // GPU
+    cpus_are_there = not state.node_cpus_held(node) & ~cpu_mask(command.hardware.numa_cpus)
+    if enough_gpus and cpus_are_there and state.usage[node].fits_in(command.capacity):
+        return ""
+    return f"node {node} holds more than it now offers"
 
 
 def _registered(state: ClusterState, known: Node | None, command: RegisterNode) -> Node:
@@ -73,6 +102,8 @@ def _registered(state: ClusterState, known: Node | None, command: RegisterNode) 
         capacity=command.capacity,
         gpu_model=command.gpu_model,
         labels=command.labels,
+        taints=command.taints,
+        hardware=command.hardware,
         state=node_state,
         reason=reason,
         incarnation=command.incarnation,
@@ -91,6 +122,8 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     if node.state is NodeState.DEAD:
         return Rejected(code=Code.CONFLICT, detail=f"node {node.id} is dead already")
     reason = command.reason[:MAX_DETAIL_LENGTH]
+    for allocation in state.node_allocations[node.id]:
+        bring_up(state, state.jobs[state.allocations[allocation].job_id].spec)
     dead = advance(NODE_STEPS, node.state, NodeState.DEAD)
     state.put_node(replace(node, state=dead, reason=reason, changed_at_ms=state.clock_ms))
     events.append(NodeChanged(node_id=node.id, before=node.state, after=dead, reason=reason))

@@ -5,26 +5,34 @@ Rule: nothing that the planner believed is trusted; a plan may be old, or wrong.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
-from gosched.core.cluster import Allocation, Node, NodeState
+from gosched.core.cluster import Allocation
 from gosched.core.command import CommitPlan, GangPlacement, TaskPlacement
-from gosched.core.job import Job, JobState, TaskGroup, TaskState, allocation_id, task_id
+from gosched.core.job import Job, JobState, Task, TaskGroup, TaskState, allocation_id, task_id
 from gosched.core.outcome import Accepted, Event, Outcome, Refusal
-from gosched.core.resources import GPU, ZERO, Resources
 from gosched.core.state import ClusterState, wants_placement
+from gosched.machine.accounts import bring_up
 from gosched.machine.changes import change_job, change_task
+from gosched.machine.fits import GangFit
+from gosched.machine.headroom import Headroom
 
 
 def commit(state: ClusterState, command: CommitPlan, events: list[Event]) -> Outcome:
     """Takes the gangs that can be taken, in the plan's order; the answer names the others and why."""
     refusals: list[Refusal] = []
+    headroom = Headroom(state)
     for gang in command.gangs:
-        problem = _job_problem(state, gang) or _gang_problem(state, state.jobs[gang.job_id], gang)
+        problem = _job_problem(state, gang)
+        if not problem:
+            job = state.jobs[gang.job_id]
+            problem = _start_problem(job, gang) if job.state is JobState.PENDING else _join_problem(state, job, gang)
+            problem = problem or _take(state, events, headroom, job, gang)
         if problem:
             refusals.append(Refusal(job_id=gang.job_id, detail=problem))
-        else:
-            _place(state, events, state.jobs[gang.job_id], gang)
     return Accepted(refusals=tuple(refusals))
 
 
@@ -38,98 +46,108 @@ def _job_problem(state: ClusterState, gang: GangPlacement) -> str:
         return f"the job is at attempt {job.attempt}, the plan at {gang.attempt}"
     if job.not_before_ms > state.clock_ms:
         return f"the job waits another {job.not_before_ms - state.clock_ms} ms before its next attempt"
-    if len(gang.tasks) != job.spec.task_count:
-        return f"the job has {job.spec.task_count} tasks, the plan places {len(gang.tasks)}"
+    ranks = [placement.rank for placement in gang.tasks]
+    if not ranks or ranks[0] < 0 or ranks[-1] >= job.spec.task_count:
+        return f"the job has ranks 0 to {job.spec.task_count - 1}, the plan places {len(ranks)} tasks of other ranks"
+    if any(before >= after for before, after in pairwise(ranks)):
+        return "the plan's ranks do not ascend"
     return ""
 
 
-def _gang_problem(state: ClusterState, job: Job, gang: GangPlacement) -> str:
-    wanted: dict[str, Resources] = {}
-    gpus: dict[str, dict[int, None]] = {}
-    rank = 0
+def _start_problem(job: Job, gang: GangPlacement) -> str:
+    for group, _, placements in _by_group(job, gang):
+        if len(placements) < group.floor:
+            return f"{group.floor} tasks of group {group.name} start together, the plan places {len(placements)}"
+    return ""
+
+
+def _join_problem(state: ClusterState, job: Job, gang: GangPlacement) -> str:
+    for group, first, placements in _by_group(job, gang):
+        for placement in placements:
+            task = state.tasks[task_id(job.id, group.name, placement.rank - first)]
+            if task.state is not TaskState.PENDING:
+                return f"rank {placement.rank} is {task.state.name} and does not wait for a place"
+    return ""
+
+
+def _by_group(job: Job, gang: GangPlacement) -> Iterator[tuple[TaskGroup, int, tuple[TaskPlacement, ...]]]:
+    """Each group with its first rank and the placements of its tasks; the ranks ascend."""
+    first = begin = 0
     for group in job.spec.groups:
-        for placement in gang.tasks[rank : rank + group.count]:
-            if placement.rank != rank:
-                return f"rank {placement.rank} stands where rank {rank} belongs"
-            rank += 1
-            problem = _task_problem(state, group, placement, gpus)
-            if problem:
-                return problem
-            node = placement.node_id
-            wanted[node] = wanted.get(node, ZERO) + group.resources
-    for node, resources in wanted.items():
-        if not (state.usage[node] + resources).fits_in(state.nodes[node].capacity):
-            return f"node {node} has no room for it any more"
-    return ""
+        end = bisect_left(gang.tasks, first + group.count, begin, key=lambda placement: placement.rank)
+        yield group, first, gang.tasks[begin:end]
+        first += group.count
+        begin = end
 
 
-def _task_problem(
-    state: ClusterState, group: TaskGroup, placement: TaskPlacement, taken: dict[str, dict[int, None]]
-) -> str:
-    node = state.nodes.get(placement.node_id)
-    if node is None:
-        return f"there is no node {placement.node_id!a}"
-    if node.state is not NodeState.READY:
-        return f"node {node.id} is {node.state.name}"
-    for pair in group.node_selector:
-        if pair not in node.labels:
-            return f"node {node.id} lacks the label {pair[0]}={pair[1]}"
-    if group.gpu_model and group.gpu_model != node.gpu_model:
-        return f"node {node.id} has no {group.gpu_model} GPUs"
-    if len(placement.gpus) * GPU != group.resources.gpu_millis:
-        return f"{len(placement.gpus)} GPUs are placed on node {node.id} for a task of group {group.name}"
-    if placement.gpus:
-        return _gpu_problem(state, node, placement.gpus, taken)
-    return ""
-
-
-def _gpu_problem(state: ClusterState, node: Node, gpus: tuple[int, ...], taken: dict[str, dict[int, None]]) -> str:
-    """Takes the GPUs, or says which one it cannot take."""
-    if node.id not in taken:
-        taken[node.id] = dict.fromkeys(state.node_gpus_held(node.id))
-    for gpu in gpus:
-        if not 0 <= gpu < node.capacity.gpu_millis // GPU:
-            return f"node {node.id} has no GPU {gpu}"
-        if gpu in taken[node.id]:
-            return f"GPU {gpu} of node {node.id} is taken"
-        taken[node.id][gpu] = None
+def _take(state: ClusterState, events: list[Event], headroom: Headroom, job: Job, gang: GangPlacement) -> str:
+    """Places the gang, or says why it cannot."""
+    fit = GangFit(state)
+    for group, _, placements in _by_group(job, gang):
+        problem = fit.group_problem(group, placements)
+        if problem:
+            return problem
+    problem = fit.room_problem()
+    if problem:
+        return problem
+    if headroom.is_limited:
+        wanted = fit.charge()
+        problem = headroom.problem(job, wanted)
+        if problem:
+            return problem
+        headroom.take(job, wanted)
+    _place(state, events, job, gang)
     return ""
 
 
 def _place(state: ClusterState, events: list[Event], job: Job, gang: GangPlacement) -> None:
+    bring_up(state, job.spec)
+    for group, first, placements in _by_group(job, gang):
+        for placement in placements:
+            task = state.tasks[task_id(job.id, group.name, placement.rank - first)]
+            _place_task(state, events, task, group, placement, job.attempt)
+    placed = len(gang.tasks)
+    if job.state is JobState.RUNNING:
+        state.put_job(replace(job, active=job.active + placed, unplaced=job.unplaced - placed))
+        return
     now = state.clock_ms
-    rank = 0
-    for group in job.spec.groups:
-        for index in range(group.count):
-            placement = gang.tasks[rank]
-            rank += 1
-            task = state.tasks[task_id(job.id, group.name, index)]
-            allocation = Allocation(
-                id=allocation_id(task.id, job.attempt),
-                task_id=task.id,
-                job_id=job.id,
-                node_id=placement.node_id,
-                resources=group.resources,
-                gpus=placement.gpus,
-                placed_at_ms=now,
-            )
-            state.put_allocation(allocation)
-            placed = replace(
-                task,
-                state=TaskState.PLACED,
-                allocation_id=allocation.id,
-                node_id=placement.node_id,
-                gpus=placement.gpus,
-                placed_at_ms=now,
-            )
-            change_task(state, events, task, placed)
-    first = job.attempt == 1
+    first_start = job.attempt == 1
     running = replace(
         job,
         state=JobState.RUNNING,
         reason="",
         detail="",
-        active=rank,
-        started_at_ms=now if first else job.started_at_ms,
+        active=placed,
+        unplaced=job.spec.task_count - placed,
+        started_at_ms=now if first_start else job.started_at_ms,
     )
-    change_job(state, events, job, running, wait_ms=now - job.submitted_at_ms if first else None)
+    change_job(state, events, job, running, wait_ms=now - job.submitted_at_ms if first_start else None)
+
+
+def _place_task(
+    state: ClusterState, events: list[Event], task: Task, group: TaskGroup, placement: TaskPlacement, attempt: int
+) -> None:
+    now = state.clock_ms
+    node = state.nodes[placement.node_id]
+    allocation = Allocation(
+        id=allocation_id(task.id, attempt),
+        task_id=task.id,
+        job_id=task.job_id,
+        node_id=node.id,
+        resources=group.resources,
+        gpus=placement.gpus,
+        cpus=placement.cpus,
+        gpu_model=node.gpu_model if group.resources.gpu_millis else "",
+        placed_at_ms=now,
+    )
+    state.put_allocation(allocation)
+    placed = replace(
+        task,
+        state=TaskState.PLACED,
+        allocation_id=allocation.id,
+        node_id=node.id,
+        gpus=placement.gpus,
+        cpus=placement.cpus,
+        placed_at_ms=now,
+    )
+    change_task(state, events, task, placed)

@@ -13,6 +13,7 @@ from gosched.core.job import Task, TaskState
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Code, Event, Outcome, Rejected
 from gosched.core.state import ClusterState
+from gosched.machine.accounts import bring_up
 from gosched.machine.changes import change_task, count_change
 from gosched.machine.gangs import after_ends
 
@@ -48,6 +49,7 @@ def end(state: ClusterState, events: list[Event], task: Task, seen: TaskReport, 
         ended_at_ms=seen.ended_at_ms or state.clock_ms,
         exit_code=seen.exit_code,
     )
+    bring_up(state, state.jobs[task.job_id].spec)
     state.drop_allocation(task.allocation_id)
     change_task(state, events, task, after)
     count_change(state, task.job_id, task.state, after.state)

@@ -1,0 +1,55 @@
+"""Accounts of what tenants used in queues with a half-life.
+
+Rule: an account is brought up to the state's clock before what its tenant holds changes, so what lies between two
+changes was constant. Whoever holds something in such a queue has an account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gosched.core.accounting import brought_up, half_life_of, rescaled
+from gosched.core.cluster import Account, Queue
+from gosched.core.job import JobSpec
+from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, charge_of
+from gosched.core.state import ClusterState, account_key
+
+
+def bring_up(state: ClusterState, spec: JobSpec) -> None:
+    """To be called before the tasks of a job take or free something, and before their node changes."""
+    half_life = half_life_of(state.queues, spec.queue)
+    if half_life:
+        _bring_up(state, spec.queue, spec.tenant, half_life)
+
+
+def change_half_lives(state: ClusterState, wanted: Mapping[str, Queue]) -> None:
+    """To be called before the queues change: closes accounts, opens others, keeps the averages of the rest."""
+    for key, account in [*state.accounts.items()]:
+        old = half_life_of(state.queues, account.queue)
+        new = half_life_of(wanted, account.queue) if account.queue in wanted else 0
+        if not new:
+            state.drop_account(key)
+        elif new != old:
+            _bring_up(state, account.queue, account.tenant, old)
+            state.put_account(rescaled(state.accounts[key], old, new))
+    for queue, tenant, _ in state.charges:
+        if account_key(queue, tenant) not in state.accounts and half_life_of(wanted, queue):
+            state.put_account(Account(queue=queue, tenant=tenant, at_ms=state.clock_ms))
+
+
+def _bring_up(state: ClusterState, queue: str, tenant: str, half_life: int) -> None:
+    account = state.accounts.get(account_key(queue, tenant))
+    if account is None:  # so it held nothing so far
+        state.put_account(Account(queue=queue, tenant=tenant, at_ms=state.clock_ms))
+    elif account.at_ms < state.clock_ms:
+        state.put_account(brought_up(account, _held(state, queue, tenant), half_life, state.clock_ms))
+
+
+def _held(state: ClusterState, queue: str, tenant: str) -> Amounts:
+    """Over all GPU models: those that are held are there, on nodes that live."""
+    held: Amounts = {}
+    for model in ["", *(name.removeprefix(MODEL_PREFIX) for name in state.total if name.startswith(MODEL_PREFIX))]:
+        resources = state.charges.get((queue, tenant, model))
+        if resources is not None:
+            add_to(held, charge_of(resources, model))
+    return held
