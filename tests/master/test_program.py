@@ -8,8 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -115,3 +116,41 @@ def test_a_damaged_log_ends_it_with_2_and_says_what_to_do(tmp_path: Path) -> Non
     code, line = refusal(*LOOPBACK, "--data-dir", str(tmp_path))
     assert code == 2
     assert "identity.json" in line
+
+
+def test_sighup_takes_over_the_queues_of_a_config_that_can_be_read_and_no_other(tmp_path: Path) -> None:
+    config = tmp_path / "gosched.yaml"
+    config.write_text("queues: [{name: a}]\n")
+    with running(*LOOPBACK, "--config", str(config), "--data-dir", str(tmp_path / "data")) as (process, _, http):
+        assert queues_until(http, lambda names: names == ["a", "default"])
+        config.write_text("queues: [{name: a}, {nme: b}]\n")
+        process.send_signal(signal.SIGHUP)
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if "config" in line)
+        assert "changes nothing" in line
+        assert f"{config}:1" in line
+        config.write_text("queues: [{name: a}, {name: b}]\n")
+        process.send_signal(signal.SIGHUP)
+        assert queues_until(http, lambda names: names == ["a", "b", "default"])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == 0
+
+
+def test_an_unknown_plugin_ends_it_with_2_and_one_line(tmp_path: Path) -> None:
+    config = tmp_path / "gosched.yaml"
+    config.write_text("plugins: [{name: nobody-has-this}]\n")
+    code, line = refusal(*LOOPBACK, "--config", str(config), "--data-dir", str(tmp_path / "data"))
+    assert code == 2
+    assert "nobody-has-this" in line
+
+
+def queues_until(http: str, met: Callable[[list[str]], bool]) -> bool:
+    """Asks again until the names of the queues are as wanted."""
+    ends = time.monotonic() + LIMIT_S
+    while time.monotonic() < ends:
+        with urllib.request.urlopen(f"http://{http}/api/v1/status", timeout=LIMIT_S) as answer:
+            names = [queue["name"] for queue in json.load(answer)["queues"]]
+        if met(names):
+            return True
+        time.sleep(0.02)
+    return False

@@ -21,6 +21,7 @@ from gosched.core.command import (
 from gosched.core.job import GangPolicy, JobSpec, JobState, RetryCause, RetryPolicy, TaskGroup, TaskState
 from gosched.core.outcome import Accepted
 from gosched.core.resources import Resources
+from gosched.core.sharing import as_map
 from gosched.core.state import ClusterState
 from gosched.machine import apply
 from gosched.observe.counts import ClusterCounts
@@ -79,6 +80,18 @@ def test_counts_kept_by_events_equal_a_recount_after_every_command() -> None:
             assert kept.jobs_in("default", job_state) == recount.jobs_in("default", job_state), (body, job_state)
         for node_state in (s for s in NodeState if s):
             assert kept.nodes[node_state] == recount.nodes[node_state], (body, node_state)
-        assert kept.used.get("default", Resources()) == recount.used.get("default", Resources()), body
-        seen.add(kept.used.get("default", Resources()).cpu_millis)
+        wanted = [as_map(counts.demand.get("default", {})) for counts in (kept, recount)]
+        assert wanted[0] == wanted[1], body
+        seen.add(dict(wanted[0]).get("cpu", 0))
     assert seen == {0, 2000, 4000}
+
+
+def test_a_job_that_comes_and_goes_within_one_batch_leaves_no_demand() -> None:
+    state, kept = ClusterState(), ClusterCounts()
+    events = []
+    for body in (STORY[0], SubmitJob(job_id="a", spec=_spec("a")), CancelJob(job_id="a"), STORY[-1]):
+        _, more = apply(state, Command(body=body, at_ms=state.clock_ms + 1))
+        events += more
+    assert not state.jobs
+    kept.take(state, events)
+    assert as_map(kept.demand.get("default", {})) == ()
