@@ -61,7 +61,7 @@ def job_options(function: F) -> F:
         click.option("--cpu", help="CPUs for each task, such as 4 or 500m.  [default: 1]"),
         click.option("--mem", help="Memory for each task, such as 2Gi."),
         click.option("--storage", help="Storage for each task, such as 10Gi."),
-        click.option("--gpu", help="GPUs for each task, such as 2 or h100:8."),
+        click.option("--gpu", help="GPUs for each task, such as 2, h100:8, or 0.5 of one."),
         click.option("--env", multiple=True, metavar="KEY=VALUE", help="Environment variable; may be repeated."),
     ):
         function = option(function)

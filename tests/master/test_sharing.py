@@ -13,13 +13,17 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
+from gosched.cli.main import run_cli
 from gosched.client import GoSchedClient
 from gosched.config import load_master_settings
 from gosched.core.cluster import Queue, Quota
 from gosched.core.job import JobState
+from gosched.master import cycles
 from gosched.master.cycles import Cycles
 from gosched.master.job_changes import JobChanges
+from gosched.scheduling import Plan
 from gosched.scheduling.explain import Explanation, Reason
+from gosched.scheduling.view import View
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import scheduler_pb2, types_pb2
 from tests.master.harness import LIMIT_S, RUNNING, SUCCEEDED, Front, agent, one_master, spec, two_masters, until
@@ -261,11 +265,75 @@ def test_the_client_returns_typed_records() -> None:
 
 def test_explaining_a_cycle_touches_only_watched_jobs_whose_reason_changed() -> None:
     changes = JobChanges()
-    cycles = object.__new__(Cycles)
-    cycles._changes = changes
+    kept = object.__new__(Cycles)
+    kept._changes = changes
     first, equal = (Explanation(code=Reason.NO_NODE, message="no node has joined yet") for _ in range(2))
-    cycles.explanations = {"same": first, "equal": first, "new": first}
+    kept.explanations = {"same": first, "equal": first, "new": first}
     with changes.of("same") as same, changes.of("equal") as alike, changes.of("new") as new, changes.of("gone") as gone:
         after = Explanation(code=Reason.NO_NODE, message="no node is ready")
-        cycles._explain({"same": first, "equal": equal, "new": after})
+        kept._explain({"same": first, "equal": equal, "new": after})
         assert [event.is_set() for event in (same, alike, new, gone)] == [False, False, True, False]
+
+
+def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    why = Explanation(
+        code=Reason.FRAGMENTED,
+        message="room for 1 of 2 tasks",
+        limit="queue default: limit of 16 GPUs, 12 used",
+        refused=(("short of memory", 12), ("not ready", 1)),
+        nearest="needs 8 GPUs on one rack; best is r7 with 6",
+    )
+
+    def plan(view: View, *more: Any) -> Plan:
+        shares = {"default": {"cpu": 2000}}
+        found = {gang.job_id: why for gang in view.pending}
+        return Plan(revision=view.revision, explanations=found, shares=shares, faults=("spark: took 80 ms of 50 ms",))
+
+    monkeypatch.setattr(cycles, "schedule", plan)
+
+    async def story() -> None:
+        async with one_master() as master:
+            with capture_logs() as logs:
+                job_id = (await master.submit(spec("w"))).job_id
+                await until(lambda: job_id in master.server._cycles.explanations)
+            found = await explained(master, "w")
+            assert (found.limit, found.nearest) == (why.limit, why.nearest)
+            assert [(item.filter, item.nodes) for item in found.refused] == list(why.refused)
+            assert found.queue.fair_share["cpu"] == 2000
+            (fault,) = {(line["plugin"], line["why"]) for line in logs if "plugin" in line}
+            assert fault == ("spark", "took 80 ms of 50 ms")
+            text = master.server.metrics.text().decode()
+            assert 'gosched_plugin_faults_total{plugin="spark"}' in text
+            assert 'gosched_queue_fair_share_ratio{queue="default"} 0.0' in text
+            monkeypatch.setenv("GOSCHED_ENDPOINTS", master.server.record.grpc_address)
+            capsys.readouterr()
+            assert await asyncio.to_thread(run_cli, ["explain", "w"]) == 0
+            said = capsys.readouterr().out.splitlines()[3:]
+            assert [line for line in said if not line.startswith("Queue has")] == [
+                "Position   1 in its queue",
+                "Waits      FRAGMENTED: room for 1 of 2 tasks",
+                "Held by    queue default: limit of 16 GPUs, 12 used",
+                "Refused    12 short of memory, 1 not ready",
+                "Nearest    needs 8 GPUs on one rack; best is r7 with 6",
+                "Fair share cpu 2",
+            ]
+
+    asyncio.run(story())
+
+
+def test_a_leader_that_is_deposed_forgets_the_shares_of_its_last_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    def plan(view: View, *more: Any) -> Plan:
+        return Plan(revision=view.revision, shares={"default": {"cpu": 2000}})
+
+    monkeypatch.setattr(cycles, "schedule", plan)
+
+    async def story() -> None:
+        async with two_masters() as (cluster, one, _):
+            await one.submit(spec())
+            await until(lambda: one.server._cycles.shares)
+            cluster.elect("m2")
+            await until(lambda: not one.server._cycles.shares)
+
+    asyncio.run(story())
