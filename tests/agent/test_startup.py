@@ -51,10 +51,25 @@ def test_a_data_directory_that_cannot_be_written_is_refused(
 
 @pytest.mark.parametrize(
     ("flag", "said"),
-    [("--labels=novalue", "labels"), ("--grpc-addr=nonsense", "grpc"), ("--resources=cpu=-1", "resources")],
+    [
+        ("--labels=novalue", "labels"),
+        ("--grpc-addr=nonsense", "grpc"),
+        ("--resources=cpu=-1", "resources"),
+        ("--resources=memroy=1Gi", "resources"),
+        ("--taints=gpu", "--taints: expected key=value:effect"),
+    ],
 )
 def test_a_bad_flag_is_refused(master: FakeMaster, make_agent: MakeAgent, flag: str, said: str) -> None:
     assert said in refusal(make_agent(master, flag))
+
+
+def test_hardware_that_does_not_fit_the_node_is_refused(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    config = tmp_path / "agent.yaml"
+    config.write_text("gpu_links: [0, 0]\n")
+    line = refusal(make_agent(master, "--resources=gpu=4", f"--config={config}"))
+    assert f"{config}:1: gpu_links: 2 entries for 4 GPUs: write one for each" in line
 
 
 def test_a_damaged_order_is_named_and_nothing_is_removed(master: FakeMaster, make_agent: MakeAgent) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -281,3 +282,19 @@ def test_refused_address_names_the_line_where_it_was_set(write):
     settings = load_master_settings(path := write("server:\n  http_addr: '0.0.0.0:80'"), {})
     with pytest.raises(ConfigError, match=rf"^{path}:2: server.http_addr: 0.0.0.0:80 is not loopback"):
         settings.http_listen()
+
+
+@pytest.mark.parametrize(
+    ("name", "load"), [("gosched.yaml", load_master_settings), ("agent.yaml", load_agent_settings)]
+)
+def test_what_the_example_files_show_in_comments_loads_too(write, name, load):
+    shown = re.findall(r"^# ((?:\w+:|  - ).*)", (EXAMPLES / name).read_text(), re.MULTILINE)
+    assert len(shown) >= 4
+    load(write("\n".join(shown)), {})
+
+
+def test_every_key_of_a_queue_that_the_example_file_shows_loads(write):
+    shown = re.findall(r"^#   (\w+: .*)", (EXAMPLES / "gosched.yaml").read_text(), re.MULTILINE)
+    assert len(shown) == 8
+    queues = load_master_settings(write("\n  ".join(["queues:\n- name: a", "type: capacity", *shown])), {})
+    assert [queue.path for queue in queues.queue_records()] == ["a", "a.llm", "default"]
