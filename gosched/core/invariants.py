@@ -5,38 +5,42 @@ For tests and simulations: `check` looks at the whole state.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+from gosched.core.accounting import half_life_of
 from gosched.core.cluster import NodeState
-from gosched.core.job import Job, JobIntent, JobState, Task, TaskState, allocation_id
+from gosched.core.cpulist import parse_cpulist
+from gosched.core.job import Job, JobIntent, JobState, Task, TaskState, allocation_id, task_id
 from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
 from gosched.core.resources import GPU, ZERO, Resources
-from gosched.core.state import ClusterState, wants_placement
+from gosched.core.sharing import as_map, cluster_total, parent_of
+from gosched.core.state import ClusterState, account_key, wants_placement
+
+CPU = 1000  # milli-CPUs in one CPU
 
 
 def check(state: ClusterState) -> list[str]:
     """The violations, one line each; an empty list for a sound state."""
     return [
         *_capacity(state),
+        *_devices(state),
         *_allocations(state),
         *_tasks(state),
         *_jobs(state),
         *_gangs(state),
+        *_sharing(state),
         *_indexes(state),
+        *_sums(state),
         *_registry(state),
     ]
 
 
 def _capacity(state: ClusterState) -> Iterator[str]:
     held: dict[str, Resources] = {}
-    gpus: dict[tuple[str, int], str] = {}
     for allocation in state.allocations.values():
         node = allocation.node_id
         held[node] = held.get(node, ZERO) + allocation.resources
-        for gpu in allocation.gpus:
-            other = gpus.setdefault((node, gpu), allocation.id)
-            if other != allocation.id:
-                yield f"GPU {gpu} of node {node} is held by {other} and {allocation.id}"
     for node, resources in held.items():
         if node not in state.nodes:
             yield f"allocations on node {node}, which does not exist"
@@ -47,6 +51,27 @@ def _capacity(state: ClusterState) -> Iterator[str]:
             yield f"usage of node {node} is {resources}, its allocations hold {held.get(node, ZERO)}"
 
 
+def _devices(state: ClusterState) -> Iterator[str]:
+    """A GPU is one task's, or shared by parts that make no more than one; a named CPU is one task's."""
+    gpus: dict[tuple[str, int], int] = {}
+    cpus: dict[str, int] = {}
+    for allocation in state.allocations.values():
+        node = allocation.node_id
+        for gpu in allocation.gpus:
+            gpus[node, gpu] = gpus.get((node, gpu), 0) + min(allocation.resources.gpu_millis, GPU)
+        mask = parse_cpulist(allocation.cpus)
+        if mask & cpus.get(node, 0):
+            yield f"CPUs of {allocation.id} on node {node} have another owner too"
+        cpus[node] = cpus.get(node, 0) | mask
+    for (node, gpu), millis in gpus.items():
+        if millis > GPU:
+            yield f"GPU {gpu} of node {node} is held {millis} thousandths"
+    for node, mask in cpus.items():
+        there = [parse_cpulist(text) for text in state.nodes[node].hardware.numa_cpus] if node in state.nodes else []
+        if mask & ~sum(there):  # NUMA nodes share no CPU
+            yield f"tasks own CPUs that node {node} lacks"
+
+
 def _allocations(state: ClusterState) -> Iterator[str]:
     for allocation in state.allocations.values():
         task = state.tasks.get(allocation.task_id)
@@ -55,15 +80,20 @@ def _allocations(state: ClusterState) -> Iterator[str]:
             continue
         if allocation.id != allocation_id(task.id, task.attempt):
             yield f"allocation {allocation.id} is named for another attempt than its task's"
-        if (allocation.job_id, allocation.node_id, allocation.gpus) != (task.job_id, task.node_id, task.gpus):
+        place = (allocation.job_id, allocation.node_id, allocation.gpus, allocation.cpus)
+        if place != (task.job_id, task.node_id, task.gpus, task.cpus):
             yield f"allocation {allocation.id} and its task disagree"
-        if len(dict.fromkeys(allocation.gpus)) * GPU != allocation.resources.gpu_millis:
+        if len(dict.fromkeys(allocation.gpus)) != -(-allocation.resources.gpu_millis // GPU):
             yield f"allocation {allocation.id} has GPUs {allocation.gpus} for {allocation.resources}"
+        if allocation.cpus and parse_cpulist(allocation.cpus).bit_count() * CPU != allocation.resources.cpu_millis:
+            yield f"allocation {allocation.id} has CPUs {allocation.cpus} for {allocation.resources}"
         node = state.nodes.get(allocation.node_id)
         if node is not None and node.state is NodeState.DEAD:
             yield f"allocation {allocation.id} is on a dead node"
         if node is not None and any(not 0 <= g < node.capacity.gpu_millis // GPU for g in allocation.gpus):
             yield f"allocation {allocation.id} has a GPU that node {node.id} lacks"
+        if node is not None and allocation.gpu_model != (node.gpu_model if allocation.gpus else ""):
+            yield f"allocation {allocation.id} names the GPU model {allocation.gpu_model!r}"
 
 
 def _tasks(state: ClusterState) -> Iterator[str]:
@@ -84,6 +114,7 @@ def _jobs(state: ClusterState) -> Iterator[str]:
     if len(dict.fromkeys(sequences)) != len(sequences) or max(sequences, default=0) >= state.next_sequence:
         yield "sequence numbers repeat or run ahead"
     live: dict[str, str] = {}
+    parents = dict.fromkeys(parent_of(path) for path in state.queues)
     for job in state.jobs.values():
         tasks = [state.tasks[t] for t in job.task_ids() if t in state.tasks]
         yield from _counters(job, tasks)
@@ -99,6 +130,8 @@ def _jobs(state: ClusterState) -> Iterator[str]:
             continue
         if job.spec.queue not in state.queues:
             yield f"live job {job.id} is in queue {job.spec.queue}, which does not exist"
+        if job.spec.queue in parents:
+            yield f"live job {job.id} is in queue {job.spec.queue}, which has queues below it"
         if live.setdefault(job.spec.name, job.id) != job.id:
             yield f"two live jobs are named {job.spec.name}"
 
@@ -115,22 +148,55 @@ def _counters(job: Job, tasks: list[Task]) -> Iterator[str]:
 
 
 def _gangs(state: ClusterState) -> Iterator[str]:
-    """All of a gang is placed, or none; what is not to run any more is on its way out."""
+    """A gang's minimum is placed, or nothing of it; what is not to run any more is on its way out."""
     for job in state.jobs.values():
         states = [state.tasks[t].state for t in job.task_ids() if t in state.tasks]
         pending = states.count(TaskState.PENDING)
+        runs = job.state is JobState.RUNNING and job.intent is JobIntent.RUN
         if job.state is JobState.PENDING and (pending != len(states) or job.intent is not JobIntent.RUN):
             yield f"job {job.id} is PENDING with {job.intent.name}, and only {pending} of its tasks are"
-        if job.state is JobState.RUNNING and (pending or not job.active):
-            yield f"job {job.id} is RUNNING with {pending} tasks not placed and {job.active} active"
+        if job.unplaced != (pending if runs else 0):
+            yield f"job {job.id} is {job.state.name} and counts {job.unplaced} tasks without a place, not {pending}"
+        if job.state is JobState.RUNNING and not job.active:
+            yield f"job {job.id} is RUNNING and holds nothing"
         if job.state.is_final and not all(s.is_final for s in states):
             yield f"job {job.id} is {job.state.name} and not all its tasks have ended"
-        if job.state is JobState.SUCCEEDED and job.succeeded != len(states):
-            yield f"job {job.id} SUCCEEDED, {job.succeeded} of its {len(states)} tasks did"
         if job.intent is not JobIntent.RUN and any(s.is_active and s is not TaskState.STOPPING for s in states):
             yield f"job {job.id} is to {job.intent.name} and not all its tasks are stopping"
-        if job.state is JobState.RUNNING and job.intent is JobIntent.RUN and job.failed:
+        if runs and job.failed:
             yield f"job {job.id} runs on with a failed member"
+        if job.state in (JobState.RUNNING, JobState.SUCCEEDED):
+            yield from _minimum(state, job)
+
+
+def _minimum(state: ClusterState, job: Job) -> Iterator[str]:
+    for group in job.spec.groups:
+        tasks = [state.tasks[t] for i in range(group.count) if (t := task_id(job.id, group.name, i)) in state.tasks]
+        placed = [task for task in tasks if task.allocation_id == allocation_id(task.id, task.attempt)]
+        if len(placed) < group.floor:
+            yield f"job {job.id} is {job.state.name}, {len(placed)} tasks of group {group.name} were placed"
+        if job.state is JobState.SUCCEEDED and any(task.state is not TaskState.SUCCEEDED for task in placed):
+            yield f"job {job.id} SUCCEEDED, not all tasks of group {group.name} that were placed did"
+
+
+def _sharing(state: ClusterState) -> Iterator[str]:
+    for path in state.queues:
+        if parent_of(path) and parent_of(path) not in state.queues:
+            yield f"queue {path} lacks its parent"
+    for tenant, quota in state.quotas.items():
+        if quota.tenant != tenant or not (quota.limit or quota.max_running_jobs):
+            yield f"the quota of {tenant} is in the wrong place, or limits nothing"
+    for key, account in state.accounts.items():
+        if key != account_key(account.queue, account.tenant) or account.at_ms > state.clock_ms:
+            yield f"account {key} is in the wrong place, or ahead of the clock"
+        elif account.queue not in state.queues or not half_life_of(state.queues, account.queue):
+            yield f"account {key} is of no queue with a half-life"
+        if any(amount <= 0 for _, amount in account.used):
+            yield f"account {key} has amounts that are not positive"
+    for queue, tenant, _ in state.charges:
+        free = queue not in state.queues or not half_life_of(state.queues, queue)
+        if not free and account_key(queue, tenant) not in state.accounts:
+            yield f"tenant {tenant} holds something in queue {queue}, which has a half-life, and has no account"
 
 
 def _indexes(state: ClusterState) -> Iterator[str]:
@@ -154,6 +220,23 @@ def _indexes(state: ClusterState) -> Iterator[str]:
             newest[job.spec.name] = job
     if state.names != {name: job.id for name, job in newest.items()}:
         yield "names does not lead to the newest jobs"
+
+
+def _sums(state: ClusterState) -> Iterator[str]:
+    charges: dict[tuple[str, str, str], Resources] = {}
+    for allocation in state.allocations.values():
+        if allocation.job_id in state.jobs:
+            spec = state.jobs[allocation.job_id].spec
+            payer = (spec.queue, spec.tenant, allocation.gpu_model)
+            charges[payer] = charges.get(payer, ZERO) + allocation.resources
+    if state.charges != {payer: held for payer, held in charges.items() if held != ZERO}:
+        yield "charges are not what the allocations hold"
+    running = Counter((j.spec.queue, j.spec.tenant) for j in state.jobs.values() if j.state is JobState.RUNNING)
+    if state.running != running:
+        yield "running is not the count of RUNNING jobs"
+    living = cluster_total((n.capacity, n.gpu_model) for n in state.nodes.values() if n.state is not NodeState.DEAD)
+    if as_map(state.total) != as_map(living):
+        yield "total is not what the living nodes have"
 
 
 def _registry(state: ClusterState) -> Iterator[str]:

@@ -174,7 +174,7 @@ class ClusterState:
         self.usage[node] = self.usage[node] + allocation.resources
         self.node_allocations[node][allocation.id] = None
         payer = self._payer(allocation)
-        self.charges[payer] = self.charges.get(payer, ZERO) + allocation.resources
+        self._charge(payer, self.charges.get(payer, ZERO) + allocation.resources)
         self._touch("allocations", allocation.id)
 
     def drop_allocation(self, allocation_id: str) -> None:
@@ -183,11 +183,7 @@ class ClusterState:
         self.usage[node] = self.usage[node] - allocation.resources
         del self.node_allocations[node][allocation_id]
         payer = self._payer(allocation)
-        left = self.charges[payer] - allocation.resources
-        if left == ZERO:
-            del self.charges[payer]
-        else:
-            self.charges[payer] = left
+        self._charge(payer, self.charges.get(payer, ZERO) - allocation.resources)
         self._touch("allocations", allocation_id)
 
     def put_answer(self, answer: Answer) -> None:
@@ -279,6 +275,13 @@ class ClusterState:
     def _payer(self, allocation: Allocation) -> tuple[str, str, str]:
         spec = self.jobs[allocation.job_id].spec
         return spec.queue, spec.tenant, allocation.gpu_model
+
+    def _charge(self, payer: tuple[str, str, str], held: Resources) -> None:
+        """No zeros are kept: tasks that ask for nothing come and go in any order."""
+        if held == ZERO:
+            self.charges.pop(payer, None)
+        else:
+            self.charges[payer] = held
 
     def _count_running(self, job: Job | None, change: int) -> None:
         if job is not None and job.state is JobState.RUNNING:

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import NodeState
+from gosched.core.cluster import Account, Hardware, NodeState, Queue, Quota
+from gosched.core.command import SetQueues
 from gosched.core.invariants import check
 from gosched.core.job import JobIntent, JobState, TaskState
 from gosched.core.outcome import Answer
@@ -17,11 +18,13 @@ TASK, ALLOCATION = "run/worker/0", "run/worker/0.1"
 
 
 def sound() -> ClusterState:
-    """A running job with two GPUs on n1, a pending one and two that have ended, of one name."""
+    """A running job with two GPUs and two CPUs of its own on n1, a pending one and two that have ended, of one name.
+    Their queue has a half-life."""
     c = Cluster()
-    c.node("n1", gpus=4)
+    c.accept(SetQueues(queues=(Queue(path="default", half_life_ms=60_000),)))
+    c.node("n1", gpus=4, gpu_model="h100", hardware=Hardware(numa_cpus=("0-1", "2-3")))
     c.submit(spec("run", group(count=2, gpus=1)), "run")
-    assert c.plan(gang(c.job("run"), "n1", gpus=((0,), (1,)))) == ()
+    assert c.plan(gang(c.job("run"), "n1", gpus=((0,), (1,)), cpus=("0", "1"))) == ()
     c.submit(spec("wait"), "wait")
     for job in ("old", "older"):
         c.submit(spec("twice"), job)
@@ -57,14 +60,26 @@ def node(**changes: object) -> Callable[[ClusterState], None]:
     return damage
 
 
+def account(**changes: object) -> Callable[[ClusterState], None]:
+    def damage(state: ClusterState) -> None:
+        state.put_account(replace(state.accounts["default/default"], **changes))  # type: ignore[arg-type]
+
+    return damage
+
+
 DAMAGE: list[tuple[str, Callable[[ClusterState], object]]] = [
-    ("GPU 1 of node n1 is held by", allocation(gpus=(1,))),
+    ("GPU 1 of node n1 is held 2000 thousandths", allocation(gpus=(1,))),
+    ("CPUs of run/worker/1.1 on node n1 have another owner too", allocation(cpus="1")),
+    ("tasks own CPUs that node n1 lacks", node(hardware=Hardware(numa_cpus=("0", "2-3")))),
+    ("has CPUs 0,2 for", allocation(cpus="0,2")),
+    ("names the GPU model 'a100'", allocation(gpu_model="a100")),
     ("which does not exist", allocation(node_id="n9")),
     ("more than it has", node(capacity=Resources(cpu_millis=1999, gpu_millis=4000))),
     ("usage of node n1 is", lambda s: s.usage.update(n1=ZERO)),
     ("is of no active task", task(state=TaskState.SUCCEEDED)),
     ("named for another attempt", task(attempt=2)),
     ("and its task disagree", task(node_id="n2")),
+    ("and its task disagree", task(cpus="0-1")),
     ("has GPUs () for", allocation(gpus=())),
     ("is on a dead node", node(state=NodeState.DEAD)),
     ("has a GPU that node n1 lacks", allocation(gpus=(7,))),
@@ -82,11 +97,30 @@ DAMAGE: list[tuple[str, Callable[[ClusterState], object]]] = [
     ("in queue default, which does not exist", lambda s: s.queues.clear()),
     ("two live jobs are named run", job("wait", spec=replace(spec("run")))),
     ("is PENDING with CANCEL", job("wait", intent=JobIntent.CANCEL)),
-    ("is RUNNING with 1 tasks not placed", task(state=TaskState.PENDING)),
+    ("is RUNNING and counts 0 tasks without a place, not 1", task(state=TaskState.PENDING)),
+    ("is PENDING and counts 1 tasks without a place", job("wait", unplaced=1)),
+    ("is RUNNING and holds nothing", job("run", active=0)),
+    ("is RUNNING, 1 tasks of group worker were placed", task(allocation_id="")),
     ("not all its tasks have ended", job("wait", state=JobState.CANCELLED)),
-    ("SUCCEEDED, 0 of its 2 tasks did", job("old", state=JobState.SUCCEEDED)),
+    ("is SUCCEEDED, 0 tasks of group worker were placed", job("old", state=JobState.SUCCEEDED)),
+    ("SUCCEEDED, not all tasks of group worker that were placed", job("run", state=JobState.SUCCEEDED)),
     ("not all its tasks are stopping", job("run", intent=JobIntent.RESTART)),
     ("runs on with a failed member", job("run", failed=1)),
+    (
+        "in queue default, which has queues below it",
+        lambda s: s.set_queues((*s.queues.values(), Queue(path="default.x"))),
+    ),
+    ("queue a.b lacks its parent", lambda s: s.set_queues((*s.queues.values(), Queue(path="a.b")))),
+    ("quota of nlp is in the wrong place", lambda s: s.quotas.update(nlp=Quota(tenant="x", max_running_jobs=1))),
+    ("quota of nlp is in the wrong place, or limits nothing", lambda s: s.put_quota(Quota(tenant="nlp"))),
+    ("account x is in the wrong place", lambda s: s.accounts.update(x=Account(queue="default", tenant="t", at_ms=0))),
+    ("default/default is in the wrong place, or ahead of the clock", account(at_ms=1 << 40)),
+    ("account default/default is of no queue with a half-life", lambda s: s.set_queues((Queue(path="default"),))),
+    ("account default/default has amounts that are not positive", account(used=(("cpu", 0),))),
+    ("has a half-life, and has no account", lambda s: s.accounts.clear()),
+    ("charges are not", lambda s: s.charges.clear()),
+    ("running is not", lambda s: s.running.clear()),
+    ("total is not", lambda s: s.total.update(cpu=1)),
     ("node_allocations is not", lambda s: s.node_allocations["n1"].clear()),
     ("usage has other nodes", lambda s: s.usage.update(n9=ZERO)),
     ("pending is not", lambda s: s.pending.clear()),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from gosched.core.cluster import Master, Queue
 from gosched.core.command import (
     Body,
@@ -46,7 +49,7 @@ def group(name: str = "worker", count: int = 1, *, cpus: int = 1, gpus: int = 0,
 
 def spec(name: str = "train", *groups: TaskGroup, **more: object) -> JobSpec:
     groups = groups or (group(count=2),)
-    more.setdefault("gang", GangPolicy(min_tasks=sum(g.count for g in groups)))
+    more.setdefault("gang", GangPolicy(min_tasks=sum(g.floor for g in groups)))
     return JobSpec(name=name, groups=groups, **{"queue": "default", **more})  # type: ignore[arg-type]
 
 
@@ -91,9 +94,8 @@ class Cluster:
         assert isinstance(outcome, Rejected), outcome
         assert outcome.code is code, outcome
         assert self.events == ()
-        assert tables(self.state) == (before.nodes, before.queues, before.tenants, before.masters, before.jobs,
-                                      before.tasks, before.allocations, before.answers, before.epoch,
-                                      before.leader, before.next_sequence)  # fmt: skip
+        after = self.state.freeze()
+        assert after == replace(before, revision=after.revision, clock_ms=after.clock_ms)
         assert "\n" not in outcome.detail
         return outcome.detail
 
@@ -109,6 +111,15 @@ class Cluster:
     def plan(self, *gangs: GangPlacement) -> tuple[str, ...]:
         """The refusals."""
         return tuple(r.detail for r in self.accept(CommitPlan(revision=self.state.revision, gangs=gangs)).refusals)
+
+    def refused(self, placement: GangPlacement) -> str:
+        """The one refusal; nothing else happened."""
+        before = self.state.freeze()
+        (detail,) = self.plan(placement)
+        assert self.events == ()
+        assert (self.state.jobs, self.state.tasks, self.state.allocations, self.state.accounts) == (
+            before.jobs, before.tasks, before.allocations, before.accounts)  # fmt: skip
+        return detail
 
     def place(self, job_id: str, *nodes: str) -> None:
         """Rank by rank onto the nodes, or all onto the one."""
@@ -141,22 +152,6 @@ class Cluster:
         return [t.state for t in self.tasks(job_id)]
 
 
-def tables(state: ClusterState) -> tuple[object, ...]:
-    return (
-        state.nodes,
-        state.queues,
-        state.tenants,
-        state.masters,
-        state.jobs,
-        state.tasks,
-        state.allocations,
-        state.answers,
-        state.epoch,
-        state.leader,
-        state.next_sequence,
-    )
-
-
 def registration(
     node_id: str = "n1", *, cpus: int = 4, gpus: int = 0, boot: str = "b1", **more: object
 ) -> RegisterNode:
@@ -165,9 +160,15 @@ def registration(
     return RegisterNode(node_id=node_id, **fields)  # type: ignore[arg-type]
 
 
-def gang(job: Job, *nodes: str, gpus: tuple[tuple[int, ...], ...] = ()) -> GangPlacement:
-    count = job.spec.task_count
-    where = nodes * count if len(nodes) == 1 else nodes
-    held = gpus or ((),) * count
-    tasks = tuple(TaskPlacement(rank=r, node_id=n, gpus=g) for r, (n, g) in enumerate(zip(where, held, strict=True)))
+def gang(
+    job: Job, *nodes: str, gpus: tuple[tuple[int, ...], ...] = (), cpus: tuple[str, ...] = (), ranks: Iterable[int] = ()
+) -> GangPlacement:
+    """Of all ranks, or of these."""
+    chosen = tuple(ranks) or tuple(range(job.spec.task_count))
+    where = nodes * len(chosen) if len(nodes) == 1 else nodes
+    held = gpus or ((),) * len(chosen)
+    own = cpus or ("",) * len(chosen)
+    tasks = tuple(
+        TaskPlacement(rank=r, node_id=n, gpus=g, cpus=c) for r, n, g, c in zip(chosen, where, held, own, strict=True)
+    )
     return GangPlacement(job_id=job.id, attempt=job.attempt, tasks=tasks)

@@ -7,9 +7,26 @@ import pytest
 from gosched.core import limits
 from gosched.core.cluster import Queue
 from gosched.core.command import CancelJob, DropFinishedJobs, SetQueues, SubmitJob
-from gosched.core.job import GangPolicy, JobIntent, JobState, RetryPolicy, Runtime, TaskState
+from gosched.core.job import (
+    Affinity,
+    AntiAffinity,
+    GangPolicy,
+    JobIntent,
+    JobSpec,
+    JobState,
+    LabelOp,
+    Mode,
+    RetryPolicy,
+    Runtime,
+    SpreadRule,
+    TaintEffect,
+    TaskState,
+    Toleration,
+    TolerationOp,
+    TopologyRule,
+)
 from gosched.core.outcome import Code, JobChanged, TaskChanged
-from gosched.core.resources import Resources
+from gosched.core.resources import GPU, Resources
 from gosched.machine import jobs as jobs_module
 from tests.machine.cluster import Cluster, group, spec
 
@@ -69,6 +86,24 @@ def test_an_unknown_queue_is_refused_and_the_known_ones_are_named():
 
 
 ONE = group(count=1)
+
+
+def ruled(**changes: object) -> JobSpec:
+    return spec("a", replace(ONE, **changes))  # type: ignore[arg-type]
+
+
+def asking(resources: Resources) -> JobSpec:
+    return ruled(resources=resources)
+
+
+def affine(label: str, op: LabelOp, *values: str, weight: int = 0) -> JobSpec:
+    return ruled(affinity=(Affinity(label=label, op=op, values=values, weight=weight),))
+
+
+def tolerant(**fields: object) -> JobSpec:
+    return ruled(tolerations=(Toleration(**fields),))  # type: ignore[arg-type]
+
+
 BAD_SPECS = {
     "name is empty": spec(""),
     "'a\\nb' may hold only": spec("a\nb"),
@@ -86,8 +121,44 @@ BAD_SPECS = {
     "must not be negative": spec("a", group(cpus=-1)),
     "are beyond": spec("a", replace(ONE, resources=Resources(memory_bytes=1 << 53))),
     "together ask for more": spec("a", replace(group(count=20_000), resources=Resources(memory_bytes=1 << 52))),
-    "whole ones": spec("a", replace(ONE, resources=Resources(gpu_millis=500))),
-    "1 of 2 tasks": spec(gang=GangPolicy(min_tasks=1)),
+    "or for whole ones": asking(Resources(gpu_millis=1500)),
+    "1025 GPUs; at most 1024": asking(Resources(gpu_millis=1025 * GPU)),
+    "17 resources of the cluster's own": asking(Resources(custom=tuple((f"r{i:02}", 1) for i in range(17)))),
+    "0 of fpga is not between 1": asking(Resources(custom=(("fpga", 0),))),
+    "gpu is built in": asking(Resources(custom=(("gpu", 1),))),
+    "resource 'gpu:h100' may hold only": asking(Resources(custom=(("gpu:h100", 1),))),
+    "resources: resources must be sorted": asking(Resources(custom=(("b", 1), ("a", 1)))),
+    "resources must not be negative": asking(Resources(custom=(("a", -1),))),
+    "gang.min is 1; the minima of the groups add up to 2": spec(gang=GangPolicy(min_tasks=1)),
+    "min is 3; it must be between 0 and the count, 2": spec("a", group(count=2, min_count=3)),
+    "min is -1": spec("a", group(count=2, min_count=-1), gang=GangPolicy(min_tasks=-1)),
+    "gpu memory -1": ruled(gpu_memory_bytes=-1),
+    "gpu memory without a GPU": ruled(gpu_memory_bytes=1),
+    "deadline is given twice": spec(deadline_at_ms=1, deadline_in_ms=1),
+    "deadline.in of -1": spec(deadline_in_ms=-1),
+    "deadline.at -1": spec(deadline_at_ms=-1),
+    "topology: level is empty": ruled(topology=(TopologyRule(level=""),)),
+    "topology: mode must be": ruled(topology=(TopologyRule(level="rack", mode=Mode.UNSPECIFIED),)),
+    "topology: 65 are given": ruled(topology=(TopologyRule(level="rack"),) * 65),
+    "spread: max_skew 0": ruled(spread=(SpreadRule(level="rack", max_skew=0),)),
+    "spread: mode must be": ruled(spread=(SpreadRule(level="rack", mode=Mode.UNSPECIFIED),)),
+    "affinity: label 'a b'": affine("a b", LabelOp.EXISTS),
+    "affinity x: in needs at least one value": affine("x", LabelOp.IN),
+    "affinity x: not_in needs at least one value": affine("x", LabelOp.NOT_IN),
+    "affinity x: exists takes no values": affine("x", LabelOp.EXISTS, "1"),
+    "affinity x: not_exists takes no values": affine("x", LabelOp.NOT_EXISTS, "1"),
+    "affinity x: gt needs one whole number": affine("x", LabelOp.GT, "1.5"),
+    "affinity x: lt needs one whole number": affine("x", LabelOp.LT, "1", "2"),
+    "affinity x: op must be": affine("x", LabelOp.UNSPECIFIED, "1"),
+    "affinity x: weight 1001": affine("x", LabelOp.EXISTS, weight=1001),
+    "affinity x: 1001 values": affine("x", LabelOp.IN, *[f"{i}" for i in range(1001)]),
+    "affinity x '\\n' holds": affine("x", LabelOp.IN, "\n"),
+    "anti_affinity: job 'a b'": ruled(anti_affinity=(AntiAffinity(job="a b"),)),
+    "anti_affinity: level is empty": ruled(anti_affinity=(AntiAffinity(level=""),)),
+    "tolerations: op must be": tolerant(op=TolerationOp.UNSPECIFIED),
+    "tolerations: only op exists": tolerant(op=TolerationOp.EQUAL, value="x"),
+    "tolerations gpu: op exists takes no value": tolerant(key="gpu", value="x"),
+    "tolerations: key 'a b'": tolerant(key="a b"),
     "command is empty": spec("a", replace(ONE, command=())),
     "say what to run": spec("a", replace(ONE, command=("", "x"))),
     "command holds a NUL": spec("a", replace(ONE, command=("echo", "a\0"))),
@@ -103,6 +174,9 @@ BAD_SPECS = {
     "value of A holds a NUL": spec("a", replace(ONE, env=(("A", "\0"),))),
     "working directory": spec("a", replace(ONE, working_dir="/tmp\0")),
     "node selector": spec("a", replace(ONE, node_selector=(("zone", "\n"),))),
+    "texts take 275064 bytes": ruled(
+        affinity=tuple(Affinity(label=f"{i:05}", op=LabelOp.IN, values=("x" * 250,) * 100) for i in range(11))
+    ),
     "at most 262144 are allowed": spec("a", replace(ONE, env=(("A", "x" * 300_000),))),
 }
 
@@ -116,6 +190,42 @@ def test_texts_that_programs_need_are_allowed():
     c = Cluster()
     script = replace(ONE, command=("/bin/sh", "-c", "echo 'ä'\nexit 0\n"), env=(("A", "two\nlines"), ("b", "")))
     c.submit(spec("a.b_c-1", script, labels=(("example.com/team", "ü b"),)))
+
+
+def test_every_placement_rule_is_allowed_at_once():
+    rules = replace(
+        group(count=4, min_count=2),
+        resources=Resources(cpu_millis=1, gpu_millis=500, custom=(("fpga", 2), ("license.x", 1))),
+        gpu_memory_bytes=1 << 30,
+        topology=(TopologyRule(level="topology.kubernetes.io/rack"), TopologyRule(level="zone", mode=Mode.PREFERRED)),
+        spread=(SpreadRule(level="zone", max_skew=2),),
+        affinity=(
+            Affinity(label="disk", op=LabelOp.IN, values=("ssd", "nvme"), weight=-1000),
+            Affinity(label="x/generation", op=LabelOp.GT, values=("-7",)),
+            Affinity(label="disk", op=LabelOp.NOT_EXISTS),
+        ),
+        anti_affinity=(AntiAffinity(), AntiAffinity(job="other", level="rack")),
+        tolerations=(
+            Toleration(),
+            Toleration(key="gpu", op=TolerationOp.EQUAL, value="yes", effect=TaintEffect.NO_EXECUTE),
+        ),
+    )
+    c = Cluster()
+    c.submit(spec("train", rules, gang=GangPolicy(min_tasks=2), deadline_in_ms=1000), "j1")
+    assert c.job("j1").spec.groups == (rules,)
+
+
+def test_jobs_go_into_leaves_only_and_into_queues_that_take_their_tenant():
+    c = Cluster()
+    queues = (Queue(path="a", tenants=("nlp", "vision")), Queue(path="a.b"), Queue(path="a.c", tenants=("nlp",)))
+    c.accept(SetQueues(queues=queues))
+    inner = c.reject(SubmitJob(job_id="j1", spec=spec(queue="a", tenant="nlp")), Code.INVALID)
+    assert inner == "queue a has queues below it: submit to one of them: a.b, a.c"
+    for queue, tenant, named in (("a.b", "ads", "queue a is for the tenants nlp, vision only"),
+                                 ("a.c", "vision", "queue a.c is for the tenants nlp only")):  # fmt: skip
+        detail = c.reject(SubmitJob(job_id="j1", spec=spec(queue=queue, tenant=tenant)), Code.INVALID)
+        assert detail == f"{named}; the job's tenant is {tenant}"
+    c.submit(spec(queue="a.c", tenant="nlp"))
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,15 @@ import pytest
 
 from gosched.core.cluster import Master, Queue, QueueType
 from gosched.core.command import AnnounceMaster, Noop, OpenEpoch, SetQueues
-from gosched.core.limits import MAX_MASTERS
+from gosched.core.limits import MAX_DURATION_MS, MAX_MASTERS
 from gosched.core.outcome import Accepted, Code, EpochOpened, QueuesChanged
 from tests.machine.cluster import MASTER, Cluster, spec
 
 DEFAULT = Queue(path="default")
+
+
+def capacity(path: str, **more: object) -> Queue:
+    return Queue(path=path, type=QueueType.CAPACITY, **more)  # type: ignore[arg-type]
 
 
 def test_queues_are_replaced_whole():
@@ -43,22 +47,57 @@ def test_a_queue_with_live_jobs_cannot_vanish_and_one_whose_jobs_ended_can():
         (Queue(path="a..b"),),
         (Queue(path="a", type=QueueType.UNSPECIFIED),),
         (Queue(path="a", weight=0),),
-        (Queue(path="a", capacity_pct=101),),
-        (Queue(path="a", capacity_pct=-1),),
+        (capacity("a", capacity_pct=101),),
+        (capacity("a", capacity_pct=-1),),
         (Queue(path="a", max_pct=0),),
         (Queue(path="a", max_pct=101),),
-        (Queue(path="a", capacity_pct=50, max_pct=40),),
-        (Queue(path="a", capacity_pct=60), Queue(path="b", capacity_pct=60)),
-        (Queue(path="a.x", capacity_pct=60), Queue(path="a.y", capacity_pct=60)),
+        (capacity("a", capacity_pct=50, max_pct=40),),
+        (capacity("a", capacity_pct=60), capacity("b", capacity_pct=60)),
+        (Queue(path="a"), capacity("a.x", capacity_pct=60), capacity("a.y", capacity_pct=60)),
+        (Queue(path="a.b"),),
+        (Queue(path="a"), Queue(path="a.b.c")),
+        (Queue(path="a", capacity_pct=10),),
+        (Queue(path="a", type=QueueType.FAIR, guaranteed=(("cpu", 1),)),),
+        (capacity("a", guaranteed=(("cpu", 2),), limit=(("cpu", 1),)),),
+        (capacity("a", guaranteed=(("cpu", -1),)),),
+        (capacity("a", guaranteed=(("gpu", 3),)), *(capacity(f"a.{q}", guaranteed=(("gpu", 2),)) for q in "xy")),
+        (Queue(path="a", limit=(("memory", 1), ("cpu", 1))),),
+        (Queue(path="a", limit=(("cpu", 1), ("cpu", 1))),),
+        (Queue(path="a", limit=(("gpu:", 1),)),),
+        (Queue(path="a", limit=(("gpus:h100", 1),)),),
+        (Queue(path="a", limit=(("cpu", (1 << 62) + 1),)),),
+        (Queue(path="a", weight=1_000_001),),
+        (Queue(path="a", max_running_jobs=-1),),
+        (Queue(path="a", half_life_ms=59_999),),
+        (Queue(path="a", half_life_ms=MAX_DURATION_MS + 1),),
+        (Queue(path="a", tenants=("b", "a")),),
+        (Queue(path="a", tenants=("a", "a")),),
+        (Queue(path="a", tenants=("a b",)),),
+        (Queue(path="a", tenants=tuple(f"t{i:04}" for i in range(1001))),),
     ],
 )
 def test_bad_queues_are_refused(queues):
     assert Cluster().reject(SetQueues(queues=queues), Code.INVALID)
 
 
+def test_a_queue_with_live_jobs_gets_no_queues_below_it():
+    c = Cluster()
+    c.submit(spec(), "j1")
+    split = SetQueues(queues=(DEFAULT, Queue(path="default.a")))
+    assert "live jobs: cancel them or let them end before it gets queues below it" in c.reject(split, Code.CONFLICT)
+    c.cancel("j1")
+    c.accept(split)
+
+
+def test_a_guarantee_binds_the_queues_below_for_the_resources_that_it_names():
+    top = capacity("a", guaranteed=(("gpu", 4),), limit=(("gpu", 4), ("gpu:h100", 2), ("x.y", 0)))
+    below = [capacity(f"a.{q}", guaranteed=(("cpu", 9), ("gpu", 2))) for q in "xy"]
+    Cluster().accept(SetQueues(queues=(top, *below)))
+
+
 def test_percents_are_summed_among_neighbours_only():
     c = Cluster()
-    c.accept(SetQueues(queues=(Queue(path="a", capacity_pct=100), Queue(path="a.b", capacity_pct=100))))
+    c.accept(SetQueues(queues=(capacity("a", capacity_pct=100), capacity("a.b", capacity_pct=100))))
 
 
 def test_each_opening_makes_the_next_epoch_and_records_its_leader():
