@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from gosched.config.errors import shown
-from gosched.config.validation import LabelKey, Model, Name, Pairs, Text, items_of
+from gosched.config.validation import LabelKey, Model, Name, Pairs, Text
 from gosched.core.job import (
     NODE_LEVEL,
     SELF,
@@ -39,7 +39,7 @@ _VALUES: Mapping[str, tuple[int, int]] = {
 
 
 def _listed(value: object) -> object:
-    """One value may stand for a list of one."""
+    """One item may stand for a list of one."""
     return value if isinstance(value, list) else [value]
 
 
@@ -114,7 +114,7 @@ class TolerationFile(Model):
         return Toleration(key=self.key, op=TolerationOp[op.upper()], value=self.value, effect=effect)
 
 
-Items = BeforeValidator(items_of)
+Items = BeforeValidator(_listed)
 Bounded = Field(max_length=MAX_RULES)
 
 

@@ -72,11 +72,6 @@ def problem_at(path: Path, message: str) -> ValidationError:
     return ValidationError.from_exception_data("", [InitErrorDetails(type=problem, loc=path, input=None)])
 
 
-def items_of(value: object) -> object:
-    """One item may stand for a list of one."""
-    return [value] if isinstance(value, dict | str) else value
-
-
 def string_map(value: object) -> StringMap:
     """A mapping, or `a=b,c=d`, into sorted pairs of text."""
     if isinstance(value, str):
@@ -192,7 +187,6 @@ __all__ = [
     "Name",
     "Pairs",
     "Text",
-    "items_of",
     "label_key",
     "name",
     "problem_at",
