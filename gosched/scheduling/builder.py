@@ -6,17 +6,23 @@ Used on the thread that owns the state. Rule: after `apply` of all events, the c
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from gosched.core.cluster import NodeState
+from gosched.core.cluster import Node, NodeState
+from gosched.core.cpulist import parse_cpulist
+from gosched.core.job import SELF, Job, JobState
+from gosched.core.limits import MAX_GPUS
 from gosched.core.outcome import Event, JobChanged, NodeChanged, TaskChanged
 from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import Resources
+from gosched.core.sharing import Amounts, add_to
 from gosched.core.state import ClusterState
-from gosched.scheduling.view import GPU, NodeColumns, PendingGang, View, amounts, pending_gang
-
-MAX_GPUS = 1024  # of one node; a node that claims more is taken at this, or its row would have no bound
+from gosched.scheduling.asks import PendingGang, pending_gang, vector
+from gosched.scheduling.devices import derived
+from gosched.scheduling.view import CUSTOM, GPU, GPU_MODEL, LINK, SHARE, WHOLE, NodeColumns, Typical, View
 
 
 class ViewBuilder:
@@ -25,11 +31,17 @@ class ViewBuilder:
     def __init__(self) -> None:
         self.nodes = NodeColumns.empty()
         self._gangs: dict[str, PendingGang] = {}
+        self._demand: dict[str, Amounts] = {}
+        self._avoided: Counter[str] = Counter()  # names of jobs that pending gangs keep away from
+        self._live: dict[str, Counter[Typical]] = {}
+        self._workload: Counter[Typical] = Counter()  # of the live jobs
 
     def reset(self, state: ClusterState) -> None:
         self.nodes = NodeColumns.empty()
         self._refresh_nodes(state, list(state.nodes))
-        self._gangs = {job_id: pending_gang(state.jobs[job_id]) for job_id in state.pending}
+        self._gangs, self._demand, self._avoided = {}, {}, Counter()
+        self._live, self._workload = {}, Counter()
+        self._refresh_gangs(state, [job.id for job in state.jobs.values() if not job.state.is_final])
 
     def apply(self, state: ClusterState, events: Iterable[Event]) -> None:
         """`state` is the one after the events; call it once for a whole batch."""
@@ -50,22 +62,47 @@ class ViewBuilder:
         self._refresh_gangs(state, jobs)
 
     def view(self, state: ClusterState) -> View:
-        return View(revision=state.revision, nodes=self.nodes.copy(), pending=tuple(self._gangs.values()))
+        return View(
+            revision=state.revision,
+            nodes=self.nodes.copy(),
+            pending=tuple(self._gangs.values()),
+            queues=state.queues.copy(),
+            quotas=state.quotas.copy(),
+            accounts=tuple(state.accounts.values()),
+            total=state.total.copy(),
+            charges=state.charges.copy(),
+            running=state.running.copy(),
+            demand={queue: wanted.copy() for queue, wanted in self._demand.items()},
+            workload={kind: count for kind, count in self._workload.items() if count},
+            standing={name: _standing(state, name) for name in sorted(self._avoided)},
+        )
 
     def _refresh_nodes(self, state: ClusterState, node_ids: Sequence[str]) -> None:
         if not node_ids:
             return
         self._admit(sorted(set(node_ids).difference(self.nodes.ids)))
         nodes = self.nodes
-        rows = [nodes.row(node_id) for node_id in node_ids]
         records = [state.nodes[node_id] for node_id in node_ids]
-        nodes.capacity[rows] = [amounts(r.capacity) for r in records]
+        self._widen(records)
+        rows = [nodes.row(node_id) for node_id in node_ids]
         nodes.ready[rows] = [r.state is NodeState.READY for r in records]
-        nodes.labels.assign(len(nodes), rows, [r.labels for r in records], [r.gpu_model for r in records])
-        nodes.capacity[:, GPU] = np.minimum(nodes.capacity[:, GPU], MAX_GPUS * MILLIS)
-        widest = int(nodes.capacity[:, GPU].max()) // MILLIS
-        if (missing := widest - nodes.gpu_busy.shape[1]) > 0:
-            nodes.gpu_busy = np.pad(nodes.gpu_busy, ((0, 0), (0, missing)), constant_values=True)
+        nodes.labels.assign(len(nodes), rows, [dict(r.labels) | {GPU_MODEL: r.gpu_model} for r in records])
+        nodes.gpu_memory[rows] = [r.hardware.gpu_memory_bytes for r in records]
+        nodes.taints[rows] = [self._taint_set(r) for r in records]
+        width = nodes.gpu_free.shape[1]
+        for row, record in zip(rows, records, strict=True):
+            nodes.gpu_link[row] = _padded(record.hardware.gpu_links, width)
+            nodes.gpu_numa[row] = _padded(record.hardware.gpu_numa, width)
+            nodes.cpus[row] = tuple([parse_cpulist(cpus) for cpus in record.hardware.numa_cpus])
+        gpus = np.array([_gpus(r) for r in records])
+        devices = np.where(np.arange(width) < gpus[:, None], MILLIS, 0)
+        capacity = np.zeros((len(rows), nodes.capacity.shape[1]), dtype=np.int64)
+        capacity[:, : len(vector(records[0].capacity))] = [vector(r.capacity) for r in records]
+        capacity[:, [WHOLE, SHARE, LINK]] = derived(devices, nodes.gpu_link[rows])
+        np.minimum(capacity[:, GPU], MAX_GPUS * MILLIS, out=capacity[:, GPU])  # or a row would have no bound
+        for name, column in nodes.custom.items():
+            capacity[:, column] = [dict(r.capacity.custom).get(name, 0) for r in records]
+        nodes.capacity[rows] = capacity
         self._refresh_load(state, node_ids)
 
     def _admit(self, new: Sequence[str]) -> None:
@@ -78,24 +115,123 @@ class ViewBuilder:
         nodes.capacity = np.asfortranarray(np.insert(nodes.capacity, places, 0, axis=0))
         nodes.free = np.asfortranarray(np.insert(nodes.free, places, 0, axis=0))
         nodes.ready = np.insert(nodes.ready, places, False)
-        nodes.gpu_busy = np.insert(nodes.gpu_busy, places, True, axis=0)
+        nodes.gpu_free = np.insert(nodes.gpu_free, places, 0, axis=0)
+        nodes.gpu_link = np.insert(nodes.gpu_link, places, -1, axis=0)
+        nodes.gpu_numa = np.insert(nodes.gpu_numa, places, -1, axis=0)
+        nodes.gpu_memory = np.insert(nodes.gpu_memory, places, 0)
+        nodes.taints = np.insert(nodes.taints, places, 0)
+        old = dict(zip([i for i in nodes.ids if i not in frozenset(new)], range(len(nodes.cpus)), strict=True))
+        nodes.cpus = [nodes.cpus[old[i]] if i in old else () for i in nodes.ids]
+        nodes.cpus_owned = [nodes.cpus_owned[old[i]] if i in old else 0 for i in nodes.ids]
         nodes.labels.insert(places)
+
+    def _widen(self, records: Sequence[Node]) -> None:
+        """More columns, where a node has more GPUs than any before, or a resource of its own."""
+        nodes = self.nodes
+        missing = max(_gpus(r) for r in records) - nodes.gpu_free.shape[1]
+        if missing > 0:
+            more = ((0, 0), (0, missing))
+            nodes.gpu_free = np.pad(nodes.gpu_free, more)
+            nodes.gpu_link = np.pad(nodes.gpu_link, more, constant_values=-1)
+            nodes.gpu_numa = np.pad(nodes.gpu_numa, more, constant_values=-1)
+        names = sorted({name for r in records for name, _ in r.capacity.custom}.difference(nodes.custom))
+        if names:
+            first = nodes.capacity.shape[1]
+            nodes.custom.update({name: first + i for i, name in enumerate(names)})
+            columns = ((0, 0), (0, len(names)))
+            nodes.capacity = np.asfortranarray(np.pad(nodes.capacity, columns))
+            nodes.free = np.asfortranarray(np.pad(nodes.free, columns))
+
+    def _taint_set(self, record: Node) -> int:
+        sets = self.nodes.taint_sets
+        if record.taints not in sets:
+            sets.append(record.taints)
+        return sets.index(record.taints)
 
     def _refresh_load(self, state: ClusterState, node_ids: Sequence[str]) -> None:
         if not node_ids:
             return
         nodes = self.nodes
         rows = [nodes.row(node_id) for node_id in node_ids]
-        nodes.free[rows] = nodes.capacity[rows] - np.array([amounts(state.usage[n]) for n in node_ids], dtype=np.int64)
-        gpus = nodes.capacity[rows, GPU] // MILLIS
-        nodes.gpu_busy[rows] = np.arange(nodes.gpu_busy.shape[1]) >= gpus[:, None]
-        for row, node_id, count in zip(rows, node_ids, gpus.tolist(), strict=True):
-            if count:
-                nodes.gpu_busy[row, [g for g in state.node_gpus_held(node_id) if g < count]] = True
+        used = np.zeros((len(rows), nodes.free.shape[1]), dtype=np.int64)
+        held = [state.usage[node_id] for node_id in node_ids]
+        used[:, : len(vector(held[0]))] = [vector(r) for r in held]
+        _add_custom(used, held, nodes.custom)
+        free = nodes.capacity[rows] - used
+        devices = np.where(
+            np.arange(nodes.gpu_free.shape[1]) < (nodes.capacity[rows, WHOLE] // MILLIS)[:, None], MILLIS, 0
+        )
+        for i, (row, node_id) in enumerate(zip(rows, node_ids, strict=True)):
+            if nodes.capacity[row, WHOLE]:
+                for gpu, millis in state.node_gpus_held(node_id).items():
+                    if gpu < devices.shape[1]:
+                        devices[i, gpu] = max(0, devices[i, gpu] - millis)
+            if nodes.cpus[row]:
+                nodes.cpus_owned[row] = state.node_cpus_held(node_id)
+        nodes.gpu_free[rows] = devices
+        free[:, [WHOLE, SHARE, LINK]] = derived(devices, nodes.gpu_link[rows])
+        nodes.free[rows] = free
 
     def _refresh_gangs(self, state: ClusterState, job_ids: Iterable[str]) -> None:
         for job_id in job_ids:
+            self._forget(job_id)
+            self._count(state.jobs.get(job_id), job_id)
             if job_id in state.pending:
-                self._gangs[job_id] = pending_gang(state.jobs[job_id])
-            else:
-                self._gangs.pop(job_id, None)
+                job = state.jobs[job_id]
+                running = job.state is JobState.RUNNING
+                self._remember(pending_gang(job, state.tasks_of(job) if running else ()))
+
+    def _count(self, job: Job | None, job_id: str) -> None:
+        """Into the workload, once, while the job lives."""
+        if job is None or job.state.is_final:
+            self._workload.subtract(self._live.pop(job_id, {}))
+        elif job_id not in self._live:
+            self._live[job_id] = _kinds(job)
+            self._workload.update(self._live[job_id])
+
+    def _remember(self, gang: PendingGang) -> None:
+        self._gangs[gang.job_id] = gang
+        add_to(self._demand.setdefault(gang.queue, {}), dict(gang.charge))
+        self._avoided.update(_avoids(gang))
+
+    def _forget(self, job_id: str) -> None:
+        gang = self._gangs.pop(job_id, None)
+        if gang is not None:
+            add_to(self._demand[gang.queue], dict(gang.charge), -1)
+            self._avoided.subtract(_avoids(gang))
+            self._avoided += Counter()  # drops what nobody avoids any more
+
+
+def _kinds(job: Job) -> Counter[Typical]:
+    kinds: Counter[Typical] = Counter()
+    for group in job.spec.groups:
+        where = (group.gpu_model, tuple([term for term in group.affinity if not term.weight]))
+        kinds[Typical(group.resources.cpu_millis, group.resources.gpu_millis, where)] += group.count
+    return kinds
+
+
+def _avoids(gang: PendingGang) -> list[str]:
+    return [rule.job for ask in gang.asks for rule in ask.rules.anti_affinity if rule.job != SELF]
+
+
+def _standing(state: ClusterState, name: str) -> tuple[str, ...]:
+    job = state.jobs.get(state.names.get(name, ""))
+    return tuple([t.node_id for t in state.tasks_of(job) if t.state.is_active]) if job is not None else ()
+
+
+def _gpus(node: Node) -> int:
+    return min(node.capacity.gpu_millis // MILLIS, MAX_GPUS)
+
+
+def _padded(values: Sequence[int], width: int) -> list[int]:
+    return [*values[:width], *([-1] * (width - len(values)))]
+
+
+def _add_custom(used: np.ndarray, held: Sequence[Resources], columns: dict[str, int]) -> None:
+    for i, resources in enumerate(held):
+        for name, amount in resources.custom:
+            if name in columns:
+                used[i, columns[name]] += amount
+
+
+assert CUSTOM == LINK + 1  # the derived columns stand between the vector and the custom ones

@@ -1,7 +1,13 @@
-"""Says why a gang waits, in one code and one line that is true at the view's revision."""
+"""Says why a gang waits, in one code and one line that is true at the view's revision; then how many nodes each filter
+refused, and the nearest miss.
+
+Rule: no fit is never silent. What costs a look at every node is done for MAX_EXPLAINED kinds of gangs in a cycle; the
+others get the line that their amounts alone justify, and the whole story when somebody asks (`full`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -9,28 +15,33 @@ from enum import StrEnum
 import numpy as np
 
 from gosched.core.job import JobSpec
-from gosched.scheduling.feasibility import RESOURCE_NAMES, eligible, refused, slots
+from gosched.scheduling.amounts import amount_text, short_of
+from gosched.scheduling.asks import Ask, PendingGang, asks_of
+from gosched.scheduling.domains import slots_by_domain
+from gosched.scheduling.filters import NOT_READY, Filter, filters
 from gosched.scheduling.room import Room
-from gosched.scheduling.view import (
-    CPU,
-    GPU,
-    Ask,
-    IntArray,
-    NodeColumns,
-    PendingGang,
-    amounts,
-    asks_of,
-    summed,
-)
+from gosched.scheduling.terrain import Terrain
+from gosched.scheduling.topology import ANYWHERE
+from gosched.scheduling.view import GPU, LINK, SHARE, WHOLE, BoolArray, IntArray, NodeColumns, summed
+
+MAX_EXPLAINED = 200
+
+_NAMES = ("cpu", "memory", "storage", "gpu")
+_DEVICES = {WHOLE: "short of whole GPUs", SHARE: "short of a GPU's share", LINK: "short of linked GPUs"}
 
 
 class Reason(StrEnum):
     NO_NODE = "NO_NODE"
     NODE_SELECTOR = "NODE_SELECTOR"
+    CONSTRAINTS = "CONSTRAINTS"
     GPU_MODEL = "GPU_MODEL"
     NODE_TOO_SMALL = "NODE_TOO_SMALL"
     INSUFFICIENT = "INSUFFICIENT"
+    TOPOLOGY = "TOPOLOGY"
     FRAGMENTED = "FRAGMENTED"
+    QUEUE_LIMIT = "QUEUE_LIMIT"
+    QUOTA = "QUOTA"
+    MAX_RUNNING_JOBS = "MAX_RUNNING_JOBS"
     BACKOFF = "BACKOFF"
     QUEUED = "QUEUED"
     TOO_LARGE = "TOO_LARGE"
@@ -38,39 +49,133 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
+    """`limit`: the queue's or tenant's limit that holds it. `refused`: filters, each with the nodes that it turned
+    away first. `nearest`: what came closest."""
+
     code: Reason
     message: str
+    limit: str = ""
+    refused: tuple[tuple[str, int], ...] = ()
+    nearest: str = ""
 
 
-def why_not(gang: PendingGang, room: Room) -> Explanation:
-    """Of a gang that `place` did not place."""
-    nodes = room.nodes
-    for ask in gang.asks:
-        if found := _no_node_could(nodes, ask):
+class Explainer:
+    """Of one cycle: explains gangs that found no place in its room."""
+
+    def __init__(self, room: Room, terrain: Terrain) -> None:
+        self._room = room
+        self._terrain = terrain
+        self._explained = 0
+
+    def of(self, gang: PendingGang) -> Explanation:
+        short = _short(gang.total, self._room.total, "are free")
+        if self._explained >= MAX_EXPLAINED:
+            message = "no place for it after the jobs before it; `goschedctl explain` says more"
+            return short or Explanation(code=Reason.FRAGMENTED, message=message)
+        self._explained += 1
+        return self.full(gang)
+
+    def full(self, gang: PendingGang) -> Explanation:
+        room, nodes = self._room, self._room.nodes
+        room.settle()
+        for ask in gang.asks:
+            if found := _no_node_could(nodes, ask, self._terrain.filters(gang, ask)):
+                return found
+        if found := _short(gang.total, room.total, "are free"):
             return found
-    if found := _short(gang.total, room.total, "are free"):
+        for index, ask in enumerate(gang.asks):
+            if found := self._group(gang, index, ask):
+                return found
+        return Explanation(code=Reason.FRAGMENTED, message="its task groups fit one by one, but not together")
+
+    def _group(self, gang: PendingGang, index: int, ask: Ask) -> Explanation | None:
+        room = self._room
+        allowed = self._terrain.choice(gang, ask).allowed
+        refused = self._refused(gang, ask)
+        wanted = tuple([each * ask.floor for each in ask.each])
+        if found := _short(wanted, summed(room.free[allowed]).tolist(), "are free on nodes that it may use"):
+            return Explanation(code=found.code, message=found.message, refused=refused)
+        fit = int(room.slots(ask, allowed).sum())
+        if fit < max(ask.floor, 1):
+            message = f"room for {fit} of {ask.floor} tasks{_of(gang.asks, ask)}; {_said(refused, len(room.nodes))}"
+            return Explanation(
+                code=Reason.FRAGMENTED, message=message, refused=refused, nearest=self._nearest(ask, allowed)
+            )
+        return self._domain(gang, index, ask, refused)
+
+    def _domain(
+        self, gang: PendingGang, index: int, ask: Ask, refused: tuple[tuple[str, int], ...]
+    ) -> Explanation | None:
+        """Enough room in all, but not in one domain of the level that is required."""
+        level, _ = self._terrain.bounds(gang, ask.rules)
+        if level == ANYWHERE:
+            return None
+        choices = [self._terrain.choice(gang, a) for a in gang.asks]
+        slots = slots_by_domain(gang, choices, self._room, self._terrain, level, index)
+        best = int(slots.argmax())
+        if int(slots[best]) >= ask.floor:
+            return None
+        topology = self._terrain.topology
+        needs, there = _in_tasks_or_gpus(ask, ask.floor), _in_tasks_or_gpus(ask, int(slots[best])).split()[0]
+        where = f"one {topology.levels[level]}; best is {topology.name(level, best)}"
+        nearest = f"needs {needs} on {where} with {there}"
+        return Explanation(code=Reason.TOPOLOGY, message=nearest, refused=refused, nearest=nearest)
+
+    def _refused(self, gang: PendingGang, ask: Ask) -> tuple[tuple[str, int], ...]:
+        """Each node counted once, at the first filter that it failed; those short of something last."""
+        left = np.ones(len(self._room.nodes), dtype=np.bool_)
+        counts: list[tuple[str, int]] = []
+        for name, mask in [*self._terrain.filters(gang, ask), *self._resources(ask)]:
+            counts.append((name, int(np.count_nonzero(left & ~mask))))
+            left &= mask
+        return tuple([(name, count) for name, count in counts if count])
+
+    def _resources(self, ask: Ask) -> list[Filter]:
+        free = self._room.free
+        names = {column: name for name, column in self._room.nodes.custom.items()}
+        found: list[Filter] = []
+        for column, amount in self._room.wanted(ask) or ():
+            name = _DEVICES.get(column) or f"short of {short_of(names.get(column) or _NAMES[column])}"
+            found.append((name, free[:, column] >= amount))
         return found
-    for ask in gang.asks:
-        if found := _short(_times(ask), summed(room.free[room.eligible(ask)]), "are free"):
-            return found
-        if (fit := int(room.slots(ask).sum())) < ask.count:
-            message = f"room for {fit} of {ask.count} tasks{_of(gang.asks, ask)}; {_counts(nodes, room.free, ask)}"
-            return Explanation(code=Reason.FRAGMENTED, message=message)
-    return Explanation(code=Reason.FRAGMENTED, message="its task groups fit one by one, but not together")
+
+    def _nearest(self, ask: Ask, allowed: BoolArray) -> str:
+        """The node that lacks least, measured by the resource of which it lacks the largest part."""
+        wanted = self._room.wanted(ask)
+        rows = np.flatnonzero(allowed)
+        if not wanted or not rows.size:
+            return ""
+        free = self._room.free[rows]
+        lacks = np.stack([(amount - free[:, c]) * 1000 // amount for c, amount in wanted])
+        worst = lacks.max(axis=0)
+        row = int(worst.argmin())
+        if worst[row] <= 0:
+            return ""
+        column, amount = wanted[int(lacks[:, row].argmax())]
+        names = {c: name for name, c in self._room.nodes.custom.items()}
+        name = "gpu" if column in _DEVICES else names.get(column) or _NAMES[column]
+        has = amount_text(name, max(int(free[row, column]), 0), bare=True)
+        return (
+            f"needs {amount_text(name, amount)} on one node; best is {self._room.nodes.ids[int(rows[row])]} with {has}"
+        )
 
 
 def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
     """What the ready nodes could not hold even if they were empty; nodes may join, so it is no error."""
     asks = asks_of(spec)
-    found: list[Explanation | None] = [_no_node_could(nodes, ask) for ask in asks]
+    masks = [np.logical_and.reduce([mask for _, mask in filters(nodes, ask.rules)]) for ask in asks]
+    found: list[Explanation | None] = [_no_node_could(nodes, ask, list(filters(nodes, ask.rules))) for ask in asks]
+    where = "are in the cluster"
     if not any(found):
         found = [
-            _short(_times(ask), summed(nodes.capacity[eligible(nodes, ask)]), "are in the cluster") for ask in asks
+            _short(tuple([each * ask.floor for each in ask.each]), summed(nodes.capacity[mask]).tolist(), where)
+            for ask, mask in zip(asks, masks, strict=True)
         ]
     if not any(found):
-        found = [_short(amounts(spec.demand), summed(nodes.capacity[nodes.ready]), "are in the cluster")]
+        total = tuple([sum([ask.each[c] * ask.floor for ask in asks]) for c in range(len(_NAMES))])
+        found = [_short(total, summed(nodes.capacity[nodes.ready]).tolist(), where)]
     if not any(found):
-        found = [_too_few_slots(nodes, asks, ask) for ask in asks]
+        found = [_too_few_slots(nodes, asks, ask, mask) for ask, mask in zip(asks, masks, strict=True)]
     return list(dict.fromkeys(e.message for e in found if e))
 
 
@@ -89,84 +194,87 @@ def too_large(max_bytes: int) -> Explanation:
     return Explanation(code=Reason.TOO_LARGE, message=message)
 
 
-def _no_node_could(nodes: NodeColumns, ask: Ask) -> Explanation | None:
+def held_back(code: str, limit: str) -> Explanation:
+    return Explanation(code=Reason(code), message=limit, limit=limit)
+
+
+def _no_node_could(nodes: NodeColumns, ask: Ask, found: Sequence[Filter]) -> Explanation | None:
     """What stands against the task on every ready node, however empty."""
-    if not nodes.ready.any():
-        message = f"no node is ready ({len(nodes)} registered)" if len(nodes) else "no node has joined yet"
-        return Explanation(code=Reason.NO_NODE, message=message)
-    labels = f"the labels {', '.join(f'{key}={value}' for key, value in ask.selector)}"
-    mask = nodes.ready & nodes.having_labels(ask.selector)
-    if not mask.any():
-        return Explanation(code=Reason.NODE_SELECTOR, message=f"no ready node has {labels}")
-    mask &= nodes.having_model(ask.gpu_model)
-    if not mask.any():
-        both = f"{ask.gpu_model} and {labels}" if ask.selector else ask.gpu_model
-        return Explanation(code=Reason.GPU_MODEL, message=f"no ready node has GPUs of model {both}")
+    mask = np.ones(len(nodes), dtype=np.bool_)
+    refused: list[tuple[str, int]] = []
+    for name, passes in found:
+        refused.append((name, int(np.count_nonzero(mask & ~passes))))
+        mask &= passes
+        if not mask.any():
+            counts = tuple([(n, count) for n, count in refused if count])
+            code, message = _refusal(nodes, ask, name)
+            return Explanation(code=code, message=message, refused=counts)
+    return _too_small(nodes, ask, mask)
+
+
+def _refusal(nodes: NodeColumns, ask: Ask, name: str) -> tuple[Reason, str]:
+    rules = ask.rules
+    labels = f"the labels {', '.join(f'{key}={value}' for key, value in rules.selector)}"
+    if name == NOT_READY:
+        return Reason.NO_NODE, f"no node is ready ({len(nodes)} registered)" if len(nodes) else "no node has joined yet"
+    if name == "without the labels":
+        return Reason.NODE_SELECTOR, f"no ready node has {labels}"
+    if name == "of another GPU model":
+        both = f"{rules.gpu_model} and {labels}" if rules.selector else rules.gpu_model
+        return Reason.GPU_MODEL, f"no ready node has GPUs of model {both}"
+    return Reason.CONSTRAINTS, f"every ready node that passed the other filters is {name}"
+
+
+def _too_small(nodes: NodeColumns, ask: Ask, mask: BoolArray) -> Explanation | None:
     capacity = nodes.capacity[mask]
-    for resource, (each, largest) in enumerate(zip(ask.each, capacity.max(axis=0).tolist(), strict=True)):
+    wanted = [(name, column, ask.each[column]) for column, name in enumerate(_NAMES)]
+    wanted += [(name, nodes.custom.get(name, -1), amount) for name, amount in ask.custom]
+    for name, column, each in wanted:
+        largest = int(capacity[:, column].max()) if column >= 0 else 0
         if each > largest:
-            message = f"asks for {_amount(resource, each)} on one node; the largest has {_number(resource, largest)}"
+            has = amount_text(name, largest, bare=True)
+            message = f"asks for {amount_text(name, each)} on one node; the largest has {has}"
             return Explanation(code=Reason.NODE_TOO_SMALL, message=message)
-    if not (capacity >= np.array(ask.each)).all(axis=1).any():
-        wanted = ", ".join(_amount(r, each) for r, each in enumerate(ask.each) if each)
-        return Explanation(code=Reason.NODE_TOO_SMALL, message=f"no node has all of {wanted}")
+    fits = np.logical_and.reduce([capacity[:, column] >= each for _, column, each in wanted])
+    if not fits.any():
+        all_of = ", ".join(amount_text(name, each) for name, _, each in wanted if each)
+        return Explanation(code=Reason.NODE_TOO_SMALL, message=f"no node has all of {all_of}")
     return None
 
 
-def _short(wanted: tuple[int, ...], there: IntArray, where: str) -> Explanation | None:
-    for resource, (want, have) in enumerate(zip(wanted, there.tolist(), strict=True)):
+def _short(wanted: tuple[int, ...], there: Sequence[int], where: str) -> Explanation | None:
+    for name, want, have in zip(_NAMES, wanted, there, strict=False):
         if want > have:
-            verb = where if _number(resource, have) != "1" else where.replace("are", "is")
-            message = f"needs {_amount(resource, int(want))} in all; {_number(resource, have)} {verb}"
+            number = amount_text(name, int(have), bare=True)
+            verb = where if number != "1" else where.replace("are", "is", 1)
+            message = f"needs {amount_text(name, int(want))} in all; {number} {verb}"
             return Explanation(code=Reason.INSUFFICIENT, message=message)
     return None
 
 
-def _too_few_slots(nodes: NodeColumns, asks: tuple[Ask, ...], ask: Ask) -> Explanation | None:
-    fit = int(slots(nodes.capacity, eligible(nodes, ask), ask).sum())
-    if fit >= ask.count:
+def _too_few_slots(nodes: NodeColumns, asks: tuple[Ask, ...], ask: Ask, mask: BoolArray) -> Explanation | None:
+    slots: IntArray = np.where(mask, ask.floor, 0)
+    for column, amount in enumerate(ask.each):
+        if amount and not (column == GPU and ask.gpu_share):
+            np.minimum(slots, nodes.capacity[:, column] // amount, out=slots)
+    fit = int(slots.sum())
+    if fit >= ask.floor:
         return None
-    message = f"the empty cluster has room for {fit} of {ask.count} tasks{_of(asks, ask)}"
+    message = f"the empty cluster has room for {fit} of {ask.floor} tasks{_of(asks, ask)}"
     return Explanation(code=Reason.FRAGMENTED, message=message)
 
 
-def _counts(nodes: NodeColumns, free: IntArray, ask: Ask) -> str:
-    """Such as "3 nodes are short of CPU, 1 is not ready"."""
-    found = refused(nodes, free, ask)
-    parts = [(count, f"short of {RESOURCE_NAMES[resource]}") for resource, count in found.resources]
-    parts += [(found.selector, "without the labels"), (found.gpu_model, "of another GPU model")]
-    parts += [(found.not_ready, "not ready")]
-    said = [f"{count} {'is' if count == 1 else 'are'} {what}" for count, what in parts if count]
-    return f"of {len(nodes)} nodes {', '.join(said) or 'all have room for some'}"
+def _said(refused: tuple[tuple[str, int], ...], nodes: int) -> str:
+    """Such as "of 4 nodes 3 are short of CPU, 1 is not ready"."""
+    said = [f"{count} {'is' if count == 1 else 'are'} {name}" for name, count in refused]
+    return f"of {nodes} nodes {', '.join(said) or 'all have room for some'}"
 
 
 def _of(asks: tuple[Ask, ...], ask: Ask) -> str:
     return f" of group {ask.group}" if len(asks) > 1 else ""
 
 
-def _times(ask: Ask) -> tuple[int, ...]:
-    return tuple(each * ask.count for each in ask.each)
-
-
-def _amount(resource: int, amount: int) -> str:
-    number = _number(resource, amount)
-    if resource == CPU:
-        return f"{number} {'CPU' if number == '1' else 'CPUs'}"
-    if resource == GPU:
-        return f"{number} {'GPU' if number == '1' else 'GPUs'}"
-    return f"{number} of {RESOURCE_NAMES[resource]}"
-
-
-def _number(resource: int, amount: int) -> str:
-    if resource in (CPU, GPU):
-        return _decimal(amount, 1000)
-    for unit, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
-        if amount >= size:
-            return _decimal(amount * 1000 // size, 1000) + unit
-    return f"{amount}B"
-
-
-def _decimal(amount: int, one: int) -> str:
-    """Thousandths as a decimal number without needless zeros."""
-    whole, rest = divmod(amount, one)
-    return f"{whole}.{rest:03}".rstrip("0") if rest else str(whole)
+def _in_tasks_or_gpus(ask: Ask, tasks: int) -> str:
+    if ask.each[GPU]:
+        return amount_text("gpu", tasks * ask.each[GPU])
+    return f"{tasks} {'task' if tasks == 1 else 'tasks'}"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,15 +73,26 @@ class Workload:
         )
 
 
+# (workload, cpu_free, gpu_free, what suits each node) -> milli-GPUs of each node, times the workload's total
+Measure = Callable[[Workload, IntArray, IntArray, NDArray[Any]], IntArray]
+
+
 def gains(
-    workload: Workload, cpu_millis: int, gpu_millis: int, cpu_free: IntArray, gpu_free: IntArray, model_ok: BoolArray
+    workload: Workload,
+    cpu_millis: int,
+    gpu_millis: int,
+    cpu_free: IntArray,
+    gpu_free: IntArray,
+    model_ok: NDArray[Any],
+    measure: Measure | None = None,
 ) -> tuple[IntArray, IntArray]:
     """For each node, the score of placing a task on it, 0 to 100, and the device that a share is best taken from.
 
     The score is 100 * sigmoid(the drop of fragmentation in GPUs), rounded down: 50 spoils nothing and repairs nothing.
     Rounding matters, it lets the order of nodes decide between those that are about as good. Rows that can't hold the
-    task have a score too; it means nothing. The arrays are those of `fragmentation`.
+    task have a score too; it means nothing. The arrays are those of `fragmentation`, or of another `measure`.
     """
+    measure = measure or fragmentation
     scores = np.empty(len(cpu_free), dtype=np.int64)
     devices = np.zeros(len(cpu_free), dtype=np.int64)
     width = gpu_free.shape[1]
@@ -88,9 +100,9 @@ def gains(
     step = max(MAX_CELLS // cells, 1)
     for first in range(0, len(cpu_free), step):
         rows = slice(first, first + step)
-        before = fragmentation(workload, cpu_free[rows], gpu_free[rows], model_ok[rows])
+        before = measure(workload, cpu_free[rows], gpu_free[rows], model_ok[rows])
         owner, device, left = _outcomes(gpu_millis, gpu_free[rows])
-        after = fragmentation(workload, cpu_free[rows][owner] - cpu_millis, left, model_ok[rows][owner])
+        after = measure(workload, cpu_free[rows][owner] - cpu_millis, left, model_ok[rows][owner])
         by_device = np.full((len(before), max(width, 1)), -1, dtype=np.int64)
         by_device[owner, device] = np.searchsorted(workload.thresholds, before[owner] - after, side="right")
         devices[rows] = by_device.argmax(axis=1)  # the first of the best

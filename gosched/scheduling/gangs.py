@@ -1,137 +1,246 @@
 """Places a gang whole or not at all.
 
-Equal tasks are placed by counting how many each node has room for, so the work grows with nodes, not with tasks.
-For a gang of one group the answer is exact. Several groups together are a packing problem: they are tried from
-the hardest to the easiest, then in a few orders drawn from the seed, so that each cycle tries others.
+Equal tasks are placed by counting how many each node has room for, so the work grows with nodes, not with tasks. For a
+gang of one group the answer is exact. Several groups together are a packing problem: they are tried from the hardest
+to the easiest, then in a few orders drawn from the seed, so that each cycle tries others. Where a gang wants to be
+close together the domains are tried from the smallest that seems to fit; each try is a real placement, taken back when
+it fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
 from gosched.core.command import GangPlacement, TaskPlacement
+from gosched.core.cpulist import format_cpulist
 from gosched.core.job import Strategy
-from gosched.scheduling.room import Room
-from gosched.scheduling.view import GPU, Ask, BoolArray, IntArray, PendingGang
+from gosched.scheduling.asks import Ask, PendingGang
+from gosched.scheduling.domains import grounds
+from gosched.scheduling.filters import Choice
+from gosched.scheduling.limits import Allowance
+from gosched.scheduling.others import Evenness, apart, is_even
+from gosched.scheduling.room import Room, Seat
+from gosched.scheduling.split import Share, by_domain, compactly, evenly, greedily
+from gosched.scheduling.terrain import Terrain
+from gosched.scheduling.topology import ANYWHERE
+from gosched.scheduling.view import BoolArray, IntArray
+
+_Split = Callable[[IntArray, int], Share]
 
 TRIES = 8  # for a gang whose groups fit alone but not together
-
-_NEVER = np.iinfo(np.int64).max
-
-Share = tuple[IntArray, IntArray]  # rows, and how many tasks on each; in order of rank
+MAX_GROUNDS = 64  # domains in which the real placement is tried
 
 
-def place(gang: PendingGang, room: Room, strategy: Strategy, seed: int) -> GangPlacement | None:
+def place(
+    gang: PendingGang, room: Room, terrain: Terrain, seed: int, allowance: Allowance | None = None
+) -> GangPlacement | None:
     """Takes from the room what it places; a gang that does not fit takes nothing."""
     if not room.may_hold(gang):
         return None
-    for order, shuffled in _tries(gang, room, seed):
-        shares = _try(gang, order, room, strategy, shuffled)
-        if shares is not None:
-            return _named(gang, shares, room)
+    if len(gang.asks) == 1 and gang.tasks == 1 and _is_simple(gang.asks[0], terrain, allowance):
+        choice = terrain.choice(gang, gang.asks[0])
+        if choice.tiers or not choice.allowed.any():
+            return _alone(gang, choice, room, terrain)
+    most = allowance.most if allowance else tuple([ask.count for ask in gang.asks])
+    banned = allowance.banned if allowance else ()
+    choices = [terrain.choice(gang, ask) for ask in gang.asks]
+    for masks in islice(grounds(gang, choices, room, terrain), MAX_GROUNDS):
+        allowed = [
+            _within(c, mask, ask, terrain, banned) for c, mask, ask in zip(choices, masks, gang.asks, strict=True)
+        ]
+        for order, shuffled in _tries(gang, allowed, room, seed):
+            seats = _Try(gang, room, terrain, choices, allowed, most, shuffled).seats(order)
+            if seats is not None:
+                return _named(gang, seats, room, terrain)
     return None
 
 
-def _tries(gang: PendingGang, room: Room, seed: int) -> Iterator[tuple[Sequence[int], IntArray | None]]:
+def _is_simple(ask: Ask, terrain: Terrain, allowance: Allowance | None) -> bool:
+    """The ranked order of nodes is all that it takes to place a task of this kind."""
+    strategy = ask.strategy or terrain.policy.strategy
+    if strategy is Strategy.FRAGMENTATION or _looks_around(ask) or ask.rules.needs_numa:
+        return False
+    return len(ask.ranks) == 1 and (allowance is None or not allowance.banned)
+
+
+def _looks_around(ask: Ask) -> bool:
+    """Where one of its tasks may stand depends on where others do."""
+    return bool(ask.rules.spread or ask.rules.anti_affinity)
+
+
+def _alone(gang: PendingGang, choice: Choice, room: Room, terrain: Terrain) -> GangPlacement | None:
+    ask = gang.asks[0]
+    row = room.best(ask, choice, ask.strategy or terrain.policy.strategy)
+    if row < 0:
+        return None
+    task = _task(ask.ranks[0], room.take_one(ask, row), room)
+    return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=(task,))
+
+
+def _within(choice: Choice, mask: BoolArray | None, ask: Ask, terrain: Terrain, banned: tuple[str, ...]) -> BoolArray:
+    allowed = choice.allowed if mask is None else choice.allowed & mask
+    return allowed & terrain.without_models(banned) if banned and ask.rules.wants_gpu else allowed
+
+
+def _tries(
+    gang: PendingGang, allowed: Sequence[BoolArray], room: Room, seed: int
+) -> Iterator[tuple[Sequence[int], IntArray | None]]:
     """Orders of the groups; from the second on also an order of the nodes."""
     if len(gang.asks) == 1:
         yield (0,), None
         return
-    spots = [int(room.slots(ask).sum()) for ask in gang.asks]
-    if any(spot < ask.count for spot, ask in zip(spots, gang.asks, strict=True)):
+    spots = [int(room.slots(ask, mask).sum()) for ask, mask in zip(gang.asks, allowed, strict=True)]
+    if any(spot < ask.floor for spot, ask in zip(spots, gang.asks, strict=True)):
         return
-    slack = [spot * 1000 // ask.count for spot, ask in zip(spots, gang.asks, strict=True)]
+    slack = [spot * 1000 // max(ask.floor, 1) for spot, ask in zip(spots, gang.asks, strict=True)]
     yield sorted(range(len(slack)), key=lambda i: (slack[i], i)), None
     draw = np.random.default_rng([seed, gang.sequence])
     for _ in range(TRIES - 1):
         yield draw.permutation(len(gang.asks)).tolist(), draw.permutation(len(room.nodes))
 
 
-def _try(
-    gang: PendingGang, order: Sequence[int], room: Room, strategy: Strategy, shuffled: IntArray | None
-) -> list[Share] | None:
-    shares: dict[int, Share] = {}
-    for index in order:
-        ask = gang.asks[index]
-        share = _share(ask, room, ask.strategy or strategy, shuffled)
-        if share is None:
-            for done, (rows, counts) in shares.items():
-                room.take(gang.asks[done], rows, -counts)
+@dataclass(slots=True)
+class _Try:
+    """One attempt. It takes from the room, and gives it all back when a group has no place."""
+
+    gang: PendingGang
+    room: Room
+    terrain: Terrain
+    choices: Sequence[Choice]
+    allowed: Sequence[BoolArray]
+    most: Sequence[int]
+    shuffled: IntArray | None
+    placed: list[list[Seat]] = field(init=False)
+
+    def seats(self, order: Sequence[int]) -> list[list[Seat]] | None:
+        """For each group, at least its floor; then what is elastic, as far as there is room."""
+        asks = self.gang.asks
+        self.placed = [[] for _ in asks]
+        mark = self.room.mark()
+        alone = len(asks) == 1
+        for index in order:
+            floor = asks[index].floor
+            wanted = self.most[index] if alone else floor
+            if not self._seat(index, max(wanted, floor)) and floor:
+                self.room.undo(mark)
+                return None
+        if not alone:
+            for index in order:
+                self._seat(index, self.most[index] - len(self.placed[index]))
+        if not any(self.placed):
+            self.room.undo(mark)
             return None
-        room.take(ask, *share)
-        shares[index] = share
-    return [shares[index] for index in range(len(gang.asks))]
+        self.room.forget_marks()
+        return self.placed
 
-
-def _share(ask: Ask, room: Room, strategy: Strategy, shuffled: IntArray | None) -> Share | None:
-    """How the tasks of one group fall on the nodes."""
-    prefer = room.preference(strategy, ask.each[GPU] > 0) if shuffled is None else shuffled
-    if ask.count == 1:
-        return _one(room.fits(ask), prefer)
-    slots = room.slots(ask)
-    if int(slots.sum()) < ask.count:
-        return None
-    if strategy is Strategy.SPREAD:
-        return _evenly(slots, prefer, ask.count)
-    return _greedily(slots, prefer, ask.count)
-
-
-def _one(fits: BoolArray, prefer: IntArray) -> Share | None:
-    if not fits.any():
-        return None
-    return np.array([np.where(fits, prefer, _NEVER).argmin()]), np.array([1])
-
-
-def _greedily(slots: IntArray, prefer: IntArray, count: int) -> Share:
-    """Fills the best node, then the next."""
-    rows = _best(np.flatnonzero(slots), prefer, count)
-    upto = np.cumsum(slots[rows])
-    used = int(np.searchsorted(upto, count)) + 1
-    counts = slots[rows[:used]]
-    counts[-1] -= upto[used - 1] - count
-    return rows[:used], counts
-
-
-def _evenly(slots: IntArray, prefer: IntArray, count: int) -> Share:
-    """Every node the same number, as far as it has room; what is left over goes to the best ones, one each."""
-    level = _level(slots, count)
-    counts = np.minimum(slots, level)
-    left = count - int(counts.sum())
-    counts[_best(np.flatnonzero(slots > level), prefer, left)[:left]] += 1
-    rows = np.flatnonzero(counts)
-    rows = rows[np.argsort(prefer[rows])]
-    return rows, counts[rows]
-
-
-def _level(slots: IntArray, count: int) -> int:
-    """The highest level at which min(slots, level) is at most `count` in all; by bisection."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high + 1) // 2
-        if int(np.minimum(slots, middle).sum()) <= count:
-            low = middle
+    def _seat(self, index: int, wanted: int) -> bool:
+        """Up to `wanted` more tasks of a group; false when that leaves it below its floor."""
+        ask, room = self.gang.asks[index], self.room
+        strategy = ask.strategy or self.terrain.policy.strategy
+        least = max(ask.floor - len(self.placed[index]), 0)
+        if wanted <= 0:
+            return least == 0
+        mark = room.mark()
+        if strategy is Strategy.FRAGMENTATION and self.shuffled is None and not _looks_around(ask):
+            seats = self._one_by_one(ask, index, wanted)
         else:
-            high = middle - 1
-    return low
+            share = self._share(ask, index, strategy, least, wanted)
+            seats = room.take(ask, *share) if share is not None else []
+        if len(seats) < least:
+            room.undo(mark)
+            return False
+        self.placed[index] += seats
+        return True
+
+    def _share(self, ask: Ask, index: int, strategy: Strategy, least: int, wanted: int) -> Share | None:
+        """How tasks of one group fall on the nodes."""
+        terrain, rules = self.terrain, ask.rules
+        slots = self.room.slots(ask, self.allowed[index])
+        if int(slots.sum()) < max(least, 1):
+            return None
+        prefer = terrain.prefer(ask, self.choices[index], strategy) if self.shuffled is None else self.shuffled
+        if rules.anti_affinity:
+            slots = apart(rules, slots, prefer, self._rows_of_job(), terrain)
+        liking = self.choices[index].liking
+
+        def split(room: IntArray, count: int) -> Share:
+            if strategy is Strategy.SPREAD:
+                return _evenly_in_tiers(room, prefer, count, liking)
+            if terrain.bounds(self.gang, rules) != (ANYWHERE, ANYWHERE):
+                return compactly(room, prefer, count, terrain.topology.codes)
+            return greedily(room, prefer, count)
+
+        if rules.spread:
+            return self._spread(ask, index, slots, least, wanted, split)
+        count = min(wanted, int(slots.sum()))
+        return split(slots, count) if count >= max(least, 1) else None
+
+    def _spread(self, ask: Ask, index: int, slots: IntArray, least: int, wanted: int, split: _Split) -> Share | None:
+        """The first rule shapes the share, the others are checked."""
+        first, *others = ask.rules.spread
+        eligible, rows = self.choices[index].allowed, self._rows_of(ask.group, index)
+        evenness = Evenness(first, self.terrain.codes(first.level), eligible, slots, rows)
+        count = min(wanted, evenness.available)
+        if count < max(least, 1):
+            return None
+        share = by_domain(slots, evenness.codes, evenness.wanted(count), split)
+        there = np.concatenate([rows, np.repeat(*share)])
+        even = [is_even(rule, self.terrain.codes(rule.level), eligible, there) for rule in others]
+        return share if all(even) else None
+
+    def _one_by_one(self, ask: Ask, index: int, wanted: int) -> list[Seat]:
+        """Each task changes what the next one finds best."""
+        seats: list[Seat] = []
+        for _ in range(wanted):
+            fits = self.room.slots(ask, self.allowed[index]) > 0
+            if not fits.any():
+                break
+            prefer = self.terrain.prefer(ask, self.choices[index], Strategy.FRAGMENTATION)
+            row = int(np.where(fits, prefer, np.iinfo(np.int64).max).argmin())
+            device = self.terrain.gradient.device(ask, row)
+            seats += self.room.take(ask, np.array([row]), np.array([1]), device)
+        return seats
+
+    def _rows_of(self, group: str, index: int) -> IntArray:
+        """Rows, with repeats, where tasks of the group stand."""
+        standing = [node for name, node in self.gang.standing if name == group]
+        return np.array(
+            [*self.terrain.nodes.rows(standing), *(seat.row for seat in self.placed[index])], dtype=np.int64
+        )
+
+    def _rows_of_job(self) -> IntArray:
+        standing = self.terrain.nodes.rows([node for _, node in self.gang.standing])
+        return np.array([*standing, *(seat.row for seats in self.placed for seat in seats)], dtype=np.int64)
 
 
-def _best(rows: IntArray, prefer: IntArray, count: int) -> IntArray:
-    """The `count` most preferred of the rows (fewer when there are fewer), best first."""
-    if count < len(rows):
-        rows = rows[np.argpartition(prefer[rows], count - 1)[:count]]
-    return rows[np.argsort(prefer[rows])]
+def _evenly_in_tiers(slots: IntArray, prefer: IntArray, count: int, liking: IntArray | None) -> Share:
+    """What the tasks like best is filled first; nodes that they like alike get the same number."""
+    if liking is None:
+        return evenly(slots, prefer, count)
+    shares: list[Share] = []
+    for value in np.unique(liking[slots > 0])[::-1]:
+        tier = np.where(liking == value, slots, 0)
+        number = min(count, int(tier.sum()))
+        shares.append(evenly(tier, prefer, number))
+        count -= number
+    return np.concatenate([rows for rows, _ in shares]), np.concatenate([counts for _, counts in shares])
 
 
-def _named(gang: PendingGang, shares: list[Share], room: Room) -> GangPlacement:
-    """Ranks count through the groups; neighbours in rank stand on the same node."""
+def _named(gang: PendingGang, placed: Sequence[Sequence[Seat]], room: Room, terrain: Terrain) -> GangPlacement:
+    """Ranks count through the groups; in each, neighbours in rank are neighbours in the tree of domains."""
     tasks: list[TaskPlacement] = []
-    for ask, (rows, counts) in zip(gang.asks, shares, strict=True):
-        gpus = room.gpus_of(ask)
-        for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-            node_id = room.nodes.ids[row]
-            for _ in range(count):
-                named = room.name_gpus(row, gpus) if gpus else ()
-                tasks.append(TaskPlacement(rank=len(tasks), node_id=node_id, gpus=named))
+    for ask, seats in zip(gang.asks, placed, strict=True):
+        if len(seats) > 1:
+            position = terrain.topology.position
+            seats = sorted(seats, key=lambda seat: (position[seat.row], seat.gpus))
+        tasks += [_task(rank, seat, room) for rank, seat in zip(ask.ranks, seats, strict=False)]
     return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=tuple(tasks))
+
+
+def _task(rank: int, seat: Seat, room: Room) -> TaskPlacement:
+    cpus = format_cpulist(seat.cpus) if seat.cpus else ""
+    return TaskPlacement(rank=rank, node_id=room.nodes.ids[seat.row], gpus=seat.gpus, cpus=cpus)

@@ -1,12 +1,72 @@
-"""Who is looked at first: higher priority, then earlier submission."""
+"""Who is looked at first: the lines of gangs that wait, one for each queue, or for each of its tenants.
+
+Rule: sequences are unique, so every order is total, whatever order the gangs came in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
-from gosched.scheduling.view import PendingGang
+from gosched.core.cluster import Queue, QueueOrder
+from gosched.scheduling.asks import PendingGang
+from gosched.scheduling.policy import Policy
+from gosched.scheduling.turns import Line
+from gosched.scheduling.view import View
+
+_NEVER_MS = 1 << 62
+
+_by_sequence = attrgetter("sequence")
+_by_priority = attrgetter("priority")
 
 
-def in_order(gangs: Iterable[PendingGang]) -> list[PendingGang]:
-    """Sequences are unique, so the order is total whatever order the gangs came in."""
-    return sorted(gangs, key=lambda gang: (-gang.priority, gang.sequence))
+def bands(view: View, policy: Policy) -> Iterator[list[Line[PendingGang]]]:
+    """Lines that take turns; a strict policy has a band for each priority, the highest first."""
+    if not policy.strict:
+        yield lines(view.queues, view.pending, policy)
+        return
+    by_priority: dict[int, list[PendingGang]] = {}
+    for gang in view.pending:
+        by_priority.setdefault(gang.priority, []).append(gang)
+    for priority in sorted(by_priority, reverse=True):
+        yield lines(view.queues, by_priority[priority], policy)
+
+
+def lines(queues: Mapping[str, Queue], gangs: Sequence[PendingGang], policy: Policy) -> list[Line[PendingGang]]:
+    """Each in its queue's order. A queue that is fair among its tenants has a line for each of them."""
+    members: dict[tuple[str, str], list[PendingGang]] = {}
+    for gang in gangs:
+        shares = _order(queues, gang.queue, policy) is QueueOrder.FAIR
+        members.setdefault((gang.queue, gang.tenant if shares else ""), []).append(gang)
+    return [
+        Line(queue, tenant, _sorted(own, _order(queues, queue, policy), policy))
+        for (queue, tenant), own in sorted(members.items())
+    ]
+
+
+def _order(queues: Mapping[str, Queue], path: str, policy: Policy) -> QueueOrder:
+    queue = queues.get(path)
+    return (queue.order if queue else QueueOrder.UNSPECIFIED) or policy.order
+
+
+def _sorted(gangs: list[PendingGang], order: QueueOrder, policy: Policy) -> list[PendingGang]:
+    """Stable sorts, the last one counts most; they are near to free on what is nearly sorted."""
+    gangs.sort(key=_by_sequence)
+    keys: list[tuple[Callable[[PendingGang], int], bool]] = []
+    if policy.compact:
+        keys.append((_size, True))
+    if order is not QueueOrder.FIFO:
+        keys.append((_by_priority, True))
+    if order is QueueOrder.DEADLINE:
+        keys.append((_deadline, False))
+    for key, reverse in keys:
+        gangs.sort(key=key, reverse=reverse)
+    return gangs
+
+
+def _size(gang: PendingGang) -> int:
+    return gang.total[3] << 32 | gang.tasks
+
+
+def _deadline(gang: PendingGang) -> int:
+    return gang.deadline_ms or _NEVER_MS

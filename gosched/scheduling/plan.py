@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gosched.core.command import Command, CommitPlan, GangPlacement
-from gosched.core.resources import GPU as MILLIS
+from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.explain import Explanation, backoff
-from gosched.scheduling.view import GPU, PendingGang
 
 # One log entry holds 512 KiB; the rest is for the batch and the command around the plan.
 MAX_COMMAND_BYTES = 508 * 1024
+CPULIST_BYTES = 64  # of a task's own CPUs, as a rule; `may_encode` counts on it
 
 
 @dataclass(slots=True, kw_only=True)
 class Plan:
-    """`explanations`: every gang that was not placed, by job id. `wake_at_ms`: when a backoff ends first.
-    `more`: a bound cut the cycle short, run another one at once."""
+    """`explanations`: every gang that was not placed, by job id, in the order in which they were looked at.
+    `wake_at_ms`: when a backoff ends first. `more`: a bound cut the cycle short, run another one at once. `shares`:
+    each queue's fair share by resource. `faults`: plugins that were switched off, a line for each."""
 
     revision: int
     gangs: list[GangPlacement] = field(default_factory=list)
@@ -24,6 +26,8 @@ class Plan:
     explanations: dict[str, Explanation] = field(default_factory=dict)
     wake_at_ms: int | None = None
     more: bool = False
+    shares: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
 
     def add(self, gang: GangPlacement) -> None:
         self.gangs.append(gang)
@@ -52,14 +56,17 @@ class Plan:
 
 def encoded_bytes(gang: GangPlacement) -> int:
     """At least the size of the gang's message; a test holds it against the codec."""
-    return _gang_bytes(gang.job_id) + sum(_task_bytes(len(t.node_id.encode()), len(t.gpus)) for t in gang.tasks)
+    return _gang_bytes(gang.job_id) + sum(
+        _task_bytes(len(t.node_id.encode()), len(t.gpus), len(t.cpus)) for t in gang.tasks
+    )
 
 
 def may_encode(gang: PendingGang, longest_node_id: int) -> bool:
     """Whether the gang's placement fits in one command, on whatever nodes."""
     size = _gang_bytes(gang.job_id)
     for ask in gang.asks:
-        size += ask.count * _task_bytes(longest_node_id, -(-ask.each[GPU] // MILLIS))
+        gpus = ask.whole_gpus or (1 if ask.gpu_share else 0)
+        size += ask.count * _task_bytes(longest_node_id, gpus, CPULIST_BYTES if ask.owned_cpus else 0)
     return size <= MAX_COMMAND_BYTES
 
 
@@ -67,7 +74,7 @@ def _gang_bytes(job_id: str) -> int:
     return 32 + len(job_id.encode())
 
 
-def _task_bytes(node_id: int, gpus: int) -> int:
+def _task_bytes(node_id: int, gpus: int, cpus: int) -> int:
     """Tags, lengths and a rank of up to 2 million take 8 bytes, as long as lengths are below 128."""
-    size = 8 + node_id + (2 + 2 * gpus if gpus else 0)
-    return size if size < 128 else size + 6
+    size = 8 + node_id + (2 + 2 * gpus if gpus else 0) + (2 + cpus if cpus else 0)
+    return size if size < 128 else size + 8

@@ -1,74 +1,310 @@
-"""What is left on the nodes while a plan grows: the tentative overlay of a cycle."""
+"""What is left on the nodes while a plan grows: the tentative overlay of a cycle.
+
+Rule: whatever is taken can be given back in one step (`mark`, `undo`), to the last GPU and CPU.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from gosched.core.job import Strategy, StringMap
+from gosched.core.job import Strategy
 from gosched.core.resources import GPU as MILLIS
-from gosched.scheduling.feasibility import eligible, fits, slots
-from gosched.scheduling.scoring import fullness, preference
-from gosched.scheduling.view import GPU, Ask, BoolArray, IntArray, NodeColumns, PendingGang, summed
+from gosched.scheduling.asks import Ask, PendingGang
+from gosched.scheduling.devices import (
+    derived_of_one,
+    numa_that_fits,
+    pick_cpus,
+    pick_shared,
+    pick_whole,
+    share_slots,
+)
+from gosched.scheduling.filters import Choice
+from gosched.scheduling.ranked import Ranked
+from gosched.scheduling.scoring import Scale
+from gosched.scheduling.view import GPU, LINK, SHARE, WHOLE, BoolArray, IntArray, NodeColumns, summed
+
+MAX_MISSES_KEPT = 16  # of single tasks, for each kind of rules
+MAX_MOVES = 16  # nodes that move one by one in the ranked order; more than that are sorted anew
+
+Wanted = list[tuple[int, int]]  # (column, least amount)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where one task goes: a row, its GPUs, the mask of its own CPUs."""
+
+    row: int
+    gpus: tuple[int, ...] = ()
+    cpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    ask: Ask
+    seats: list[Seat]
 
 
 class Room:
-    """Only shrinks from gang to gang, so what did not fit once does not fit later in the cycle.
+    """Between gangs it only shrinks, so what did not fit once does not fit later in the cycle.
 
-    `total`: free on the ready nodes together. `largest`: the most that one of them had free at the start.
+    `total`: free on the ready nodes together. `free` is current only after `settle`.
     """
 
     def __init__(self, nodes: NodeColumns) -> None:
         self.nodes = nodes
         self.free = nodes.free.copy(order="F")
+        self.gpu_free = nodes.gpu_free.copy()
+        self.scale = Scale(nodes)
+        self.touched: list[int] = []  # rows in the order in which they changed, for what is cached by row
         ready = nodes.free[nodes.ready]
-        self.total = summed(ready)
-        self.largest: IntArray = ready.max(axis=0, initial=0)
-        self._full = fullness(nodes.capacity, self.free)
-        self._gpu_busy = nodes.gpu_busy.copy()
-        self._preferences: dict[tuple[Strategy, bool], IntArray] = {}
-        self._eligible: dict[tuple[StringMap, str], BoolArray] = {}
+        self.total: list[int] = summed(ready).tolist()
+        self._largest: list[int] = ready.max(axis=0, initial=0).tolist()
+        self._owned = nodes.cpus_owned.copy()
+        self._has_islands = bool((nodes.gpu_link > 0).any())
+        self._ready_rows = np.flatnonzero(nodes.ready)
+        self._left: dict[int, list[int]] = {}  # rows whose amounts `free` does not show yet
+        self._keys: dict[Strategy, IntArray] = {}
+        self._ranked: dict[Strategy, Ranked] = {}
+        self._missed: dict[Choice, list[Ask]] = {}
+        self._taken: list[_Taken] = []
+
+    # Questions
 
     def may_hold(self, gang: PendingGang) -> bool:
         """False is certain, and costs nothing per node."""
-        return not (self.total < gang.total).any() and not any((self.largest < ask.each).any() for ask in gang.asks)
+        total, largest = self.total, self._largest
+        for column, amount in enumerate(gang.total):
+            if amount > total[column]:
+                return False
+        for ask in gang.asks:
+            cpu, memory, storage, gpu = ask.each
+            if cpu > largest[0] or memory > largest[1] or storage > largest[2] or gpu > largest[3]:
+                return False
+        return True
 
-    def eligible(self, ask: Ask) -> BoolArray:
-        key = (ask.selector, ask.gpu_model)
-        mask = self._eligible.get(key)
-        if mask is None:
-            mask = self._eligible[key] = eligible(self.nodes, ask)
-        return mask
+    def wanted(self, ask: Ask, *, linked: bool = False) -> Wanted | None:
+        """What a node must have left for one of the tasks; None: no node has such a resource at all."""
+        cpu, memory, storage, gpu = ask.each
+        wanted = []
+        if cpu:
+            wanted.append((0, cpu))
+        if memory:
+            wanted.append((1, memory))
+        if storage:
+            wanted.append((2, storage))
+        if gpu >= MILLIS:
+            wanted.append((LINK if linked or ask.rules.needs_link else WHOLE, gpu))
+        elif gpu:
+            wanted.append((SHARE, gpu))
+        for name, amount in ask.custom:
+            if name not in self.nodes.custom:
+                return None
+            wanted.append((self.nodes.custom[name], amount))
+        return wanted
 
-    def fits(self, ask: Ask) -> BoolArray:
-        return fits(self.free, self.eligible(ask), ask)
+    def slots(self, ask: Ask, allowed: BoolArray) -> IntArray:
+        """For each node, how many of the group's tasks it has room for, at most all of them."""
+        self.settle()
+        room = np.where(allowed, ask.count, 0)
+        wanted = self.wanted(ask)
+        if wanted is None:
+            return np.zeros_like(room)
+        for column, amount in wanted:
+            if column == SHARE:
+                np.minimum(room, share_slots(self.gpu_free, amount), out=room)
+            elif column == LINK:
+                np.minimum(room, self._island_slots(ask.whole_gpus), out=room)
+            else:
+                np.minimum(room, self.free[:, column] // amount, out=room)
+        if ask.rules.needs_numa:
+            np.minimum(room, self._numa_slots(ask), out=room)
+        return np.maximum(room, 0, out=room)
 
-    def slots(self, ask: Ask) -> IntArray:
-        return slots(self.free, self.eligible(ask), ask)
+    def best(self, ask: Ask, choice: Choice, strategy: Strategy) -> int:
+        """The row for one task by the ranked order; -1: none. Nodes where its GPUs share an island come first."""
+        wanted = self.wanted(ask)
+        if wanted is None or self._missed_less(ask, choice):
+            return -1
+        ranked = self._ranked.get(strategy) or self._rank(strategy)
+        if self._has_islands and ask.whole_gpus > 1:
+            linked = self.wanted(ask, linked=True) or wanted
+            for masks in choice.tiers:
+                if (row := ranked.first(linked, masks)) >= 0:
+                    return row
+        for masks in choice.tiers:
+            if (row := ranked.first(wanted, masks)) >= 0:
+                return row
+        if len(missed := self._missed.setdefault(choice, [])) < MAX_MISSES_KEPT:
+            missed.append(ask)
+        return -1
 
-    def preference(self, strategy: Strategy, wants_gpu: bool) -> IntArray:
-        key = (strategy, wants_gpu)
-        column = self._preferences.get(key)
-        if column is None:
-            rows = np.arange(len(self.nodes))
-            column = self._preferences[key] = preference(*key, self._full, self.nodes.capacity, rows)
-        return column
+    def _missed_less(self, ask: Ask, choice: Choice) -> bool:
+        """Whether a task that asked for no more found no place before."""
+        each = ask.each
+        for missed in self._missed.get(choice, ()):
+            a, b, c, d = missed.each
+            if a <= each[0] and b <= each[1] and c <= each[2] and d <= each[3] and not missed.custom:
+                return True
+        return False
 
-    def take(self, ask: Ask, rows: IntArray, counts: IntArray) -> None:
-        """`counts[i]` of the group's tasks onto node `rows[i]`; negative counts give them back."""
-        self.free[rows] -= counts[:, None] * np.array(ask.each)
-        self._full[rows] = fullness(self.nodes.capacity[rows], self.free[rows])
-        for key, column in self._preferences.items():
-            column[rows] = preference(*key, self._full, self.nodes.capacity, rows)
-        self.total -= np.array(ask.each) * counts.sum()
+    def keys(self, strategy: Strategy) -> IntArray:
+        """Of all rows: lower is better."""
+        self.settle()
+        keys = self._keys.get(strategy)
+        if keys is None:
+            keys = self._keys[strategy] = self.scale.keys(strategy, self.free, np.arange(len(self.nodes)))
+        return keys
 
-    def name_gpus(self, row: int, count: int) -> tuple[int, ...]:
-        """Takes the node's lowest free GPUs."""
-        chosen = np.flatnonzero(~self._gpu_busy[row])[:count]
-        self._gpu_busy[row, chosen] = True
-        return tuple(chosen.tolist())
+    # Changes
 
-    def gpus_of(self, ask: Ask) -> int:
-        return -(-ask.each[GPU] // MILLIS)
+    def mark(self) -> int:
+        return len(self._taken)
+
+    def forget_marks(self) -> None:
+        self._taken.clear()
+
+    def undo(self, mark: int) -> None:
+        """Gives back all that was taken since the mark."""
+        while len(self._taken) > mark:
+            taken = self._taken.pop()
+            for seat in reversed(taken.seats):
+                self._give_back_devices(taken.ask, seat)
+            rows, counts = np.unique([seat.row for seat in taken.seats], return_counts=True)
+            self._change(taken.ask, rows, -counts)
+
+    def take(self, ask: Ask, rows: IntArray, counts: IntArray, gpu: int | None = None) -> list[Seat]:
+        """`counts[i]` of the group's tasks onto node `rows[i]`; rows are distinct and have the room. `gpu`: the device
+        that they share."""
+        repeated = np.repeat(rows, counts).tolist()
+        seats = [self._take_devices(ask, row, gpu) if ask.rules.wants_gpu else Seat(row) for row in repeated]
+        self._change(ask, rows, counts)
+        self._taken.append(_Taken(ask, seats))
+        return seats
+
+    def take_one(self, ask: Ask, row: int) -> Seat:
+        """One task, the quick way. There is no way back from it."""
+        seat = self._take_devices(ask, row) if ask.rules.wants_gpu else Seat(row)
+        left = self._left.get(row)
+        if left is None:
+            left = self._left[row] = self.free[row].tolist()
+        cpu, memory, storage, gpu = ask.each
+        left[0] -= cpu
+        left[1] -= memory
+        left[2] -= storage
+        left[3] -= gpu
+        total = self.total
+        total[0] -= cpu
+        total[1] -= memory
+        total[2] -= storage
+        total[3] -= gpu
+        for name, amount in ask.custom:
+            left[self.nodes.custom[name]] -= amount
+        if ask.rules.wants_gpu:
+            left[WHOLE], left[SHARE], left[LINK] = self._derived(row)
+        for strategy, ranked in self._ranked.items():
+            ranked.move(row, self.scale.key(strategy, left, row), left)
+        self.touched.append(row)
+        return seat
+
+    def settle(self) -> None:
+        """Writes what `take_one` noted into the columns."""
+        if not self._left:
+            return
+        rows = np.array(list(self._left), dtype=np.int64)
+        self.free[rows] = list(self._left.values())
+        self._left.clear()
+        self._rekey(rows)
+
+    def _change(self, ask: Ask, rows: IntArray, counts: IntArray) -> None:
+        self.settle()
+        self.free[rows, : len(ask.each)] -= counts[:, None] * np.array(ask.each)
+        for name, amount in ask.custom:
+            self.free[rows, self.nodes.custom[name]] -= counts * amount
+        number = int(counts.sum())
+        for column, amount in enumerate(ask.each):
+            self.total[column] -= amount * number
+        if ask.rules.wants_gpu:
+            for row in rows.tolist():
+                self.free[row, [WHOLE, SHARE, LINK]] = self._derived(row)
+        self._rekey(rows)
+        self.touched.extend(rows.tolist())
+        if len(rows) > MAX_MOVES:
+            self._ranked.clear()
+        for strategy, ranked in self._ranked.items():
+            keys = self._keys[strategy][rows].tolist()
+            for row, key, left in zip(rows.tolist(), keys, self.free[rows].tolist(), strict=True):
+                ranked.move(row, key, left)
+
+    def _rekey(self, rows: IntArray) -> None:
+        for strategy, keys in self._keys.items():
+            keys[rows] = self.scale.keys(strategy, self.free[rows], rows)
+
+    def _rank(self, strategy: Strategy) -> Ranked:
+        found = self._ranked[strategy] = Ranked(self.keys(strategy), self._ready_rows, self.free)
+        return found
+
+    # Devices
+
+    def _take_devices(self, ask: Ask, row: int, gpu: int | None = None) -> Seat:
+        free = self.gpu_free[row].tolist()
+        if ask.gpu_share:
+            chosen = pick_shared(free, ask.gpu_share) if gpu is None else gpu
+            self.gpu_free[row, chosen] -= ask.gpu_share
+            return Seat(row, (chosen,))
+        nodes = self.nodes
+        links, numa = nodes.gpu_link[row].tolist(), nodes.gpu_numa[row].tolist()
+        known, owned = nodes.cpus[row], self._owned[row]
+        count, owns = ask.whole_gpus, ask.owned_cpus if known else 0
+        among = None
+        if ask.rules.needs_numa:
+            node = numa_that_fits(free, numa, known, owned, count, owns)
+            among = [gpu for gpu, where in enumerate(numa) if where == node]
+        gpus = pick_whole(free, links, count, among)
+        cpus = pick_cpus(known, owned, owns, [numa[gpu] for gpu in gpus]) if owns else 0
+        self.gpu_free[row, gpus] = 0
+        self._owned[row] = owned | cpus
+        return Seat(row, tuple(gpus), cpus)
+
+    def _give_back_devices(self, ask: Ask, seat: Seat) -> None:
+        for gpu in seat.gpus:
+            self.gpu_free[seat.row, gpu] += min(ask.each[GPU], MILLIS)
+        self._owned[seat.row] &= ~seat.cpus
+
+    def _derived(self, row: int) -> tuple[int, int, int]:
+        return derived_of_one(self.gpu_free[row].tolist(), self.nodes.gpu_link[row].tolist())
+
+    def _island_slots(self, gpus: int) -> IntArray:
+        """For each row, how many tasks find their GPUs in one island each."""
+        whole, links = self.gpu_free == MILLIS, self.nodes.gpu_link
+        slots = np.zeros(len(self.nodes), dtype=np.int64)
+        for island in np.unique(links) if links.size else ():
+            slots += (whole & (links == island)).sum(axis=1) // gpus
+        return slots
+
+    def _numa_slots(self, ask: Ask) -> IntArray:
+        """For each row, how many tasks find their GPUs and CPUs on one NUMA node each."""
+        slots = np.zeros(len(self.nodes), dtype=np.int64)
+        whole, numa = self.gpu_free == MILLIS, self.nodes.gpu_numa
+        spare = self._numa_spare()
+        for node in range(spare.shape[1]):
+            here = np.full(len(slots), ask.count)
+            if ask.whole_gpus:
+                np.minimum(here, (whole & (numa == node)).sum(axis=1) // ask.whole_gpus, out=here)
+            if ask.owned_cpus:
+                np.minimum(here, spare[:, node] // ask.owned_cpus, out=here)
+            slots += here
+        return slots
+
+    def _numa_spare(self) -> IntArray:
+        """CPUs that nobody owns, [rows x NUMA nodes]."""
+        widest = max((len(cpus) for cpus in self.nodes.cpus), default=0)
+        counts = [
+            [(mask & ~owned).bit_count() for mask in cpus] + [0] * (widest - len(cpus))
+            for cpus, owned in zip(self.nodes.cpus, self._owned, strict=True)
+        ]
+        return np.array(counts, dtype=np.int64).reshape(len(self.nodes), widest)
 
     def longest_id(self) -> int:
         return max((len(node_id.encode()) for node_id in self.nodes.ids), default=0)

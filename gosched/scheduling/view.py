@@ -1,4 +1,4 @@
-"""What the planner sees: nodes as columns, pending gangs as records.
+"""What the planner sees: nodes as columns, pending gangs as records, and how the cluster is shared.
 
 A view is nobody else's: its arrays are copies, its records are frozen. Rows ascend by node id, so that a tie
 broken by row is a tie broken by id.
@@ -7,111 +7,67 @@ broken by row is a tie broken by id.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from gosched.core.job import Job, JobSpec, Strategy, StringMap
+from gosched.core.cluster import Account, Queue, Quota
+from gosched.core.job import Affinity, StringMap, Taint
 from gosched.core.limits import MAX_JOB_DEMAND
 from gosched.core.resources import Resources
+from gosched.scheduling.asks import PendingGang
+from gosched.scheduling.labels import NO_VALUE, BoolArray, IntArray, LabelColumns
 
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
-Amounts = tuple[int, int, int, int]
+# Columns of every [nodes x resources] array. WHOLE: milli-GPUs of devices that are free entirely; SHARE: the most that
+# one device has free; LINK: WHOLE within the best island of fast links. From CUSTOM on: the cluster's own resources.
+CPU, MEMORY, STORAGE, GPU, WHOLE, SHARE, LINK = range(7)
+CUSTOM = 7
 
-CPU, MEMORY, STORAGE, GPU = range(4)  # columns of every [nodes x 4] array, and places in Amounts
-
-_GPU_MODEL = "\0gpu_model"  # kept like a label; no label's key has a control character
-_NO_VALUE = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """`count` equal tasks. `gpu_model` empty: any."""
-
-    group: str
-    count: int
-    each: Amounts
-    selector: StringMap = ()
-    gpu_model: str = ""
-    strategy: Strategy = Strategy.UNSPECIFIED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingGang:
-    """A job that wants to be placed. Gangs with the same `shape` ask for the same."""
-
-    job_id: str
-    attempt: int
-    priority: int
-    sequence: int
-    not_before_ms: int
-    asks: tuple[Ask, ...]
-    tasks: int
-    total: Amounts
-    shape: str
-
-
-@dataclass(slots=True, kw_only=True)
-class LabelColumns:
-    """For each label key a column of value codes. Columns are replaced, never written to, so copies share them.
-
-    `codes` holds every value seen since the last reset.
-    """
-
-    columns: dict[str, IntArray] = field(default_factory=dict)
-    codes: dict[str, int] = field(default_factory=dict)
-
-    def copy(self) -> LabelColumns:
-        return LabelColumns(columns=self.columns.copy(), codes=self.codes.copy())
-
-    def insert(self, positions: Sequence[int]) -> None:
-        for key, column in self.columns.items():
-            self.columns[key] = np.insert(column, positions, _NO_VALUE)
-
-    def assign(self, nodes: int, rows: Sequence[int], labels: Sequence[StringMap], models: Sequence[str]) -> None:
-        maps = [dict(pairs) | {_GPU_MODEL: model} for pairs, model in zip(labels, models, strict=True)]
-        for key in {**self.columns, **dict.fromkeys(key for entries in maps for key in entries)}:
-            column = self.columns.get(key)
-            column = np.full(nodes, _NO_VALUE, dtype=np.int64) if column is None else column.copy()
-            column[rows] = [self._code(entries[key]) if key in entries else _NO_VALUE for entries in maps]
-            self.columns[key] = column
-
-    def matching(self, pairs: StringMap, nodes: int) -> BoolArray:
-        mask = np.ones(nodes, dtype=np.bool_)
-        for key, value in pairs:
-            column = self.columns.get(key)
-            if column is None or value not in self.codes:
-                return np.zeros(nodes, dtype=np.bool_)
-            mask &= column == self.codes[value]
-        return mask
-
-    def _code(self, value: str) -> int:
-        return self.codes.setdefault(value, len(self.codes))
+GPU_MODEL = "\0gpu_model"  # kept like a label; no label's key has a control character
 
 
 @dataclass(slots=True, kw_only=True)
 class NodeColumns:
-    """`free` is below zero where a node came back smaller than what runs on it. `gpu_busy[row, i]`: GPU i is held,
-    or the node has no such GPU."""
+    """`free` is below zero where a node came back smaller than what runs on it.
+
+    `gpu_free[row, i]`: milli-GPUs that GPU i has free; 0 where the node has no such GPU. `gpu_link`, `gpu_numa`: its
+    island and NUMA node, -1 where unknown. `cpus[row]`: for each NUMA node the mask of its CPUs, `cpus_owned[row]` the
+    mask of those that tasks own. `taints[row]`: index into `taint_sets`.
+    """
 
     ids: list[str]
     capacity: IntArray
     free: IntArray
     ready: BoolArray
-    gpu_busy: BoolArray
+    gpu_free: IntArray
+    gpu_link: IntArray
+    gpu_numa: IntArray
+    gpu_memory: IntArray
+    cpus: list[tuple[int, ...]]
+    cpus_owned: list[int]
+    taints: IntArray
+    taint_sets: list[tuple[Taint, ...]]
+    custom: dict[str, int]  # name -> column
     labels: LabelColumns
 
     @staticmethod
     def empty() -> NodeColumns:
         return NodeColumns(
             ids=[],
-            capacity=np.zeros((0, 4), dtype=np.int64, order="F"),
-            free=np.zeros((0, 4), dtype=np.int64, order="F"),
+            capacity=np.zeros((0, CUSTOM), dtype=np.int64, order="F"),
+            free=np.zeros((0, CUSTOM), dtype=np.int64, order="F"),
             ready=np.zeros(0, dtype=np.bool_),
-            gpu_busy=np.ones((0, 0), dtype=np.bool_),
+            gpu_free=np.zeros((0, 0), dtype=np.int64),
+            gpu_link=np.zeros((0, 0), dtype=np.int64),
+            gpu_numa=np.zeros((0, 0), dtype=np.int64),
+            gpu_memory=np.zeros(0, dtype=np.int64),
+            cpus=[],
+            cpus_owned=[],
+            taints=np.zeros(0, dtype=np.int64),
+            taint_sets=[()],
+            custom={},
             labels=LabelColumns(),
         )
 
@@ -124,27 +80,67 @@ class NodeColumns:
             capacity=self.capacity.copy(order="F"),
             free=self.free.copy(order="F"),
             ready=self.ready.copy(),
-            gpu_busy=self.gpu_busy.copy(),
+            gpu_free=self.gpu_free.copy(),
+            gpu_link=self.gpu_link.copy(),
+            gpu_numa=self.gpu_numa.copy(),
+            gpu_memory=self.gpu_memory.copy(),
+            cpus=self.cpus.copy(),
+            cpus_owned=self.cpus_owned.copy(),
+            taints=self.taints.copy(),
+            taint_sets=self.taint_sets.copy(),
+            custom=self.custom.copy(),
             labels=self.labels.copy(),
         )
 
     def row(self, node_id: str) -> int:
         return bisect_left(self.ids, node_id)
 
-    def having_labels(self, selector: StringMap) -> BoolArray:
-        return self.labels.matching(selector, len(self))
+    def rows(self, node_ids: list[str] | tuple[str, ...]) -> IntArray:
+        """Of those of the nodes that there are."""
+        found = [self.row(node_id) for node_id in node_ids]
+        known = [row for row, node_id in zip(found, node_ids, strict=True) if self.ids[row : row + 1] == [node_id]]
+        return np.array(known, dtype=np.int64)
 
-    def having_model(self, gpu_model: str) -> BoolArray:
-        return self.labels.matching(((_GPU_MODEL, gpu_model),) if gpu_model else (), len(self))
+    def label(self, key: str) -> IntArray:
+        """A code for each node's value of the label; NO_VALUE without one."""
+        return self.labels.column(key, len(self))
+
+    def with_model(self, model: str) -> BoolArray:
+        return self.labels.having(((GPU_MODEL, model),), len(self))
+
+
+Where = tuple[str, tuple[Affinity, ...]]
+
+
+class Typical(NamedTuple):
+    """A kind of task. `where`: the GPU model it names, and its required affinity."""
+
+    cpu_millis: int
+    gpu_millis: int
+    where: Where
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """The state at one revision, as the planner needs it. Gangs stand in no particular order."""
+    """The state at one revision, as the planner needs it. Gangs stand in no particular order.
+
+    `total`: what the living nodes have; `charges`: what is held, by (queue, tenant, GPU model); `running`: RUNNING
+    jobs by (queue, tenant); `demand`: what the pending gangs of each queue ask for; `standing`: node ids where the
+    jobs stand that pending ones keep away from, by job name; `workload`: tasks of live jobs, by kind.
+    """
 
     revision: int
     nodes: NodeColumns
     pending: tuple[PendingGang, ...]
+    queues: Mapping[str, Queue] = field(default_factory=dict)
+    quotas: Mapping[str, Quota] = field(default_factory=dict)
+    accounts: tuple[Account, ...] = ()
+    total: Mapping[str, int] = field(default_factory=dict)
+    charges: Mapping[tuple[str, str, str], Resources] = field(default_factory=dict)
+    running: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    demand: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    standing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    workload: Mapping[Typical, int] = field(default_factory=dict)
 
 
 def summed(columns: IntArray) -> IntArray:
@@ -155,34 +151,23 @@ def summed(columns: IntArray) -> IntArray:
     return total
 
 
-def amounts(resources: Resources) -> Amounts:
-    return (resources.cpu_millis, resources.memory_bytes, resources.storage_bytes, resources.gpu_millis)
-
-
-def asks_of(spec: JobSpec) -> tuple[Ask, ...]:
-    return tuple(
-        Ask(
-            group=g.name,
-            count=g.count,
-            each=amounts(g.resources),
-            selector=g.node_selector,
-            gpu_model=g.gpu_model,
-            strategy=g.strategy,
-        )
-        for g in spec.groups
-    )
-
-
-def pending_gang(job: Job) -> PendingGang:
-    asks = asks_of(job.spec)
-    return PendingGang(
-        job_id=job.id,
-        attempt=job.attempt,
-        priority=job.spec.priority,
-        sequence=job.sequence,
-        not_before_ms=job.not_before_ms,
-        asks=asks,
-        tasks=job.spec.task_count,
-        total=amounts(job.spec.demand),
-        shape=repr(asks),  # a string remembers its hash; a record would compute it at each look-up
-    )
+__all__ = [
+    "CPU",
+    "CUSTOM",
+    "GPU",
+    "GPU_MODEL",
+    "LINK",
+    "MEMORY",
+    "NO_VALUE",
+    "SHARE",
+    "STORAGE",
+    "WHOLE",
+    "BoolArray",
+    "IntArray",
+    "NodeColumns",
+    "StringMap",
+    "Typical",
+    "View",
+    "Where",
+    "summed",
+]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gosched.core.cluster import Allocation, Node, NodeState
-from gosched.core.job import GangPolicy, Job, JobSpec, Strategy, StringMap, TaskGroup
+from gosched.core.job import GangPolicy, Job, JobSpec, JobState, Strategy, StringMap, TaskGroup
 from gosched.core.resources import GPU, Resources
 from gosched.core.state import ClusterState
 from gosched.scheduling import Plan, Policy, View, ViewBuilder, schedule
@@ -89,6 +90,8 @@ def state_of(nodes: Iterable[Node], jobs: Iterable[Job] = (), held: Sequence[All
     state = ClusterState()
     for n in nodes:
         state.put_node(n)
+    if held:
+        state.put_job(replace(job(0, group()), id="other", state=JobState.RUNNING))
     for a in held:
         state.put_allocation(a)
     for j in jobs:

@@ -1,0 +1,251 @@
+"""What pending gangs ask for, made once for each job and kept while it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gosched.core.job import (
+    LINK_LEVEL,
+    NUMA_LEVEL,
+    Affinity,
+    AntiAffinity,
+    Job,
+    JobSpec,
+    JobState,
+    Mode,
+    SpreadRule,
+    Strategy,
+    StringMap,
+    Task,
+    TaskGroup,
+    TaskState,
+    Toleration,
+    TopologyRule,
+)
+from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import AmountMap, Resources
+from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, as_map
+
+Vector = tuple[int, int, int, int]  # milli-CPUs, memory, storage, milli-GPUs
+
+MAX_RULES_REMEMBERED = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rules:
+    """Where tasks may stand and where they would like to, whatever they ask for. Equal rules are the same object.
+
+    `gpu_memory_bytes`: that a device must have. `needs_link`, `needs_numa`: all GPUs of a task in one island; its CPUs
+    and GPUs on one NUMA node.
+    """
+
+    selector: StringMap
+    gpu_model: str
+    gpu_memory_bytes: int
+    wants_gpu: bool
+    affinity: tuple[Affinity, ...]
+    tolerations: tuple[Toleration, ...]
+    topology: tuple[TopologyRule, ...]
+    spread: tuple[SpreadRule, ...]
+    anti_affinity: tuple[AntiAffinity, ...]
+
+    @property
+    def needs_link(self) -> bool:
+        return any(rule.level == LINK_LEVEL and rule.mode is Mode.REQUIRED for rule in self.topology)
+
+    @property
+    def needs_numa(self) -> bool:
+        return any(rule.level == NUMA_LEVEL and rule.mode is Mode.REQUIRED for rule in self.topology)
+
+
+@lru_cache(maxsize=MAX_RULES_REMEMBERED)
+def _rules(
+    selector: StringMap,
+    gpu_model: str,
+    gpu_memory_bytes: int,
+    wants_gpu: bool,
+    affinity: tuple[Affinity, ...],
+    tolerations: tuple[Toleration, ...],
+    topology: tuple[TopologyRule, ...],
+    spread: tuple[SpreadRule, ...],
+    anti_affinity: tuple[AntiAffinity, ...],
+) -> Rules:
+    return Rules(
+        selector=selector,
+        gpu_model=gpu_model,
+        gpu_memory_bytes=gpu_memory_bytes,
+        wants_gpu=wants_gpu,
+        affinity=affinity,
+        tolerations=tolerations,
+        topology=topology,
+        spread=spread,
+        anti_affinity=anti_affinity,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """Equal tasks of one group, `ranks` of the gang; the first `floor` of them start together or not at all."""
+
+    group: str
+    ranks: Sequence[int]
+    floor: int
+    each: Vector
+    custom: AmountMap
+    rules: Rules
+    strategy: Strategy = Strategy.UNSPECIFIED
+
+    @property
+    def count(self) -> int:
+        return len(self.ranks)
+
+    @property
+    def whole_gpus(self) -> int:
+        return self.each[3] // MILLIS
+
+    @property
+    def gpu_share(self) -> int:
+        """Milli-GPUs of the one device that is shared, or 0."""
+        return self.each[3] % MILLIS
+
+    @property
+    def owned_cpus(self) -> int:
+        """A task on whole GPUs with whole CPUs owns them, on nodes whose CPUs are known."""
+        return self.each[0] // MILLIS if self.each[3] >= MILLIS and self.each[0] % MILLIS == 0 else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingGang:
+    """A job that wants to be placed, or elastic tasks of one that runs (`joins`). Gangs with the same `shape` ask for
+    the same.
+
+    `tasks`, `total`, `charge`: of the floors together. `standing`: (group, node id) of its tasks that hold a place.
+    """
+
+    job_id: str
+    name: str
+    queue: str
+    tenant: str
+    labels: StringMap
+    attempt: int
+    priority: int
+    sequence: int
+    not_before_ms: int
+    deadline_ms: int  # 0: none
+    asks: tuple[Ask, ...]
+    tasks: int
+    total: Vector
+    charge: AmountMap
+    standing: tuple[tuple[str, str], ...]
+    joins: bool
+    shape: tuple[object, ...]
+
+
+def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
+    """`tasks`: of a job that runs, in order of rank; not needed for one that waits for its start."""
+    spec = job.spec
+    joins = job.state is JobState.RUNNING
+    standing: tuple[tuple[str, str], ...] = ()
+    if joins:
+        kept = list(tasks)
+        standing = tuple([(t.group, t.node_id) for t in kept if t.state.is_active])
+        waiting = [t for t in kept if t.state is TaskState.PENDING]
+        asks = tuple(
+            [
+                _ask(group, ranks, 0)
+                for group in spec.groups
+                if (ranks := tuple([t.rank for t in waiting if t.group == group.name]))
+            ]
+        )
+    else:
+        asks = asks_of(spec)
+    charge = _charge(asks, joins)
+    return PendingGang(
+        job_id=job.id,
+        name=spec.name,
+        queue=spec.queue,
+        tenant=spec.tenant,
+        labels=spec.labels,
+        attempt=job.attempt,
+        priority=spec.priority,
+        sequence=job.sequence,
+        not_before_ms=job.not_before_ms,
+        deadline_ms=spec.deadline_at_ms or (spec.deadline_in_ms and job.submitted_at_ms + spec.deadline_in_ms),
+        asks=asks,
+        tasks=sum([ask.floor for ask in asks]),
+        total=_total(asks),
+        charge=charge,
+        standing=standing,
+        joins=joins,
+        shape=(
+            job.id if joins else "",
+            *[(a.count, a.floor, a.each, a.custom, a.strategy, a.rules) for a in asks],
+        ),
+    )
+
+
+def asks_of(spec: JobSpec) -> tuple[Ask, ...]:
+    """Of a gang that has not started."""
+    asks = []
+    first = 0
+    for group in spec.groups:
+        asks.append(_ask(group, range(first, first + group.count), group.floor))
+        first += group.count
+    return tuple(asks)
+
+
+def charge_of_one(ask: Ask) -> Amounts:
+    """What one of the tasks counts as."""
+    cpu, memory, storage, gpu = ask.each
+    charge = {"cpu": cpu, "memory": memory, "storage": storage, "gpu": gpu, **dict(ask.custom)}
+    if ask.rules.gpu_model and gpu:
+        charge[MODEL_PREFIX + ask.rules.gpu_model] = gpu
+    return {name: amount for name, amount in charge.items() if amount}
+
+
+def vector(resources: Resources) -> Vector:
+    return (resources.cpu_millis, resources.memory_bytes, resources.storage_bytes, resources.gpu_millis)
+
+
+def _ask(group: TaskGroup, ranks: Sequence[int], floor: int) -> Ask:
+    gpu = group.resources.gpu_millis
+    return Ask(
+        group=group.name,
+        ranks=ranks,
+        floor=floor,
+        each=vector(group.resources),
+        custom=group.resources.custom,
+        rules=_rules(
+            group.node_selector,
+            group.gpu_model,
+            -(-group.gpu_memory_bytes * MILLIS // min(gpu, MILLIS)) if gpu else 0,
+            gpu > 0,
+            group.affinity,
+            group.tolerations,
+            group.topology,
+            group.spread,
+            group.anti_affinity,
+        ),
+        strategy=group.strategy,
+    )
+
+
+def _total(asks: tuple[Ask, ...]) -> Vector:
+    cpu = memory = storage = gpu = 0
+    for ask in asks:
+        each, floor = ask.each, ask.floor
+        cpu += each[0] * floor
+        memory += each[1] * floor
+        storage += each[2] * floor
+        gpu += each[3] * floor
+    return cpu, memory, storage, gpu
+
+
+def _charge(asks: tuple[Ask, ...], joins: bool) -> AmountMap:
+    """Of the floors; of an elastic join one task, the first."""
+    charge: Amounts = {}
+    for ask in asks[:1] if joins else asks:
+        add_to(charge, charge_of_one(ask), 1 if joins else ask.floor)
+    return as_map(charge)

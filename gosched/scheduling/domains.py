@@ -1,0 +1,98 @@
+"""Which domains a gang is tried in, and in what order.
+
+From the preferred level upwards to the required one (or the whole cluster): the smallest domain that seems to hold all
+of it; then, of a gang with elastic tasks, the one that holds most. Slots are counted per node after all filters and
+summed upwards; the count is optimistic where groups compete or devices matter, so the caller tries for real.
+The idea is that of Kueue's topology-aware scheduling and Slurm's topology/block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from gosched.scheduling.asks import PendingGang
+from gosched.scheduling.filters import Choice
+from gosched.scheduling.room import Room
+from gosched.scheduling.terrain import Terrain
+from gosched.scheduling.topology import ANYWHERE, NOWHERE
+from gosched.scheduling.view import BoolArray, IntArray
+
+Masks = list[BoolArray | None]  # for each group the nodes of its domain; None: anywhere
+
+
+def grounds(gang: PendingGang, choices: Sequence[Choice], room: Room, terrain: Terrain) -> Iterator[Masks]:
+    bounds = [terrain.bounds(gang, ask.rules) for ask in gang.asks]
+    narrowest = max(preferred for _, preferred in bounds)
+    widest = max(required for required, _ in bounds)
+    for level in range(narrowest, widest - 1, -1):
+        # A group that may be wider than this level stands in the domain above.
+        levels = [max(required, min(level, preferred)) for required, preferred in bounds]
+        if level == ANYWHERE:
+            yield [None] * len(levels)
+            continue
+        for domain in _candidates(gang, choices, room, terrain, level, levels):
+            yield [_mask(terrain, level, domain, own) for own in levels]
+
+
+def slots_by_domain(
+    gang: PendingGang, choices: Sequence[Choice], room: Room, terrain: Terrain, level: int, index: int
+) -> IntArray:
+    """For each domain of a level, how many tasks of one group it seems to have room for."""
+    return terrain.topology.domains(level, room.slots(gang.asks[index], choices[index].allowed))
+
+
+def _candidates(
+    gang: PendingGang, choices: Sequence[Choice], room: Room, terrain: Terrain, level: int, levels: Sequence[int]
+) -> list[int]:
+    bound = [i for i, own in enumerate(levels) if own == level]
+    slots = [slots_by_domain(gang, choices, room, terrain, level, i) for i in bound]
+    fits = np.logical_and.reduce([s >= max(gang.asks[i].floor, 1) for i, s in zip(bound, slots, strict=True)])
+    whole = np.logical_and.reduce([s >= gang.asks[i].count for i, s in zip(bound, slots, strict=True)])
+    size: IntArray = np.add.reduce(_unbounded(gang, choices, room, terrain, level, bound))
+    if len(bound) > 1:
+        fits &= _enough(gang, room, terrain, level, bound)
+    fits &= _where_it_stands(gang, terrain, level, len(fits))
+    found = np.flatnonzero(fits)
+    order = np.lexsort((found, np.where(whole[found], size[found], -size[found]), ~whole[found]))
+    return [int(domain) for domain in found[order]]
+
+
+def _unbounded(
+    gang: PendingGang, choices: Sequence[Choice], room: Room, terrain: Terrain, level: int, bound: Sequence[int]
+) -> list[IntArray]:
+    """Free amounts that measure how large a domain is: GPUs for a gang that wants some, else CPUs."""
+    room.settle()
+    column = 3 if gang.total[3] else 0
+    masks = np.logical_or.reduce([choices[i].allowed for i in bound])
+    return [terrain.topology.domains(level, np.where(masks, room.free[:, column], 0))]
+
+
+def _enough(gang: PendingGang, room: Room, terrain: Terrain, level: int, bound: Sequence[int]) -> BoolArray:
+    """Whether a domain has in all what the groups' floors ask for together."""
+    enough: list[BoolArray] = []
+    for column in range(len(gang.total)):
+        wanted = sum([gang.asks[i].each[column] * gang.asks[i].floor for i in bound])
+        free = np.where(room.nodes.ready, np.maximum(room.free[:, column], 0), 0)
+        enough.append(terrain.topology.domains(level, free) >= wanted)
+    found: BoolArray = np.logical_and.reduce(enough)
+    return found
+
+
+def _where_it_stands(gang: PendingGang, terrain: Terrain, level: int, domains: int) -> BoolArray:
+    """Elastic tasks join their gang in the domain where it is."""
+    rows = terrain.nodes.rows([node for _, node in gang.standing])
+    if not rows.size:
+        return np.ones(domains, dtype=np.bool_)
+    mask = np.zeros(domains, dtype=np.bool_)
+    codes = terrain.topology.codes[level][rows]
+    mask[codes[codes != NOWHERE]] = True
+    return mask
+
+
+def _mask(terrain: Terrain, level: int, domain: int, own: int) -> BoolArray | None:
+    if own == ANYWHERE:
+        return None
+    row = int(np.flatnonzero(terrain.topology.codes[level] == domain)[0])
+    return terrain.topology.rows(own, int(terrain.topology.codes[own][row]))

@@ -1,0 +1,88 @@
+"""Node labels as columns of codes, so that a condition on a label is one comparison for all nodes.
+
+Rule: columns are replaced, never written to, so copies share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from gosched.core.job import Affinity, LabelOp, StringMap
+from gosched.core.matching import whole_number
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+NO_VALUE = -1
+_NO_NUMBER = np.iinfo(np.int64).min
+
+
+@dataclass(slots=True, kw_only=True)
+class LabelColumns:
+    """`codes` holds every value seen since the last reset; a node without the label has NO_VALUE."""
+
+    columns: dict[str, IntArray] = field(default_factory=dict)
+    codes: dict[str, int] = field(default_factory=dict)
+
+    def copy(self) -> LabelColumns:
+        return LabelColumns(columns=self.columns.copy(), codes=self.codes.copy())
+
+    def insert(self, positions: Sequence[int]) -> None:
+        for key, column in self.columns.items():
+            self.columns[key] = np.insert(column, positions, NO_VALUE)
+
+    def assign(self, nodes: int, rows: Sequence[int], labels: Sequence[dict[str, str]]) -> None:
+        """Sets all labels of the rows."""
+        for key in {**self.columns, **dict.fromkeys(key for entries in labels for key in entries)}:
+            column = self.columns.get(key)
+            column = np.full(nodes, NO_VALUE, dtype=np.int64) if column is None else column.copy()
+            column[rows] = [self._code(entries[key]) if key in entries else NO_VALUE for entries in labels]
+            self.columns[key] = column
+
+    def column(self, key: str, nodes: int) -> IntArray:
+        found = self.columns.get(key)
+        return np.full(nodes, NO_VALUE, dtype=np.int64) if found is None else found
+
+    def having(self, pairs: StringMap, nodes: int) -> BoolArray:
+        """Nodes with all of the labels."""
+        mask = np.ones(nodes, dtype=np.bool_)
+        for key, value in pairs:
+            mask &= self.column(key, nodes) == self.codes.get(value, NO_VALUE - 1)
+        return mask
+
+    def meeting(self, term: Affinity, nodes: int) -> BoolArray:
+        """As `core.matching.meets` says it for one node."""
+        column = self.column(term.label, nodes)
+        found: BoolArray
+        match term.op:
+            case LabelOp.IN | LabelOp.NOT_IN:
+                wanted = [self.codes[value] for value in term.values if value in self.codes]
+                found = np.isin(column, wanted, invert=term.op is LabelOp.NOT_IN)
+            case LabelOp.EXISTS:
+                found = column != NO_VALUE
+            case LabelOp.NOT_EXISTS:
+                found = column == NO_VALUE
+            case LabelOp.GT:
+                found = self._numbers(column) > int(term.values[0])
+            case LabelOp.LT:
+                numbers = self._numbers(column)
+                found = (numbers < int(term.values[0])) & (numbers != _NO_NUMBER)
+            case LabelOp.UNSPECIFIED:
+                raise ValueError("a condition without an operator")
+        return found
+
+    def value(self, code: int) -> str:
+        """For people; walks all codes."""
+        return next((text for text, known in self.codes.items() if known == code), "")
+
+    def _numbers(self, column: IntArray) -> IntArray:
+        numbers = [whole_number(text) for text in self.codes]
+        table = np.array([*(_NO_NUMBER if n is None else n for n in numbers), _NO_NUMBER], dtype=np.int64)
+        return table[column]  # NO_VALUE is -1: the last entry
+
+    def _code(self, value: str) -> int:
+        return self.codes.setdefault(value, len(self.codes))

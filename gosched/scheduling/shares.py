@@ -1,0 +1,107 @@
+"""What each queue would hold if everybody got a fair part: guarantees first, the rest by weight, level by level.
+
+Rule: every amount is an integer, and what somebody still wants is handed out to the last unit.
+Water-filling as in Ghodsi et al., "Dominant Resource Fairness" (NSDI'11), for each resource by itself.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+
+from gosched.core.cluster import Queue, QueueType
+from gosched.core.sharing import MODEL_PREFIX, Amounts, parent_of
+
+
+def fair_shares(
+    queues: Mapping[str, Queue],
+    total: Mapping[str, int],
+    demand: Mapping[str, Mapping[str, int]],
+    ceilings: Mapping[str, Mapping[str, int]],
+) -> dict[str, Amounts]:
+    """By queue path, of all levels: its share of each resource in `total`, but for single GPU models.
+
+    `demand`: of each leaf, what its jobs hold and wait for. `ceilings`: as `core.sharing.ceilings` finds them; a
+    resource not named has none. A share is never above the demand or the ceiling.
+    """
+    names = [name for name in total if not name.startswith(MODEL_PREFIX)]
+    children: dict[str, list[str]] = {}
+    for path in sorted(queues):
+        children.setdefault(parent_of(path), []).append(path)
+    wanted = _wanted(children, names, demand, ceilings)
+    shares: dict[str, Amounts] = {"": {name: total[name] for name in names}}
+    for parent in ("", *sorted(queues)):  # parents come before their children
+        siblings = children.get(parent, [])
+        shares.update({path: {} for path in siblings})
+        for name in names:
+            parts = _divided(
+                shares[parent][name], name, [queues[p] for p in siblings], [wanted[p][name] for p in siblings]
+            )
+            for path, part in zip(siblings, parts, strict=True):
+                shares[path][name] = part
+    del shares[""]
+    return shares
+
+
+def _wanted(
+    children: Mapping[str, Sequence[str]],
+    names: Sequence[str],
+    demand: Mapping[str, Mapping[str, int]],
+    ceilings: Mapping[str, Mapping[str, int]],
+) -> dict[str, Amounts]:
+    """Of each queue its demand up to its ceiling. An inner queue wants what its children may use, no more: what they
+    may not would be lost to its siblings."""
+    wanted: dict[str, Amounts] = {}
+    for path in sorted([path for siblings in children.values() for path in siblings], reverse=True):
+        inside = [wanted[child] for child in children.get(path, ())] or [demand.get(path, {})]
+        ceiling = ceilings.get(path, {})
+        wanted[path] = {}
+        for name in names:
+            amount = sum([each.get(name, 0) for each in inside])
+            wanted[path][name] = min(amount, ceiling.get(name, amount))
+    return wanted
+
+
+def _divided(amount: int, name: str, siblings: Sequence[Queue], wanted: Sequence[int]) -> list[int]:
+    """The parent's `amount` of one resource, by sibling; they are in path order."""
+    promised = [min(_guarantee(queue, name, amount), most) for queue, most in zip(siblings, wanted, strict=True)]
+    if (claims := sum(promised)) > amount:
+        promised = [claim * amount // claims for claim in promised]
+    unmet = [most - part for most, part in zip(wanted, promised, strict=True)]
+    more = _poured(amount - sum(promised), [queue.weight for queue in siblings], unmet)
+    return [part + extra for part, extra in zip(promised, more, strict=True)]
+
+
+def _guarantee(queue: Queue, name: str, amount: int) -> int:
+    """A vector's entry counts before the percentage."""
+    if queue.type is not QueueType.CAPACITY:
+        return 0
+    return dict(queue.guaranteed).get(name, amount * queue.capacity_pct // 100)
+
+
+def _poured(rest: int, weights: Sequence[int], unmet: Sequence[int]) -> list[int]:
+    """`rest` by weight, to each at most its unmet demand; the sum is min(rest, all unmet demand).
+
+    The same as handing out single units, each to the one whose (units got + 1) / weight is lowest, ties in order, but
+    in closed form for all but the last few: up to the level that `rest` reaches when units can be split.
+    """
+    # Fractions over weights below 2**bits differ by 2**(-2 * bits) or more: scaled, their integer parts order them.
+    bits = 2 * max(weights, default=1).bit_length()
+    by_level = sorted(range(len(unmet)), key=lambda i: (unmet[i] << bits) // weights[i])
+    volume, filled = sum(weights), 0
+    for i in by_level:
+        if unmet[i] * volume > rest * weights[i]:
+            break
+        rest, volume, filled = rest - unmet[i], volume - weights[i], filled + 1
+    thirsty = by_level[filled:]
+    got = list(unmet)
+    for i in thirsty:
+        got[i] = rest * weights[i] // volume
+    next_units = [(((got[i] + 1) << bits) // weights[i], i) for i in thirsty]
+    heapq.heapify(next_units)
+    for _ in range(rest - sum([got[i] for i in thirsty]) if thirsty else 0):  # fewer units than queues
+        _, i = heapq.heappop(next_units)
+        got[i] += 1
+        if got[i] < unmet[i]:
+            heapq.heappush(next_units, (((got[i] + 1) << bits) // weights[i], i))
+    return got

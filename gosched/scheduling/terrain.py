@@ -1,0 +1,110 @@
+"""What a cycle knows of the nodes that does not change while it places: who may stand where, who likes what, and the
+tree of domains. Everything is made when it is asked for first, and kept for the cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gosched.core.job import Mode, Strategy
+from gosched.scheduling.asks import Ask, PendingGang, Rules
+from gosched.scheduling.filters import FIXED_LEVELS, Choice, Filter, choice_of, filters
+from gosched.scheduling.gradient import Gradient
+from gosched.scheduling.plugins import Plugins
+from gosched.scheduling.policy import Policy
+from gosched.scheduling.room import Room
+from gosched.scheduling.topology import ANYWHERE, NOWHERE, Topology
+from gosched.scheduling.view import NO_VALUE, BoolArray, IntArray, View
+
+Bounds = tuple[int, int]  # levels of the topology: the required one, and the preferred one (or the required again)
+
+
+class Terrain:
+    """`standing`: rows where the jobs stand that others keep away from, by name."""
+
+    def __init__(self, view: View, policy: Policy, room: Room, plugins: Plugins) -> None:
+        self.nodes = view.nodes
+        self.policy = policy
+        self.standing: Mapping[str, IntArray] = {n: view.nodes.rows(ids) for n, ids in view.standing.items()}
+        self.plugins = plugins
+        self._room = room
+        self._view = view
+        self._levels: tuple[str, ...] = policy.topology
+        self._topology: Topology | None = None
+        self._choices: dict[object, Choice] = {}
+        self._models: dict[tuple[str, ...], BoolArray] = {}
+        self._gradient: Gradient | None = None
+
+    @property
+    def topology(self) -> Topology:
+        if self._topology is None:
+            self._topology = Topology(self.nodes, self._levels)
+        return self._topology
+
+    def choice(self, gang: PendingGang, ask: Ask) -> Choice:
+        """Where tasks of this ask may stand, the plugins asked too."""
+        key: object = self.plugins.key(gang, ask)
+        found = self._choices.get(key)
+        if found is None:
+            more, scores = self.plugins.columns(gang, ask)
+            found = self._choices[key] = choice_of(self.nodes, ask.rules, more, scores)
+        return found
+
+    def filters(self, gang: PendingGang, ask: Ask) -> Sequence[Filter]:
+        more, _ = self.plugins.columns(gang, ask)
+        return [*filters(self.nodes, ask.rules), *more]
+
+    def without_models(self, models: tuple[str, ...]) -> BoolArray:
+        """The nodes whose GPUs are of none of these models."""
+        mask = self._models.get(models)
+        if mask is None:
+            mask = np.ones(len(self.nodes), dtype=np.bool_)
+            for model in models:
+                mask &= ~self.nodes.with_model(model)
+            self._models[models] = mask
+        return mask
+
+    def prefer(self, ask: Ask, choice: Choice, strategy: Strategy) -> IntArray:
+        """A column: lower is better, no two are equal. What the task likes comes before the strategy."""
+        keys = self.gradient.keys(ask) if strategy is Strategy.FRAGMENTATION else self._room.keys(strategy)
+        if choice.liking is None:
+            return keys
+        values, rank = np.unique(choice.liking, return_inverse=True)
+        span = int(keys.max()) - int(keys.min()) + 1
+        liked: IntArray = keys + (len(values) - rank) * span
+        return liked
+
+    @property
+    def gradient(self) -> Gradient:
+        if self._gradient is None:
+            self._gradient = Gradient(self._view, self._room)
+        return self._gradient
+
+    # Domains
+
+    def bounds(self, gang: PendingGang, rules: Rules) -> Bounds:
+        """Of an ask's topology rules; levels within a node are not meant."""
+        known = [(self._level(rule.level), rule.mode) for rule in rules.topology if rule.level not in FIXED_LEVELS[1:]]
+        required = max((level for level, mode in known if mode is Mode.REQUIRED), default=ANYWHERE)
+        preferred = max((level for level, mode in known if mode is Mode.PREFERRED), default=required)
+        if not known and self.policy.compact and gang.tasks > 1 and self.policy.topology:
+            preferred = len(self.policy.topology) - 1
+        return required, max(required, preferred)
+
+    def codes(self, level: str) -> IntArray:
+        """The domain of each node at a level, which may be any label; NOWHERE for none."""
+        if level in self.topology.levels:
+            return self.topology.codes[self._level(level)]
+        column = self.nodes.label(level)
+        return np.where(column == NO_VALUE, NOWHERE, column)
+
+    def _level(self, level: str) -> int:
+        """A label that the config's topology does not name is a level below those that it names."""
+        index = self.topology.index(level)
+        if index is None:
+            self._levels = (*self._levels, level)
+            self._topology = None
+            index = self.topology.index(level)
+            assert index is not None
+        return index
