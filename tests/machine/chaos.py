@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from random import Random
 
-from gosched.core.cluster import Master, NodeState, Queue
+from gosched.core.cluster import Hardware, Master, NodeState, Queue, QueueType, Quota
 from gosched.core.command import (
     AnnounceMaster,
     Body,
@@ -20,62 +20,121 @@ from gosched.core.command import (
     RegisterNode,
     ReportTasks,
     SetQueues,
+    SetQuotas,
     SubmitJob,
     TaskPlacement,
     TaskReport,
 )
-from gosched.core.job import GangPolicy, JobSpec, MemberFailure, RetryCause, RetryPolicy, TaskGroup, TaskState
-from gosched.core.resources import GPU, Resources
+from gosched.core.cpulist import format_cpulist
+from gosched.core.job import (
+    Affinity,
+    GangPolicy,
+    Job,
+    JobSpec,
+    JobState,
+    LabelOp,
+    MemberFailure,
+    RetryCause,
+    RetryPolicy,
+    Taint,
+    TaintEffect,
+    TaskGroup,
+    TaskState,
+    Toleration,
+)
+from gosched.core.resources import GPU, AmountMap, Resources
 from gosched.core.state import ClusterState
 
 NODES = ("n1", "n2", "n3", "n9")
 BOOTS = ("b1", "b2")
-QUEUES = ("default", "prod")
+QUEUES = ("default", "prod", "prod.a", "prod.b")
+TENANTS = ("x", "y")
+FPGAS = (("fpga", 2),)
+CPU = 1000
 NAMES = (*"abcdefgh", "bad name")
 
 
 def submit(r: Random, state: ClusterState) -> Body:
-    counts = [r.choice((1, 1, 2, 3, 0)) for _ in range(r.choice((1, 1, 2)))]
-    groups = tuple(
-        TaskGroup(
-            name=f"g{i}",
-            count=count,
-            command=("true",),
-            resources=Resources(cpu_millis=r.choice((0, 500, 1000)), gpu_millis=r.choice((0, 0, GPU, 2 * GPU, 1))),
-            node_selector=r.choice(((), (), (("zone", "a"),))),
-        )
-        for i, count in enumerate(counts)
-    )
+    groups = tuple(_group(r, f"g{i}") for i in range(r.choice((1, 1, 2))))
     retry = RetryPolicy(
         max_restarts=r.choice((0, 1, 5)),
         backoff_ms=r.choice((0, 0, 5)),
-        when=r.choice(((), (RetryCause.FAILED, RetryCause.NODE_LOST), (RetryCause.NODE_LOST,))),
+        when=r.choice(((), (RetryCause.FAILED, RetryCause.NODE_LOST), (RetryCause.NODE_LOST, RetryCause.PREEMPTED))),
     )
     failure = r.choice((MemberFailure.RESTART_GANG, MemberFailure.RESTART_GANG, MemberFailure.FAIL_JOB))
-    gang = GangPolicy(min_tasks=sum(counts), on_member_failure=failure)
-    spec = JobSpec(name=r.choice(NAMES), queue=r.choice((*QUEUES, "nope")), gang=gang, groups=groups, retry=retry)
+    gang = GangPolicy(min_tasks=sum(g.floor for g in groups), on_member_failure=failure)
+    spec = JobSpec(
+        name=r.choice(NAMES),
+        queue=r.choice((*QUEUES, "default", "default", "prod.a", "nope")),
+        tenant=r.choice(TENANTS),
+        gang=gang,
+        groups=groups,
+        retry=retry,
+    )
     return SubmitJob(job_id=f"j{r.randrange(1000)}", spec=spec)
 
 
+def _group(r: Random, name: str) -> TaskGroup:
+    count = r.choice((1, 1, 2, 2, 3, 3, 3, 0))
+    gpus = r.choice((0, 0, 0, 0, GPU, 2 * GPU, 300, 500, 500, 1500))
+    custom = r.choice(((), (), (), (("fpga", 1),)))
+    return TaskGroup(
+        name=name,
+        count=count,
+        min_count=r.choice((0, 0, 1, 1, 1, 2)),
+        command=("true",),
+        resources=Resources(cpu_millis=r.choice((0, 500, 1000)), gpu_millis=gpus, custom=custom),
+        node_selector=r.choice(((), (), (("zone", "a"),))),
+        affinity=r.choice(((), (), (Affinity(label="zone", op=LabelOp.NOT_IN, values=("b",)),))),
+        tolerations=r.choice(((), (), (Toleration(key="broken"),))),
+    )
+
+
 def plan(r: Random, state: ClusterState) -> Body:
-    """Mostly honest first-fit placements of pending jobs, some of them spoilt."""
+    """Mostly honest first-fit placements of jobs that want one, some of them spoilt."""
     gangs = []
     jobs = [*state.pending] or [*state.jobs]
     for job_id in r.sample(jobs, min(len(jobs), 3)):
         job = state.jobs[job_id]
-        used: dict[str, int] = {}
-        tasks = []
-        for rank, group in enumerate(g for g in job.spec.groups for _ in range(g.count)):
-            node = r.choice([n.id for n in state.nodes.values() if n.state is NodeState.READY] or ["n9"])
-            count = group.resources.gpu_millis // GPU
-            free = [g for g in range(4) if g not in state.node_gpus_held(node)][used.get(node, 0) :]
-            used[node] = used.get(node, 0) + count
-            tasks.append(TaskPlacement(rank=rank, node_id=node, gpus=tuple(free[:count])))
-        if r.random() < 0.2:
-            tasks[r.randrange(len(tasks))] = TaskPlacement(rank=r.randrange(-1, 3), node_id=r.choice(NODES), gpus=(0,))
+        tasks = _first_fit(r, state, job)
+        if tasks and r.random() < 0.2:
+            tasks[r.randrange(len(tasks))] = TaskPlacement(
+                rank=r.randrange(-1, 3),
+                node_id=r.choice(NODES),
+                gpus=r.choice(((), (0,))),
+                cpus=r.choice(("", "0", "x")),
+            )
+        if len(tasks) > 1 and r.random() < 0.1:
+            tasks.pop()
         gangs.append(GangPlacement(job_id=job_id, attempt=job.attempt + (r.random() < 0.1), tasks=tuple(tasks)))
     gangs += [gangs[0]] if gangs and r.random() < 0.1 else []
     return CommitPlan(revision=state.revision, gangs=tuple(gangs))
+
+
+def _first_fit(r: Random, state: ClusterState, job: Job) -> list[TaskPlacement]:
+    """Each task on any node, with the first GPUs and, half of the time, the first CPUs that are free there."""
+    ready = [n.id for n in state.nodes.values() if n.state is NodeState.READY] or ["n9"]
+    gpus = {n: state.node_gpus_held(n) for n in ready}
+    cpus = {n: state.node_cpus_held(n) for n in ready}
+    placements = []
+    for task in state.tasks_of(job):
+        group = next(g for g in job.spec.groups if g.name == task.group)
+        elastic = task.index >= group.floor
+        settled = job.state is JobState.RUNNING and task.state is not TaskState.PENDING
+        if settled or (elastic and r.random() < 0.6):
+            continue
+        node = r.choice(ready)
+        millis = group.resources.gpu_millis
+        free = [g for g in range(4) if gpus[node].get(g, 0) + min(millis, GPU) <= GPU][: -(-millis // GPU)]
+        for gpu in free:
+            gpus[node][gpu] = gpus[node].get(gpu, 0) + min(millis, GPU)
+        own = ""
+        if group.resources.cpu_millis == CPU and r.random() < 0.5:
+            cpu = next(i for i in range(99) if not cpus[node] >> i & 1)
+            cpus[node] |= 1 << cpu
+            own = format_cpulist(1 << cpu)
+        placements.append(TaskPlacement(rank=task.rank, node_id=node, gpus=tuple(free), cpus=own))
+    return placements
 
 
 def report(r: Random, state: ClusterState) -> Body:
@@ -103,10 +162,20 @@ def cancel(r: Random, state: ClusterState) -> Body:
 
 def register(r: Random, state: ClusterState) -> Body:
     node = r.choice(NODES[:3])
-    capacity = Resources(cpu_millis=r.choice((1000, 2000, 4000, -1)), gpu_millis=r.choice((0, 2 * GPU, 4 * GPU)))
-    labels = r.choice(((), (("zone", "a"),)))
+    cpus = r.choice((1000, 2000, 4000, 4000, -1))
+    capacity = Resources(
+        cpu_millis=cpus, gpu_millis=r.choice((0, 2 * GPU, 4 * GPU)), custom=r.choice(((), FPGAS, FPGAS))
+    )
     return RegisterNode(
-        node_id=node, name=node, address="a:1", incarnation=r.choice(BOOTS), capacity=capacity, labels=labels
+        node_id=node,
+        name=node,
+        address="a:1",
+        incarnation=r.choice(BOOTS),
+        capacity=capacity,
+        gpu_model=r.choice(("h100", "h100", "h100", "a100")),
+        labels=r.choice(((), (("zone", "a"),))),
+        taints=r.choice(((), (), (), (Taint(key="broken", effect=TaintEffect.NO_EXECUTE),))),
+        hardware=Hardware(numa_cpus=r.choice(((), ("0-1", "2-3"), ("0-3",), ("0-3",)))),
     )
 
 
@@ -116,8 +185,32 @@ def mark_dead(r: Random, state: ClusterState) -> Body:
 
 def administer(r: Random, state: ClusterState) -> Body:
     master = Master(id=r.choice(("m1", "m2", "")), grpc_address="a:1", http_address="a:2")
-    queues = tuple(Queue(path=p, capacity_pct=r.choice((0, 50, 101))) for p in r.choice((QUEUES, ("default",), ())))
-    return r.choice((OpenEpoch(leader=master), AnnounceMaster(master=master), SetQueues(queues=queues), Noop()))
+    return r.choice((OpenEpoch(leader=master), AnnounceMaster(master=master), Noop()))
+
+
+def share(r: Random, state: ClusterState) -> Body:
+    if r.random() < 0.4:
+        quotas = tuple(Quota(tenant=t, limit=_limit(r), max_running_jobs=r.choice((0, 0, 2))) for t in TENANTS)
+        return SetQuotas(quotas=r.choice((quotas, quotas[:1])), replace=r.random() < 0.3)
+    paths = r.choice((QUEUES, QUEUES, QUEUES, ("default",), ("default", "prod.a"), ()))
+    queues = tuple(
+        Queue(
+            path=path,
+            type=QueueType.CAPACITY,
+            capacity_pct=r.choice((0, 50, 50, 101) if path == "default" else (0, 50)),
+            max_pct=r.choice((100, 100, 60)),
+            limit=_limit(r),
+            max_running_jobs=r.choice((0, 0, 2)),
+            tenants=r.choice(((), (), (), ("x",))),
+            half_life_ms=r.choice((0, 60_000, 120_000)),
+        )
+        for path in paths
+    )
+    return SetQueues(queues=queues)
+
+
+def _limit(r: Random) -> AmountMap:
+    return r.choice(((), (), (("cpu", 3000),), (("gpu", 2 * GPU), ("gpu:h100", 1500)), (("cpu", -1),)))
 
 
 def drop(r: Random, state: ClusterState) -> Body:
@@ -125,9 +218,19 @@ def drop(r: Random, state: ClusterState) -> Body:
 
 
 KINDS: dict[str, Callable[[Random, ClusterState], Body]] = {
-    f.__name__: f for f in (submit, plan, report, cancel, register, mark_dead, administer, drop)
+    f.__name__: f for f in (submit, plan, report, cancel, register, mark_dead, administer, share, drop)
 }
-WEIGHTS = {"submit": 6, "plan": 8, "report": 14, "cancel": 1, "register": 3, "mark_dead": 1, "administer": 1, "drop": 1}
+WEIGHTS = {
+    "submit": 8,
+    "plan": 10,
+    "report": 14,
+    "cancel": 1,
+    "register": 3,
+    "mark_dead": 1,
+    "administer": 1,
+    "share": 1,
+    "drop": 1,
+}
 
 
 def commands(r: Random, state: ClusterState, count: int) -> Iterator[Command]:
@@ -140,7 +243,7 @@ def _wrap(r: Random, state: ClusterState, body: Body) -> Command:
     """Sometimes with a request id, often a repeated one, sometimes with an epoch; time stands still now and then."""
     client, request = (f"c{r.randrange(5)}", f"r{r.randrange(8)}") if r.random() < 0.2 else ("", "")
     epoch = r.choice((0, state.epoch, state.epoch, state.epoch + 1)) if r.random() < 0.2 else 0
-    at_ms = state.clock_ms + r.choice((-5, 0, 0, 1, 10))
+    at_ms = state.clock_ms + r.choice((-5, 0, 0, 1, 10)) + 50_000 * (r.random() < 0.02)
     return Command(body=body, client_id=client, request_id=request, epoch=epoch, at_ms=max(at_ms, 1))
 
 
@@ -152,10 +255,12 @@ def opening() -> list[Command]:
             name=n,
             address="a:1",
             incarnation="b1",
-            capacity=Resources(cpu_millis=3000, gpu_millis=4 * GPU),
+            capacity=Resources(cpu_millis=4000, gpu_millis=4 * GPU, custom=FPGAS),
+            gpu_model="h100",
+            hardware=Hardware(numa_cpus=("0-1", "2-3")),
             labels=(("zone", "a"),),
         )
         for n in NODES[:2]
     ]
-    bodies: list[Body] = [SetQueues(queues=tuple(Queue(path=p) for p in QUEUES)), *nodes]
+    bodies: list[Body] = [SetQueues(queues=tuple(Queue(path=p, half_life_ms=60_000) for p in QUEUES)), *nodes]
     return [Command(body=b, at_ms=1) for b in bodies]

@@ -16,13 +16,16 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from gosched.core import lifecycle
 from gosched.core import state as state_module
-from gosched.core.command import Command
+from gosched.core.command import Command, CommitPlan
 from gosched.core.invariants import check
 from gosched.core.job import JobState, TaskState
 from gosched.core.outcome import Accepted, Event, JobChanged, Outcome, Rejected, TaskChanged
-from gosched.core.resources import Resources
+from gosched.core.resources import GPU, Resources
+from gosched.core.sharing import add_to, as_map, ceilings, charge_of, lineage
 from gosched.core.state import ClusterState, FrozenState, restore
-from gosched.machine import MachineBug, apply, gangs, plans, tasks
+from gosched.machine import MachineBug, apply, gangs, plans, queues, tasks
+from gosched.machine.fits import GangFit
+from gosched.machine.headroom import Headroom
 from gosched.wire.batch import encode_batch, encode_command
 from tests.machine import chaos
 
@@ -70,6 +73,8 @@ class Machine(RuleBasedStateMachine):
         outcome, events = apply(self.state, command)
         assert apply(self.twin, command) == (outcome, events)
         count(self.seen, outcome, events)
+        if isinstance(command.body, CommitPlan):
+            assert over_limits(self.state, events) == []
         assert self.state.revision == before.revision + 1
         assert self.state.clock_ms == max(before.clock_ms, command.at_ms)
         if isinstance(outcome, Rejected):
@@ -89,6 +94,31 @@ def assert_legal(event: Event) -> None:
         assert event.after in lifecycle.JOB_STEPS[event.before]
 
 
+def over_limits(state: ClusterState, events: tuple[Event, ...]) -> list[str]:
+    """Queues and tenants that were given something by these events and have more than they may, from the tables."""
+    given = [state.allocations[e.allocation_id] for e in events if isinstance(e, TaskChanged)]
+    jobs = {a.job_id: state.jobs[a.job_id].spec for a in state.allocations.values()}
+    most = ceilings(state.queues, state.total)
+    over = []
+    for queue, tenant in {(jobs[a.job_id].queue, jobs[a.job_id].tenant): None for a in given}:
+        limits = [(path, most[path], state.queues[path].max_running_jobs) for path in lineage(queue)]
+        quota = state.quotas.get(tenant)
+        limits += [(tenant, dict(quota.limit), quota.max_running_jobs)] if quota else []
+        for name, ceiling, max_jobs in limits:
+            held: dict[str, int] = {}
+            new: dict[str, int] = {}
+            for a in state.allocations.values():
+                if name in (*lineage(jobs[a.job_id].queue), jobs[a.job_id].tenant):
+                    add_to(held, charge_of(a.resources, a.gpu_model))
+                    add_to(new, charge_of(a.resources, a.gpu_model) if a in given else {})
+            over += [f"{name}: {r}" for r, amount in ceiling.items() if new.get(r) and held[r] > amount]
+            running = [j for j in state.jobs.values() if j.state is JobState.RUNNING
+                       and name in (*lineage(j.spec.queue), j.spec.tenant)]  # fmt: skip
+            started = any(isinstance(e, JobChanged) and e.job_id in {j.id for j in running} for e in events)
+            over += [f"{name}: jobs"] if started and max_jobs and len(running) > max_jobs else []
+    return over
+
+
 def count(seen: Counter[str], outcome: Outcome, events: tuple[Event, ...]) -> None:
     if isinstance(outcome, Accepted):
         seen["refused gang"] += len(outcome.refusals)
@@ -99,11 +129,22 @@ def count(seen: Counter[str], outcome: Outcome, events: tuple[Event, ...]) -> No
             seen[f"{event.before.name}>{event.after.name}"] += 1
         elif isinstance(event, TaskChanged) and event.after is TaskState.LOST:
             seen["lost"] += 1
+        elif isinstance(event, TaskChanged) and event.reason in ("NOT_NEEDED", "TAINTED"):
+            seen[event.reason] += 1
+    if isinstance(outcome, Accepted):
+        for refusal in outcome.refusals:
+            seen["limit"] += "limit of" in refusal.detail or "max_running_jobs" in refusal.detail
+            seen["device"] += "is taken" in refusal.detail or "are taken" in refusal.detail
+        placed = {e.job_id for e in events if isinstance(e, TaskChanged) and e.after is TaskState.PLACED}
+        seen["joined"] += len(placed - {e.job_id for e in events if isinstance(e, JobChanged)})
 
 
 def indexes(state: ClusterState) -> tuple[object, ...]:
     oldest_first = [job.id for job in state.finished_oldest_first()]
-    return state.usage, state.node_allocations, state.pending, oldest_first, [*state.answers], state.names
+    return (
+        *(state.usage, state.node_allocations, state.pending, oldest_first, [*state.answers], state.names),
+        *(state.charges, state.running, as_map(state.total)),
+    )
 
 
 @pytest.fixture
@@ -121,6 +162,7 @@ def test_any_commands_leave_a_sound_state_that_a_restored_twin_shares():
         *("RUNNING>PENDING", "RUNNING>SUCCEEDED", "RUNNING>FAILED", "RUNNING>CANCELLED"),
         *("refused gang", "lost", "INVALID", "NOT_FOUND", "ALREADY_EXISTS", "CONFLICT"),
         *("STALE_EPOCH", "STALE_INCARNATION"),
+        *("NOT_NEEDED", "TAINTED", "limit", "device", "joined"),
     ]
     missing = [e for e in expected if not Machine.seen[e]]
     assert missing == [], Machine.seen
@@ -131,7 +173,38 @@ def _everything_fits(monkeypatch):
 
 
 def _any_gpu_will_do(monkeypatch):
-    monkeypatch.setattr(plans, "_gpu_problem", lambda *_: "")
+    monkeypatch.setattr(GangFit, "_gpu_problem", lambda *_: "")
+
+
+def _any_cpu_will_do(monkeypatch):
+    monkeypatch.setattr(ClusterState, "node_cpus_held", lambda *_: 0)
+
+
+def _parts_of_a_gpu_are_not_added_up(monkeypatch):
+    held = ClusterState.node_gpus_held
+    monkeypatch.setattr(
+        ClusterState, "node_gpus_held", lambda self, node: {g: m for g, m in held(self, node).items() if m == GPU}
+    )
+
+
+def _limits_are_not_looked_at(monkeypatch):
+    monkeypatch.setattr(Headroom, "problem", lambda *_: "")
+
+
+def _what_gangs_of_a_plan_take_is_not_counted(monkeypatch):
+    monkeypatch.setattr(Headroom, "take", lambda *_: None)
+
+
+def _less_than_the_minimum_starts(monkeypatch):
+    monkeypatch.setattr(plans, "_start_problem", lambda *_: "")
+
+
+def _a_task_joins_twice(monkeypatch):
+    monkeypatch.setattr(plans, "_join_problem", lambda *_: "")
+
+
+def _a_new_half_life_opens_no_accounts(monkeypatch):
+    monkeypatch.setattr(queues, "change_half_lives", lambda *_: None)
 
 
 def _placed_jobs_are_placed_again(monkeypatch):
@@ -175,6 +248,13 @@ def _restoring_forgets_the_order_of_answers(monkeypatch):
     [
         _everything_fits,
         _any_gpu_will_do,
+        _any_cpu_will_do,
+        _parts_of_a_gpu_are_not_added_up,
+        _limits_are_not_looked_at,
+        _what_gangs_of_a_plan_take_is_not_counted,
+        _less_than_the_minimum_starts,
+        _a_task_joins_twice,
+        _a_new_half_life_opens_no_accounts,
         _placed_jobs_are_placed_again,
         _nobody_stops_the_others,
         _ends_are_not_counted,
