@@ -53,12 +53,10 @@ def _wanted(
     may not would be lost to its siblings."""
     wanted: dict[str, Amounts] = {}
     for path in sorted([path for siblings in children.values() for path in siblings], reverse=True):
-        inside = [wanted[child] for child in children.get(path, ())] or [demand.get(path, {})]
-        ceiling = ceilings.get(path, {})
-        wanted[path] = {}
-        for name in names:
-            amount = sum([each.get(name, 0) for each in inside])
-            wanted[path][name] = min(amount, ceiling.get(name, amount))
+        asked, ceiling = demand.get(path, {}), ceilings.get(path, {})
+        if path in children:
+            asked = {name: sum([wanted[child][name] for child in children[path]]) for name in names}
+        wanted[path] = {name: min(asked.get(name, 0), ceiling.get(name, asked.get(name, 0))) for name in names}
     return wanted
 
 

@@ -74,35 +74,36 @@ class Turns(Generic[G]):
         """The gang whose turn it is, until it is placed or passed."""
         return self._leaf.gang
 
-    def placed(self, charge: Mapping[str, int] | None = None) -> None:
-        """It holds `charge` now, and so do its queues."""
+    def placed(self, charge: Mapping[str, int]) -> None:
+        """It holds `charge` now, and so do its queues; the next in its line has its place."""
         node = leaf = self._leaf
+        as_tried = tuple(charge.items()) == leaf.charge  # nearly always
         while (parent := node.parent) is not None:
-            if parent.others:  # who has no rival, never gets one, and needs no ratio
-                if charge is None: node.start(leaf.charge)
-                else: node.use(charge.items())
+            if parent.others:  # who has no rival never gets one, and needs no ratio
+                if as_tried:
+                    node.use_tried(leaf.charge)
+                else:
+                    node.use(charge)
             node = parent
-        leaf.gang = gang = next(leaf.gangs, None)
-        if gang is None:
-            self._leave()
-        else:
-            leaf.charge = gang.charge
-            self._rise(leaf)
+        self._step(used=True)
 
     def passed(self) -> None:
         """It cannot start; the next in its line has its place."""
-        leaf = self._leaf
-        leaf.gang = gang = next(leaf.gangs, None)
-        if gang is None:
-            self._leave()
-        elif gang.charge != leaf.charge:
-            leaf.charge = gang.charge
-            self._rise(leaf)
+        self._step(used=False)
 
     def skip_line(self) -> None:
         """Neither it nor the rest of its line is looked at again."""
         self._leaf.gang = None
         self._leave()
+
+    def _step(self, *, used: bool) -> None:
+        leaf = self._leaf
+        leaf.gang = gang = next(leaf.gangs, None)
+        if gang is None:
+            self._leave()
+        elif used or gang.charge != leaf.charge:
+            leaf.charge = gang.charge
+            self._rise(leaf)
 
     def _leave(self) -> None:
         """The line has ended: the best of the others takes its place, at the first level where there are any."""
@@ -143,8 +144,9 @@ class _Node(Generic[G]):
         self.gangs: Iterator[G] = iter(())
         self.charge: AmountMap = ()
         self.cells = _Cells(share)
-        self.floor = 0
-        self.use(used.items())
+        self.floor = 0  # the highest of what is used, scaled
+        self.highest = 0  # the same with the head
+        self.use(used)
 
     def stand(self, gangs: Sequence[G]) -> None:
         self.gangs = iter(gangs)
@@ -159,35 +161,34 @@ class _Node(Generic[G]):
         if self.parent is not None:
             self.parent.others.append((self.ratio(self.leaf.charge), self.key, self))
 
-    def use(self, amounts: Iterable[tuple[str, int]]) -> None:
-        floor, cells = self.floor, self.cells
-        for name, amount in amounts:
+    def ratio(self, charge: AmountMap) -> int:
+        """With a head of this charge."""
+        highest, cells = self.floor, self.cells
+        for name, amount in charge:
             cell = cells[name]
-            cell[0] = scaled = cell[0] + amount * cell[1]
-            if scaled > floor:
-                floor = scaled
-        self.floor = floor
+            cell[2] = tried = cell[0] + amount * cell[1]
+            if tried > highest:
+                highest = tried
+        self.highest = highest
+        return highest >> _SHIFT if highest < _NO_SHARE else INFINITE
 
-    def start(self, charge: AmountMap) -> None:
+    def use_tried(self, charge: AmountMap) -> None:
+        """The same as `use` of the charge that `ratio` was last asked about."""
         cells = self.cells
         for name, _ in charge:
             cell = cells[name]
             cell[0] = cell[2]
         self.floor = self.highest
 
-    def ratio(self, charge: AmountMap) -> int:
-        highest, cells = self.floor, self.cells
-        for name, amount in charge:
-            cell = cells[name]
-            cell[2] = scaled = cell[0] + amount * cell[1]
-            if scaled > highest:
-                highest = scaled
-        self.highest = highest
-        return highest >> _SHIFT if highest < _NO_SHARE else INFINITE
+    def use(self, charge: Mapping[str, int]) -> None:
+        for name, amount in charge.items():
+            cell = self.cells[name]
+            cell[0] += amount * cell[1]
+            self.floor = max(self.floor, cell[0])
 
 
 class _Cells(dict[str, list[int]]):
-    """By resource, [use times factor, factor]; the factor is the scaled reciprocal of the share."""
+    """By resource, [used, factor, used with the head]; both times the factor, which is the scaled reciprocal."""
 
     def __init__(self, share: Mapping[str, int]) -> None:
         super().__init__()
