@@ -121,7 +121,7 @@ class PendingGang:
     """A job that wants to be placed, or elastic tasks of one that runs (`joins`). Gangs with the same `shape` ask for
     the same.
 
-    `tasks`, `total`, `charge`: of the floors together. `standing`: (group, node id) of its tasks that hold a place.
+    `tasks`, `total`, `charge`: of the floors together; `most`: all tasks. `standing`: (group, node id) of its tasks that hold a place.
     """
 
     job_id: str
@@ -136,6 +136,7 @@ class PendingGang:
     deadline_ms: int  # 0: none
     asks: tuple[Ask, ...]
     tasks: int
+    most: int
     total: Vector
     charge: AmountMap
     standing: tuple[tuple[str, str], ...]
@@ -175,6 +176,7 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         deadline_ms=spec.deadline_at_ms or (spec.deadline_in_ms and job.submitted_at_ms + spec.deadline_in_ms),
         asks=asks,
         tasks=sum([ask.floor for ask in asks]),
+        most=sum([len(ask.ranks) for ask in asks]),
         total=_total(asks),
         charge=charge,
         standing=standing,

@@ -59,6 +59,11 @@ class Explanation:
     nearest: str = ""
 
 
+_NO_PLACE = Explanation(
+    code=Reason.FRAGMENTED, message="no node has room for it after the jobs before it; `goschedctl explain` says more"
+)
+
+
 class Explainer:
     """Of one cycle: explains gangs that found no place in its room."""
 
@@ -68,10 +73,8 @@ class Explainer:
         self._explained = 0
 
     def of(self, gang: PendingGang) -> Explanation:
-        short = _short(gang.total, self._room.total, "are free")
         if self._explained >= MAX_EXPLAINED:
-            message = "no place for it after the jobs before it; `goschedctl explain` says more"
-            return short or Explanation(code=Reason.FRAGMENTED, message=message)
+            return _short(gang.total, self._room.total, "are free") or _NO_PLACE
         self._explained += 1
         return self.full(gang)
 

@@ -77,7 +77,7 @@ def _alone(gang: PendingGang, choice: Choice, room: Room, terrain: Terrain) -> G
     row = room.best(ask, choice, ask.strategy or terrain.policy.strategy)
     if row < 0:
         return None
-    task = _task(ask.ranks[0], room.take_one(ask, row), room)
+    task = _task(ask.ranks[0], room.take_one(ask, row), room.nodes.ids)
     return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=(task,))
 
 
@@ -237,10 +237,12 @@ def _named(gang: PendingGang, placed: Sequence[Sequence[Seat]], room: Room, terr
         if len(seats) > 1:
             position = terrain.topology.position
             seats = sorted(seats, key=lambda seat: (position[seat.row], seat.gpus))
-        tasks += [_task(rank, seat, room) for rank, seat in zip(ask.ranks, seats, strict=False)]
+        tasks += [_task(rank, seat, room.nodes.ids) for rank, seat in zip(ask.ranks, seats, strict=False)]
     return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=tuple(tasks))
 
 
-def _task(rank: int, seat: Seat, room: Room) -> TaskPlacement:
-    cpus = format_cpulist(seat.cpus) if seat.cpus else ""
-    return TaskPlacement(rank=rank, node_id=room.nodes.ids[seat.row], gpus=seat.gpus, cpus=cpus)
+def _task(rank: int, seat: Seat, ids: Sequence[str]) -> TaskPlacement:
+    if not seat.gpus:
+        return TaskPlacement(rank=rank, node_id=ids[seat.row])
+    cpus = format_cpulist(seat.cpus)
+    return TaskPlacement(rank=rank, node_id=ids[seat.row], gpus=seat.gpus, cpus=cpus)

@@ -54,9 +54,13 @@ class Limits:
         self._queues = {path: self._of_queue(view, path) for path in view.queues}
         self._tenants = {name: self._of_tenant(view, name, tenants.get(name, {})) for name in view.quotas}
         self._rules: dict[tuple[str, str], list[_Rule]] = {}
+        all_rules = [*self._queues.values(), *self._tenants.values()]
+        self._any = any(rule.ceiling or rule.jobs for rule in all_rules)
 
     def rules(self, gang: PendingGang) -> list[_Rule]:
         """That hold for the gang; the widest queue first."""
+        if not self._any:
+            return []
         payer = (gang.queue, gang.tenant)
         found = self._rules.get(payer)
         if found is None:

@@ -11,6 +11,7 @@ from gosched.scheduling.explain import Explanation, backoff
 
 # One log entry holds 512 KiB; the rest is for the batch and the command around the plan.
 MAX_COMMAND_BYTES = 508 * 1024
+ALWAYS_ENCODES = 64  # tasks: the longest id and all GPUs of a node are 2.4 KiB each
 CPULIST_BYTES = 64  # of a task's own CPUs, as a rule; `may_encode` counts on it
 
 
@@ -63,6 +64,8 @@ def encoded_bytes(gang: GangPlacement) -> int:
 
 def may_encode(gang: PendingGang, longest_node_id: int) -> bool:
     """Whether the gang's placement fits in one command, on whatever nodes."""
+    if gang.most <= ALWAYS_ENCODES:
+        return True
     size = _gang_bytes(gang.job_id)
     for ask in gang.asks:
         gpus = ask.whole_gpus or (1 if ask.gpu_share else 0)

@@ -177,8 +177,12 @@ class Room:
     def take(self, ask: Ask, rows: IntArray, counts: IntArray, gpu: int | None = None) -> list[Seat]:
         """`counts[i]` of the group's tasks onto node `rows[i]`; rows are distinct and have the room. `gpu`: the device
         that they share."""
-        repeated = np.repeat(rows, counts).tolist()
-        seats = [self._take_devices(ask, row, gpu) if ask.rules.wants_gpu else Seat(row) for row in repeated]
+        seats: list[Seat] = []
+        for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+            if ask.rules.wants_gpu:
+                seats += [self._take_devices(ask, row, gpu) for _ in range(count)]
+            else:
+                seats += [Seat(row)] * count
         self._change(ask, rows, counts)
         self._taken.append(_Taken(ask, seats))
         return seats
