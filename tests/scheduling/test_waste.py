@@ -98,7 +98,7 @@ def test_the_table_is_the_mean_over_all_ways_that_tasks_come(
     assert wasted(asks, cpu, [gpu], models) == pytest.approx(walked(asks, cpu, gpu, models), abs=0.01)
 
 
-@pytest.mark.parametrize(("name", "value"), [("OFFERS", 50), ("CPU_STEPS", 15), ("GPU_STEP", 20)])
+@pytest.mark.parametrize(("name", "value"), [("OFFERS", 50), ("MAX_KINDS", 0), ("GPU_STEP", 20)])
 def test_a_wrong_table_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str, value: int) -> None:
     monkeypatch.setattr(module, name, value)
 
