@@ -38,7 +38,6 @@ from gosched.observe.logs import log_events
 from gosched.observe.metrics import ClusterFacts, MasterMetrics, RaftFacts, tally
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
 from gosched.scheduling import Policy
-from gosched.scheduling.plugins import load_plugins
 
 STOP_GRACE_S = 0.5
 HAND_OVER_S = 2.0
@@ -244,6 +243,10 @@ class MasterServer:
 
 def _policy(settings: MasterSettings) -> Policy:
     """Raises ConfigError for a plugin that cannot be had."""
+    if not settings.plugins:
+        return Policy.of(settings.server.algorithm, settings.topology)
+    from gosched.scheduling.plugins import load_plugins  # looks through all installed packages
+
     try:
         plugins = load_plugins(settings.plugins)
     except ValueError as error:
