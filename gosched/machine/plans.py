@@ -5,7 +5,6 @@ Rule: nothing that the planner believed is trusted; a plan may be old, or wrong.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -48,7 +47,7 @@ def _job_problem(state: ClusterState, gang: GangPlacement) -> str:
         return f"the job waits another {job.not_before_ms - state.clock_ms} ms before its next attempt"
     ranks = [placement.rank for placement in gang.tasks]
     if not ranks or ranks[0] < 0 or ranks[-1] >= job.spec.task_count:
-        return f"the job has ranks 0 to {job.spec.task_count - 1}, the plan places {len(ranks)} tasks of other ranks"
+        return f"the plan places no task, or ranks beyond the job's: it has ranks 0 to {job.spec.task_count - 1}"
     if any(before >= after for before, after in pairwise(ranks)):
         return "the plan's ranks do not ascend"
     return ""
@@ -74,7 +73,9 @@ def _by_group(job: Job, gang: GangPlacement) -> Iterator[tuple[TaskGroup, int, t
     """Each group with its first rank and the placements of its tasks; the ranks ascend."""
     first = begin = 0
     for group in job.spec.groups:
-        end = bisect_left(gang.tasks, first + group.count, begin, key=lambda placement: placement.rank)
+        end = begin
+        while end < len(gang.tasks) and gang.tasks[end].rank < first + group.count:
+            end += 1
         yield group, first, gang.tasks[begin:end]
         first += group.count
         begin = end

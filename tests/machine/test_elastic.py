@@ -64,7 +64,7 @@ def test_a_task_that_had_its_place_gets_no_other(c):
     c.report("j1", 1, T.SUCCEEDED, 0)
     assert "rank 1 is SUCCEEDED" in c.refused(gang(c.job("j1"), "n1", ranks=[1, 3]))
     assert "rank 2 is PLACED" in c.refused(gang(c.job("j1"), "n1", ranks=[2]))
-    assert "of other ranks" in c.refused(gang(c.job("j1"), "n1", ranks=[5]))
+    assert "ranks beyond the job's" in c.refused(gang(c.job("j1"), "n1", ranks=[5]))
 
 
 def test_a_job_whose_placed_tasks_are_done_has_succeeded_and_needs_the_others_no_more(c):
