@@ -50,14 +50,8 @@ class Rules:
     topology: tuple[TopologyRule, ...]
     spread: tuple[SpreadRule, ...]
     anti_affinity: tuple[AntiAffinity, ...]
-
-    @property
-    def needs_link(self) -> bool:
-        return any(rule.level == LINK_LEVEL and rule.mode is Mode.REQUIRED for rule in self.topology)
-
-    @property
-    def needs_numa(self) -> bool:
-        return any(rule.level == NUMA_LEVEL and rule.mode is Mode.REQUIRED for rule in self.topology)
+    needs_link: bool
+    needs_numa: bool
 
 
 @lru_cache(maxsize=MAX_RULES_REMEMBERED)
@@ -82,7 +76,13 @@ def _rules(
         topology=topology,
         spread=spread,
         anti_affinity=anti_affinity,
+        needs_link=_requires(topology, LINK_LEVEL),
+        needs_numa=_requires(topology, NUMA_LEVEL),
     )
+
+
+def _requires(topology: tuple[TopologyRule, ...], level: str) -> bool:
+    return any(rule.level == level and rule.mode is Mode.REQUIRED for rule in topology)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,8 @@ class PendingGang:
     """A job that wants to be placed, or elastic tasks of one that runs (`joins`). Gangs with the same `shape` ask for
     the same.
 
-    `tasks`, `total`, `charge`: of the floors together; `most`: all tasks. `standing`: (group, node id) of its tasks that hold a place.
+    `tasks`, `total`, `charge`: of the floors together; `most`: all tasks. `standing`: (group, node id) of its tasks
+    that hold a place.
     """
 
     job_id: str
@@ -183,7 +184,7 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         joins=joins,
         shape=(
             job.id if joins else "",
-            *[(a.count, a.floor, a.each, a.custom, a.strategy, a.rules) for a in asks],
+            *[(a.count, a.floor, a.each, a.custom, int(a.strategy), a.rules) for a in asks],
         ),
     )
 

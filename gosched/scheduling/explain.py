@@ -24,7 +24,7 @@ from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.topology import ANYWHERE
 from gosched.scheduling.view import GPU, LINK, SHARE, WHOLE, BoolArray, IntArray, NodeColumns, summed
 
-MAX_EXPLAINED = 200
+MAX_EXPLAINED = 50
 
 _NAMES = ("cpu", "memory", "storage", "gpu")
 _DEVICES = {WHOLE: "short of whole GPUs", SHARE: "short of a GPU's share", LINK: "short of linked GPUs"}

@@ -5,6 +5,7 @@ Rule: sequences are unique, so every order is total, whatever order the gangs ca
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
@@ -16,6 +17,8 @@ from gosched.scheduling.view import View
 
 _NEVER_MS = 1 << 62
 
+_by_queue = attrgetter("queue")
+_by_tenant = attrgetter("tenant")
 _by_sequence = attrgetter("sequence")
 _by_priority = attrgetter("priority")
 
@@ -34,14 +37,19 @@ def bands(view: View, policy: Policy) -> Iterator[list[Line[PendingGang]]]:
 
 def lines(queues: Mapping[str, Queue], gangs: Sequence[PendingGang], policy: Policy) -> list[Line[PendingGang]]:
     """Each in its queue's order. A queue that is fair among its tenants has a line for each of them."""
-    members: dict[tuple[str, str], list[PendingGang]] = {}
+    found: list[Line[PendingGang]] = []
+    for queue, inside in sorted(_grouped(gangs, _by_queue).items()):
+        order = _order(queues, queue, policy)
+        by_tenant = _grouped(inside, _by_tenant) if order is QueueOrder.FAIR else {"": inside}
+        found += [Line(queue, tenant, _sorted(own, order, policy)) for tenant, own in sorted(by_tenant.items())]
+    return found
+
+
+def _grouped(gangs: Sequence[PendingGang], key: Callable[[PendingGang], str]) -> dict[str, list[PendingGang]]:
+    groups: defaultdict[str, list[PendingGang]] = defaultdict(list)
     for gang in gangs:
-        shares = _order(queues, gang.queue, policy) is QueueOrder.FAIR
-        members.setdefault((gang.queue, gang.tenant if shares else ""), []).append(gang)
-    return [
-        Line(queue, tenant, _sorted(own, _order(queues, queue, policy), policy))
-        for (queue, tenant), own in sorted(members.items())
-    ]
+        groups[key(gang)].append(gang)
+    return groups
 
 
 def _order(queues: Mapping[str, Queue], path: str, policy: Policy) -> QueueOrder:

@@ -75,9 +75,9 @@ class Room:
     def may_hold(self, gang: PendingGang) -> bool:
         """False is certain, and costs nothing per node."""
         total, largest = self.total, self._largest
-        for column, amount in enumerate(gang.total):
-            if amount > total[column]:
-                return False
+        cpu, memory, storage, gpu = gang.total
+        if cpu > total[0] or memory > total[1] or storage > total[2] or gpu > total[3]:
+            return False
         for ask in gang.asks:
             cpu, memory, storage, gpu = ask.each
             if cpu > largest[0] or memory > largest[1] or storage > largest[2] or gpu > largest[3]:
