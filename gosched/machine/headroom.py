@@ -48,7 +48,7 @@ class Headroom:
         for holder in self._holders(job.spec.queue, job.spec.tenant):
             if starts and holder.max_running and holder.running >= holder.max_running:
                 return f"{holder.name} runs {holder.running} jobs, its max_running_jobs is {holder.max_running}"
-            name = beyond(holder.used, wanted, holder.ceiling)
+            name = beyond(holder.used, wanted, holder.ceiling) if holder.ceiling else ""
             if name:
                 used, most = holder.used.get(name, 0), holder.ceiling[name]
                 return f"{holder.name} holds {used} of its limit of {most} {name}; the gang wants {wanted[name]}"
@@ -57,7 +57,8 @@ class Headroom:
     def take(self, job: Job, wanted: Amounts) -> None:
         """`job` as it was before it took them."""
         for holder in self._holders(job.spec.queue, job.spec.tenant):
-            add_to(holder.used, wanted)
+            if holder.ceiling:
+                add_to(holder.used, wanted)
             holder.running += job.state is JobState.PENDING
 
     def _add_up(self, state: ClusterState) -> None:
