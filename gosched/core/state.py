@@ -22,6 +22,7 @@ from gosched.core.sharing import Amounts, add_to, charge_of
 
 Record = Node | Queue | Quota | Account | Tenant | Master | Job | Task | Allocation | Answer
 
+_TABLES = ("nodes", "queues", "quotas", "accounts", "tenants", "masters", "jobs", "tasks", "allocations")
 _DIGEST_MODULUS = 1 << 128
 _MAX_DIRTY = 2_000  # digested at once: some 10 ms
 
@@ -90,7 +91,7 @@ class ClusterState:
 
         self._sum = 0
         self._hashes: dict[tuple[str, str], int] = {}
-        self._dirty: dict[tuple[str, str], None] = {}
+        self._dirty: dict[tuple[str, str], None] | None = None  # changed since the last digest; None: nobody asks
 
     # Tables
 
@@ -255,22 +256,32 @@ class ClusterState:
         )
 
     def digest(self) -> str:
-        """Of the whole state; equal states have equal digests. Costs what changed since the last call."""
-        for place in self._dirty:
+        """Of the whole state; equal states have equal digests. The first call costs what there is, the others what
+        changed since; a state that is never asked pays nothing."""
+        for place in self._places() if self._dirty is None else self._dirty:
             record = self._record(place)
             old = self._hashes.pop(place, 0)
             new = 0
             if record is not None:
                 new = self._hashes[place] = record_digest(place[0], place[1], record)
             self._sum = (self._sum + new - old) % _DIGEST_MODULUS
-        self._dirty.clear()
+        self._dirty = {}
         scalars = f"{self.revision} {self.clock_ms} {self.epoch} {self.next_sequence} {self._sum} {self.leader}"
         return blake2b(scalars.encode(), digest_size=16).hexdigest()
 
     def _touch(self, table: str, key: str) -> None:
-        self._dirty[(table, key)] = None
-        if len(self._dirty) > _MAX_DIRTY:
-            self.digest()
+        if self._dirty is not None:
+            self._dirty[(table, key)] = None
+            if len(self._dirty) > _MAX_DIRTY:
+                self.digest()
+
+    def _places(self) -> Iterator[tuple[str, str]]:
+        for table in _TABLES:
+            for key in getattr(self, table):
+                yield table, key
+        for client, own in self.answers.items():
+            for request in own:
+                yield "answers", f"{client}\0{request}"
 
     def _payer(self, allocation: Allocation) -> tuple[str, str, str]:
         spec = self.jobs[allocation.job_id].spec

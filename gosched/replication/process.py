@@ -66,6 +66,7 @@ class ProcessReplication:
     def __init__(self, config: ReplicaConfig) -> None:
         self._config = config
         self._applier = Applier()
+        self._applier.state.digest()  # kept from here on: a first digest of a large state would stop the loop
         self._role = Role()
         self._failure = ""
         self._proposer = secrets.token_hex(8)
@@ -287,7 +288,9 @@ class ProcessReplication:
     async def _load(self, ready: raft_pb2.SnapshotReady) -> None:
         def read() -> tuple[ClusterState, int]:
             snapshot = decode(Path(ready.path).read_bytes())
-            return restored(snapshot), snapshot.last[1]
+            state = restored(snapshot)
+            state.digest()
+            return state, snapshot.last[1]
 
         gc.disable()
         try:
