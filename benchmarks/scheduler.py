@@ -1,5 +1,5 @@
-"""The planner alone, in one process: how many tasks it places per second, what a cycle costs when nothing can start, and how
-both grow with nodes and jobs. `--profile` shows where the time of the distinct case goes.
+"""The planner alone, in one process: how many tasks it places per second, what a cycle costs when nothing can start,
+and how both grow with nodes and jobs. `--profile` shows where the time of the distinct case goes.
 
 Times are of `ViewBuilder.view` and `schedule` together: what the leader does between two commits.
 """

@@ -16,9 +16,11 @@ ALLOWED_IMPORTS = {
     "collections.abc",
     "dataclasses",
     "enum",
+    "functools",
     "hashlib",
     "itertools",
     "json",
+    "math",  # for isqrt: the check of numbers and division finds what is not whole
     "operator",
     "re",
     "typing",

@@ -119,7 +119,7 @@ Bounded = Field(max_length=MAX_RULES)
 
 
 class PlacementFile(Model):
-    strategy: Literal["binpack", "spread", "fragmentation"] | None = None
+    strategy: Literal["binpack", "spread", "fragmentation", "expected_waste"] | None = None
     node_selector: Pairs = ()
     topology: Annotated[tuple[TopologyFile, ...], Items, Bounded] = ()
     spread: Annotated[tuple[SpreadFile, ...], Items, Bounded] = ()

@@ -119,7 +119,8 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What a tenant used in a queue with a half-life: amounts times milliseconds, decayed up to `at_ms`."""
+    """What a tenant used in a queue with a half-life: amounts times milliseconds, decayed up to `at_ms`. Read it with
+    `core.accounting`, which knows the units."""
 
     queue: str
     tenant: str

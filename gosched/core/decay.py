@@ -10,7 +10,8 @@ from functools import lru_cache
 from math import isqrt
 
 _STEPS = 64
-_ONE = 1 << 32
+_BITS = 64  # of a fraction: even a millisecond of a long half-life leaves its mark
+_ONE = 1 << _BITS
 _LN2_NUMERATOR, _LN2_DENOMINATOR = 693_147_181, 1_000_000_000
 
 
@@ -19,7 +20,7 @@ def decayed(amount: int, elapsed_ms: int, half_life_ms: int) -> int:
     halvings, rest = divmod(max(elapsed_ms, 0), half_life_ms)
     if halvings >= amount.bit_length():
         return 0
-    return (amount * _fraction(rest, half_life_ms) >> 32) >> halvings
+    return (amount * _fraction(rest, half_life_ms) >> _BITS) >> halvings
 
 
 def accrued(amount: int, elapsed_ms: int, half_life_ms: int) -> int:
@@ -34,7 +35,7 @@ def average(integral: int, half_life_ms: int) -> int:
 
 
 def _fraction(rest_ms: int, half_life_ms: int) -> int:
-    """2^(-rest/half_life) * 2^32."""
+    """2^(-rest/half_life) in parts of _ONE."""
     table = _table()
     step, within = divmod(rest_ms * _STEPS, half_life_ms)
     return table[step] - (table[step] - table[step + 1]) * within // half_life_ms

@@ -31,6 +31,7 @@ class Strategy(IntEnum):
     BINPACK = 1
     SPREAD = 2
     FRAGMENTATION = 3
+    EXPECTED_WASTE = 4
 
 
 class Mode(IntEnum):

@@ -25,7 +25,7 @@ from gosched.scheduling.limits import Allowance
 from gosched.scheduling.others import Evenness, apart, is_even
 from gosched.scheduling.room import Room, Seat
 from gosched.scheduling.split import Share, by_domain, compactly, evenly, greedily
-from gosched.scheduling.terrain import Terrain
+from gosched.scheduling.terrain import BY_GRADIENT, Terrain
 from gosched.scheduling.topology import ANYWHERE
 from gosched.scheduling.view import BoolArray, IntArray
 
@@ -62,7 +62,7 @@ def place(
 def _is_simple(ask: Ask, terrain: Terrain, allowance: Allowance | None) -> bool:
     """The ranked order of nodes is all that it takes to place a task of this kind."""
     strategy = ask.strategy or terrain.policy.strategy
-    if strategy is Strategy.FRAGMENTATION or _looks_around(ask) or ask.rules.needs_numa:
+    if strategy in BY_GRADIENT or _looks_around(ask) or ask.rules.needs_numa:
         return False
     return len(ask.ranks) == 1 and (allowance is None or not allowance.banned)
 
@@ -145,8 +145,8 @@ class _Try:
         if wanted <= 0:
             return least == 0
         mark = room.mark()
-        if strategy is Strategy.FRAGMENTATION and self.shuffled is None and not _looks_around(ask):
-            seats = self._one_by_one(ask, index, wanted)
+        if strategy in BY_GRADIENT and self.shuffled is None and not _looks_around(ask):
+            seats = self._one_by_one(ask, index, strategy, wanted)
         else:
             share = self._share(ask, index, strategy, least, wanted)
             seats = room.take(ask, *share) if share is not None else []
@@ -192,16 +192,16 @@ class _Try:
         even = [is_even(rule, self.terrain.codes(rule.level), eligible, there) for rule in others]
         return share if all(even) else None
 
-    def _one_by_one(self, ask: Ask, index: int, wanted: int) -> list[Seat]:
+    def _one_by_one(self, ask: Ask, index: int, strategy: Strategy, wanted: int) -> list[Seat]:
         """Each task changes what the next one finds best."""
         seats: list[Seat] = []
         for _ in range(wanted):
             fits = self.room.slots(ask, self.allowed[index]) > 0
             if not fits.any():
                 break
-            prefer = self.terrain.prefer(ask, self.choices[index], Strategy.FRAGMENTATION)
+            prefer = self.terrain.prefer(ask, self.choices[index], strategy)
             row = int(np.where(fits, prefer, np.iinfo(np.int64).max).argmin())
-            device = self.terrain.gradient.device(ask, row)
+            device = self.terrain.gradient(strategy).device(ask, row)
             seats += self.room.take(ask, np.array([row]), np.array([1]), device)
         return seats
 

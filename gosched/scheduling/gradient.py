@@ -1,4 +1,4 @@
-"""The columns of fragmentation scores that a cycle keeps: one for each kind of request.
+"""The columns of scores by fragmentation or by expected waste that a cycle keeps: one for each kind of request.
 
 Rule: a score depends on its node alone, so only nodes that changed since are scored again.
 """
@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gosched.core.job import Strategy
 from gosched.scheduling.asks import Ask
 from gosched.scheduling.fragmentation import Demand, Workload, gains
 from gosched.scheduling.room import Room
 from gosched.scheduling.view import CPU, BoolArray, IntArray, NodeColumns, View, Where
+from gosched.scheduling.waste import Waste
 
 _BEST_SCORE = 100
 
@@ -25,7 +27,7 @@ class _Column:
 
 
 class Gradient:
-    def __init__(self, view: View, room: Room) -> None:
+    def __init__(self, strategy: Strategy, view: View, room: Room) -> None:
         self._room = room
         kinds = {typical.where: None for typical in view.workload}
         places = {where: i for i, where in enumerate(sorted(kinds, key=repr))}
@@ -34,6 +36,9 @@ class Gradient:
             (Demand(cpu_millis=t.cpu_millis, gpu_millis=t.gpu_millis, allowed=places[t.where]), count)
             for t, count in view.workload.items()
         )
+        self._waste: Waste | None = None
+        if strategy is Strategy.EXPECTED_WASTE:
+            self._waste = Waste(self._workload, self._model_ok)
         self._columns: dict[tuple[int, int], _Column] = {}
 
     def keys(self, ask: Ask) -> IntArray:
@@ -60,7 +65,8 @@ class Gradient:
 
     def _score(self, kind: tuple[int, int], column: _Column, rows: IntArray) -> None:
         free = self._room.free[rows, CPU]
-        scores, devices = gains(self._workload, *kind, free, self._room.gpu_free[rows], self._model_ok[rows])
+        suits = self._model_ok if self._waste is None else self._waste.kinds
+        scores, devices = gains(self._workload, *kind, free, self._room.gpu_free[rows], suits[rows], self._waste)
         column.keys[rows] = (_BEST_SCORE - scores) * len(self._room.nodes) + rows
         column.devices[rows] = devices
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gosched.core.decay import accrued, average, decayed
+from gosched.core.accounting import average_use, brought_up, half_life_of
 from gosched.core.sharing import Amounts, add_to, lineage
 from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.limits import Limits
@@ -38,29 +38,10 @@ def _lately(view: View, limits: Limits, now_ms: int) -> dict[str, Amounts]:
     """The decayed average of what was held, by queue of every level and by "queue/tenant"."""
     found: dict[str, Amounts] = {}
     for account in view.accounts:
-        half_life = half_life_of(view, account.queue)
-        if not half_life:
-            continue
-        elapsed = max(now_ms - account.at_ms, 0)
-        held = limits.used_by.get((account.queue, account.tenant), {})
-        before = dict(account.used)
-        lately = {
-            name: average(
-                decayed(before.get(name, 0), elapsed, half_life) + accrued(held.get(name, 0), elapsed, half_life),
-                half_life,
-            )
-            for name in before.keys() | held.keys()
-        }
-        add_to(found.setdefault(f"{account.queue}/{account.tenant}", {}), lately)
-        for path in lineage(account.queue):
-            add_to(found.setdefault(path, {}), lately)
+        half_life = half_life_of(view.queues, account.queue)
+        if half_life:
+            held = limits.used_by.get((account.queue, account.tenant), {})
+            lately = average_use(brought_up(account, held, half_life, now_ms), half_life)
+            for key in (*lineage(account.queue), f"{account.queue}/{account.tenant}"):
+                add_to(found.setdefault(key, {}), lately)
     return found
-
-
-def half_life_of(view: View, path: str) -> int:
-    """Of the queue, or of the nearest one above that has one; 0: what is over is forgotten."""
-    for ancestor in reversed(lineage(path)):
-        queue = view.queues.get(ancestor)
-        if queue is not None and queue.half_life_ms:
-            return queue.half_life_ms
-    return 0

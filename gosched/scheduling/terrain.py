@@ -17,6 +17,8 @@ from gosched.scheduling.room import Room
 from gosched.scheduling.topology import ANYWHERE, NOWHERE, Topology
 from gosched.scheduling.view import NO_VALUE, BoolArray, IntArray, View
 
+BY_GRADIENT = (Strategy.FRAGMENTATION, Strategy.EXPECTED_WASTE)  # every placement changes what is best for the next
+
 Bounds = tuple[int, int]  # levels of the topology: the required one, and the preferred one (or the required again)
 
 
@@ -34,7 +36,7 @@ class Terrain:
         self._topology: Topology | None = None
         self._choices: dict[object, Choice] = {}
         self._models: dict[tuple[str, ...], BoolArray] = {}
-        self._gradient: Gradient | None = None
+        self._gradients: dict[Strategy, Gradient] = {}
 
     @property
     def topology(self) -> Topology:
@@ -67,7 +69,7 @@ class Terrain:
 
     def prefer(self, ask: Ask, choice: Choice, strategy: Strategy) -> IntArray:
         """A column: lower is better, no two are equal. What the task likes comes before the strategy."""
-        keys = self.gradient.keys(ask) if strategy is Strategy.FRAGMENTATION else self._room.keys(strategy)
+        keys = self.gradient(strategy).keys(ask) if strategy in BY_GRADIENT else self._room.keys(strategy)
         if choice.liking is None:
             return keys
         values, rank = np.unique(choice.liking, return_inverse=True)
@@ -75,11 +77,10 @@ class Terrain:
         liked: IntArray = keys + (len(values) - rank) * span
         return liked
 
-    @property
-    def gradient(self) -> Gradient:
-        if self._gradient is None:
-            self._gradient = Gradient(self._view, self._room)
-        return self._gradient
+    def gradient(self, strategy: Strategy) -> Gradient:
+        if strategy not in self._gradients:
+            self._gradients[strategy] = Gradient(strategy, self._view, self._room)
+        return self._gradients[strategy]
 
     # Domains
 

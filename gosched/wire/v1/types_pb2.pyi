@@ -21,6 +21,7 @@ class Strategy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STRATEGY_BINPACK: _ClassVar[Strategy]
     STRATEGY_SPREAD: _ClassVar[Strategy]
     STRATEGY_FRAGMENTATION: _ClassVar[Strategy]
+    STRATEGY_EXPECTED_WASTE: _ClassVar[Strategy]
 
 class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -150,6 +151,7 @@ STRATEGY_UNSPECIFIED: Strategy
 STRATEGY_BINPACK: Strategy
 STRATEGY_SPREAD: Strategy
 STRATEGY_FRAGMENTATION: Strategy
+STRATEGY_EXPECTED_WASTE: Strategy
 MODE_UNSPECIFIED: Mode
 MODE_REQUIRED: Mode
 MODE_PREFERRED: Mode
