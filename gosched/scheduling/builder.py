@@ -22,14 +22,17 @@ from gosched.core.sharing import Amounts, add_to
 from gosched.core.state import ClusterState
 from gosched.scheduling.asks import PendingGang, pending_gang, vector
 from gosched.scheduling.devices import derived
+from gosched.scheduling.labelled import Labelled
 from gosched.scheduling.view import CUSTOM, GPU, GPU_MODEL, LINK, SHARE, WHOLE, NodeColumns, Typical, View
 
 
 class ViewBuilder:
-    """`nodes` are the live columns: read them on the owner's thread, and change nothing."""
+    """`nodes` are the live columns: read them on the owner's thread, and change nothing. `tracked_labels`: of jobs, for
+    plugins that ask where alike jobs stand."""
 
-    def __init__(self) -> None:
+    def __init__(self, tracked_labels: Iterable[str] = ()) -> None:
         self.nodes = NodeColumns.empty()
+        self._labelled = Labelled(tracked_labels)
         self._gangs: dict[str, PendingGang] = {}
         self._demand: dict[str, Amounts] = {}
         self._avoided: Counter[str] = Counter()  # names of jobs that pending gangs keep away from
@@ -42,6 +45,7 @@ class ViewBuilder:
         self._gangs, self._demand, self._avoided = {}, {}, Counter()
         self._live, self._workload = {}, Counter()
         self._refresh_gangs(state, [job.id for job in state.jobs.values() if not job.state.is_final])
+        self._labelled.reset(state)
 
     def apply(self, state: ClusterState, events: Iterable[Event]) -> None:
         """`state` is the one after the events; call it once for a whole batch."""
@@ -53,6 +57,7 @@ class ViewBuilder:
                 jobs[event.job_id] = None
                 if event.before.is_active != event.after.is_active:
                     loaded[event.node_id] = None
+                    self._labelled.take(state, event)
             elif isinstance(event, JobChanged):
                 jobs[event.job_id] = None
             elif isinstance(event, NodeChanged):
@@ -75,6 +80,7 @@ class ViewBuilder:
             demand={queue: wanted.copy() for queue, wanted in self._demand.items()},
             workload={kind: count for kind, count in self._workload.items() if count},
             standing={name: _standing(state, name) for name in sorted(self._avoided)},
+            labelled=self._labelled.copy(),
         )
 
     def _refresh_nodes(self, state: ClusterState, node_ids: Sequence[str]) -> None:
@@ -91,6 +97,7 @@ class ViewBuilder:
         nodes.taints[rows] = [self._taint_set(r) for r in records]
         width = nodes.gpu_free.shape[1]
         for row, record in zip(rows, records, strict=True):
+            nodes.names[row] = record.name
             nodes.gpu_link[row] = _padded(record.hardware.gpu_links, width)
             nodes.gpu_numa[row] = _padded(record.hardware.gpu_numa, width)
             nodes.cpus[row] = tuple([parse_cpulist(cpus) for cpus in record.hardware.numa_cpus])
@@ -121,6 +128,7 @@ class ViewBuilder:
         nodes.gpu_memory = np.insert(nodes.gpu_memory, places, 0)
         nodes.taints = np.insert(nodes.taints, places, 0)
         old = dict(zip([i for i in nodes.ids if i not in frozenset(new)], range(len(nodes.cpus)), strict=True))
+        nodes.names = [nodes.names[old[i]] if i in old else "" for i in nodes.ids]
         nodes.cpus = [nodes.cpus[old[i]] if i in old else () for i in nodes.ids]
         nodes.cpus_owned = [nodes.cpus_owned[old[i]] if i in old else 0 for i in nodes.ids]
         nodes.labels.insert(places)

@@ -23,7 +23,7 @@ from gosched.scheduling.view import View
 def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
     """Looks at every pending gang once, each time at one of the queue whose turn it is, and places those that fit."""
     plan = Plan(revision=view.revision)
-    plugins = Plugins(policy.plugins)
+    plugins = Plugins(view, policy.plugins, policy.runner)
     room = Room(view.nodes)
     terrain = Terrain(view, policy, room, plugins)
     explainer = Explainer(room, terrain)
@@ -34,7 +34,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
     longest_id = room.longest_id()
     stopped_at: Explanation | None = None
 
-    for lines in bands(view, policy):
+    for lines in bands(view, policy, plugins):
         turns = Turns(lines, standing.shares, standing.used)
         while (gang := turns.next()) is not None:
             shape = limits.shape(gang, plugins)
@@ -55,6 +55,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
                 stopped_at = plan.explanations[gang.job_id] = explain.queued(len(plan.gangs) + len(plan.explanations))
             elif placement := place(gang, room, terrain, seed, limits.allowance(gang)):
                 plan.add(placement)
+                plugins.placed(gang, placement)
                 limits.take(gang, placement, view.nodes)
                 charge = placed_charge(gang, placement)
                 turns.placed(charge)

@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from gosched.core.cluster import Queue, QueueOrder
 from gosched.scheduling.asks import PendingGang
+from gosched.scheduling.plugins import Plugins
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.turns import Line
 from gosched.scheduling.view import View
@@ -23,25 +24,30 @@ _by_sequence = attrgetter("sequence")
 _by_priority = attrgetter("priority")
 
 
-def bands(view: View, policy: Policy) -> Iterator[list[Line[PendingGang]]]:
+def bands(view: View, policy: Policy, plugins: Plugins) -> Iterator[list[Line[PendingGang]]]:
     """Lines that take turns; a strict policy has a band for each priority, the highest first."""
     if not policy.strict:
-        yield lines(view.queues, view.pending, policy)
+        yield lines(view.queues, view.pending, policy, plugins)
         return
     by_priority: dict[int, list[PendingGang]] = {}
     for gang in view.pending:
         by_priority.setdefault(gang.priority, []).append(gang)
     for priority in sorted(by_priority, reverse=True):
-        yield lines(view.queues, by_priority[priority], policy)
+        yield lines(view.queues, by_priority[priority], policy, plugins)
 
 
-def lines(queues: Mapping[str, Queue], gangs: Sequence[PendingGang], policy: Policy) -> list[Line[PendingGang]]:
+def lines(
+    queues: Mapping[str, Queue], gangs: Sequence[PendingGang], policy: Policy, plugins: Plugins
+) -> list[Line[PendingGang]]:
     """Each in its queue's order. A queue that is fair among its tenants has a line for each of them."""
     found: list[Line[PendingGang]] = []
     for queue, inside in sorted(_grouped(gangs, _by_queue).items()):
         order = _order(queues, queue, policy)
         by_tenant = _grouped(inside, _by_tenant) if order is QueueOrder.FAIR else {"": inside}
-        found += [Line(queue, tenant, _sorted(own, order, policy)) for tenant, own in sorted(by_tenant.items())]
+        found += [
+            Line(queue, tenant, plugins.ordered(queue, _sorted(own, order, policy)))
+            for tenant, own in sorted(by_tenant.items())
+        ]
     return found
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gosched.core.cluster import QueueOrder
 from gosched.core.job import Strategy
-from gosched.scheduling.plugins import Plugin
+from gosched.scheduling.plugin_api import Plugin, Runner, unbounded
 
 MAX_TASKS_PER_CYCLE = 10_000  # then the cycle ends, so that the first placements travel while others are planned
 MAX_MISSES_PER_CYCLE = 10_000  # different shapes that were tried in vain; jobs behind them wait for the next change
@@ -27,11 +27,14 @@ class Policy:
     compact: bool = False
     strict: bool = False
     plugins: tuple[Plugin, ...] = ()
+    runner: Runner = unbounded
     max_tasks: int = MAX_TASKS_PER_CYCLE
     max_misses: int = MAX_MISSES_PER_CYCLE
 
     @staticmethod
-    def of(algorithm: str, topology: tuple[str, ...] = (), plugins: tuple[Plugin, ...] = ()) -> Policy:
+    def of(
+        algorithm: str, topology: tuple[str, ...] = (), plugins: tuple[Plugin, ...] = (), runner: Runner = unbounded
+    ) -> Policy:
         """Of the setting `server.algorithm`, one of ALGORITHMS."""
         if algorithm not in ALGORITHMS:
             raise ValueError(f"unknown algorithm {algorithm!a}; there are {', '.join(ALGORITHMS)}")
@@ -42,4 +45,5 @@ class Policy:
             compact=algorithm == "gang",
             strict=algorithm == "priority",
             plugins=plugins,
+            runner=runner,
         )

@@ -38,6 +38,7 @@ class NodeColumns:
     """
 
     ids: list[str]
+    names: list[str]  # of the hosts
     capacity: IntArray
     free: IntArray
     ready: BoolArray
@@ -56,6 +57,7 @@ class NodeColumns:
     def empty() -> NodeColumns:
         return NodeColumns(
             ids=[],
+            names=[],
             capacity=np.zeros((0, CUSTOM), dtype=np.int64, order="F"),
             free=np.zeros((0, CUSTOM), dtype=np.int64, order="F"),
             ready=np.zeros(0, dtype=np.bool_),
@@ -77,6 +79,7 @@ class NodeColumns:
     def copy(self) -> NodeColumns:
         return NodeColumns(
             ids=self.ids.copy(),
+            names=self.names.copy(),
             capacity=self.capacity.copy(order="F"),
             free=self.free.copy(order="F"),
             ready=self.ready.copy(),
@@ -126,7 +129,8 @@ class View:
 
     `total`: what the living nodes have; `charges`: what is held, by (queue, tenant, GPU model); `running`: RUNNING
     jobs by (queue, tenant); `demand`: what the pending gangs of each queue ask for; `standing`: node ids where the
-    jobs stand that pending ones keep away from, by job name; `workload`: tasks of live jobs, by kind.
+    jobs stand that pending ones keep away from, by job name; `workload`: tasks of live jobs, by kind;
+    `labelled`: for each label of jobs that a plugin tracks, how many tasks of jobs with it hold a place, by node id.
     """
 
     revision: int
@@ -141,6 +145,7 @@ class View:
     demand: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     standing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     workload: Mapping[Typical, int] = field(default_factory=dict)
+    labelled: Mapping[tuple[str, str], Mapping[str, int]] = field(default_factory=dict)
 
 
 def summed(columns: IntArray) -> IntArray:
