@@ -130,10 +130,11 @@ class Turns(Generic[G]):
 class _Node(Generic[G]):
     """A queue, a tenant of a queue, or the root, while it has gangs. `leaf`: the line of its head.
 
-    `others`: its children but the one that the head comes from, as a heap by (ratio, key).
+    `others`: its children but the one that the head comes from, as a heap by (ratio, key). `cells`: by resource, [used,
+    factor, used with the head], both times the factor, which is the scaled reciprocal of the share.
     """
 
-    __slots__ = ("cells", "charge", "floor", "gang", "gangs", "highest", "key", "leaf", "others", "parent")
+    __slots__ = ("cells", "charge", "floor", "gang", "gangs", "highest", "key", "leaf", "others", "parent", "share")
 
     def __init__(self, key: str, parent: _Node[G] | None, share: Mapping[str, int], used: Mapping[str, int]) -> None:
         self.key = key
@@ -143,7 +144,8 @@ class _Node(Generic[G]):
         self.gang: G | None = None
         self.gangs: Iterator[G] = iter(())
         self.charge: AmountMap = ()
-        self.cells = _Cells(share)
+        self.share = share
+        self.cells: dict[str, list[int]] = {}
         self.floor = 0  # the highest of what is used, scaled
         self.highest = 0  # the same with the head
         self.use(used)
@@ -164,11 +166,15 @@ class _Node(Generic[G]):
     def ratio(self, charge: AmountMap) -> int:
         """With a head of this charge."""
         highest, cells = self.floor, self.cells
-        for name, amount in charge:
-            cell = cells[name]
-            cell[2] = tried = cell[0] + amount * cell[1]
-            if tried > highest:
-                highest = tried
+        try:
+            for name, amount in charge:
+                cell = cells[name]
+                cell[2] = tried = cell[0] + amount * cell[1]
+                if tried > highest:
+                    highest = tried
+        except KeyError as unseen:  # measured: a dictionary with __missing__ costs a tenth of a turn more
+            self._add_cell(unseen.args[0])
+            return self.ratio(charge)
         self.highest = highest
         return highest >> _SHIFT if highest < _NO_SHARE else INFINITE
 
@@ -182,20 +188,12 @@ class _Node(Generic[G]):
 
     def use(self, charge: Mapping[str, int]) -> None:
         for name, amount in charge.items():
-            cell = self.cells[name]
+            cell = self.cells.get(name) or self._add_cell(name)
             cell[0] += amount * cell[1]
             self.floor = max(self.floor, cell[0])
 
-
-class _Cells(dict[str, list[int]]):
-    """By resource, [used, factor, used with the head]; both times the factor, which is the scaled reciprocal."""
-
-    def __init__(self, share: Mapping[str, int]) -> None:
-        super().__init__()
-        self._share = share
-
-    def __missing__(self, name: str) -> list[int]:
-        share = self._share.get(name, 0)
+    def _add_cell(self, name: str) -> list[int]:
+        share = self.share.get(name, 0)
         factor = -((-ONE << _SHIFT) // share) if share else _NO_SHARE
-        self[name] = cell = [0, 0 if name.startswith(MODEL_PREFIX) else factor, 0]
+        self.cells[name] = cell = [0, 0 if name.startswith(MODEL_PREFIX) else factor, 0]
         return cell
