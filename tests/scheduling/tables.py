@@ -16,11 +16,11 @@
 A job without `on` waits. Words of a task group: `4x`, `2..4x` (at least 2, up to 4), `1cpu`, `2Gi`, `disk:5Gi`,
 `1gpu:h100`, `3*license`, `gpu_mem:40Gi`, `zone=x` (a node selector), `in:rack`, `near:rack` (topology, required or
 preferred), `over:zone`, `over:zone:2` (spread, with skew), `maybe-over:zone`, `apart:node`, `apart:rack:other`,
-`?disk:in:ssd,nvme`, `?disk:exists*50` (affinity, with a weight), `~key`, `~key=value:effect`, `~` (tolerations), `@spread`.
-Groups are separated by `|`, and named g0, g1 and so on. Words of a job stand before `:`; its first word may be its queue.
+`?disk:in:ssd,nvme`, `?disk:exists*50` (affinity, with a weight), `~key`, `~key=value:effect`, `~` (tolerations),
+`@spread`. Groups are separated by `|`, and named g0, g1 and so on. A job's queue and other words stand before `:`.
 
 Expected jobs that start stand in the order in which they were placed. `a[0,1]` expects GPUs, `a[0;0-3]` CPUs too;
-where no `[` is written, neither is looked at. Of a line about a job that waits, the text is a part of what is said of it.
+where no `[` is written, neither is looked at. Of a line about a job that waits, the text is a part of what is said.
 
 Everything goes through the real state machine, which must take the plan whole.
 """

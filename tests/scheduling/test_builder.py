@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -11,34 +12,70 @@ from hypothesis import strategies as st
 
 from gosched.core.cluster import NodeState, Queue
 from gosched.core.command import (
+    CancelJob,
     Command,
     CommitPlan,
     MarkNodeDead,
-    RegisterNode,
     ReportTasks,
     SetQueues,
     SubmitJob,
     TaskReport,
 )
-from gosched.core.job import TaskState
+from gosched.core.job import JobState, TaskState
 from gosched.core.outcome import JobChanged, NodeChanged, TaskChanged
 from gosched.core.state import ClusterState
 from gosched.machine.apply import apply
 from gosched.scheduling import Policy, View, ViewBuilder, schedule
-from gosched.scheduling.view import NodeColumns
+from gosched.scheduling.view import CUSTOM, NO_VALUE, NodeColumns
+from tests.scheduling import tables
 from tests.scheduling.cluster import allocation, group, job, node, resources, state_of
 
 
 def assert_equal(one: NodeColumns, other: NodeColumns) -> None:
+    """Widths and codes may differ: they depend on what was there before."""
     assert one.ids == other.ids
-    for name in ("capacity", "free", "ready"):
+    for name in ("ready", "gpu_memory"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    for row in range(len(one)):  # widths may differ: the widest node may have shrunk
-        assert np.flatnonzero(~one.gpu_busy[row]).tolist() == np.flatnonzero(~other.gpu_busy[row]).tolist()
-    for pair in (("zone", "x"), ("zone", "y"), ("disk", "ssd")):
-        np.testing.assert_array_equal(one.having_labels((pair,)), other.having_labels((pair,)))
-    for model in ("a100", "h100"):
-        np.testing.assert_array_equal(one.having_model(model), other.having_model(model))
+    assert (one.cpus, one.cpus_owned) == (other.cpus, other.cpus_owned)
+    for name in ("capacity", "free"):
+        assert amounts(one, name) == amounts(other, name)
+    for name, nothing in (("gpu_free", 0), ("gpu_link", -1), ("gpu_numa", -1)):
+        width = max(one.gpu_free.shape[1], other.gpu_free.shape[1])
+        np.testing.assert_array_equal(widened(one, name, width, nothing), widened(other, name, width, nothing))
+    for row in range(len(one)):
+        assert one.taint_sets[one.taints[row]] == other.taint_sets[other.taints[row]]
+        assert labels(one, row) == labels(other, row)
+
+
+def amounts(nodes: NodeColumns, name: str) -> list[tuple[list[int], dict[str, int]]]:
+    """For each node, the fixed columns and the cluster's own resources by name, without zeros."""
+    rows = getattr(nodes, name).tolist()
+    return [(row[:CUSTOM], {n: row[c] for n, c in nodes.custom.items() if row[c]}) for row in rows]
+
+
+def widened(nodes: NodeColumns, name: str, width: int, nothing: int) -> np.ndarray:
+    column = getattr(nodes, name)
+    return np.pad(column, ((0, 0), (0, width - column.shape[1])), constant_values=nothing)
+
+
+def labels(nodes: NodeColumns, row: int) -> dict[str, str]:
+    found = {key: int(column[row]) for key, column in nodes.labels.columns.items()}
+    return {key: nodes.labels.value(code) for key, code in found.items() if code != NO_VALUE}
+
+
+def assert_same(one: View, other: View) -> None:
+    assert_equal(one.nodes, other.nodes)
+    assert sorted(one.pending, key=lambda g: g.sequence) == sorted(other.pending, key=lambda g: g.sequence)
+    assert wanted(one) == wanted(other)
+    assert (one.workload, one.standing) == (other.workload, other.standing)
+    for name in ("queues", "quotas", "accounts", "total", "charges", "running"):
+        assert getattr(one, name) == getattr(other, name)
+
+
+def wanted(view: View) -> dict[str, dict[str, int]]:
+    """The demand without zeros."""
+    found = {queue: {name: n for name, n in amounts.items() if n} for queue, amounts in view.demand.items()}
+    return {queue: amounts for queue, amounts in found.items() if amounts}
 
 
 def anew(state: ClusterState) -> View:
@@ -76,27 +113,55 @@ def test_what_a_task_holds_shows_after_its_event_and_not_before() -> None:
     state = state_of([node("a", cpu=4, gpu=2)])
     builder = ViewBuilder()
     builder.reset(state)
+    state.put_job(replace(job(1, group()), id="other", state=JobState.RUNNING))
     state.put_allocation(allocation("x", "a", resources(cpu=1, gpu=1), gpus=(0,)))
     assert builder.view(state).nodes.free[0].tolist()[0] == 4000
     placed = TaskChanged(
-        job_id="j", task_id="x", allocation_id="x", node_id="a", before=TaskState.PENDING, after=TaskState.PLACED
+        job_id="other", task_id="x", allocation_id="x", node_id="a", before=TaskState.PENDING, after=TaskState.PLACED
     )
     builder.apply(state, [placed])
     assert builder.view(state).nodes.free[0].tolist()[0] == 3000
-    assert builder.view(state).nodes.gpu_busy[0].tolist() == [True, False]
+    assert builder.view(state).nodes.gpu_free[0].tolist() == [0, 1000]
 
 
-SETTINGS = settings(max_examples=100, deadline=None, derandomize=True, database=None, report_multiple_bugs=False)
+SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None, report_multiple_bugs=False)
 UNSHRUNK = settings(SETTINGS, phases=[Phase.generate])
+
+NODES = {
+    "plain": "4cpu 16Gi zone=x",
+    "small": "2cpu 4Gi zone=y disk=ssd",
+    "gpus": "4cpu 16Gi 2gpu:h100 zone=x gpu_mem:80Gi links:0,0",
+    "many gpus": "8cpu 16Gi 4gpu:a100 zone=y numa:0-3/4-7 gpu_numa:0,0,1,1 links:0,0,1,1",
+    "tainted": "4cpu 16Gi zone=x !dedicated=ml:no_execute !slow:prefer_no_schedule",
+    "licensed": "4cpu 16Gi 3*license",
+    "licensed too": "4cpu 16Gi 1*fpga 2*license",
+}
+
+GROUPS = {
+    "one": "1cpu",
+    "gang": "3x 1cpu 1Gi",
+    "elastic": "1..9x 2cpu",
+    "on GPUs": "2x 1cpu 1gpu",
+    "with a share": "2x 0.5cpu 0.4gpu",
+    "of one model": "1gpu:h100 2cpu",
+    "with affinity": "1cpu ?zone:in:x ?disk:exists*5",
+    "apart from j1": "2x 1cpu apart:node:j1",
+    "apart from j2": "1cpu apart:zone:j2 apart:node",
+    "licensed": "1cpu 1*license ~",
+    "two groups": "1cpu | 2x 1cpu 1gpu",
+}
 
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("join"), st.integers(0, 5), st.integers(0, 3), st.sampled_from(["x", "y"])),
-        st.tuples(st.just("submit"), st.integers(1, 3), st.integers(0, 2)),
+        st.tuples(st.just("join"), st.integers(0, 5), st.sampled_from(sorted(NODES))),
+        st.tuples(st.just("submit"), st.sampled_from(sorted(GROUPS)), st.integers(0, 1)),
+        st.tuples(st.just("schedule")),
         st.tuples(st.just("schedule")),
         st.tuples(st.just("end"), st.integers(0, 20), st.sampled_from([TaskState.SUCCEEDED, TaskState.FAILED])),
         st.tuples(st.just("die"), st.integers(0, 5)),
+        st.tuples(st.just("cancel"), st.integers(1, 10)),
     ),
+    min_size=10,
     max_size=25,
 )
 
@@ -109,7 +174,9 @@ class World:
         self.builder = ViewBuilder()
         self.now = 1
         self.jobs = 0
-        self.do(SetQueues(queues=(Queue(path="default"),)))
+        self.do(SetQueues(queues=(Queue(path="default"), Queue(path="other"))))
+        self.join(0, "plain")
+        self.join(1, "many gpus")
 
     def do(self, body: object) -> None:
         self.now += 1
@@ -120,23 +187,14 @@ class World:
     def step(self, kind: str, *args: object) -> None:
         getattr(self, kind)(*args)
 
-    def join(self, which: int, gpus: int, zone: str) -> None:
-        n = node(f"n{which}", gpu=gpus, model="h100" if gpus else "", labels=(("zone", zone),))
-        self.do(
-            RegisterNode(
-                node_id=n.id,
-                name=n.name,
-                address=n.address,
-                incarnation=f"boot-{self.now}",
-                capacity=n.capacity,
-                gpu_model=n.gpu_model,
-                labels=n.labels,
-            )
-        )
+    def join(self, which: int, kind: str) -> None:
+        body = tables.node([f"n{which}", *NODES[kind].split()])
+        self.do(replace(body, incarnation=f"boot-{self.now}"))
 
-    def submit(self, count: int, gpus: int) -> None:
+    def submit(self, kind: str, queue: int) -> None:
         self.jobs += 1
-        self.do(SubmitJob(job_id=f"j{self.jobs}", spec=job(self.jobs, group(count=count, gpu=gpus)).spec))
+        words = [f"j{self.jobs}", ["default", "other"][queue], ":", *GROUPS[kind].split()]
+        self.do(SubmitJob(job_id=f"j{self.jobs}", spec=tables.job(words)))
 
     def schedule(self) -> None:
         for command in schedule(self.builder.view(self.state), Policy(), self.now, 1).commands(0, self.now):
@@ -153,28 +211,32 @@ class World:
         incarnation = self.state.nodes[held.node_id].incarnation
         self.do(ReportTasks(node_id=held.node_id, incarnation=incarnation, reports=(report,)))
 
+    def cancel(self, which: int) -> None:
+        self.do(CancelJob(job_id=f"j{which}"))
+
     def die(self, which: int) -> None:
         if machine := self.state.nodes.get(f"n{which}"):
             self.do(MarkNodeDead(node_id=machine.id, incarnation=machine.incarnation))
 
 
 def check_followed_columns_equal_new_ones(rules: settings = SETTINGS) -> None:
-    placed = 0
+    seen: Counter[str] = Counter()
 
     @rules
     @given(STEPS)
     def check(steps: list[tuple[object, ...]]) -> None:
-        nonlocal placed
         world = World()
         for kind, *args in steps:
             world.step(str(kind), *args)
-            placed += len(world.state.allocations)
-            view, fresh = world.builder.view(world.state), anew(world.state)
-            assert_equal(view.nodes, fresh.nodes)
-            assert sorted(view.pending, key=lambda g: g.sequence) == sorted(fresh.pending, key=lambda g: g.sequence)
+            view = world.builder.view(world.state)
+            assert_same(view, anew(world.state))
+            seen["placed"] += len(world.state.allocations)
+            seen["avoided"] += len([node for nodes in view.standing.values() for node in nodes])
+            seen["joining"] += len([gang for gang in view.pending if gang.joins])
+            seen["CPUs"] += any(view.nodes.cpus_owned)
 
     check()
-    assert placed > 20
+    assert min(seen[what] for what in ("placed", "avoided", "joining", "CPUs")) > 20, seen
 
 
 def test_columns_that_followed_the_machines_events_equal_new_ones() -> None:
@@ -188,6 +250,21 @@ def test_a_builder_that_misses_a_kind_of_event_is_noticed(monkeypatch: pytest.Mo
         ViewBuilder,
         "apply",
         lambda self, state, events: follow(self, state, [e for e in events if not isinstance(e, forgotten)]),
+    )
+    with pytest.raises(AssertionError):
+        check_followed_columns_equal_new_ones(UNSHRUNK)
+
+
+def test_a_builder_that_keeps_what_gone_gangs_asked_for_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ViewBuilder, "_forget", lambda self, job_id: self._gangs.pop(job_id, None) and None)
+    with pytest.raises(AssertionError):
+        check_followed_columns_equal_new_ones(UNSHRUNK)
+
+
+def test_a_builder_that_counts_ended_jobs_as_workload_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = ViewBuilder._count
+    monkeypatch.setattr(
+        ViewBuilder, "_count", lambda self, job, job_id: job and not job.state.is_final and count(self, job, job_id)
     )
     with pytest.raises(AssertionError):
         check_followed_columns_equal_new_ones(UNSHRUNK)

@@ -50,14 +50,14 @@ CASES: dict[str, Case] = {
         [],
         [group(count=8, cpu=1, selector=(("zone", "x"),))],
         "INSUFFICIENT",
-        "needs 8 CPUs in all; 4 are free",
+        "needs 8 CPUs in all; 4 are free on nodes that it may use",
     ),
     "fragments": (
         [node("a", labels=(("zone", "x"),)), node("b"), node("c", state=NodeState.DEAD), node("d", mem=1)],
         BUSY,
         [group(count=2, cpu=2, mem=1)],
         "FRAGMENTED",
-        "room for 1 of 2 tasks; of 4 nodes 2 are short of CPU, 1 is not ready",
+        "room for 1 of 2 tasks; of 4 nodes 1 is not ready, 2 are short of CPU",
     ),
     "fragments of one group": (
         [node("a"), node("b")],
