@@ -118,6 +118,7 @@ class ViewBuilder:
             return
         nodes = self.nodes
         places = [bisect_left(nodes.ids, node_id) for node_id in new]
+        old = {node_id: row for row, node_id in enumerate(nodes.ids)}
         nodes.ids = sorted([*nodes.ids, *new])
         nodes.capacity = np.asfortranarray(np.insert(nodes.capacity, places, 0, axis=0))
         nodes.free = np.asfortranarray(np.insert(nodes.free, places, 0, axis=0))
@@ -127,7 +128,6 @@ class ViewBuilder:
         nodes.gpu_numa = np.insert(nodes.gpu_numa, places, -1, axis=0)
         nodes.gpu_memory = np.insert(nodes.gpu_memory, places, 0)
         nodes.taints = np.insert(nodes.taints, places, 0)
-        old = dict(zip([i for i in nodes.ids if i not in frozenset(new)], range(len(nodes.cpus)), strict=True))
         nodes.names = [nodes.names[old[i]] if i in old else "" for i in nodes.ids]
         nodes.cpus = [nodes.cpus[old[i]] if i in old else () for i in nodes.ids]
         nodes.cpus_owned = [nodes.cpus_owned[old[i]] if i in old else 0 for i in nodes.ids]
