@@ -10,7 +10,7 @@ from gosched.scheduling.explain import Explainer, Explanation
 from gosched.scheduling.gangs import place
 from gosched.scheduling.limits import Limits, placed_charge
 from gosched.scheduling.ordering import bands
-from gosched.scheduling.plan import MAX_COMMAND_BYTES, Plan, may_encode
+from gosched.scheduling.plan import ALWAYS_ENCODES, MAX_COMMAND_BYTES, Plan, may_encode
 from gosched.scheduling.plugins import Plugins
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.room import Room
@@ -31,7 +31,6 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
     standing = Standing(view, limits, now_ms)
     plan.shares = standing.shares
     misses: dict[object, Explanation] = {}  # by shape: room only shrinks, so equal gangs miss for the same reason
-    longest_id = room.longest_id()
     stopped_at: Explanation | None = None
 
     for lines in bands(view, policy, plugins):
@@ -46,7 +45,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
                 plan.explanations[gang.job_id] = misses[shape]
             elif held := limits.why_not(gang):
                 misses[shape] = plan.explanations[gang.job_id] = explain.held_back(*held)
-            elif not may_encode(gang, longest_id):
+            elif gang.most > ALWAYS_ENCODES and not may_encode(gang, room.longest_id):
                 plan.explanations[gang.job_id] = explain.too_large(MAX_COMMAND_BYTES)
             elif plan.tasks and plan.tasks + gang.tasks > policy.max_tasks:
                 plan.more = True

@@ -64,8 +64,6 @@ def encoded_bytes(gang: GangPlacement) -> int:
 
 def may_encode(gang: PendingGang, longest_node_id: int) -> bool:
     """Whether the gang's placement fits in one command, on whatever nodes."""
-    if gang.most <= ALWAYS_ENCODES:
-        return True
     size = _gang_bytes(gang.job_id)
     for ask in gang.asks:
         gpus = ask.whole_gpus or (1 if ask.gpu_share else 0)
