@@ -54,7 +54,7 @@ class Cycles:
         self._metrics = metrics
         self._policy = policy
         self._period_s = period_s
-        self._builder = ViewBuilder()
+        self._builder = ViewBuilder([label for plugin in policy.plugins for label in plugin.tracked_labels])
         self._wake = asyncio.Event()
         self._plan_s = 0.0  # how long the newest plan took
         self._planned = -1  # the revision of the newest plan

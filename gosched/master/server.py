@@ -29,6 +29,8 @@ from gosched.master.leader_calls import LeaderCalls
 from gosched.master.leadership import Leadership
 from gosched.master.leases import Leases
 from gosched.master.node_service import NodeService
+from gosched.master.plugin_loader import load_plugins
+from gosched.master.plugin_runner import PluginRunner
 from gosched.master.proposals import Proposals
 from gosched.master.reload import Reload
 from gosched.master.scheduler_service import SchedulerService
@@ -243,12 +245,9 @@ class MasterServer:
 
 def _policy(settings: MasterSettings) -> Policy:
     """Raises ConfigError for a plugin that cannot be had."""
-    if not settings.plugins:
-        return Policy.of(settings.server.algorithm, settings.topology)
-    from gosched.scheduling.plugins import load_plugins  # looks through all installed packages
-
     try:
         plugins = load_plugins(settings.plugins)
     except ValueError as error:
         raise settings.error("plugins", str(error)) from error
-    return Policy.of(settings.server.algorithm, settings.topology, plugins)
+    runner = PluginRunner({plugin.name: plugin.timeout_ms for plugin in settings.plugins})
+    return Policy.of(settings.server.algorithm, settings.topology, plugins, runner)

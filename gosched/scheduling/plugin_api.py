@@ -6,7 +6,7 @@ taken away or changes its meaning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -54,14 +54,13 @@ class Plugin:
     """
 
     name: str = ""
-    api_version: int = API_VERSION
+    api_version: int = 0  # each plugin says for itself which version it was made for
     job_labels: tuple[str, ...] = ()
     tracked_labels: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        if options:
-            raise ValueError(f"it has no option {min(options)!a}")
+        with_defaults(options, {})
 
     def filter(self, request: Request, nodes: Nodes) -> Sequence[tuple[str, BoolArray]]:
         """Masks by node, False: not there. Each has a name that completes "3 nodes are ..."."""
@@ -142,11 +141,10 @@ class Nodes:
             found = self._labels[key] = frozen(codes.reshape(-1) - missing), texts
         return found
 
-    def having(self, key: str, *values: str) -> BoolArray:
-        """Nodes whose label has one of the values; with no value given, nodes that have the label."""
+    def having(self, key: str, values: Collection[str]) -> BoolArray:
+        """Nodes whose label has one of the values."""
         codes, texts = self.label(key)
-        wanted = [code for code, text in enumerate(texts) if text in values or not values]
-        return np.isin(codes, wanted)
+        return np.isin(codes, [code for code, text in enumerate(texts) if text in values])
 
     def rows(self, hosts: Sequence[str]) -> IntArray:
         """Of the nodes with these ids or names; what is unknown is left out."""
@@ -212,6 +210,14 @@ class Waiting:
 
 Call = Callable[[Plugin, Callable[[], Any]], Any]  # gives the answer of one call, or raises PluginFault
 Runner = Callable[[], Call]  # begins a cycle
+
+
+def with_defaults(options: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """Raises ValueError for an option that is not among the defaults."""
+    for name in sorted(options):
+        if name not in defaults:
+            raise ValueError(f"it has no option {name!a}; there are {', '.join(sorted(defaults)) or 'none'}")
+    return {**defaults, **options}
 
 
 def unbounded() -> Call:

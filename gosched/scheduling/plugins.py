@@ -30,7 +30,7 @@ _Answer = tuple[tuple[Filter, ...], IntArray | None]
 
 
 class Plugins:
-    """`faults`: what was switched off and why, a line for each."""
+    """Their names are distinct. `faults`: what was switched off and why, a line for each."""
 
     def __init__(self, view: View, plugins: Sequence[Plugin], runner: Runner) -> None:
         self.faults: list[str] = []
@@ -117,7 +117,8 @@ class Plugins:
     def _standing(self, pair: tuple[str, str]) -> IntArray:
         counts = np.zeros(len(self._nodes), dtype=np.int64)
         for tasks in (self._labelled.get(pair, {}), self._placed.get(pair, {})):
-            counts[self._columns.rows(list(tasks))] += list(tasks.values())
+            for node_id, number in tasks.items():
+                counts[self._columns.row(node_id)] += number
         return frozen(counts)
 
     def _asked(self, plugin: Plugin, method: str, call: Callable[[], Any], checked: Callable[[Any], Any]) -> Any:

@@ -1,0 +1,31 @@
+"""The interface for plugins of the planner, and those that come with gosched.
+
+Rule: what is named here is version 1 of the interface, and stays. `docs/plugins.md` is the guide.
+"""
+
+from gosched.core.resources import Resources
+from gosched.scheduling.labels import BoolArray, IntArray
+from gosched.scheduling.plugin_api import (
+    API_VERSION,
+    MAX_SCORE,
+    REQUEST_FIELDS,
+    Nodes,
+    Plugin,
+    Request,
+    Waiting,
+    with_defaults,
+)
+
+__all__ = [
+    "API_VERSION",
+    "MAX_SCORE",
+    "REQUEST_FIELDS",
+    "BoolArray",
+    "IntArray",
+    "Nodes",
+    "Plugin",
+    "Request",
+    "Resources",
+    "Waiting",
+    "with_defaults",
+]
