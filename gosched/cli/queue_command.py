@@ -82,16 +82,16 @@ def apply(ctx: click.Context, file: str) -> None:
     text = sys.stdin.buffer.read() if file == "-" else read_file(file, what="queue file")
     queues, quotas = parse_queue_file(text, "standard input" if file == "-" else file)
     client = connect(ctx)
-    lines = []
     before = {queue.path: queue.rules for queue in client.get_status().queues}
-    if client.set_queues(queues):
-        lines += [f"queue {line}" for line in _changes(before, {queue.path: queue for queue in queues})]
+    old = {status.quota.tenant: status.quota for status in client.list_quotas() if _limits(status.quota)}
+    if not client.set_queues(queues, quotas):
+        click.echo("unchanged")
+        return
+    lines = [f"queue {line}" for line in _changes(before, {queue.path: queue for queue in queues})]
     if quotas is not None:
-        old = {status.quota.tenant: status.quota for status in client.list_quotas() if _limits(status.quota)}
-        if client.set_quotas(quotas, replace=True):
-            wanted = {quota.tenant: quota for quota in quotas if _limits(quota)}
-            lines += [f"quota {line}" for line in _changes(old, wanted)]
-    click.echo("\n".join(lines or ["unchanged"]))
+        wanted = {quota.tenant: quota for quota in quotas if _limits(quota)}
+        lines += [f"quota {line}" for line in _changes(old, wanted)]
+    click.echo("\n".join(lines))
 
 
 def _queues(client: GoSchedClient) -> list[Json]:

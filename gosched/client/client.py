@@ -109,12 +109,16 @@ class GoSchedClient:
         """Why a job waits, or where it runs; by id, or the newest of that name."""
         return JobExplanation.of(self._scheduler("ExplainJob", scheduler_pb2.GetJobRequest(job=job)))
 
-    def set_queues(self, queues: Sequence[Queue], *, request_id: str | None = None) -> bool:
-        """Replaces all queues, or changes nothing. False: they were so already."""
+    def set_queues(
+        self, queues: Sequence[Queue], quotas: Sequence[Quota] | None = None, *, request_id: str | None = None
+    ) -> bool:
+        """Replaces all queues, and all quotas where some are given, or changes nothing. False: they were so already."""
         request = scheduler_pb2.SetQueuesRequest(
             request_id=request_id or uuid.uuid4().hex,
             client_id=self._client_for(request_id),
             queues=[to_message(queue, types_pb2.Queue) for queue in queues],
+            quotas=[to_message(quota, types_pb2.Quota) for quota in quotas or ()],
+            sets_quotas=quotas is not None,
         )
         return not self._change("SetQueues", request).unchanged
 

@@ -23,9 +23,11 @@ class OpenEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetQueues:
-    """Replaces all queues, or changes nothing."""
+    """Replaces all queues, and with `sets_quotas` all quotas too, or changes nothing."""
 
     queues: tuple[Queue, ...]
+    quotas: tuple[Quota, ...] = ()
+    sets_quotas: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

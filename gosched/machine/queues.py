@@ -11,6 +11,7 @@ from gosched.core.sharing import Amounts, add_to, lineage, parent_of
 from gosched.core.state import ClusterState
 from gosched.machine.accounts import change_half_lives
 from gosched.machine.names import name_problem, order_problem, vector_problem
+from gosched.machine.quotas import put_quotas, quotas_with
 
 _ALL_PCT = 100
 _MAX_WEIGHT = 1_000_000
@@ -25,13 +26,17 @@ def set_all(state: ClusterState, command: SetQueues, events: list[Event]) -> Out
     if problem:
         return Rejected(code=Code.INVALID, detail=problem)
     wanted = {queue.path: queue for queue in command.queues}
-    if wanted == state.queues:
+    quotas = quotas_with(state, command.quotas, replace=True) if command.sets_quotas else state.quotas
+    if isinstance(quotas, Rejected):
+        return quotas
+    if wanted == state.queues and quotas == state.quotas:
         return Accepted(unchanged=True)
     problem = _job_problem(state, wanted)
     if problem:
         return Rejected(code=Code.CONFLICT, detail=problem)
     change_half_lives(state, wanted)
     state.set_queues(command.queues)
+    put_quotas(state, quotas)
     events.append(QueuesChanged())
     return Accepted()
 

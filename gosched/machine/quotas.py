@@ -12,24 +12,35 @@ from gosched.machine.names import name_problem, vector_problem
 
 def set_some(state: ClusterState, command: SetQuotas, events: list[Event]) -> Outcome:
     """A tenant that submitted nothing yet may have a quota already. Running jobs that hold more go on."""
-    problem = _problem(command.quotas)
+    wanted = quotas_with(state, command.quotas, replace=command.replace)
+    if isinstance(wanted, Rejected):
+        return wanted
+    if wanted == state.quotas:
+        return Accepted(unchanged=True)
+    put_quotas(state, wanted)
+    events.append(QueuesChanged())
+    return Accepted()
+
+
+def quotas_with(state: ClusterState, quotas: tuple[Quota, ...], *, replace: bool) -> dict[str, Quota] | Rejected:
+    """All quotas, by tenant, once these are set; `replace`: no others."""
+    problem = _problem(quotas)
     if problem:
         return Rejected(code=Code.INVALID, detail=problem)
-    kept = {} if command.replace else state.quotas
-    wanted = {**kept, **{quota.tenant: quota for quota in command.quotas}}
+    wanted = {**({} if replace else state.quotas), **{quota.tenant: quota for quota in quotas}}
     wanted = {tenant: quota for tenant, quota in wanted.items() if quota.limit or quota.max_running_jobs}
     if len(wanted) > MAX_TENANTS:
         detail = f"there would be {len(wanted)} quotas; at most {MAX_TENANTS} are allowed: take some away"
         return Rejected(code=Code.EXHAUSTED, detail=detail)
-    if wanted == state.quotas:
-        return Accepted(unchanged=True)
+    return wanted
+
+
+def put_quotas(state: ClusterState, wanted: dict[str, Quota]) -> None:
     for tenant in [tenant for tenant in state.quotas if tenant not in wanted]:
         state.drop_quota(tenant)
     for tenant, quota in wanted.items():
         if state.quotas.get(tenant) != quota:
             state.put_quota(quota)
-    events.append(QueuesChanged())
-    return Accepted()
 
 
 def _problem(quotas: tuple[Quota, ...]) -> str:

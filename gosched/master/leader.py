@@ -12,7 +12,7 @@ import structlog
 
 from gosched.config import MasterSettings
 from gosched.core.cluster import Master, NodeState
-from gosched.core.command import DropFinishedJobs, MarkNodeDead, OpenEpoch, SetQueues, SetQuotas
+from gosched.core.command import DropFinishedJobs, MarkNodeDead, OpenEpoch, SetQueues
 from gosched.core.outcome import NodeChanged, Rejected
 from gosched.core.state import ClusterState
 from gosched.master.clock import Clock
@@ -134,13 +134,10 @@ class Leader:
                     " SIGHUP or use goschedctl queue apply"
                 )
             return
-        commands: list[SetQuotas | SetQueues] = [SetQueues(queues=self._settings.queue_records())]
-        if wanted.quotas:
-            commands.insert(0, SetQuotas(quotas=wanted.quotas))  # queues mark the end of the first start
-        for command in commands:
-            outcome = await self._proposals.propose(command, epoch=epoch)
-            if isinstance(outcome, Rejected):
-                log.warning("the config's queues or quotas are not taken over", why=outcome.detail)
+        command = SetQueues(queues=self._settings.queue_records(), quotas=wanted.quotas, sets_quotas=True)
+        outcome = await self._proposals.propose(command, epoch=epoch)
+        if isinstance(outcome, Rejected):
+            log.warning("the config's queues and quotas are not taken over", why=outcome.detail)
 
     async def _watch_nodes(self, epoch: int) -> None:
         while True:

@@ -78,19 +78,17 @@ class Reload:
             log.info("config read again", queues=len(wanted.queues), quotas=len(wanted.quotas), changed=changed)
 
     async def _take_over(self, wanted: Wanted) -> bool:
-        """Whether anything changed. Raises ApiError."""
-        changed = False
+        """All in one step. Whether anything changed. Raises ApiError."""
         names = {"request_id": uuid.uuid4().hex, "client_id": "config"}
-        if wanted.queues:
-            queues = [to_message(queue, types_pb2.Queue) for queue in wanted.queues]
-            answer = await self._calls.call("SetQueues", scheduler_pb2.SetQueuesRequest(queues=queues, **names))
-            changed = not answer.unchanged
-        if wanted.quotas:
-            names["request_id"] = uuid.uuid4().hex
-            quotas = [to_message(quota, types_pb2.Quota) for quota in wanted.quotas]
-            request = scheduler_pb2.SetQuotasRequest(quotas=quotas, replace=True, **names)
-            changed |= not (await self._calls.call("SetQuotas", request)).unchanged
-        return changed
+        queues = [to_message(queue, types_pb2.Queue) for queue in wanted.queues]
+        quotas = [to_message(quota, types_pb2.Quota) for quota in wanted.quotas]
+        if queues:
+            both = scheduler_pb2.SetQueuesRequest(queues=queues, quotas=quotas, sets_quotas=bool(quotas), **names)
+            return not (await self._calls.call("SetQueues", both)).unchanged
+        if quotas:
+            alone = scheduler_pb2.SetQuotasRequest(quotas=quotas, replace=True, **names)
+            return not (await self._calls.call("SetQuotas", alone)).unchanged
+        return False
 
 
 def _changed_keys(before: MasterSettings, after: MasterSettings) -> list[str]:

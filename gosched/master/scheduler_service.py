@@ -120,7 +120,9 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
 
     async def SetQueues(self, request: scheduler_pb2.SetQueuesRequest, context: Any) -> scheduler_pb2.SetQueuesResponse:
         queues = tuple([parsed(queue, Queue) for queue in request.queues])
-        unchanged = await self._set(SetQueues(queues=queues), request)
+        quotas = tuple([parsed(quota, Quota) for quota in request.quotas])
+        command = SetQueues(queues=queues, quotas=quotas, sets_quotas=request.sets_quotas)
+        unchanged = await self._set(command, request)
         return scheduler_pb2.SetQueuesResponse(unchanged=unchanged, revision=self.replication.state.revision)
 
     async def SetQuotas(self, request: scheduler_pb2.SetQuotasRequest, context: Any) -> scheduler_pb2.SetQuotasResponse:

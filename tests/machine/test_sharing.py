@@ -167,3 +167,18 @@ def test_a_job_whose_queue_takes_its_tenant_no_more_runs_on():
     c.accept(SetQueues(queues=(Queue(path="default", tenants=("ads",)),)))
     c.reject(SubmitJob(job_id="j2", spec=spec("j2", tenant="nlp")), Code.INVALID)
     c.succeed_all("j1")
+
+
+def test_queues_and_quotas_of_one_command_are_taken_together_or_not_at_all() -> None:
+    c = Cluster()
+    queues = (Queue(path="default"), Queue(path="new"))
+    before = c.state.freeze()
+    bad = (Quota(tenant="a", limit=(("no such", 1),)),)
+    c.reject(SetQueues(queues=queues, quotas=bad, sets_quotas=True), Code.INVALID)
+    assert (c.state.queues, c.state.quotas) == (before.queues, before.quotas)
+    good = (Quota(tenant="a", limit=(("cpu", 1000),)),)
+    c.accept(SetQueues(queues=queues, quotas=good, sets_quotas=True))
+    assert (list(c.state.queues), list(c.state.quotas)) == (["default", "new"], ["a"])
+    assert c.accept(SetQueues(queues=queues)).unchanged  # without `sets_quotas` the quotas stay
+    c.accept(SetQueues(queues=queues, sets_quotas=True))
+    assert not c.state.quotas

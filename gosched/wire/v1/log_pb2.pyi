@@ -66,10 +66,14 @@ class OpenEpoch(_message.Message):
     def __init__(self, leader: _Optional[_Union[_types_pb2.Master, _Mapping]] = ...) -> None: ...
 
 class SetQueues(_message.Message):
-    __slots__ = ("queues",)
+    __slots__ = ("queues", "quotas", "sets_quotas")
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    QUOTAS_FIELD_NUMBER: _ClassVar[int]
+    SETS_QUOTAS_FIELD_NUMBER: _ClassVar[int]
     queues: _containers.RepeatedCompositeFieldContainer[_types_pb2.Queue]
-    def __init__(self, queues: _Optional[_Iterable[_Union[_types_pb2.Queue, _Mapping]]] = ...) -> None: ...
+    quotas: _containers.RepeatedCompositeFieldContainer[_types_pb2.Quota]
+    sets_quotas: bool
+    def __init__(self, queues: _Optional[_Iterable[_Union[_types_pb2.Queue, _Mapping]]] = ..., quotas: _Optional[_Iterable[_Union[_types_pb2.Quota, _Mapping]]] = ..., sets_quotas: bool = ...) -> None: ...
 
 class SetQuotas(_message.Message):
     __slots__ = ("quotas", "replace")

@@ -298,14 +298,18 @@ class QueueStatus(_message.Message):
     def __init__(self, path: _Optional[str] = ..., type: _Optional[str] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., used: _Optional[_Mapping[str, int]] = ..., demand: _Optional[_Mapping[str, int]] = ..., fair_share: _Optional[_Mapping[str, int]] = ..., ceiling: _Optional[_Mapping[str, int]] = ..., rules: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ...) -> None: ...
 
 class SetQueuesRequest(_message.Message):
-    __slots__ = ("request_id", "client_id", "queues")
+    __slots__ = ("request_id", "client_id", "queues", "quotas", "sets_quotas")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    QUOTAS_FIELD_NUMBER: _ClassVar[int]
+    SETS_QUOTAS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     client_id: str
     queues: _containers.RepeatedCompositeFieldContainer[_types_pb2.Queue]
-    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[_types_pb2.Queue, _Mapping]]] = ...) -> None: ...
+    quotas: _containers.RepeatedCompositeFieldContainer[_types_pb2.Quota]
+    sets_quotas: bool
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[_types_pb2.Queue, _Mapping]]] = ..., quotas: _Optional[_Iterable[_Union[_types_pb2.Quota, _Mapping]]] = ..., sets_quotas: bool = ...) -> None: ...
 
 class SetQueuesResponse(_message.Message):
     __slots__ = ("unchanged", "revision")
