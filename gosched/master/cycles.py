@@ -25,6 +25,7 @@ from gosched.observe.sharing import Shares
 from gosched.replication.interface import Replication
 from gosched.scheduling import Explanation, Plan, Policy, ViewBuilder, schedule, warnings
 
+MAX_DOUBLINGS = 10
 RETRY_S = 0.05  # after a gang of a plan was refused: the world had moved on
 MAX_REST_S = 0.05  # between two cycles
 NEVER_MS = 1 << 62
@@ -58,6 +59,7 @@ class Cycles:
         self._wake = asyncio.Event()
         self._plan_s = 0.0  # how long the newest plan took
         self._planned = -1  # the revision of the newest plan
+        self._refused_in_a_row = 0  # plans
         self._due_ms = NEVER_MS  # when a backoff ends that the newest plan waits for
         self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
         self.explanations: Mapping[str, Explanation] = {}
@@ -129,8 +131,9 @@ class Cycles:
         self.shares = plan.shares
         self._report_faults(plan.faults)
         self._metrics.planned(len(plan.gangs), plan.tasks, len(plan.explanations))
-        if not committed:
-            return RETRY_S
+        self._refused_in_a_row = 0 if committed else self._refused_in_a_row + 1
+        if not committed:  # at once, but not for ever: every refusal is an entry in the log
+            return min(RETRY_S * 2 ** min(self._refused_in_a_row - 1, MAX_DOUBLINGS), self._period_s)
         if plan.more:
             self._wake.set()
         return min(self._period_s, max(0.0, (self._due_ms - self._clock.now_ms()) / 1000))
