@@ -1,7 +1,7 @@
 """Domains: the places of the cluster, from the widest level of the config's topology down to the node.
 
 Rule: a domain is a path. Two racks of one name in two zones are two racks. A node without a level's label is in no
-domain of that level.
+domain of that level, but may be in one below it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ class Topology:
     def __init__(self, nodes: NodeColumns, levels: Sequence[str]) -> None:
         self.levels = (*levels, NODE_LEVEL)
         self.codes: list[IntArray] = []
-        above = np.zeros(len(nodes), dtype=np.int64)
+        paths = np.zeros(len(nodes), dtype=np.int64)
         for level in levels:
-            above = _within(above, _in_order(nodes, level))
-            self.codes.append(above)
+            values = _in_order(nodes, level)
+            paths = _within(paths, values)
+            self.codes.append(_numbered(paths, values != NOWHERE))
         rows = np.arange(len(nodes))
         self.codes.append(rows)
         order = np.lexsort((rows, *[np.where(c == NOWHERE, len(nodes), c) for c in reversed(self.codes[:-1])]))
@@ -75,10 +76,13 @@ def _in_order(nodes: NodeColumns, level: str) -> IntArray:
 
 
 def _within(above: IntArray, values: IntArray) -> IntArray:
-    """Codes of the pairs (domain above, value)."""
-    codes = np.full(len(above), NOWHERE, dtype=np.int64)
-    inside = (above != NOWHERE) & (values != NOWHERE)
-    if inside.any():
-        width = int(values.max()) + 1
-        _, codes[inside] = np.unique(above[inside] * width + values[inside], return_inverse=True)
+    """Codes of the pairs (path above, value); no value counts as one."""
+    width = int(values.max(initial=NOWHERE)) + 2
+    paths: IntArray = np.unique(above * width + values + 1, return_inverse=True)[1]
+    return paths
+
+
+def _numbered(paths: IntArray, inside: BoolArray) -> IntArray:
+    codes = np.full(len(paths), NOWHERE, dtype=np.int64)
+    codes[inside] = np.unique(paths[inside], return_inverse=True)[1]
     return codes
