@@ -10,14 +10,14 @@ it fails.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
 
 from gosched.core.command import GangPlacement, TaskPlacement
 from gosched.core.cpulist import format_cpulist
-from gosched.core.job import Strategy
+from gosched.core.job import SELF, Mode, SpreadRule, Strategy
 from gosched.scheduling.asks import Ask, PendingGang
 from gosched.scheduling.domains import grounds
 from gosched.scheduling.filters import Choice
@@ -26,7 +26,7 @@ from gosched.scheduling.others import Evenness, apart, is_even
 from gosched.scheduling.room import Room, Seat
 from gosched.scheduling.split import Share, by_domain, compactly, evenly, greedily
 from gosched.scheduling.terrain import BY_GRADIENT, Terrain
-from gosched.scheduling.topology import ANYWHERE
+from gosched.scheduling.topology import ANYWHERE, NOWHERE
 from gosched.scheduling.view import BoolArray, IntArray
 
 _Split = Callable[[IntArray, int], Share]
@@ -165,6 +165,7 @@ class _Try:
         prefer = terrain.prefer(ask, self.choices[index], strategy) if self.shuffled is None else self.shuffled
         if rules.anti_affinity:
             slots = apart(rules, slots, prefer, self._rows_of_job(), terrain)
+        slots = self._clear_of_others(index, slots)
         liking = self.choices[index].liking
 
         def split(room: IntArray, count: int) -> Share:
@@ -179,10 +180,23 @@ class _Try:
         count = min(wanted, int(slots.sum()))
         return split(slots, count) if count >= max(least, 1) else None
 
+    def _clear_of_others(self, index: int, slots: IntArray) -> IntArray:
+        """A group that keeps apart from its job keeps the tasks of the other groups away from its own."""
+        for other, ask in enumerate(self.gang.asks):
+            if other != index and any(rule.job == SELF for rule in ask.rules.anti_affinity):
+                rows = self._rows_of(ask.group, other)
+                for rule in ask.rules.anti_affinity:
+                    codes = self.terrain.codes(rule.level)
+                    taken = np.unique(codes[rows])
+                    slots = np.where(np.isin(codes, taken[taken != NOWHERE]), 0, slots) if rule.job == SELF else slots
+        return slots
+
     def _spread(self, ask: Ask, index: int, slots: IntArray, least: int, wanted: int, split: _Split) -> Share | None:
-        """The first rule shapes the share, the others are checked."""
+        """The first rule shapes the share, the next one what falls to each of its domains; then all are checked."""
         first, *others = ask.rules.spread
-        eligible, rows = self.choices[index].allowed, self._rows_of(ask.group, index)
+        eligible, rows = self._eligible(ask, index), self._rows_of(ask.group, index)
+        for rule in reversed(others):
+            split = self._leveled(rule, rows, split)
         evenness = Evenness(first, self.terrain.codes(first.level), eligible, slots, rows)
         count = min(wanted, evenness.available)
         if count < max(least, 1):
@@ -191,6 +205,30 @@ class _Try:
         there = np.concatenate([rows, np.repeat(*share)])
         even = [is_even(rule, self.terrain.codes(rule.level), eligible, there) for rule in others]
         return share if all(even) else None
+
+    def _leveled(self, rule: SpreadRule, rows: IntArray, split: _Split) -> _Split:
+        """Fills the emptiest domains first."""
+        codes = self.terrain.codes(rule.level)
+        soft = replace(rule, mode=Mode.PREFERRED)
+
+        def leveled(slots: IntArray, count: int) -> Share:
+            evenness = Evenness(soft, codes, slots > 0, slots, rows)
+            if evenness.available < count:  # some have room in no domain
+                return split(slots, count)
+            return by_domain(slots, codes, evenness.wanted(count), split)
+
+        return leveled
+
+    def _eligible(self, ask: Ask, index: int) -> BoolArray:
+        """Nodes whose domains count though they be full: those of the domain that is required."""
+        allowed = self.choices[index].allowed
+        required, _ = self.terrain.bounds(self.gang, ask.rules)
+        ground = np.flatnonzero(self.allowed[index])
+        if required == ANYWHERE or not ground.size:
+            return allowed
+        codes = self.terrain.topology.codes[required]
+        eligible: BoolArray = allowed & (codes == codes[ground[0]])
+        return eligible
 
     def _one_by_one(self, ask: Ask, index: int, strategy: Strategy, wanted: int) -> list[Seat]:
         """Each task changes what the next one finds best."""
