@@ -53,7 +53,7 @@ def _candidates(
     size: IntArray = np.add.reduce(_unbounded(gang, choices, room, terrain, level, bound))
     if len(bound) > 1:
         fits &= _enough(gang, room, terrain, level, bound)
-    fits &= _where_it_stands(gang, terrain, level, len(fits))
+    fits &= where_it_stands(gang, terrain, level, len(fits))
     found = np.flatnonzero(fits)
     order = np.lexsort((found, np.where(whole[found], size[found], -size[found]), ~whole[found]))
     return [int(domain) for domain in found[order]]
@@ -80,7 +80,7 @@ def _enough(gang: PendingGang, room: Room, terrain: Terrain, level: int, bound: 
     return found
 
 
-def _where_it_stands(gang: PendingGang, terrain: Terrain, level: int, domains: int) -> BoolArray:
+def where_it_stands(gang: PendingGang, terrain: Terrain, level: int, domains: int) -> BoolArray:
     """Elastic tasks join their gang in the domain where it is."""
     rows = terrain.nodes.rows([node for _, node in gang.standing])
     if not rows.size:

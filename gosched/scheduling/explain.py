@@ -17,8 +17,9 @@ import numpy as np
 from gosched.core.job import JobSpec
 from gosched.scheduling.amounts import amount_text, short_of
 from gosched.scheduling.asks import Ask, PendingGang, asks_of
-from gosched.scheduling.domains import slots_by_domain
+from gosched.scheduling.domains import slots_by_domain, where_it_stands
 from gosched.scheduling.filters import NOT_READY, Filter, filters
+from gosched.scheduling.others import Evenness, apart
 from gosched.scheduling.room import Room
 from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.topology import ANYWHERE
@@ -89,6 +90,9 @@ class Explainer:
         for index, ask in enumerate(gang.asks):
             if found := self._group(gang, index, ask):
                 return found
+        for ask in gang.asks:
+            if found := self._apart(gang, ask):
+                return found
         return Explanation(code=Reason.FRAGMENTED, message="its task groups fit one by one, but not together")
 
     def _group(self, gang: PendingGang, index: int, ask: Ask) -> Explanation | None:
@@ -100,7 +104,9 @@ class Explainer:
             return Explanation(code=found.code, message=found.message, refused=refused)
         fit = int(room.slots(ask, allowed).sum())
         if fit < max(ask.floor, 1):
-            message = f"room for {fit} of {ask.floor} tasks{_of(gang.asks, ask)}; {_said(refused, len(room.nodes))}"
+            message = (
+                f"room for {fit} of {_tasks(max(ask.floor, 1))}{_of(gang.asks, ask)}; {_said(refused, len(room.nodes))}"
+            )
             return Explanation(
                 code=Reason.FRAGMENTED, message=message, refused=refused, nearest=self._nearest(ask, allowed)
             )
@@ -115,14 +121,32 @@ class Explainer:
             return None
         choices = [self._terrain.choice(gang, a) for a in gang.asks]
         slots = slots_by_domain(gang, choices, self._room, self._terrain, level, index)
+        slots = np.where(where_it_stands(gang, self._terrain, level, len(slots)), slots, 0)
         best = int(slots.argmax())
-        if int(slots[best]) >= ask.floor:
+        floor = max(ask.floor, 1)
+        if int(slots[best]) >= floor:
             return None
         topology = self._terrain.topology
-        needs, there = _in_tasks_or_gpus(ask, ask.floor), _in_tasks_or_gpus(ask, int(slots[best])).split()[0]
+        needs, there = _in_tasks_or_gpus(ask, floor), _in_tasks_or_gpus(ask, int(slots[best])).split()[0]
         where = f"one {topology.levels[level]}; best is {topology.name(level, best)}"
         nearest = f"needs {needs} on {where} with {there}"
         return Explanation(code=Reason.TOPOLOGY, message=nearest, refused=refused, nearest=nearest)
+
+    def _apart(self, gang: PendingGang, ask: Ask) -> Explanation | None:
+        """Enough room in all, but not where other tasks let it stand."""
+        rules, room, terrain = ask.rules, self._room, self._terrain
+        if not rules.anti_affinity and not rules.spread:
+            return None
+        allowed = terrain.choice(gang, ask).allowed
+        own = terrain.nodes.rows([node for _, node in gang.standing])
+        slots = apart(rules, room.slots(ask, allowed), np.arange(len(allowed)), own, terrain)
+        of_group = terrain.nodes.rows([node for name, node in gang.standing if name == ask.group])
+        even = [Evenness(rule, terrain.codes(rule.level), allowed, slots, of_group).available for rule in rules.spread]
+        fit, floor = min([int(slots.sum()), *even]), max(ask.floor, 1)
+        levels = dict.fromkeys([*[rule.level for rule in rules.anti_affinity], *[rule.level for rule in rules.spread]])
+        message = f"its rules on where other tasks stand (by {', '.join(levels)}) leave it no place"
+        nearest = f"needs {_tasks(floor)}; its rules leave room for {fit}" if fit < floor else ""
+        return Explanation(code=Reason.CONSTRAINTS, message=message, refused=self._refused(gang, ask), nearest=nearest)
 
     def _refused(self, gang: PendingGang, ask: Ask) -> tuple[tuple[str, int], ...]:
         """Each node counted once, at the first filter that it failed; those short of something last."""
@@ -280,4 +304,8 @@ def _of(asks: tuple[Ask, ...], ask: Ask) -> str:
 def _in_tasks_or_gpus(ask: Ask, tasks: int) -> str:
     if ask.each[GPU]:
         return amount_text("gpu", tasks * ask.each[GPU])
-    return f"{tasks} {'task' if tasks == 1 else 'tasks'}"
+    return _tasks(tasks)
+
+
+def _tasks(count: int) -> str:
+    return f"{count} {'task' if count == 1 else 'tasks'}"

@@ -64,7 +64,7 @@ CASES: dict[str, Case] = {
         BUSY,
         [group(count=1, cpu=0, name="small"), group(count=1, cpu=2, name="big")],
         "FRAGMENTED",
-        "room for 0 of 1 tasks of group big; of 2 nodes 2 are short of CPU",
+        "room for 0 of 1 task of group big; of 2 nodes 2 are short of CPU",
     ),
     "groups that do not fit together": (
         [node("a", cpu=3)],
