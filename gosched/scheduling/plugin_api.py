@@ -115,6 +115,7 @@ class Nodes:
     def __init__(self, columns: NodeColumns) -> None:
         self._columns = columns
         self._labels: dict[str, tuple[IntArray, tuple[str, ...]]] = {}
+        self._amounts: dict[str, tuple[IntArray, IntArray]] = {}
         self.ids: tuple[str, ...] = tuple(columns.ids)
         self.names: tuple[str, ...] = tuple(columns.names)  # host names, as the agents tell them
         self.ready: BoolArray = frozen(columns.ready)
@@ -125,11 +126,11 @@ class Nodes:
     def capacity(self, resource: str) -> IntArray:
         """Of `cpu` (thousandths), `memory`, `storage` (bytes), `gpu` (thousandths) or a resource of the cluster's own;
         zeros for one that no node has."""
-        return self._amounts(self._columns.capacity, resource)
+        return self._of(resource)[0]
 
     def free(self, resource: str) -> IntArray:
         """Below zero where a node came back smaller than what runs on it."""
-        return self._amounts(self._columns.free, resource)
+        return self._of(resource)[1]
 
     def label(self, key: str) -> tuple[IntArray, tuple[str, ...]]:
         """A code for each node, and the values: `values[code]` is the node's, a code of -1 says that it has none."""
@@ -161,9 +162,17 @@ class Nodes:
     def _texts(self) -> list[str]:
         return list(self._columns.labels.codes)  # codes count from 0 in the order of this dict
 
-    def _amounts(self, table: IntArray, resource: str) -> IntArray:
-        column = BUILT_IN.index(resource) if resource in BUILT_IN else self._columns.custom.get(resource)
-        return frozen(np.zeros(len(self), dtype=np.int64) if column is None else table[:, column])
+    def _of(self, resource: str) -> tuple[IntArray, IntArray]:
+        """Capacity and what is free."""
+        found = self._amounts.get(resource)
+        if found is None:
+            columns = self._columns
+            column = BUILT_IN.index(resource) if resource in BUILT_IN else columns.custom.get(resource)
+            if column is None:
+                nothing = frozen(np.zeros(len(self), dtype=np.int64))
+                return nothing, nothing
+            found = self._amounts[resource] = frozen(columns.capacity[:, column]), frozen(columns.free[:, column])
+        return found
 
 
 class Waiting:

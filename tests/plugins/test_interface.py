@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import gosched
 from gosched.plugins import API_VERSION, REQUEST_FIELDS, BoolArray, IntArray, Nodes, Plugin, Request, Waiting
+from gosched.plugins.hadoop import Hadoop
+from gosched.plugins.kubernetes import HOSTNAME, NAMESPACES, SCHEDULE_ANYWAY, Kubernetes
+from gosched.plugins.spark import Spark
 from tests.plugins.cluster import asked, labelled, plan_with, view_of
 from tests.scheduling.cluster import group, job, node, where, why
 
 NODES = [node("a", cpu=2), node("b", cpu=2), node("c", cpu=4, gpu=1, labels=(("zone", "x"),))]
+
+
+SHIPPED = (Spark, Hadoop, Kubernetes)
 
 
 class Probe(Plugin):
@@ -69,6 +77,14 @@ def test_the_version_is_one_until_something_is_taken_away() -> None:
     assert REQUEST_FIELDS == (
         "job_id", "job_name", "queue", "tenant", "group", "count", "resources", "gpu_model", "standing", "allowed",
     )  # fmt: skip
+
+
+def test_the_guide_names_every_label_option_field_and_name_of_the_interface() -> None:
+    guide = (Path(gosched.__file__).parents[1] / "docs" / "plugins.md").read_text()
+    labels = [label for plugin in SHIPPED for label in (*plugin.job_labels, *plugin.tracked_labels)]
+    methods = [name for name in vars(Nodes) if not name.startswith("_")]
+    names = [*labels, *REQUEST_FIELDS, *methods, "rack_label", "balance", NAMESPACES, HOSTNAME, SCHEDULE_ANYWAY]
+    assert [name for name in names if name not in guide] == []
 
 
 # Answers that count

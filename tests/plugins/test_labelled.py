@@ -1,4 +1,4 @@
-"""Where alike jobs stand, kept by events, equals what a look at all tasks gives."""
+"""What the view keeps for plugins, by events, equals what a look at the whole state gives."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from gosched.core.cluster import NodeState
 from gosched.core.job import JobState, TaskState
-from gosched.core.outcome import TaskChanged
+from gosched.core.outcome import NodeChanged, TaskChanged
 from gosched.core.state import ClusterState
+from gosched.scheduling import ViewBuilder
 from gosched.scheduling.labelled import Labelled
 from tests.plugins.cluster import labelled, stand, view_of
 from tests.scheduling.cluster import node, state_of
@@ -71,3 +73,11 @@ def _event(task_id: str, job_id: str, node_id: str, before: TaskState, after: Ta
 def test_a_builder_follows_the_tasks_of_labelled_jobs() -> None:
     view = view_of(NODES, [labelled(1, {"app": "web"})], [({"app": "web"}, "n2")], tracked=["app"])
     assert view.labelled == {("app", "web"): {"n2": 1}}
+
+
+def test_host_names_stay_with_their_nodes_when_others_come_between() -> None:
+    state, builder = ClusterState(), ViewBuilder()
+    for node_id in ("c", "a", "b"):
+        state.put_node(replace(node(node_id), name=f"host-{node_id}"))
+        builder.apply(state, [NodeChanged(node_id=node_id, before=NodeState.UNSPECIFIED, after=NodeState.READY)])
+    assert builder.view(state).nodes.names == ["host-a", "host-b", "host-c"]
