@@ -73,13 +73,14 @@ class Explainer:
         self._terrain = terrain
         self._explained = 0
 
-    def of(self, gang: PendingGang) -> Explanation:
+    def of(self, gang: PendingGang, banned: tuple[str, ...] = ()) -> Explanation:
+        """`banned`: GPU models that limits keep it off."""
         if self._explained >= MAX_EXPLAINED:
             return _short(gang.total, self._room.total, "are free") or _NO_PLACE
         self._explained += 1
-        return self.full(gang)
+        return self.full(gang, banned)
 
-    def full(self, gang: PendingGang) -> Explanation:
+    def full(self, gang: PendingGang, banned: tuple[str, ...] = ()) -> Explanation:
         room, nodes = self._room, self._room.nodes
         room.settle()
         for ask in gang.asks:
@@ -88,17 +89,17 @@ class Explainer:
         if found := _short(gang.total, room.total, "are free"):
             return found
         for index, ask in enumerate(gang.asks):
-            if found := self._group(gang, index, ask):
+            if found := self._group(gang, index, ask, banned if ask.rules.wants_gpu else ()):
                 return found
         for ask in gang.asks:
             if found := self._apart(gang, ask):
                 return found
         return Explanation(code=Reason.FRAGMENTED, message="its task groups fit one by one, but not together")
 
-    def _group(self, gang: PendingGang, index: int, ask: Ask) -> Explanation | None:
+    def _group(self, gang: PendingGang, index: int, ask: Ask, banned: tuple[str, ...]) -> Explanation | None:
         room = self._room
-        allowed = self._terrain.choice(gang, ask).allowed
-        refused = self._refused(gang, ask)
+        allowed = self._terrain.choice(gang, ask).allowed & self._terrain.without_models(banned)
+        refused = self._refused(gang, ask, banned)
         wanted = tuple([each * ask.floor for each in ask.each])
         if found := _short(wanted, summed(room.free[allowed]).tolist(), "are free on nodes that it may use"):
             return Explanation(code=found.code, message=found.message, refused=refused)
@@ -148,11 +149,12 @@ class Explainer:
         nearest = f"needs {_tasks(floor)}; its rules leave room for {fit}" if fit < floor else ""
         return Explanation(code=Reason.CONSTRAINTS, message=message, refused=self._refused(gang, ask), nearest=nearest)
 
-    def _refused(self, gang: PendingGang, ask: Ask) -> tuple[tuple[str, int], ...]:
+    def _refused(self, gang: PendingGang, ask: Ask, banned: tuple[str, ...] = ()) -> tuple[tuple[str, int], ...]:
         """Each node counted once, at the first filter that it failed; those short of something last."""
         left = np.ones(len(self._room.nodes), dtype=np.bool_)
         counts: list[tuple[str, int]] = []
-        for name, mask in [*self._terrain.filters(gang, ask), *self._resources(ask)]:
+        models = ("of a GPU model at its limit", self._terrain.without_models(banned))
+        for name, mask in [*self._terrain.filters(gang, ask), models, *self._resources(ask)]:
             counts.append((name, int(np.count_nonzero(left & ~mask))))
             left &= mask
         return tuple([(name, count) for name, count in counts if count])
