@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -22,11 +23,11 @@ from gosched.master.plugin_runner import PluginRunner
 from gosched.master.server import MasterServer
 from gosched.plugins import BoolArray, IntArray, Nodes, Plugin, Request
 from gosched.plugins.hadoop import Hadoop
-from gosched.plugins.kubernetes import APP, SPREAD_KEY, Kubernetes
+from gosched.plugins.kubernetes import APP, HOSTNAME, SPREAD_KEY, Kubernetes
 from gosched.plugins.spark import Spark
 from gosched.replication.memory import MemoryReplication
 from gosched.scheduling.plugin_api import PluginFault
-from tests.master.harness import LIMIT_S, agent, one_master, settings, spec, until
+from tests.master.harness import LIMIT_S, Front, agent, one_master, settings, spec, until
 from tests.plugins.cluster import labelled, plan_with
 from tests.scheduling.cluster import node, where
 
@@ -257,13 +258,31 @@ def test_a_plugins_filter_holds_a_job_back_and_explain_says_so(installed: None) 
     asyncio.run(story())
 
 
+def test_a_later_cycle_knows_where_an_earlier_one_put_the_app() -> None:
+    async def story() -> None:
+        plugins = [{"name": "kubernetes", "timeout": "60s", "options": {"balance": False}}]
+        labels = tuple(sorted({APP: "web", SPREAD_KEY: HOSTNAME}.items()))
+        async with one_master(plugins=plugins) as master, agent(master, "n1"), agent(master, "n2"):
+            found = []
+            for name in ("w1", "w2"):
+                job_id = (await master.submit(spec(name, labels=labels))).job_id
+                found.append(await until(partial(_node_of, master, job_id)))
+            assert found == ["n1", "n2"]  # best fit alone would fill n1
+
+    asyncio.run(story())
+
+
+def _node_of(master: Front, job_id: str) -> str:
+    return str(next(task.node_id for task in master.state.tasks.values() if task.job_id == job_id))
+
+
 def test_a_job_runs_although_a_plugin_breaks_and_log_and_metrics_tell(installed: None) -> None:
     async def story() -> None:
         plugins = [{"name": "broken", "timeout": "60s"}]
         async with one_master(plugins=plugins) as master, agent(master):
             with capture_logs() as logs:
                 job_id = (await master.submit(spec("w"))).job_id
-                await until(lambda: any(t.node_id for t in master.state.tasks.values() if t.job_id == job_id))
+                await until(lambda: _node_of(master, job_id))
                 await until(lambda: [line for line in logs if line.get("plugin") == "broken"])
             assert {line["why"] for line in logs if "plugin" in line} == {"raised SystemExit"}
             assert 'gosched_plugin_faults_total{plugin="broken"}' in master.server.metrics.text().decode()

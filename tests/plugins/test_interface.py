@@ -261,6 +261,17 @@ def test_what_a_faulty_plugin_said_before_no_longer_holds() -> None:
     assert set(where(plan)) == {"j2", "j3"}
 
 
+def test_masks_of_a_plugin_whose_score_fails_do_not_hold() -> None:
+    class Both(Filters):
+        def score(self, request: Request, nodes: Nodes) -> IntArray | None:
+            return fail()  # type: ignore[no-any-return]
+
+    plugin = Both(lambda request, nodes: [("closed", np.zeros(3, dtype=bool))])
+    plan = plan_with([plugin], NODES, [job(1, group())])
+    assert where(plan) == {"j1": "a"}
+    assert plan.faults == ("probe: score raised RuntimeError: no idea what to do",)
+
+
 def test_an_answer_that_is_written_to_later_changes_nothing() -> None:
     kept = np.array([0, 0, 100])
     plugin = Scores(lambda request, nodes: kept)
@@ -272,6 +283,12 @@ def test_an_answer_that_is_written_to_later_changes_nothing() -> None:
     spoiler.name = "spoiler"
     assert where(plan_with([plugin, spoiler], NODES, [job(1, group())])) == {"j1": "c"}
     assert kept.tolist() == [100, 0, 0]
+
+    mask = np.array([False, False, True])
+    closed = Filters(lambda request, nodes: [("closed", mask)])
+    spoiler.answer = lambda request, nodes: mask.fill(True)
+    assert where(plan_with([closed, spoiler], NODES, [job(1, group())])) == {"j1": "c"}
+    assert mask.all()
 
 
 def test_a_method_that_is_not_overridden_is_not_called() -> None:
