@@ -23,7 +23,7 @@ from gosched.master.proposals import Proposals
 from gosched.observe.metrics import MasterMetrics
 from gosched.observe.sharing import Shares
 from gosched.replication.interface import Replication
-from gosched.scheduling import Explanation, Plan, Policy, ViewBuilder, schedule, warnings
+from gosched.scheduling import Explanation, Plan, Policy, ViewBuilder, look_again, schedule, warnings
 
 MAX_DOUBLINGS = 10
 RETRY_S = 0.05  # after a gang of a plan was refused: the world had moved on
@@ -75,6 +75,13 @@ class Cycles:
         self._builder.apply(self._state, events)
         if any(_could_start_a_job(event) for event in events):
             self._wake.set()
+
+    def explanation(self, job_id: str) -> Explanation | None:
+        """The newest cycle's; where that was brief, the whole one as of now."""
+        why = self.explanations.get(job_id)
+        if why is not None and why.brief:
+            return look_again(self._builder.view(self._state), self._policy, job_id) or why
+        return why
 
     def warnings(self, spec: JobSpec) -> list[str]:
         return warnings(self._builder.nodes, spec)
@@ -133,7 +140,7 @@ class Cycles:
         self._metrics.planned(len(plan.gangs), plan.tasks, len(plan.explanations))
         self._refused_in_a_row = 0 if committed else self._refused_in_a_row + 1
         if not committed:  # at once, but not for ever: every refusal is an entry in the log
-            return min(RETRY_S * 2 ** min(self._refused_in_a_row - 1, MAX_DOUBLINGS), self._period_s)
+            return min(RETRY_S * (1 << min(self._refused_in_a_row - 1, MAX_DOUBLINGS)), self._period_s)
         if plan.more:
             self._wake.set()
         return min(self._period_s, max(0.0, (self._due_ms - self._clock.now_ms()) / 1000))

@@ -1,6 +1,7 @@
 """All that is known of why a job waits, or of where it runs.
 
-Rule: only what the newest cycle saw is told; a job that no cycle has looked at yet is said to be one.
+Rule: what the newest cycle saw is told, and more only where it had no time; a job that no cycle has looked at yet is
+said to be one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gosched.wire.v1 import scheduler_pb2
 def explain_job(state: ClusterState, job: Job, cycles: Cycles, status: StatusReader) -> scheduler_pb2.JobExplanation:
     answer = scheduler_pb2.JobExplanation(revision=state.revision, queue=status.queue(job.spec.queue))
     fill(job, answer.job)
-    why = cycles.explanations.get(job.id)
+    why = cycles.explanation(job.id)
     if job.id in state.pending and why is not None:
         answer.code, answer.message, answer.limit, answer.nearest = why.code, why.message, why.limit, why.nearest
         for name, nodes in why.refused:

@@ -52,8 +52,9 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
                 stopped_at = plan.explanations[gang.job_id] = explain.queued(len(plan.gangs) + len(plan.explanations))
             elif len(misses) >= policy.max_misses:
                 stopped_at = plan.explanations[gang.job_id] = explain.queued(len(plan.gangs) + len(plan.explanations))
-            elif placement := place(gang, room, terrain, seed, limits.allowance(gang)):
+            elif placement := place(gang, room, terrain, seed, allowance := limits.allowance(gang)):
                 plan.add(placement)
+                terrain.placed(gang, placement)
                 plugins.placed(gang, placement)
                 limits.take(gang, placement, view.nodes)
                 charge = placed_charge(gang, placement)
@@ -62,7 +63,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
                     standing.take(gang, charge)
                 continue
             else:
-                misses[shape] = plan.explanations[gang.job_id] = explainer.of(gang)
+                misses[shape] = plan.explanations[gang.job_id] = explainer.of(gang, allowance.banned)
             turns.passed()
     plan.faults = tuple(plugins.faults)
     return plan

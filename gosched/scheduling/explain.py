@@ -51,17 +51,20 @@ class Reason(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """`limit`: the queue's or tenant's limit that holds it. `refused`: filters, each with the nodes that it turned
-    away first. `nearest`: what came closest."""
+    away first. `nearest`: what came closest. `brief`: there is more to say, at the cost of a look at every node."""
 
     code: Reason
     message: str
     limit: str = ""
     refused: tuple[tuple[str, int], ...] = ()
     nearest: str = ""
+    brief: bool = False
 
 
 _NO_PLACE = Explanation(
-    code=Reason.FRAGMENTED, message="no node has room for it after the jobs before it; `goschedctl explain` says more"
+    code=Reason.FRAGMENTED,
+    message="no node has room for it after the jobs before it; `goschedctl explain` says more",
+    brief=True,
 )
 
 

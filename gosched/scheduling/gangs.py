@@ -21,7 +21,7 @@ from gosched.core.job import SELF, Mode, SpreadRule, Strategy
 from gosched.scheduling.asks import Ask, PendingGang
 from gosched.scheduling.domains import grounds
 from gosched.scheduling.filters import Choice
-from gosched.scheduling.limits import Allowance
+from gosched.scheduling.limits import UNLIMITED, Allowance
 from gosched.scheduling.others import Evenness, apart, is_even
 from gosched.scheduling.room import Room, Seat
 from gosched.scheduling.split import Share, by_domain, compactly, evenly, greedily
@@ -36,7 +36,7 @@ MAX_GROUNDS = 64  # domains in which the real placement is tried
 
 
 def place(
-    gang: PendingGang, room: Room, terrain: Terrain, seed: int, allowance: Allowance | None = None
+    gang: PendingGang, room: Room, terrain: Terrain, seed: int, allowance: Allowance = UNLIMITED
 ) -> GangPlacement | None:
     """Takes from the room what it places; a gang that does not fit takes nothing."""
     if not room.may_hold(gang):
@@ -45,12 +45,12 @@ def place(
         choice = terrain.choice(gang, gang.asks[0])
         if choice.tiers or not choice.allowed.any():
             return _alone(gang, choice, room, terrain)
-    most = allowance.most if allowance else tuple([ask.count for ask in gang.asks])
-    banned = allowance.banned if allowance else ()
+    most = allowance.most or tuple([ask.count for ask in gang.asks])
     choices = [terrain.choice(gang, ask) for ask in gang.asks]
     for masks in islice(grounds(gang, choices, room, terrain), MAX_GROUNDS):
         allowed = [
-            _within(c, mask, ask, terrain, banned) for c, mask, ask in zip(choices, masks, gang.asks, strict=True)
+            _within(c, mask, ask, terrain, allowance.banned)
+            for c, mask, ask in zip(choices, masks, gang.asks, strict=True)
         ]
         for order, shuffled in _tries(gang, allowed, room, seed):
             seats = _Try(gang, room, terrain, choices, allowed, most, shuffled).seats(order)
@@ -59,12 +59,12 @@ def place(
     return None
 
 
-def _is_simple(ask: Ask, terrain: Terrain, allowance: Allowance | None) -> bool:
+def _is_simple(ask: Ask, terrain: Terrain, allowance: Allowance) -> bool:
     """The ranked order of nodes is all that it takes to place a task of this kind."""
     strategy = ask.strategy or terrain.policy.strategy
     if strategy in BY_GRADIENT or _looks_around(ask) or ask.rules.needs_numa:
         return False
-    return len(ask.ranks) == 1 and (allowance is None or not allowance.banned)
+    return len(ask.ranks) == 1 and not allowance.banned
 
 
 def _looks_around(ask: Ask) -> bool:

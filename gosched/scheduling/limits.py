@@ -32,11 +32,14 @@ class _Rule:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """`most`: for each group how many of its tasks may start, the floor at least. `banned`: GPU models that groups
-    which name none may not use."""
+    """`most`: for each group how many of its tasks may start, the floor at least; empty: all of them. `banned`: GPU
+    models that groups which name none may not use."""
 
-    most: tuple[int, ...]
-    banned: tuple[str, ...]
+    most: tuple[int, ...] = ()
+    banned: tuple[str, ...] = ()
+
+
+UNLIMITED = Allowance()
 
 
 class Limits:
@@ -88,10 +91,10 @@ class Limits:
                 return rule.code, f"{rule.name}: {amounts}, the job needs {amount_text(over, charge[over], bare=True)}"
         return None
 
-    def allowance(self, gang: PendingGang) -> Allowance | None:
+    def allowance(self, gang: PendingGang) -> Allowance:
         """Of a gang whose floors no limit holds back."""
         rules = self.rules(gang)
-        return Allowance(self._most(gang, rules), self._banned(gang, rules)) if rules else None
+        return Allowance(self._most(gang, rules), self._banned(gang, rules)) if rules else UNLIMITED
 
     def _most(self, gang: PendingGang, rules: list[_Rule]) -> tuple[int, ...]:
         taken = {} if gang.joins else dict(gang.charge)

@@ -3,10 +3,11 @@ tree of domains. Everything is made when it is asked for first, and kept for the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
+from gosched.core.command import GangPlacement
 from gosched.core.job import Mode, Strategy
 from gosched.scheduling.asks import Ask, PendingGang, Rules
 from gosched.scheduling.filters import FIXED_LEVELS, Choice, Filter, choice_of, filters
@@ -28,7 +29,7 @@ class Terrain:
     def __init__(self, view: View, policy: Policy, room: Room, plugins: Plugins) -> None:
         self.nodes = view.nodes
         self.policy = policy
-        self.standing: Mapping[str, IntArray] = {n: view.nodes.rows(ids) for n, ids in view.standing.items()}
+        self.standing: dict[str, IntArray] = {n: view.nodes.rows(ids) for n, ids in view.standing.items()}
         self.plugins = plugins
         self._room = room
         self._view = view
@@ -37,6 +38,12 @@ class Terrain:
         self._choices: dict[object, Choice] = {}
         self._models: dict[tuple[str, ...], BoolArray] = {}
         self._gradients: dict[Strategy, Gradient] = {}
+
+    def placed(self, gang: PendingGang, placement: GangPlacement) -> None:
+        """Those that keep away from it do so from now on."""
+        if gang.name in self.standing:
+            rows = self.nodes.rows([task.node_id for task in placement.tasks])
+            self.standing[gang.name] = np.concatenate([self.standing[gang.name], rows])
 
     @property
     def topology(self) -> Topology:
