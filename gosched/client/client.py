@@ -53,8 +53,9 @@ class GoSchedClient:
     def close(self) -> None:
         self._masters.close()
 
-    def get_status(self) -> Status:
-        request = scheduler_pb2.GetClusterStatusRequest()
+    def get_status(self, *, digest: bool = False) -> Status:
+        """`digest`: of the whole state too, which costs the master a look at every record."""
+        request = scheduler_pb2.GetClusterStatusRequest(digest=digest)
         return Status.of(self._scheduler("GetClusterStatus", request))
 
     def submit(self, job: JobSpec | str | Path, *, request_id: str | None = None) -> Submitted:

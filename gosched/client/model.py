@@ -73,7 +73,8 @@ class QuotaStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Counts of the whole cluster. `jobs` counts all that are kept; `digest` is of the state at `revision`."""
+    """Counts of the whole cluster. `jobs` counts all that are kept; `digest` is of the state at `revision`, if it was
+    asked for."""
 
     leader: str
     epoch: int

@@ -38,7 +38,7 @@ def status_json(status: Status) -> Json:
         "running": status.running,
         "resources": {"total": resources_json(status.total), "used": resources_json(status.used)},
         "queues": [_queue_line(queue) for queue in status.queues],
-        "digest": status.digest,
+        **({"digest": status.digest} if status.digest else {}),
         "version": status.version,
     }
 

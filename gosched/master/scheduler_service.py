@@ -5,6 +5,7 @@ Rule: reads about a job come after a barrier, so that nobody is told less than w
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from gosched.core.cluster import Queue, Quota
 from gosched.core.command import Body, CancelJob, SetQueues, SetQuotas, SubmitJob
 from gosched.core.job import Job, JobSpec
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES
+from gosched.core.state import restore
 from gosched.master.clock import Clock
 from gosched.master.cycles import Cycles
 from gosched.master.errors import accepted, invalid, not_found, parsed
@@ -139,7 +141,11 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def GetClusterStatus(
         self, request: scheduler_pb2.GetClusterStatusRequest, context: Any
     ) -> scheduler_pb2.ClusterStatus:
-        return self.status.read()
+        status = self.status.read()
+        if request.digest:  # of a copy, elsewhere: it takes seconds where there are many jobs
+            frozen = self.replication.state.freeze()
+            status.digest = await asyncio.to_thread(lambda: restore(frozen).digest())
+        return status
 
     async def _set(
         self,

@@ -40,7 +40,6 @@ class StatusReader:
             jobs=len(state.jobs),
             pending=counts.jobs_being(JobState.PENDING),
             running=counts.jobs_being(JobState.RUNNING),
-            digest=state.digest(),
             version=__version__,
         )
         fill(_resources(state.total), status.total)

@@ -66,7 +66,6 @@ class ProcessReplication:
     def __init__(self, config: ReplicaConfig) -> None:
         self._config = config
         self._applier = Applier()
-        self._applier.state.digest()  # kept from here on: a first digest of a large state would stop the loop
         self._role = Role()
         self._failure = ""
         self._proposer = secrets.token_hex(8)
@@ -288,9 +287,7 @@ class ProcessReplication:
     async def _load(self, ready: raft_pb2.SnapshotReady) -> None:
         def read() -> tuple[ClusterState, int]:
             snapshot = decode(Path(ready.path).read_bytes())
-            state = restored(snapshot)
-            state.digest()
-            return state, snapshot.last[1]
+            return restored(snapshot), snapshot.last[1]
 
         gc.disable()
         try:

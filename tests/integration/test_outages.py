@@ -23,7 +23,7 @@ def test_all_masters_killed_at_once_come_back_with_every_acknowledged_job_and_th
         until(lambda: len(starts(ledger)) == 2, "the long job runs")
         pids = [pid for _, _, pid in starts(ledger)]
         ids = [client.submit(ledger_job(f"waiting-{i}", ledger, cpu="1000")).job_id for i in range(30)]
-        before = client.get_status()
+        before = client.get_status(digest=True)
         for master in cluster.masters.values():
             kill_whole(master)
         assert all_alive(pids), "losing all masters stops nothing"

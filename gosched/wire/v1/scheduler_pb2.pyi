@@ -196,8 +196,10 @@ class LogChunk(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., allocation_id: _Optional[str] = ..., stream: _Optional[_Union[LogStream, str]] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., end: bool = ..., note: _Optional[str] = ...) -> None: ...
 
 class GetClusterStatusRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("digest",)
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    digest: bool
+    def __init__(self, digest: bool = ...) -> None: ...
 
 class ClusterStatus(_message.Message):
     __slots__ = ("leader", "epoch", "revision", "masters", "nodes", "nodes_ready", "jobs", "pending", "running", "total", "used", "queues", "digest", "version")
