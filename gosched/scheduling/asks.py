@@ -9,6 +9,7 @@ from functools import lru_cache
 from gosched.core.job import (
     LINK_LEVEL,
     NUMA_LEVEL,
+    SELF,
     Affinity,
     AntiAffinity,
     Job,
@@ -122,7 +123,7 @@ class PendingGang:
     the same.
 
     `tasks`, `total`, `charge`: of the floors together; `most`: all tasks. `standing`: (group, node id) of its tasks
-    that hold a place.
+    that hold a place. `keeps_apart`: (group, level) where a group wants no other task of the job.
     """
 
     job_id: str
@@ -141,6 +142,7 @@ class PendingGang:
     total: Vector
     charge: AmountMap
     standing: tuple[tuple[str, str], ...]
+    keeps_apart: tuple[tuple[str, str], ...]
     joins: bool
     shape: tuple[object, ...]
 
@@ -181,6 +183,7 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         total=_total(asks),
         charge=charge,
         standing=standing,
+        keeps_apart=tuple([(g.name, rule.level) for g in spec.groups for rule in g.anti_affinity if rule.job == SELF]),
         joins=joins,
         shape=(
             job.id if joins else "",

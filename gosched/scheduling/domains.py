@@ -53,7 +53,7 @@ def _candidates(
     size: IntArray = np.add.reduce(_unbounded(gang, choices, room, terrain, level, bound))
     if len(bound) > 1:
         fits &= _enough(gang, room, terrain, level, bound)
-    fits &= where_it_stands(gang, terrain, level, len(fits))
+    fits &= where_it_stands(gang, [gang.asks[i].group for i in bound], terrain, level, len(fits))
     found = np.flatnonzero(fits)
     order = np.lexsort((found, np.where(whole[found], size[found], -size[found]), ~whole[found]))
     return [int(domain) for domain in found[order]]
@@ -80,9 +80,9 @@ def _enough(gang: PendingGang, room: Room, terrain: Terrain, level: int, bound: 
     return found
 
 
-def where_it_stands(gang: PendingGang, terrain: Terrain, level: int, domains: int) -> BoolArray:
-    """Elastic tasks join their gang in the domain where it is."""
-    rows = terrain.nodes.rows([node for _, node in gang.standing])
+def where_it_stands(gang: PendingGang, groups: Sequence[str], terrain: Terrain, level: int, domains: int) -> BoolArray:
+    """Elastic tasks join their groups in the domain where these are."""
+    rows = terrain.nodes.rows([node for group, node in gang.standing if group in groups])
     if not rows.size:
         return np.ones(domains, dtype=np.bool_)
     mask = np.zeros(domains, dtype=np.bool_)

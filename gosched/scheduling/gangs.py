@@ -17,7 +17,7 @@ import numpy as np
 
 from gosched.core.command import GangPlacement, TaskPlacement
 from gosched.core.cpulist import format_cpulist
-from gosched.core.job import SELF, Mode, SpreadRule, Strategy
+from gosched.core.job import Mode, SpreadRule, Strategy
 from gosched.scheduling.asks import Ask, PendingGang
 from gosched.scheduling.domains import grounds
 from gosched.scheduling.filters import Choice
@@ -145,7 +145,8 @@ class _Try:
         if wanted <= 0:
             return least == 0
         mark = room.mark()
-        if strategy in BY_GRADIENT and self.shuffled is None and not _looks_around(ask):
+        free = not self.gang.keeps_apart and not _looks_around(ask)
+        if strategy in BY_GRADIENT and self.shuffled is None and free:
             seats = self._one_by_one(ask, index, strategy, wanted)
         else:
             share = self._share(ask, index, strategy, least, wanted)
@@ -165,7 +166,7 @@ class _Try:
         prefer = terrain.prefer(ask, self.choices[index], strategy) if self.shuffled is None else self.shuffled
         if rules.anti_affinity:
             slots = apart(rules, slots, prefer, self._rows_of_job(), terrain)
-        slots = self._clear_of_others(index, slots)
+        slots = self._clear_of_others(ask.group, slots)
         liking = self.choices[index].liking
 
         def split(room: IntArray, count: int) -> Share:
@@ -180,21 +181,19 @@ class _Try:
         count = min(wanted, int(slots.sum()))
         return split(slots, count) if count >= max(least, 1) else None
 
-    def _clear_of_others(self, index: int, slots: IntArray) -> IntArray:
+    def _clear_of_others(self, group: str, slots: IntArray) -> IntArray:
         """A group that keeps apart from its job keeps the tasks of the other groups away from its own."""
-        for other, ask in enumerate(self.gang.asks):
-            if other != index and any(rule.job == SELF for rule in ask.rules.anti_affinity):
-                rows = self._rows_of(ask.group, other)
-                for rule in ask.rules.anti_affinity:
-                    codes = self.terrain.codes(rule.level)
-                    taken = np.unique(codes[rows])
-                    slots = np.where(np.isin(codes, taken[taken != NOWHERE]), 0, slots) if rule.job == SELF else slots
+        for other, level in self.gang.keeps_apart:
+            if other != group:
+                codes = self.terrain.codes(level)
+                taken = np.unique(codes[self._rows_of(other)])
+                slots = np.where(np.isin(codes, taken[taken != NOWHERE]), 0, slots)
         return slots
 
     def _spread(self, ask: Ask, index: int, slots: IntArray, least: int, wanted: int, split: _Split) -> Share | None:
         """The first rule shapes the share, the next one what falls to each of its domains; then all are checked."""
         first, *others = ask.rules.spread
-        eligible, rows = self._eligible(ask, index), self._rows_of(ask.group, index)
+        eligible, rows = self._eligible(ask, index), self._rows_of(ask.group)
         for rule in reversed(others):
             split = self._leveled(rule, rows, split)
         evenness = Evenness(first, self.terrain.codes(first.level), eligible, slots, rows)
@@ -243,12 +242,11 @@ class _Try:
             seats += self.room.take(ask, np.array([row]), np.array([1]), device)
         return seats
 
-    def _rows_of(self, group: str, index: int) -> IntArray:
+    def _rows_of(self, group: str) -> IntArray:
         """Rows, with repeats, where tasks of the group stand."""
-        standing = [node for name, node in self.gang.standing if name == group]
-        return np.array(
-            [*self.terrain.nodes.rows(standing), *(seat.row for seat in self.placed[index])], dtype=np.int64
-        )
+        standing = self.terrain.nodes.rows([node for name, node in self.gang.standing if name == group])
+        placed = [seats for ask, seats in zip(self.gang.asks, self.placed, strict=True) if ask.group == group]
+        return np.array([*standing, *(seat.row for seats in placed for seat in seats)], dtype=np.int64)
 
     def _rows_of_job(self) -> IntArray:
         standing = self.terrain.nodes.rows([node for _, node in self.gang.standing])

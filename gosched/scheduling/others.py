@@ -71,7 +71,7 @@ class Evenness:
             else:
                 high = middle - 1
         wanted = self._upto(low)
-        more = np.flatnonzero(self.most > np.maximum(self.placed + wanted, low))[: count - int(wanted.sum())]
+        more = np.flatnonzero((self.most > low) & (self.placed <= low))[: count - int(wanted.sum())]
         wanted[more] += 1
         return wanted
 
