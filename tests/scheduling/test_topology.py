@@ -248,6 +248,15 @@ jobs
 plan
   j  b
 """,
+    "they join their own group, not another one": """
+nodes
+  a  2cpu zone=z1 rack=r1
+  b  9cpu zone=z1 rack=r2
+jobs
+  j  1x 1cpu | 2..4x 1cpu in:rack on b a a
+plan
+  j  TOPOLOGY needs 1 task on one rack; best is r1 with 0
+""",
     "a preferred rack may be left by those who join": """
 nodes
   a  2cpu zone=z1 rack=r1
@@ -337,6 +346,12 @@ jobs
 plan
   j  e e
 """,
+    "what is left over goes to the emptiest, wherever others stand": """
+jobs
+  j  2..3x 1cpu over:zone on a c
+plan
+  j  e
+""",
     "over nodes": "jobs\n j 5x 1cpu over:node\nplan\n j a b c d e",
 }
 
@@ -361,6 +376,12 @@ plan
     "one group that keeps apart is enough": """
 jobs
   j  2x 1cpu apart:zone | 3x 1cpu
+plan
+  j  a c e e e
+""",
+    "where the fragmentation strategy places the others too": """
+jobs
+  j  2x 1cpu apart:zone | 3x 1cpu @fragmentation
 plan
   j  a c e e e
 """,
