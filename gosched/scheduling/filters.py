@@ -25,8 +25,8 @@ Filter = tuple[str, BoolArray]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Choice:
-    """`allowed`: nodes that would take the task if they were empty enough. `liking`: higher is better, None: all are
-    alike. `tiers`: the allowed nodes by falling liking, as masks that must hold together; empty when there are more
+    """`allowed`: nodes that would take the task if they were empty enough. `liking`: from 0 up, higher is better; None:
+    all are alike. `tiers`: the allowed nodes by falling liking, as masks that must hold together; empty when there are more
     than MAX_TIERS."""
 
     allowed: BoolArray
@@ -40,8 +40,10 @@ def choice_of(nodes: NodeColumns, rules: Rules, more: Sequence[Filter] = (), sco
     for _, mask in (*filters(nodes, rules), *more):
         allowed &= mask
     liking = _liking(nodes, rules, scores)
-    if liking is not None and allowed.any() and (liking[allowed] == liking[allowed][0]).all():
-        liking = None
+    if liking is not None:
+        some = liking[allowed]
+        values, ranks = np.unique(np.where(allowed, liking, some[0] if some.size else 0), return_inverse=True)
+        liking = ranks if len(values) > 1 else None
     return Choice(allowed=allowed, liking=liking, tiers=_tiers(nodes, allowed, liking))
 
 

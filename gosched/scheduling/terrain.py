@@ -79,9 +79,8 @@ class Terrain:
         keys = self.gradient(strategy).keys(ask) if strategy in BY_GRADIENT else self._room.keys(strategy)
         if choice.liking is None:
             return keys
-        values, rank = np.unique(choice.liking, return_inverse=True)
         span = int(keys.max()) - int(keys.min()) + 1
-        liked: IntArray = keys + (len(values) - rank) * span
+        liked: IntArray = keys - choice.liking * span
         return liked
 
     def gradient(self, strategy: Strategy) -> Gradient:
