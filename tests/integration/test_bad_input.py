@@ -39,7 +39,7 @@ MISTAKES = {
     "control characters in the name": (b'name: "a\\u0007b"\nrun: "true"\n', "name"),
     "not UTF-8": (b"name: \xff\xfe\nrun: x\n", "UTF-8"),
     "unknown queue": (GOOD.encode() + b"queue: nowhere\n", "nowhere"),
-    "not built yet": (GOOD.encode() + b"deadline: {in: 6h}\n", "not supported by this version yet"),
+    "not built yet": (GOOD.encode() + b"timeout: 3h\n", "not supported by this version yet"),
 }
 
 
