@@ -25,10 +25,14 @@ Masks = list[BoolArray | None]  # for each group the nodes of its domain; None: 
 def grounds(gang: PendingGang, choices: Sequence[Choice], room: Room, terrain: Terrain) -> Iterator[Masks]:
     bounds = [terrain.bounds(gang, ask.rules) for ask in gang.asks]
     narrowest = max(preferred for _, preferred in bounds)
-    widest = max(required for required, _ in bounds)
-    for level in range(narrowest, widest - 1, -1):
-        # A group that may be wider than this level stands in the domain above.
-        levels = [max(required, min(level, preferred)) for required, preferred in bounds]
+    tried: list[int] = []
+    for step in range(narrowest, ANYWHERE - 1, -1):
+        # A group that may be wider than the narrowest stands in the domain above.
+        levels = [max(required, min(step, preferred)) for required, preferred in bounds]
+        level = max(levels)
+        if levels == tried:
+            continue
+        tried = levels
         if level == ANYWHERE:
             yield [None] * len(levels)
             continue

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gosched.core.job import LINK_LEVEL, NODE_LEVEL, NUMA_LEVEL, Mode, TaintEffect
+from gosched.core.job import LINK_LEVEL, NODE_LEVEL, NUMA_LEVEL, SELF, Mode, TaintEffect
 from gosched.core.matching import tolerates
 from gosched.scheduling.asks import Rules
 from gosched.scheduling.view import NO_VALUE, WHOLE, BoolArray, IntArray, NodeColumns
@@ -26,8 +26,8 @@ Filter = tuple[str, BoolArray]
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Choice:
     """`allowed`: nodes that would take the task if they were empty enough. `liking`: from 0 up, higher is better; None:
-    all are alike. `tiers`: the allowed nodes by falling liking, as masks that must hold together; empty when there are more
-    than MAX_TIERS."""
+    all are alike. `tiers`: the allowed nodes by falling liking, as masks that must hold together; empty when there are
+    more than MAX_TIERS."""
 
     allowed: BoolArray
     liking: IntArray | None
@@ -70,6 +70,9 @@ def filters(nodes: NodeColumns, rules: Rules) -> Iterator[Filter]:
     for spread in rules.spread:
         if spread.mode is Mode.REQUIRED and spread.level not in FIXED_LEVELS:
             yield f"without a {spread.level}", nodes.label(spread.level) != NO_VALUE
+    for anti in rules.anti_affinity:
+        if anti.job == SELF and anti.level not in FIXED_LEVELS:
+            yield f"without a {anti.level}", nodes.label(anti.level) != NO_VALUE
 
 
 def _liking(nodes: NodeColumns, rules: Rules, scores: IntArray | None) -> IntArray | None:

@@ -164,9 +164,9 @@ class _Try:
         if int(slots.sum()) < max(least, 1):
             return None
         prefer = terrain.prefer(ask, self.choices[index], strategy) if self.shuffled is None else self.shuffled
+        slots = self._clear_of_others(ask.group, slots)
         if rules.anti_affinity:
             slots = apart(rules, slots, prefer, self._rows_of_job(), terrain)
-        slots = self._clear_of_others(ask.group, slots)
         liking = self.choices[index].liking
 
         def split(room: IntArray, count: int) -> Share:
@@ -196,14 +196,17 @@ class _Try:
         eligible, rows = self._eligible(ask, index), self._rows_of(ask.group)
         for rule in reversed(others):
             split = self._leveled(rule, rows, split)
-        evenness = Evenness(first, self.terrain.codes(first.level), eligible, slots, rows)
-        count = min(wanted, evenness.available)
-        if count < max(least, 1):
-            return None
-        share = by_domain(slots, evenness.codes, evenness.wanted(count), split)
-        there = np.concatenate([rows, np.repeat(*share)])
-        even = [is_even(rule, self.terrain.codes(rule.level), eligible, there) for rule in others]
-        return share if all(even) else None
+        evenness, *more = [
+            Evenness(rule, self.terrain.codes(rule.level), eligible, slots, rows) for rule in (first, *others)
+        ]
+        most = min([wanted, evenness.available, *(each.available for each in more)])
+        for count in dict.fromkeys((most, max(least, 1))):
+            if max(least, 1) <= count <= most:
+                share = by_domain(slots, evenness.codes, evenness.wanted(count), split)
+                there = np.concatenate([rows, np.repeat(*share)])
+                if all(is_even(rule, self.terrain.codes(rule.level), eligible, there) for rule in others):
+                    return share
+        return None
 
     def _leveled(self, rule: SpreadRule, rows: IntArray, split: _Split) -> _Split:
         """Fills the emptiest domains first."""
@@ -212,9 +215,7 @@ class _Try:
 
         def leveled(slots: IntArray, count: int) -> Share:
             evenness = Evenness(soft, codes, slots > 0, slots, rows)
-            if evenness.available < count:  # some have room in no domain
-                return split(slots, count)
-            return by_domain(slots, codes, evenness.wanted(count), split)
+            return by_domain(slots, evenness.codes, evenness.wanted(count), split)
 
         return leveled
 

@@ -16,7 +16,9 @@ from gosched.scheduling.topology import NOWHERE
 
 def apart(rules: Rules, slots: IntArray, prefer: IntArray, own: IntArray, terrain: Terrain) -> IntArray:
     """The slots that anti-affinity leaves. `own`: rows where tasks of the job stand."""
-    for rule in rules.anti_affinity:
+    for rule in sorted(
+        rules.anti_affinity, key=lambda rule: rule.job == SELF
+    ):  # the slot that is kept is one that counts
         codes = terrain.codes(rule.level)
         rows = own if rule.job == SELF else terrain.standing.get(rule.job, own[:0])
         taken = np.unique(codes[rows])
@@ -45,8 +47,11 @@ class Evenness:
     def __init__(
         self, rule: SpreadRule, codes: IntArray, eligible: BoolArray, slots: IntArray, standing: IntArray
     ) -> None:
-        """`eligible`: nodes that count as domains even when they are full; `standing`: rows of the group's tasks."""
+        """`eligible`: nodes that count as domains even when they are full; `standing`: rows of the group's tasks. For a
+        rule that is only preferred, nodes in no domain are a domain too."""
         size = int(codes.max(initial=-1)) + 1
+        if rule.mode is not Mode.REQUIRED:
+            codes, size = np.where(codes == NOWHERE, size, codes), size + 1
         inside = codes != NOWHERE
         room = np.bincount(codes[inside], weights=slots[inside], minlength=size).astype(np.int64)
         held = codes[standing]
