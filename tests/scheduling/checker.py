@@ -128,10 +128,12 @@ class Ledger:
     def _where(self, job: Job, new: Sequence[Place]) -> Iterator[tuple[str, bool]]:
         """Topology, spread and anti-affinity of all that stands, the `new` ones included."""
         standing = self.standing[job.id]
-        for level in (*LEVELS, "node"):
-            bound = [g.name for g in job.spec.groups if _requires(g, level)]
+        bound: list[str] = []
+        for level in ("node", *reversed(LEVELS)):  # a group's node is in the other group's rack
+            here = [g.name for g in job.spec.groups if _requires(g, level)]
+            bound += here
             domains = {self._domain(node, level) for name, node in standing if name in bound}
-            yield "topology", len(domains) <= 1 and None not in domains
+            yield "topology", not here or (len(domains) <= 1 and None not in domains)
         for group in job.spec.groups:
             for rule in group.spread:
                 if rule.mode is Mode.REQUIRED and any(name == group.name for name, _ in new):
@@ -162,7 +164,7 @@ class Ledger:
 
     def _nodes_of(self, name: str) -> list[str]:
         job = self.state.jobs.get(self.state.names.get(name, ""))
-        return [t.node_id for t in self.state.tasks_of(job) if t.state.is_active] if job is not None else []
+        return [node for _, node in self.standing[job.id]] if job is not None else []
 
     def _domain(self, node_id: str, level: str) -> object:
         """The path of labels down to the level; None: in no domain."""
@@ -287,10 +289,9 @@ def misfits(group: TaskGroup, node: Node) -> str:
         return "GPU memory"
     if _requires(group, "numa") and not node.hardware.numa_cpus:
         return "NUMA"
-    rules = [*group.topology, *group.spread]
-    if any(
-        rule.mode is Mode.REQUIRED and rule.level in LEVELS and rule.level not in labels for rule in rules
-    ):
+    levels = [rule.level for rule in (*group.topology, *group.spread) if rule.mode is Mode.REQUIRED]
+    levels += [rule.level for rule in group.anti_affinity if rule.job == SELF]
+    if any(level in LEVELS and level not in labels for level in levels):
         return "no such domain"
     return ""
 
