@@ -19,11 +19,12 @@ from gosched.core.outcome import Accepted, Event, JobChanged, NodeChanged, Queue
 from gosched.core.state import ClusterState
 from gosched.master.clock import Clock
 from gosched.master.job_changes import JobChanges
+from gosched.master.planner import Planner
 from gosched.master.proposals import Proposals
 from gosched.observe.metrics import MasterMetrics
 from gosched.observe.sharing import Shares
 from gosched.replication.interface import Replication
-from gosched.scheduling import Explanation, Plan, Policy, ViewBuilder, look_again, schedule, warnings
+from gosched.scheduling import Explanation, Plan, Policy, ViewBuilder, look_again, warnings
 
 MAX_DOUBLINGS = 10
 RETRY_S = 0.05  # after a gang of a plan was refused: the world had moved on
@@ -61,12 +62,14 @@ class Cycles:
         self._planned = -1  # the revision of the newest plan
         self._refused_in_a_row = 0  # plans
         self._due_ms = NEVER_MS  # when a backoff ends that the newest plan waits for
-        self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
+        self._planner = Planner(policy)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
         self.explanations: Mapping[str, Explanation] = {}
         self.shares: Shares = {}
 
     def reset(self) -> None:
         self._builder.reset(self._state)
+        self._planner.reset()
         self._planned = -1
         self._wake.set()
 
@@ -113,7 +116,7 @@ class Cycles:
         return place
 
     def close(self) -> None:
-        self._planner.shutdown(wait=False, cancel_futures=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
     @property
     def _state(self) -> ClusterState:
@@ -151,7 +154,7 @@ class Cycles:
         viewed = self._clock.monotonic_s()
         now_ms = max(self._clock.now_ms(), self._state.clock_ms)
         plan = await asyncio.get_running_loop().run_in_executor(
-            self._planner, schedule, view, self._policy, now_ms, random.getrandbits(32)
+            self._thread, self._planner.plan, view, now_ms, random.getrandbits(32)
         )
         self._planned = view.revision
         self._due_ms = NEVER_MS if plan.wake_at_ms is None else plan.wake_at_ms

@@ -46,6 +46,7 @@ class Reason(StrEnum):
     BACKOFF = "BACKOFF"
     QUEUED = "QUEUED"
     TOO_LARGE = "TOO_LARGE"
+    PLANNER_BUG = "PLANNER_BUG"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

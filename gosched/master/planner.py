@@ -1,0 +1,67 @@
+"""Calls the planner, and keeps a job that it stumbles over from stopping all others.
+
+Rule: a bug of the planner never ends a master, and is never hidden: the log has its traceback, the job its explanation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+
+from gosched.scheduling import Explanation, Plan, Policy, Reason, View, schedule
+
+MAX_SET_ASIDE = 100  # jobs; more than that and the planner itself is broken
+
+log = structlog.get_logger()
+
+_SET_ASIDE = Explanation(
+    code=Reason.PLANNER_BUG,
+    message="the planner met a bug with it, please report the master's log; it is tried again under the next leader",
+)
+
+
+class Planner:
+    """Used by one thread at a time. `set_aside`: ids of jobs that are not planned until `reset`."""
+
+    def __init__(self, policy: Policy, plan: Callable[[View, Policy, int, int], Plan] = schedule) -> None:
+        self._policy = policy
+        self._plan = plan
+        self.set_aside: dict[str, None] = {}
+
+    def reset(self) -> None:
+        self.set_aside.clear()
+
+    def plan(self, view: View, now_ms: int, seed: int) -> Plan:
+        """Without the jobs that it stumbles over."""
+        while True:
+            wanted = tuple([gang for gang in view.pending if gang.job_id not in self.set_aside])
+            if len(self.set_aside) >= MAX_SET_ASIDE:
+                wanted = ()
+            try:
+                plan = self._plan(replace(view, pending=wanted), self._policy, now_ms, seed)
+            except Exception:
+                if not wanted:
+                    raise
+                culprit = self._culprit(replace(view, pending=wanted), now_ms, seed)
+                self.set_aside[culprit] = None
+                log.exception("the planner met a bug; the job is set aside", job=culprit)
+                continue
+            for gang in view.pending:
+                if gang.job_id not in plan.explanations and gang.job_id in self.set_aside:
+                    plan.explanations[gang.job_id] = _SET_ASIDE
+            return plan
+
+    def _culprit(self, view: View, now_ms: int, seed: int) -> str:
+        """A job without which there is one stumble less: by halves, in as many plans as halves."""
+        suspects = view.pending
+        while len(suspects) > 1:
+            half = suspects[: len(suspects) // 2]
+            try:
+                self._plan(replace(view, pending=half), self._policy, now_ms, seed)
+            except Exception:  # that it fails is what is looked for; the caller has logged the first time
+                suspects = half
+            else:
+                suspects = suspects[len(half) :]
+        return suspects[0].job_id
