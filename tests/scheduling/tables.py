@@ -165,7 +165,7 @@ class World:
         """The state machine takes all of it."""
         if plan.gangs:
             outcome = self.do(CommitPlan(revision=plan.revision, gangs=tuple(plan.gangs)))
-            assert outcome.refusals == ()
+            assert outcome.refusals == (), f"the state machine refuses {outcome.refusals}"
 
     def end(self, job_id: str, at_ms: int = 0) -> None:
         """All of its tasks succeed."""
@@ -274,8 +274,8 @@ def node(words: Sequence[str]) -> RegisterNode:
 
 def job(words: Sequence[str], default_queue: str = "default") -> JobSpec:
     name, *rest = words
-    split = rest.index(":") if ":" in rest else 0
-    own, rest = rest[:split], rest[split + bool(split) :]
+    own = rest[: rest.index(":")] if ":" in rest else []
+    texts = " ".join(rest[len(own) + (":" in rest) :]).split("|")
     fields: dict[str, object] = {"queue": default_queue}
     for word in own:
         key, equals, value = word.partition("=")
@@ -291,7 +291,6 @@ def job(words: Sequence[str], default_queue: str = "default") -> JobSpec:
             fields["deadline_in_ms"] = int(value)
         else:
             raise ValueError(f"a job has no {word}")
-    texts = " ".join(rest).split("|")
     groups = tuple([group(f"g{i}", text.split()) for i, text in enumerate(texts)])
     gang = GangPolicy(min_tasks=sum(g.floor for g in groups))
     return JobSpec(name=name, gang=gang, groups=groups, **fields)  # type: ignore[arg-type]

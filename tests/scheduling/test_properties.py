@@ -1,252 +1,505 @@
-"""What holds for every plan, checked against brute force on small clusters; and that each check can fail.
+"""What holds for every plan, checked on small clusters with every feature on; and that each check can fail.
 
-A mutation breaks the planner on purpose; the property that should notice it must.
+Each example is a cluster that lives through three cycles: jobs come, the state machine takes the plan whole, some jobs
+end. A mutation breaks the planner on purpose; the property that should notice it must.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
+import hypothesis
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from gosched.core.cluster import Node
-from gosched.core.command import GangPlacement
-from gosched.core.job import Job, Strategy
-from gosched.core.resources import Resources
-from gosched.core.state import ClusterState
-from gosched.scheduling import Plan, Policy, ViewBuilder, cycle, gangs, room, schedule
-from gosched.scheduling.feasibility import slots
-from tests.scheduling.cluster import allocation, group, job, node, state_of
+from gosched.core.command import GangPlacement, SetQueues, SetQuotas, SubmitJob
+from gosched.core.job import Job
+from gosched.core.state import ClusterState, restore
+from gosched.scheduling import Plan, Policy, ViewBuilder, filters, gangs, limits, ordering, room, schedule, turns
+from gosched.scheduling.policy import ALGORITHMS
+from tests.scheduling import tables
+from tests.scheduling.checker import LEVELS, Ledger
+from tests.scheduling.tables import World
 
 SETTINGS = settings(
-    max_examples=400, deadline=None, derandomize=True, database=None, report_multiple_bugs=False, print_blob=False
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    report_multiple_bugs=False,
+    print_blob=False,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 UNSHRUNK = settings(SETTINGS, phases=[Phase.generate])
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Scenario:
-    state: ClusterState
-    strategy: Strategy
+    """In the tables' notation. `rounds`: the jobs that come before each cycle, `ends`: those that end after it."""
 
-    def plan(self) -> Plan:
-        made = ViewBuilder()
-        made.reset(self.state)
-        return schedule(made.view(self.state), Policy(strategy=self.strategy), 0, 1)
+    algorithm: str
+    queues: tuple[str, ...]
+    quotas: tuple[str, ...]
+    nodes: tuple[str, ...]
+    rounds: tuple[tuple[str, ...], ...]
+    ends: tuple[frozenset[int], ...] = field(default=())
+
+    @property
+    def policy(self) -> Policy:
+        return Policy.of(self.algorithm, topology=LEVELS)
+
+    def __repr__(self) -> str:
+        jobs = [f"  # cycle {i + 1}\n" + "\n".join(f"  {job}" for job in jobs) for i, jobs in enumerate(self.rounds)]
+        parts = [("queues", self.queues), ("quotas", self.quotas), ("nodes", self.nodes)]
+        head = "\n".join("\n".join([name, *(f"  {line}" for line in lines)]) for name, lines in parts)
+        return f"\n{self.algorithm}\n{head}\njobs\n" + "\n".join(jobs) + f"\nends {self.ends}\n"
 
 
-ZONES = st.sampled_from([(("zone", "x"),), (("zone", "y"),)])
+def words(*choices: str) -> Callable[[random.Random], str]:
+    """Draws one of each of the choices, which are separated by `|`; `6 * x` stands for x six times."""
+    tables_of = [[text.strip() for part in choice.split("|") for text in _times(part.strip())] for choice in choices]
+    return lambda draw: " ".join(filter(None, [draw.choice(table) for table in tables_of]))
 
-NODES = st.builds(
-    lambda cpu, mem, gpu, labels, model, held: (cpu, mem, gpu, labels, model, min(held, gpu)),
-    st.integers(1, 6),
-    st.integers(1, 6),
-    st.integers(0, 6),
-    ZONES,
-    st.sampled_from(["h100", "a100"]),
-    st.integers(0, 3),
+
+def _times(part: str) -> list[str]:
+    found = re.fullmatch(r"(\d+) \*(.*)", part)
+    return [found[2].strip()] * int(found[1]) if found else [part]
+
+
+NODE = words(
+    "2cpu | 3cpu | 4cpu numa:0-1/2-3 gpu_numa | 6cpu numa:0-2/3-5 gpu_numa | 8cpu",
+    "4Gi | 8Gi | 8Gi",
+    "2 *  | 1gpu:a100 | 2gpu:h100 gpu_mem:80Gi links:0,1 | 2gpu:h100 links:0,0 | 3gpu:a100 links:0,0,1 | 2gpu:h100",
+    "zone=z1 | zone=z1 | zone=z2 | zone=z2 | ",
+    "rack=r1 | rack=r1 | rack=r2 | ",
+    "3 *  | disk=ssd | gen=3 | gen=old | disk=hdd",
+    "8 *  | !gpu:no_schedule | !old:prefer_no_schedule | !ml=yes:no_execute",
+    "2 *  | 1*license | 3*license",
 )
-
-GROUPS = st.builds(
-    group,
-    count=st.integers(1, 5),
-    cpu=st.integers(0, 3),
-    mem=st.integers(0, 2),
-    gpu=st.integers(0, 2),
-    selector=st.just(()) | st.just(()) | ZONES,
-    model=st.sampled_from(["", "", "h100"]),
-    strategy=st.sampled_from(Strategy),
+SIZE = "3 * 1x | 3 * 2x | 3x | 4x | 1..2x | 1..4x | 2..3x"
+FILTER = words(
+    "12 *  | zone=z1 | disk=ssd",
+    "20 *  | ?disk:in:ssd | ?disk:not_in:hdd | ?gen:gt:1 | ?rack:exists | ?zone:not_exists | ?disk:exists*9",
+    "8 *  | ~ | ~gpu | ~ml=yes | ~gpu:no_execute",
+    "3 *  | @binpack | @spread | @fragmentation",
 )
+AMOUNTS = words(SIZE, "0.5cpu | 3 * 1cpu | 2cpu", "2 *  | 1Gi | 2Gi", "9 *  | 1*license")
+GPUS = words(
+    "9 *  | 2 * 0.3gpu | 2 * 0.5gpu | 2 * 1gpu | 2gpu"
+    "| 1gpu:h100 | 2gpu in:gpu_link | 1gpu in:numa | 0.5gpu gpu_mem:40Gi"
+)
+STANDS = words("6 *  | in:zone | in:rack | in:node | near:rack | in:zone near:rack | near:zone")
+LOOKS = words(
+    "9 *  | apart:node | apart:rack | apart:zone"
+    "| over:node | over:zone | over:rack:2 | maybe-over:zone | over:zone over:node"
+)
+QUEUE = words("12 *  | limit cpu=3 | limit gpu=1 | limit license=1 | jobs=1 | jobs=2")
+MODEL_LIMIT = words("4 *  | limit gpu:h100=1")
+QUOTA = words("cpu=2 | gpu=1 | jobs=1 | memory=4Gi")
+HEAD = words("x | y.a | y.b", "3 *  | tenant=t", "4 *  | priority=5 | due=1000")
 
 
-@st.composite
-def scenarios(draw: st.DrawFn, max_groups: int = 1) -> Scenario:
-    nodes: list[Node] = []
-    held = []
-    for i, (cpu, mem, gpu, labels, model, busy) in enumerate(draw(st.lists(NODES, min_size=1, max_size=4))):
-        nodes.append(node(f"n{i}", cpu=cpu, mem=mem, gpu=gpu, labels=labels, model=model))
-        if busy:
-            taken = Resources(gpu_millis=busy * 1000)
-            held.append(allocation(f"a{i}", f"n{i}", taken, gpus=tuple(range(gpu - busy, gpu))))
-    jobs = [
-        job(i + 1, *groups, priority=draw(st.integers(0, 1)))
-        for i, groups in enumerate(
-            draw(st.lists(st.lists(GROUPS, min_size=1, max_size=max_groups), min_size=1, max_size=5))
-        )
+def scenario(seed: int, group: Callable[[random.Random], list[str]], *, models: bool = False) -> Scenario:
+    """`group`: the groups of one job. `models`: limits on single GPU models too."""
+    draw = random.Random(seed)
+    nodes = [f"n{i} {_with_numa(NODE(draw))}" for i in range(draw.randint(1, 4))]
+    queues = (
+        f"x {draw.choice(['fair', 'fair weight=3', 'capacity 50%'])} {QUEUE(draw)}",
+        f"y {draw.choice(['fifo', 'fair order=fair'])} {MODEL_LIMIT(draw) if models else ''}",
+        f"y.a fair {QUEUE(draw)}",
+        f"y.b capacity 20% max {draw.choice([60, 100])}% order={draw.choice(['fair', 'fifo', 'priority', 'deadline'])}",
+    )
+    rounds: list[tuple[str, ...]] = []
+    number = 0
+    for _ in range(3):
+        jobs = []
+        for _ in range(draw.randint(1, 4)):
+            number += 1
+            groups = group(draw)
+            if number > 1 and draw.random() < 0.1:
+                groups[0] += f" apart:node:j{draw.randint(1, number - 1)}"
+            jobs.append(f"j{number} {HEAD(draw)} : {' | '.join(groups)}")
+        rounds.append(tuple(jobs))
+    ends = tuple([frozenset(draw.sample(range(12), 3)) for _ in rounds])
+    quotas = (f"t {QUOTA(draw)}",) if draw.random() < 0.5 else ()
+    return Scenario(draw.choice(ALGORITHMS), queues, quotas, tuple(nodes), tuple(rounds), ends)
+
+
+def _with_numa(node: str) -> str:
+    gpus = next((int(word[0]) for word in node.split() if "gpu:" in word and word[0].isdigit()), 0)
+    return node.replace("gpu_numa", f"gpu_numa:{','.join('001'[:gpus])}" if gpus else "")
+
+
+def any_groups(draw: random.Random) -> list[str]:
+    first = " ".join([AMOUNTS(draw), GPUS(draw), FILTER(draw), STANDS(draw), LOOKS(draw)])
+    return [first, *(_plain(draw) for _ in range(draw.choice([0, 0, 0, 0, 1, 2])))]
+
+
+def _plain(draw: random.Random) -> str:
+    return " ".join([AMOUNTS(draw), FILTER(draw), STANDS(draw), LOOKS(draw)])
+
+
+SEEDS = st.integers(0, 1 << 32)
+
+
+def note(made: Scenario) -> Scenario:
+    """Shown when the example fails."""
+    hypothesis.note(repr(made))
+    return made
+
+
+def lives(scenario: Scenario) -> Iterator[tuple[World, Plan]]:
+    """The world before each commit, and the plan."""
+    world = World()
+    world.do(SetQueues(queues=tuple([tables.queue(words.split()) for words in scenario.queues])))
+    if scenario.quotas:
+        world.do(SetQuotas(quotas=tuple([tables.quota(words.split()) for words in scenario.quotas])))
+    for words in scenario.nodes:
+        world.do(tables.node(words.split()))
+    for jobs, ends in zip(scenario.rounds, scenario.ends, strict=True):
+        for words in jobs:
+            spec = tables.job(words.split())
+            world.do(SubmitJob(job_id=spec.name, spec=spec))
+        plan = world.plan(scenario.policy)
+        yield world, plan
+        world.commit(plan)
+        for job_id in sorted(world.state.jobs):
+            if int(job_id[1:]) % 10 in ends:
+                world.end(job_id)
+
+
+def check_every_rule(rules: settings = SETTINGS) -> None:
+    seen: Counter[str] = Counter()
+
+    @rules
+    @given(SEEDS)
+    def check(seed: int) -> None:
+        for world, plan in lives(note(scenario(seed, any_groups, models=True))):
+            ledger = Ledger(world.state)
+            for gang in plan.gangs:
+                ledger.take(gang)
+            assert ledger.broken == []
+            placed = [gang.job_id for gang in plan.gangs]
+            assert len(set(placed)) == len(placed), "once"
+            assert {*placed, *plan.explanations} == set(world.state.pending), "all"
+            assert not {*placed} & {*plan.explanations}, "all"
+            seen["placed"] += len(placed)
+            seen["refused"] += len(plan.explanations)
+            seen["joined"] += len([job_id for job_id in placed if world.state.jobs[job_id].active])
+
+    check()
+    assert min(seen["placed"], seen["refused"]) > 300, seen
+    assert seen["joined"] > 3, seen
+
+
+def check_only_what_has_no_place_waits(rules: settings = SETTINGS) -> None:
+    """Whoever waits could not start in what the whole plan left, however its tasks were put."""
+    seen: Counter[str] = Counter()
+
+    @rules
+    @given(SEEDS)
+    def check(seed: int) -> None:
+        for world, plan in lives(note(scenario(seed, any_groups))):
+            ledger = Ledger(world.state)
+            for gang in plan.gangs:
+                ledger.take(gang)
+            for job_id, why in plan.explanations.items():
+                job = world.state.jobs[job_id]
+                assert not ledger.could_take(job), f"missed: {job_id} {why.message}"
+                seen.update(kinds(job))
+
+    check()
+    assert min(seen[kind] for kind in ("one group", "several groups", "topology", "spread", "apart", "joins")) > 10, (
+        seen
+    )
+
+
+def kinds(job: Job) -> Iterator[str]:
+    groups = job.spec.groups
+    yield "several groups" if len(groups) > 1 else "one group"
+    yield from ["topology"] * any(group.topology for group in groups)
+    yield from ["spread"] * any(group.spread for group in groups)
+    yield from ["apart"] * any(group.anti_affinity for group in groups)
+    yield from ["joins"] * bool(job.active)
+
+
+def check_packing_misses_little(examples: int = 400) -> None:
+    """Several groups on few nodes are bin packing, which is tried a few times, not solved: of 961 gangs that fit, out
+    of 2000 drawn, two were missed when this was written."""
+    missed = fit = 0
+    for seed in range(examples):
+        world = World()
+        world.fill(tables.sections(packing(random.Random(seed))))
+        if Ledger(world.state).could_take(world.state.jobs["j"]):
+            fit += 1
+            missed += not world.plan(Policy()).gangs
+    assert fit > examples // 3
+    assert missed * 100 <= fit, f"packing: {missed} of {fit} were missed"
+
+
+def packing(draw: random.Random) -> str:
+    nodes = [f"  n{i} {draw.randint(2, 7)}cpu {draw.randint(2, 7)}Gi" for i in range(draw.randint(2, 4))]
+    groups = [
+        f"{draw.randint(1, 2)}x {draw.randint(1, 4)}cpu {draw.randint(0, 4)}Gi" for _ in range(draw.randint(2, 4))
     ]
-    return Scenario(state_of(nodes, jobs, held), draw(st.sampled_from([Strategy.BINPACK, Strategy.SPREAD])))
+    return "\n".join(["nodes", *nodes, "jobs", "  j : " + " | ".join(groups)])
 
 
-def holds(state: ClusterState, job: Job, rank: int, node_id: str, free: dict[str, Resources]) -> bool:
-    """Whether the node may run this rank, by the words of the records alone."""
-    ask = [g for g in job.spec.groups for _ in range(g.count)][rank]
-    machine = state.nodes[node_id]
-    labelled = all(pair in machine.labels for pair in ask.node_selector)
-    modelled = ask.gpu_model in ("", machine.gpu_model)
-    enough = all(getattr(ask.resources, name) <= max(getattr(free[node_id], name), 0) for name in Resources.__slots__)
-    return labelled and modelled and enough
-
-
-def could_be_placed(state: ClusterState, job: Job, free: dict[str, Resources], rank: int = 0) -> bool:
-    """Brute force over every assignment of ranks to nodes."""
-    if rank == job.spec.task_count:
-        return True
-    need = [g.resources for g in job.spec.groups for _ in range(g.count)][rank]
-    for node_id in free:
-        left = {**free, node_id: free[node_id] - need}
-        if holds(state, job, rank, node_id, free) and could_be_placed(state, job, left, rank + 1):
-            return True
-    return False
-
-
-def left_after(state: ClusterState, gang: GangPlacement, free: dict[str, Resources]) -> dict[str, Resources]:
-    """What remains; fails when a rank stands where it may not."""
-    job = state.jobs[gang.job_id]
-    needs = [g.resources for g in job.spec.groups for _ in range(g.count)]
-    for task in gang.tasks:
-        assert holds(state, job, task.rank, task.node_id, free)
-        free = {**free, task.node_id: free[task.node_id] - needs[task.rank]}
-    return free
-
-
-def free_at_start(state: ClusterState) -> dict[str, Resources]:
-    return {n.id: n.capacity - state.usage[n.id] for n in state.nodes.values()}
-
-
-class Seen:
-    """Whether the examples were worth anything."""
-
-    placed = 0
-    refused = 0
-
-    def count(self, plan: Plan) -> None:
-        self.placed += len(plan.gangs)
-        self.refused += len(plan.explanations)
-
-
-def check_whole_gangs_within_capacity(rules: settings = SETTINGS) -> None:
-    seen = Seen()
+def check_elastic_tasks_fill_what_is_there(rules: settings = SETTINGS) -> None:
+    """After a plan no task of a gang that it placed would still fit, unless a rule bound it to a domain."""
+    seen: Counter[str] = Counter()
 
     @rules
-    @given(scenarios(max_groups=3))
-    def check(scenario: Scenario) -> None:
-        plan = scenario.plan()
-        seen.count(plan)
-        free = free_at_start(scenario.state)
-        gpus = {n: set(scenario.state.node_gpus_held(n)) for n in scenario.state.nodes}
-        for gang in plan.gangs:
-            job = scenario.state.jobs[gang.job_id]
-            assert [t.rank for t in gang.tasks] == list(range(job.spec.task_count))
-            free = left_after(scenario.state, gang, free)
-            needs = [g.resources.gpu_millis // 1000 for g in job.spec.groups for _ in range(g.count)]
-            for task in gang.tasks:
-                assert len(set(task.gpus)) == needs[task.rank]
-                assert not gpus[task.node_id] & set(task.gpus)
-                assert all(0 <= g < scenario.state.nodes[task.node_id].capacity.gpu_millis // 1000 for g in task.gpus)
-                gpus[task.node_id] |= set(task.gpus)
-        assert {g.job_id for g in plan.gangs} | set(plan.explanations) == set(scenario.state.jobs)
-        assert not {g.job_id for g in plan.gangs} & set(plan.explanations)
+    @given(SEEDS)
+    def check(seed: int) -> None:
+        made = note(scenario(seed, elastic_groups))
+        for world, plan in lives(made):
+            if made.algorithm == "gang":  # keeps a gang in one rack, though some of its tasks wait for the next cycle
+                break
+            world.commit(plan)
+            ledger = Ledger(world.state)
+            for job_id in world.state.pending:
+                job = world.state.jobs[job_id]
+                seen["short"] += bool(job.active)
+                assert not job.active or not ledger.could_take(job), f"elastic: {job_id}"
+            break
 
     check()
-    assert seen.placed > 50
-    assert seen.refused > 50
+    assert seen["short"] > 20, seen
 
 
-def check_placed_if_and_only_if_it_fits(rules: settings = SETTINGS) -> None:
-    seen = Seen()
+def elastic_groups(draw: random.Random) -> list[str]:
+    return [" ".join([ELASTIC(draw), GPUS(draw), FILTER(draw)])]
 
-    @rules
-    @given(scenarios())
-    def check(scenario: Scenario) -> None:
-        plan = scenario.plan()
-        seen.count(plan)
-        free = free_at_start(scenario.state)
-        placed = {gang.job_id: gang for gang in plan.gangs}
-        for turn in sorted(scenario.state.jobs.values(), key=lambda j: (-j.spec.priority, j.sequence)):
-            assert could_be_placed(scenario.state, turn, free) == (turn.id in placed)
-            if turn.id in placed:
-                free = left_after(scenario.state, placed[turn.id], free)
 
-    check()
-    assert seen.placed > 50
-    assert seen.refused > 50
+ELASTIC = words("1..9x | 2..9x", "0.5cpu | 1cpu | 2cpu", " | 1Gi", " | 1*license")
 
 
 def check_order_of_input_does_not_matter(rules: settings = SETTINGS) -> None:
     @rules
-    @given(scenarios(max_groups=2), st.integers(0, 1000))
-    def check(scenario: Scenario, seed: int) -> None:
-        shuffle = random.Random(seed)
-        nodes, jobs = list(scenario.state.nodes.values()), list(scenario.state.jobs.values())
-        shuffle.shuffle(nodes)
-        shuffle.shuffle(jobs)
-        again = Scenario(state_of(nodes, jobs, list(scenario.state.allocations.values())), scenario.strategy)
-        assert again.plan() == scenario.plan()
+    @given(SEEDS, st.integers(0, 1000))
+    def check(seed: int, order: int) -> None:
+        made = note(scenario(seed, any_groups, models=True))
+        for world, plan in lives(made):
+            state = shuffled(world.state, random.Random(order))
+            builder = ViewBuilder()
+            builder.reset(state)
+            again = schedule(builder.view(state), made.policy, state.clock_ms, tables.SEED)
+            assert again == plan, "order"
 
     check()
 
 
-def test_gangs_are_placed_whole_and_within_capacity() -> None:
-    check_whole_gangs_within_capacity()
+def shuffled(state: ClusterState, draw: random.Random) -> ClusterState:
+    """The same state, whose tables were filled in another order."""
+    frozen = state.freeze()
+
+    def mixed(table: Mapping[str, T]) -> dict[str, T]:
+        return {key: table[key] for key in draw.sample(list(table), len(table))}
+
+    return restore(
+        replace(
+            frozen,
+            nodes=mixed(frozen.nodes),
+            queues=mixed(frozen.queues),
+            quotas=mixed(frozen.quotas),
+            accounts=mixed(frozen.accounts),
+            jobs=mixed(frozen.jobs),
+            tasks=mixed(frozen.tasks),
+            allocations=mixed(frozen.allocations),
+        )
+    )
 
 
-def test_a_gang_is_placed_if_and_only_if_it_fits_in_what_the_gangs_before_it_left() -> None:
-    check_placed_if_and_only_if_it_fits()
+def test_every_plan_keeps_every_rule_and_the_state_machine_takes_it_whole() -> None:
+    check_every_rule()
 
 
-def test_the_plan_does_not_depend_on_the_order_of_nodes_and_jobs() -> None:
+def test_a_job_waits_only_if_brute_force_finds_no_place_for_it_either() -> None:
+    check_only_what_has_no_place_waits()
+
+
+def test_of_a_hundred_gangs_of_several_groups_that_fit_at_most_one_is_missed() -> None:
+    check_packing_misses_little()
+
+
+def test_elastic_tasks_fill_what_is_there() -> None:
+    check_elastic_tasks_fill_what_is_there()
+
+
+def test_the_plan_does_not_depend_on_the_order_of_nodes_jobs_queues_and_accounts() -> None:
     check_order_of_input_does_not_matter()
 
 
+# Mutations: what is broken, the check that notices it, and the property that the check names.
+
+Mutation = Callable[[pytest.MonkeyPatch], None]
+
+
 def one_slot_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "slots", lambda *args: slots(*args) + 1)
+    slots = room.Room.slots
+    monkeypatch.setattr(room.Room, "slots", lambda self, ask, allowed: slots(self, ask, allowed) + allowed)
+    monkeypatch.setattr(room.Room, "_take_devices", lambda self, ask, row, gpu=None: room.Seat(row))
 
 
 def one_slot_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "slots", lambda *args: slots(*args).clip(1) - 1)
+    slots = room.Room.slots
+    monkeypatch.setattr(room.Room, "slots", lambda *args: slots(*args).clip(1) - 1)
 
 
-def labels_and_models_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "eligible", lambda nodes, ask: nodes.ready)
+def the_first_gpus_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "pick_whole", lambda free, links, count, among=None: list(range(count)))
+
+
+def the_first_gpu_for_all_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "pick_shared", lambda free, share: 0)
+
+
+def the_first_cpus_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    pick = room.pick_cpus
+    monkeypatch.setattr(room, "pick_cpus", lambda cpus, owned, count, near: pick(cpus, 0, count, near))
+
+
+def gpus_from_all_islands(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scattered(
+        free: Sequence[int], links: Sequence[int], count: int, among: Sequence[int] | None = None
+    ) -> list[int]:
+        there = [gpu for gpu, left in enumerate(free) if left == 1000 and (among is None or gpu in among)]
+        firsts = [gpu for gpu in there if links[gpu] not in [links[other] for other in there if other < gpu]]
+        return sorted([*firsts, *(gpu for gpu in there if gpu not in firsts)][:count])
+
+    monkeypatch.setattr(room, "pick_whole", scattered)
+
+
+def cpus_far_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    pick = room.pick_cpus
+    monkeypatch.setattr(room, "pick_cpus", lambda cpus, owned, count, near: pick(cpus[::-1], owned, count, []))
 
 
 def half_a_gang(monkeypatch: pytest.MonkeyPatch) -> None:
+    _with_tasks(monkeypatch, lambda tasks: tasks[: (len(tasks) + 1) // 2])
+
+
+def a_rank_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    _with_tasks(monkeypatch, lambda tasks: tuple([replace(task, rank=tasks[0].rank) for task in tasks]))
+
+
+def _with_tasks(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> None:
     named = gangs._named
 
-    def half(gang, shares, room):  # type: ignore[no-untyped-def]
-        whole = named(gang, shares, room)
-        kept = whole.tasks[: (len(whole.tasks) + 1) // 2]
-        return GangPlacement(job_id=whole.job_id, attempt=whole.attempt, tasks=kept)
+    def mutated(*args: Any) -> GangPlacement:
+        whole = named(*args)
+        return GangPlacement(job_id=whole.job_id, attempt=whole.attempt, tasks=change(whole.tasks))
 
-    monkeypatch.setattr(gangs, "_named", half)
-
-
-def busy_gpus_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room.Room, "name_gpus", lambda self, row, count: tuple(range(count)))
+    monkeypatch.setattr(gangs, "_named", mutated)
 
 
-def first_in_first_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cycle, "in_order", list)
+def the_next_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = gangs._named
+    monkeypatch.setattr(gangs, "_named", lambda *args: replace(whole := named(*args), attempt=whole.attempt + 1))
+
+
+def the_rest_of_a_line_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns.Turns, "passed", turns.Turns.skip_line)
+
+
+def only_readiness_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters, "filters", lambda nodes, rules: [(filters.NOT_READY, nodes.ready)])
+
+
+def anywhere_is_a_ground(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gangs, "grounds", lambda gang, *rest: iter([[None] * len(gang.asks)]))
+
+
+def only_the_first_ground(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gangs, "MAX_GROUNDS", 1)
+
+
+def only_the_first_order_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gangs, "TRIES", 1)
+
+
+def uneven_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        gangs._Try, "_spread", lambda self, ask, index, slots, least, wanted, split: split(slots, max(least, 1))
+    )
+
+
+def togetherness_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gangs, "apart", lambda rules, slots, *rest: slots)
+
+
+def others_come_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gangs._Try, "_clear_of_others", lambda self, group, slots: slots)
+
+
+def limits_hold_nobody_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits.Limits, "why_not", lambda self, gang: None)
+
+
+def elastic_tasks_know_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits.Limits, "_most", lambda self, gang, rules: tuple([ask.count for ask in gang.asks]))
+
+
+def models_have_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits.Limits, "_banned", lambda self, gang, rules: ())
+
+
+def limits_forget_what_was_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits.Limits, "take", lambda self, gang, placement, nodes: None)
+
+
+def elastic_tasks_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        limits.Limits, "allowance", lambda self, gang: limits.Allowance(tuple([a.floor for a in gang.asks]), ())
+    )
+
+
+def first_found_first_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordering, "_sorted", lambda gangs, order, policy: list(gangs))
 
 
 @pytest.mark.parametrize(
-    ("mutation", "check"),
+    ("mutation", "check", "named"),
     [
-        (one_slot_too_many, check_whole_gangs_within_capacity),
-        (half_a_gang, check_whole_gangs_within_capacity),
-        (busy_gpus_named, check_whole_gangs_within_capacity),
-        (labels_and_models_ignored, check_placed_if_and_only_if_it_fits),
-        (one_slot_too_few, check_placed_if_and_only_if_it_fits),
-        (first_in_first_looked_at, check_order_of_input_does_not_matter),
+        (one_slot_too_many, check_every_rule, "capacity"),
+        (the_first_gpus_for_everybody, check_every_rule, "GPUs"),
+        (the_first_gpu_for_all_shares, check_every_rule, "GPUs"),
+        (the_first_cpus_for_everybody, check_every_rule, "CPUs"),
+        (gpus_from_all_islands, check_every_rule, "islands"),
+        (cpus_far_away, check_every_rule, "NUMA"),
+        (the_next_attempt, check_every_rule, "the state machine refuses"),
+        (the_rest_of_a_line_is_forgotten, check_every_rule, "all"),
+        (half_a_gang, check_every_rule, "whole"),
+        (a_rank_twice, check_every_rule, "ranks"),
+        (only_readiness_counts, check_every_rule, "suits"),
+        (anywhere_is_a_ground, check_every_rule, "topology"),
+        (uneven_is_fine, check_every_rule, "spread"),
+        (togetherness_is_fine, check_every_rule, "apart"),
+        (others_come_near, check_every_rule, "apart"),
+        (limits_hold_nobody_back, check_every_rule, "limits"),
+        (elastic_tasks_know_no_limit, check_every_rule, "limits"),
+        (models_have_no_limit, check_every_rule, "limits"),
+        (limits_forget_what_was_placed, check_every_rule, "limits"),
+        (one_slot_too_few, check_only_what_has_no_place_waits, "missed"),
+        (only_the_first_ground, check_only_what_has_no_place_waits, "missed"),
+        (only_the_first_order_of_groups, lambda _: check_packing_misses_little(), "packing"),
+        (elastic_tasks_stay_out, check_elastic_tasks_fill_what_is_there, "elastic"),
+        (first_found_first_looked_at, check_order_of_input_does_not_matter, "order"),
     ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__.replace("<lambda>", "packing"),
 )
 def test_a_broken_planner_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, mutation: Callable[[pytest.MonkeyPatch], None], check: Callable[[settings], None]
+    monkeypatch: pytest.MonkeyPatch, mutation: Mutation, check: Callable[[settings], None], named: str
 ) -> None:
     mutation(monkeypatch)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=rf"^(assert \[.)?{named}"):
         check(UNSHRUNK)
