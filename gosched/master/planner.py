@@ -5,7 +5,6 @@ Rule: a bug of the planner never ends a master, and is never hidden: the log has
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import structlog
@@ -25,9 +24,8 @@ _SET_ASIDE = Explanation(
 class Planner:
     """Used by one thread at a time. `set_aside`: ids of jobs that are not planned until `reset`."""
 
-    def __init__(self, policy: Policy, plan: Callable[[View, Policy, int, int], Plan] = schedule) -> None:
+    def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._plan = plan
         self.set_aside: dict[str, None] = {}
 
     def reset(self) -> None:
@@ -40,7 +38,7 @@ class Planner:
             if len(self.set_aside) >= MAX_SET_ASIDE:
                 wanted = ()
             try:
-                plan = self._plan(replace(view, pending=wanted), self._policy, now_ms, seed)
+                plan = schedule(replace(view, pending=wanted), self._policy, now_ms, seed)
             except Exception:
                 if not wanted:
                     raise
@@ -59,7 +57,7 @@ class Planner:
         while len(suspects) > 1:
             half = suspects[: len(suspects) // 2]
             try:
-                self._plan(replace(view, pending=half), self._policy, now_ms, seed)
+                schedule(replace(view, pending=half), self._policy, now_ms, seed)
             except Exception:  # that it fails is what is looked for; the caller has logged the first time
                 suspects = half
             else:

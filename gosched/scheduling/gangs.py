@@ -31,7 +31,7 @@ from gosched.scheduling.view import BoolArray, IntArray
 
 _Split = Callable[[IntArray, int], Share]
 
-TRIES = 8  # for a gang whose groups fit alone but not together
+TRIES = 8  # for a gang whose groups fit alone but not together; for elastic tasks under two spread rules
 MAX_GROUNDS = 64  # domains in which the real placement is tried
 
 
@@ -200,12 +200,12 @@ class _Try:
             Evenness(rule, self.terrain.codes(rule.level), eligible, slots, rows) for rule in (first, *others)
         ]
         most = min([wanted, evenness.available, *(each.available for each in more)])
-        for count in dict.fromkeys((most, max(least, 1))):
-            if max(least, 1) <= count <= most:
-                share = by_domain(slots, evenness.codes, evenness.wanted(count), split)
-                there = np.concatenate([rows, np.repeat(*share)])
-                if all(is_even(rule, self.terrain.codes(rule.level), eligible, there) for rule in others):
-                    return share
+        least = max(least, 1)
+        for count in [*range(most, max(least, most - TRIES), -1), least] if most >= least else ():
+            share = by_domain(slots, evenness.codes, evenness.wanted(count), split)
+            there = np.concatenate([rows, np.repeat(*share)])
+            if all(is_even(rule, self.terrain.codes(rule.level), eligible, there) for rule in others):
+                return share
         return None
 
     def _leveled(self, rule: SpreadRule, rows: IntArray, split: _Split) -> _Split:

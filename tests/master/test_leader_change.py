@@ -11,7 +11,7 @@ import pytest
 
 from gosched.core.job import JobState
 from gosched.core.outcome import Code, Rejected
-from gosched.master import cycles
+from gosched.master import planner
 from gosched.replication.interface import AppliedBatch
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import LIMIT_S, RUNNING, SUCCEEDED, agent, spec, two_masters, until
@@ -19,7 +19,7 @@ from tests.master.harness import LIMIT_S, RUNNING, SUCCEEDED, agent, spec, two_m
 
 def test_a_plan_of_a_deposed_leader_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     planning, go_on = threading.Event(), threading.Event()
-    plan_really, calls = cycles.schedule, []
+    plan_really, calls = planner.schedule, []
 
     def slow_first_plan(*given: Any) -> Any:
         calls.append(1)
@@ -29,7 +29,7 @@ def test_a_plan_of_a_deposed_leader_changes_nothing(monkeypatch: pytest.MonkeyPa
             assert go_on.wait(LIMIT_S)
         return plan
 
-    monkeypatch.setattr(cycles, "schedule", slow_first_plan)
+    monkeypatch.setattr(planner, "schedule", slow_first_plan)
     refused: list[int] = []
 
     async def story() -> None:

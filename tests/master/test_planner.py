@@ -2,6 +2,7 @@
 
 import pytest
 
+from gosched.master import planner as module
 from gosched.master.planner import MAX_SET_ASIDE, Planner
 from gosched.scheduling import Plan, Policy, View, schedule
 from tests.scheduling.cluster import group, job, node, view_of
@@ -29,9 +30,10 @@ def placed(plan: Plan) -> set[str]:
     return {gang.job_id for gang in plan.gangs}
 
 
-def test_jobs_that_the_planner_stumbles_over_are_set_aside_and_say_so() -> None:
+def test_jobs_that_the_planner_stumbles_over_are_set_aside_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     stumbling = Stumbling("j7", "j40")
-    planner = Planner(Policy(), stumbling)
+    monkeypatch.setattr(module, "schedule", stumbling)
+    planner = Planner(Policy())
     plan = planner.plan(view(50), 0, 1)
     assert placed(plan) == {f"j{i}" for i in range(1, 51)} - {"j7", "j40"}
     assert {job: why.code for job, why in plan.explanations.items()} == {"j7": "PLANNER_BUG", "j40": "PLANNER_BUG"}
@@ -41,25 +43,27 @@ def test_jobs_that_the_planner_stumbles_over_are_set_aside_and_say_so() -> None:
     assert stumbling.plans == before + 1  # and remembers
 
 
-def test_what_was_set_aside_is_tried_again_under_a_new_leader() -> None:
+def test_what_was_set_aside_is_tried_again_under_a_new_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     stumbling = Stumbling("j1")
-    planner = Planner(Policy(), stumbling)
+    monkeypatch.setattr(module, "schedule", stumbling)
+    planner = Planner(Policy())
     assert placed(planner.plan(view(2), 0, 1)) == {"j2"}
     stumbling.bad = frozenset()
     planner.reset()
     assert placed(planner.plan(view(2), 0, 1)) == {"j1", "j2"}
 
 
-def test_a_planner_that_stumbles_over_everything_stops_looking_at_a_bound() -> None:
-    stumbling = Stumbling(*[f"j{i}" for i in range(1, 301)])
-    planner = Planner(Policy(), stumbling)
+def test_a_planner_that_stumbles_over_everything_stops_looking_at_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "schedule", Stumbling(*[f"j{i}" for i in range(1, 301)]))
+    planner = Planner(Policy())
     assert placed(planner.plan(view(300), 0, 1)) == set()
     assert len(planner.set_aside) == MAX_SET_ASIDE
 
 
-def test_a_planner_that_fails_with_nothing_to_plan_is_not_hidden() -> None:
+def test_a_planner_that_fails_with_nothing_to_plan_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
         raise ZeroDivisionError("a bug")
 
+    monkeypatch.setattr(module, "schedule", broken)
     with pytest.raises(ZeroDivisionError):
-        Planner(Policy(), broken).plan(view(3), 0, 1)
+        Planner(Policy()).plan(view(3), 0, 1)

@@ -18,7 +18,7 @@ from gosched.client import GoSchedClient
 from gosched.config import load_master_settings
 from gosched.core.cluster import Queue, Quota
 from gosched.core.job import JobState
-from gosched.master import cycles
+from gosched.master import planner
 from gosched.master.cycles import Cycles
 from gosched.master.job_changes import JobChanges
 from gosched.scheduling import Plan
@@ -291,7 +291,7 @@ def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
         found = {gang.job_id: why for gang in view.pending}
         return Plan(revision=view.revision, explanations=found, shares=shares, faults=("spark: took 80 ms of 50 ms",))
 
-    monkeypatch.setattr(cycles, "schedule", plan)
+    monkeypatch.setattr(planner, "schedule", plan)
 
     async def story() -> None:
         async with one_master() as master:
@@ -327,7 +327,7 @@ def test_a_leader_that_is_deposed_forgets_the_shares_of_its_last_cycle(monkeypat
     def plan(view: View, *more: Any) -> Plan:
         return Plan(revision=view.revision, shares={"default": {"cpu": 2000}})
 
-    monkeypatch.setattr(cycles, "schedule", plan)
+    monkeypatch.setattr(planner, "schedule", plan)
 
     async def story() -> None:
         async with two_masters() as (cluster, one, _):
