@@ -129,9 +129,10 @@ class Ledger:
         """Topology, spread and anti-affinity of all that stands, the `new` ones included."""
         standing = self.standing[job.id]
         bound: list[str] = []
-        for level in ("node", *reversed(LEVELS)):  # a group's node is in the other group's rack
+        for level in ("node", *reversed(LEVELS)):
             here = [g.name for g in job.spec.groups if _requires(g, level)]
-            bound += here
+            # Of a gang that starts, one group's node is in the other group's rack; later each goes by its own.
+            bound = [*bound, *here] if job.state is JobState.PENDING else here
             domains = {self._domain(node, level) for name, node in standing if name in bound}
             yield "topology", not here or (len(domains) <= 1 and None not in domains)
         for group in job.spec.groups:

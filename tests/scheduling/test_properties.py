@@ -346,8 +346,9 @@ Mutation = Callable[[pytest.MonkeyPatch], None]
 
 def one_slot_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     slots = room.Room.slots
-    monkeypatch.setattr(room.Room, "slots", lambda self, ask, allowed: slots(self, ask, allowed) + allowed)
-    monkeypatch.setattr(room.Room, "_take_devices", lambda self, ask, row, gpu=None: room.Seat(row))
+    monkeypatch.setattr(
+        room.Room, "slots", lambda self, ask, allowed: slots(self, ask, allowed) + (allowed & (not ask.rules.wants_gpu))
+    )
 
 
 def one_slot_too_few(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -301,7 +301,22 @@ plan
   n1  a[0]
   n3  b[0]
   n2  QUOTA quota of tenant nlp: limit of 1 h100 GPU, 1 used, the job needs 1
-  n4  FRAGMENTED
+  n4  INSUFFICIENT 1 of a GPU model at its limit
+""",
+    "a queue's limit on one GPU model": """
+queues
+  x  fair limit gpu:h100=2
+nodes
+  a  8cpu 4gpu:h100
+  b  8cpu 1gpu:a100
+jobs
+  x1  x : 1cpu 2gpu
+  x2  x : 1cpu 1gpu
+  x3  x : 1cpu 1gpu
+plan
+  x1  a[0,1]
+  x2  b[0]
+  x3  INSUFFICIENT 1 of a GPU model at its limit
 """,
     "the first promise: 63 of 64 GPUs are free, and nothing is held for a gang of 64": """
 nodes

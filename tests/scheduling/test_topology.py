@@ -340,6 +340,21 @@ plan
     "zones that may not be used do not count": "jobs\n j 4x 1cpu over:zone ?zone:not_in:z3\nplan\n j a a c c",
     "by two levels at once": "jobs\n j 6x 1cpu over:zone over:node\nplan\n j a b c d e e",
     "over the racks of one zone": "jobs\n j 5x 1cpu in:zone over:rack\nplan\n j a a a b b",
+    "preferred: nodes in no zone serve too": """
+nodes
+  f  4cpu
+jobs
+  j  4x 4cpu maybe-over:zone ?rack:not_in:r1
+plan
+  j  INSUFFICIENT
+""",
+    "by two levels, elastic tasks only as far as both allow": """
+jobs
+  run  3x 1cpu over:node on a b e
+  j    1..9x 1cpu over:zone over:node
+plan
+  j    a a b c c d e e
+""",
     "those who join even out what stands": """
 jobs
   j  4..6x 1cpu over:zone:2 on a a c c
@@ -399,6 +414,14 @@ jobs
 plan
   j   e e e
 """,
+    "not on the nodes where another job was placed a moment ago": """
+jobs
+  db  3x 1cpu @spread
+  j   1..9x 1cpu apart:node:db
+plan
+  db  a b c
+  j   d d d d e e e e
+""",
     "a job that is not there keeps nobody away": "jobs\n j 1x 1cpu apart:zone:db\nplan\n j a",
     "everywhere is another job": """
 jobs
@@ -412,6 +435,21 @@ jobs
   j  2..5x 1cpu apart:zone on a c
 plan
   j  e
+""",
+    "nodes in no zone take no task that keeps to a zone of its own": """
+nodes
+  f  9cpu
+jobs
+  j  4x 1cpu apart:zone
+plan
+  j  CONSTRAINTS (1 without a zone)
+""",
+    "two rules at once: what is kept in a zone is clear of the other job": """
+jobs
+  db  2x 1cpu on a c
+  j   3x 1cpu apart:zone apart:node:db
+plan
+  j   b d e
 """,
     "without the rule two jobs share a node": """
 jobs
