@@ -39,6 +39,8 @@ def place(
     gang: PendingGang, room: Room, terrain: Terrain, seed: int, allowance: Allowance = UNLIMITED
 ) -> GangPlacement | None:
     """Takes from the room what it places; a gang that does not fit takes nothing."""
+    if gang.joins and len(gang.asks) > 1:
+        return _of_one_group(gang, room, terrain, seed, allowance)
     if not room.may_hold(gang):
         return None
     if len(gang.asks) == 1 and gang.tasks == 1 and _is_simple(gang.asks[0], terrain, allowance):
@@ -56,6 +58,18 @@ def place(
             seats = _Try(gang, room, terrain, choices, allowed, most, shuffled).seats(order)
             if seats is not None:
                 return _named(gang, seats, room, terrain)
+    return None
+
+
+def _of_one_group(
+    gang: PendingGang, room: Room, terrain: Terrain, seed: int, allowance: Allowance
+) -> GangPlacement | None:
+    """Elastic tasks of several groups hold nobody back: the first group that finds room joins now, the others later."""
+    most = allowance.most or tuple([ask.count for ask in gang.asks])
+    for ask, own in zip(gang.asks, most, strict=True):
+        alone = replace(gang, asks=(ask,))
+        if placement := place(alone, room, terrain, seed, Allowance((own,), allowance.banned)):
+            return placement
     return None
 
 

@@ -257,6 +257,15 @@ jobs
 plan
   j  TOPOLOGY needs 1 task on one rack; best is r1 with 0
 """,
+    "a group that finds no room holds no other one back": """
+nodes
+  a  1cpu 1*license
+  b  4cpu
+jobs
+  j  1..2x 1cpu 1*license | 1..3x 1cpu on a b
+plan
+  j  b b
+""",
     "a preferred rack may be left by those who join": """
 nodes
   a  2cpu zone=z1 rack=r1
