@@ -6,8 +6,9 @@ import pytest
 
 from gosched.core.cluster import Allocation, Node, NodeState
 from gosched.core.job import TaskGroup
-from gosched.scheduling import warnings
+from gosched.scheduling import Policy, explain, warnings
 from tests.scheduling.cluster import allocation, group, job, node, plan_of, resources, view_of
+from tests.scheduling.tables import World, sections
 
 Case = tuple[list[Node], list[Allocation], list[TaskGroup], str, str]
 
@@ -80,6 +81,155 @@ CASES: dict[str, Case] = {
 def test_reason(nodes: list[Node], held: list[Allocation], groups: list[TaskGroup], code: str, message: str) -> None:
     found = plan_of(nodes, [job(1, *groups)], held).explanations["j1"]
     assert (found.code, found.message) == (code, message)
+
+
+MIXED = """
+nodes
+  a  4cpu 8Gi 8gpu:a100 zone=z1 rack=r7
+  b  4cpu 8Gi 6gpu:h100 zone=z1 rack=r7 gpu_mem:80Gi
+  c  4cpu 8Gi 4gpu:h100 zone=z1 rack=r8 !spot:no_schedule
+  d  4cpu 8Gi 4gpu:h100 zone=z2 disk=hdd gpu_mem:40Gi
+  e  4cpu 8Gi zone=z2 rack=r9 cordoned
+jobs
+  run  1x 2cpu 2gpu on d[0,1]
+"""
+
+# A job; code, message (or a part of it), refused, nearest, limit.
+STORIES: dict[str, tuple[str, str, str, str, str, str]] = {
+    "each node is counted once, at the first filter that it fails": (
+        "j : 9x 1cpu 1gpu:h100 ?zone:in:z1",
+        "INSUFFICIENT",
+        "needs 9 CPUs in all; 4 are free on nodes that it may use",
+        "1 not ready, 1 against the affinity, 1 tainted, 1 of another GPU model",
+        "",
+        "",
+    ),
+    "what is short comes last": (
+        "j : 2x 1cpu 4gpu:h100",
+        "FRAGMENTED",
+        "room for 1 of 2 tasks; of 5 nodes 1 is not ready, 1 is tainted, 1 is of another GPU model, "
+        "1 is short of whole GPUs",
+        "1 not ready, 1 tainted, 1 of another GPU model, 1 short of whole GPUs",
+        "",
+        "",
+    ),
+    "what no node has, however empty": (
+        "j : 1x 1cpu 5gpu zone=z2 ~",
+        "NODE_TOO_SMALL",
+        "asks for 5 GPUs on one node; the largest has 4",
+        "",
+        "",
+        "",
+    ),
+    "too little on the nodes that it may use": (
+        "j : 1x 3cpu 4gpu zone=z2",
+        "INSUFFICIENT",
+        "needs 3 CPUs in all; 2 are free on nodes that it may use",
+        "1 not ready, 3 without the labels, 1 short of CPU",
+        "",
+        "",
+    ),
+    "the nearest miss of a rack": (
+        "j : 16x 0.5cpu 1gpu in:rack ~",
+        "TOPOLOGY",
+        "needs 16 GPUs on one rack; best is r7 with 14",
+        "1 not ready, 1 without a rack",
+        "needs 16 GPUs on one rack; best is r7 with 14",
+        "",
+    ),
+    "the memory of a GPU": (
+        "j : 1x 1cpu 1gpu gpu_mem:60Gi disk=hdd",
+        "CONSTRAINTS",
+        "every ready node that passed the other filters is short of GPU memory",
+        "1 not ready, 3 without the labels, 1 short of GPU memory",
+        "",
+        "",
+    ),
+    "a queue's limit": (
+        "j tenant=t : 9x 1cpu",
+        "QUOTA",
+        "quota of tenant t: limit of 3 CPUs, 0 used, the job needs 9",
+        "",
+        "",
+        "quota of tenant t: limit of 3 CPUs, 0 used, the job needs 9",
+    ),
+    "rules on where others stand": (
+        "j : 4x 1cpu apart:zone",
+        "CONSTRAINTS",
+        "its rules on where other tasks stand (by zone) leave it no place",
+        "1 not ready, 1 tainted",
+        "needs 4 tasks; its rules leave room for 2",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message", "refused", "nearest", "limit"), STORIES.values(), ids=STORIES.keys()
+)
+def test_story(words: str, code: str, message: str, refused: str, nearest: str, limit: str) -> None:
+    world = World()
+    world.fill(sections(f"quotas\n  t cpu=3\n{MIXED.strip()}\n  {words}"))
+    found = world.plan(Policy(topology=("zone", "rack"))).explanations["j"]
+    counts = ", ".join(f"{count} {name}" for name, count in found.refused)
+    assert (found.code, found.message, counts, found.nearest, found.limit) == (code, message, refused, nearest, limit)
+
+
+def test_the_counts_of_refusals_and_of_what_is_left_make_all_nodes() -> None:
+    world = World()
+    world.fill(sections(f"{MIXED.strip()}\n  j : 3x 3cpu 4gpu:h100 ~"))
+    found = world.plan(Policy()).explanations["j"]
+    assert found.refused == (("not ready", 1), ("of another GPU model", 1), ("short of CPU", 1))
+
+
+@pytest.mark.parametrize(
+    ("table", "nearest"),
+    [
+        (
+            "nodes\n a 4cpu\n b 4cpu\njobs\n run 3x 1cpu on a a b\n j 1x 4cpu",
+            "needs 4 CPUs on one node; best is b with 3",
+        ),
+        ("nodes\n a 9cpu 4Gi\n b 9cpu 8Gi\njobs\n run 2x 1cpu 4Gi on a b\n j 1x 1cpu 6Gi", ""),
+        (
+            "nodes\n a 9cpu 8Gi\n b 9cpu 8Gi\njobs\n run 2x 1cpu 4Gi on a b\n j 1x 1cpu 6Gi",
+            "needs 6Gi of memory on one node; best is a with 4Gi",
+        ),
+        (
+            "nodes\n a 9cpu 2gpu\n b 9cpu 2gpu\njobs\n run 2x 1cpu 1gpu on a[0] b[0]\n j 1x 1cpu 2gpu",
+            "needs 2 GPUs on one node; best is a with 1",
+        ),
+        (
+            "nodes\n a 9cpu 3*fpga\n b 9cpu 3*fpga\njobs\n run 3x 1cpu 1*fpga on a b b\n j 1x 1cpu 3*fpga",
+            "needs 3 of fpga on one node; best is a with 2",
+        ),
+        (
+            "nodes\n a 4cpu\n b 4cpu\njobs\n run 3x 1cpu on a a b\n j 2x 3cpu",
+            "",
+        ),  # one node has room, and one is too few
+    ],
+    ids=["CPUs", "too little in all", "memory", "GPUs", "the cluster's own", "not all nodes miss"],
+)
+def test_the_nearest_miss_on_one_node(table: str, nearest: str) -> None:
+    world = World()
+    world.fill(sections(table))
+    assert world.plan(Policy()).explanations["j"].nearest == nearest
+
+
+def test_jobs_of_one_shape_get_one_explanation() -> None:
+    world = World()
+    world.fill(sections(f"{MIXED.strip()}\n  j : 9x 4cpu\n  k : 9x 4cpu\n  l : 9x 3cpu"))
+    plan = world.plan(Policy())
+    assert plan.explanations["j"] is plan.explanations["k"]
+    assert plan.explanations["l"] is not plan.explanations["k"]
+
+
+def test_beyond_the_bound_a_job_gets_the_line_that_its_amounts_justify(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(explain, "MAX_EXPLAINED", 1)
+    world = World()
+    world.fill(sections(f"{MIXED.strip()}\n  j : 9x 4cpu\n  k : 99x 4cpu\n  l : 1x 1cpu 8gpu disk=ssd"))
+    plan = world.plan(Policy())
+    assert plan.explanations["k"].message == "needs 396 CPUs in all; 14 are free"
+    assert plan.explanations["l"].message.startswith("no node has room for it after the jobs before it; `goschedctl")
 
 
 # At submission: what even an empty cluster could not hold.
