@@ -94,13 +94,31 @@ class Limits:
     def allowance(self, gang: PendingGang) -> Allowance:
         """Of a gang whose floors no limit holds back."""
         rules = self.rules(gang)
-        return Allowance(self._most(gang, rules), self._banned(gang, rules)) if rules else UNLIMITED
+        if not rules:
+            return UNLIMITED
+        models = dict.fromkeys(name for rule in rules for name in rule.ceiling if name.startswith(MODEL_PREFIX))
+        banned = [name for name in models if self._beyond_floor(gang, rules, name)]
+        most = self._most(gang, rules, [name for name in models if name not in banned])
+        return Allowance(most, tuple(sorted([name.removeprefix(MODEL_PREFIX) for name in banned])))
 
-    def _most(self, gang: PendingGang, rules: list[_Rule]) -> tuple[int, ...]:
-        taken = {} if gang.joins else dict(gang.charge)
+    def _beyond_floor(self, gang: PendingGang, rules: list[_Rule], model: str) -> bool:
+        """Whether the smallest start would be too much if all of its GPUs were of the model."""
+        wanted = sum([ask.each[GPU] * ask.floor for ask in gang.asks]) or max([ask.each[GPU] for ask in gang.asks])
+        return bool(wanted) and any(
+            rule.used.get(model, 0) + wanted > rule.ceiling.get(model, 1 << 62) for rule in rules
+        )
+
+    def _most(self, gang: PendingGang, rules: list[_Rule], models: list[str]) -> tuple[int, ...]:
+        """GPUs of no named model count as each of the `models`: they may turn out to be any of them."""
+        charges = [charge_of_one(ask) for ask in gang.asks]
+        taken: Amounts = {}
+        for ask, each in zip(gang.asks, charges, strict=True):
+            if ask.each[GPU] and not ask.rules.gpu_model:
+                each.update(dict.fromkeys(models, ask.each[GPU]))
+            add_to(taken, each, ask.floor)
         found = []
-        for ask in gang.asks:
-            each, extra = charge_of_one(ask), ask.count - ask.floor
+        for ask, each in zip(gang.asks, charges, strict=True):
+            extra = ask.count - ask.floor
             for rule in rules:
                 for name in each.keys() & rule.ceiling.keys():
                     spare = rule.ceiling[name] - rule.used.get(name, 0) - taken.get(name, 0)
@@ -108,16 +126,6 @@ class Limits:
             add_to(taken, each, extra)
             found.append(ask.floor + extra)
         return tuple(found)
-
-    def _banned(self, gang: PendingGang, rules: list[_Rule]) -> tuple[str, ...]:
-        """Models of which the whole gang would be too much."""
-        wanted = sum([ask.each[GPU] * ask.count for ask in gang.asks])
-        banned: dict[str, None] = {}
-        for rule in rules:
-            for name, most in rule.ceiling.items():
-                if name.startswith(MODEL_PREFIX) and rule.used.get(name, 0) + wanted > most:
-                    banned[name.removeprefix(MODEL_PREFIX)] = None
-        return tuple(sorted(banned)) if wanted else ()
 
     def take(self, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
         rules = self.rules(gang)

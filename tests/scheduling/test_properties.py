@@ -447,11 +447,13 @@ def limits_hold_nobody_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def elastic_tasks_know_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits.Limits, "_most", lambda self, gang, rules: tuple([ask.count for ask in gang.asks]))
+    monkeypatch.setattr(
+        limits.Limits, "_most", lambda self, gang, rules, models: tuple([ask.count for ask in gang.asks])
+    )
 
 
 def models_have_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits.Limits, "_banned", lambda self, gang, rules: ())
+    monkeypatch.setattr(limits.Limits, "_beyond_floor", lambda self, gang, rules, model: False)
 
 
 def limits_forget_what_was_placed(monkeypatch: pytest.MonkeyPatch) -> None:

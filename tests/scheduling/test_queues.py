@@ -318,6 +318,17 @@ plan
   x2  b[0]
   x3  INSUFFICIENT 1 of a GPU model at its limit
 """,
+    "elastic tasks take what a limit on a model leaves, then other models": """
+queues
+  x  fair limit gpu:h100=2
+nodes
+  a  8cpu 4gpu:h100
+  b  8cpu 1gpu:a100
+jobs
+  j  1..5x 1cpu 1gpu
+plan
+  j  a b
+""",
     "the first promise: 63 of 64 GPUs are free, and nothing is held for a gang of 64": """
 nodes
   a  64cpu 32gpu
