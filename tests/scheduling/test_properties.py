@@ -214,6 +214,7 @@ def check_only_what_has_no_place_waits(rules: settings = SETTINGS) -> None:
             for job_id, why in plan.explanations.items():
                 job = world.state.jobs[job_id]
                 assert not ledger.could_take(job), f"missed: {job_id} {why.message}"
+                assert len(job.spec.groups) > 1 or "task groups" not in why.message, f"reason: {job_id}"
                 seen.update(kinds(job))
 
     check()

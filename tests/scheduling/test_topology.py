@@ -353,9 +353,9 @@ plan
 nodes
   f  4cpu
 jobs
-  j  4x 4cpu maybe-over:zone ?rack:not_in:r1
+  j  2x 4cpu maybe-over:zone ?rack:not_in:r1
 plan
-  j  INSUFFICIENT
+  j  b f
 """,
     "by two levels, elastic tasks only as far as both allow": """
 jobs
