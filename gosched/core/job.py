@@ -175,7 +175,8 @@ class Affinity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AntiAffinity:
-    """No domain of the level holds two tasks of the job (SELF), or a task of this one and one of the named job."""
+    """No domain of the level holds two tasks of the job (SELF), or a task of this one and one of the named job. Nodes
+    outside of all domains take no task that keeps apart from its own job."""
 
     job: str = SELF
     level: str = NODE_LEVEL

@@ -5,13 +5,14 @@ Rule: a bug of the planner never ends a master, and is never hidden: the log has
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import replace
 
 import structlog
 
 from gosched.scheduling import Explanation, Plan, Policy, Reason, View, schedule
 
-MAX_SET_ASIDE = 100  # jobs; more than that and the planner itself is broken
+MAX_SET_ASIDE = 16  # jobs; more than that and the planner itself is broken
 
 log = structlog.get_logger()
 
@@ -44,7 +45,7 @@ class Planner:
                     raise
                 culprit = self._culprit(replace(view, pending=wanted), now_ms, seed)
                 self.set_aside[culprit] = None
-                log.exception("the planner met a bug; the job is set aside", job=culprit)
+                log.error("the planner met a bug; the job is set aside", job=culprit, where=traceback.format_exc())
                 continue
             for gang in view.pending:
                 if gang.job_id not in plan.explanations and gang.job_id in self.set_aside:

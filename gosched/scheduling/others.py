@@ -16,9 +16,8 @@ from gosched.scheduling.topology import NOWHERE
 
 def apart(rules: Rules, slots: IntArray, prefer: IntArray, own: IntArray, terrain: Terrain) -> IntArray:
     """The slots that anti-affinity leaves. `own`: rows where tasks of the job stand."""
-    for rule in sorted(
-        rules.anti_affinity, key=lambda rule: rule.job == SELF
-    ):  # the slot that is kept is one that counts
+    own_last = sorted(rules.anti_affinity, key=lambda rule: rule.job == SELF)  # it keeps one slot: one that is left
+    for rule in own_last:
         codes = terrain.codes(rule.level)
         rows = own if rule.job == SELF else terrain.standing.get(rule.job, own[:0])
         taken = np.unique(codes[rows])
@@ -29,7 +28,7 @@ def apart(rules: Rules, slots: IntArray, prefer: IntArray, own: IntArray, terrai
 
 
 def _one_each(slots: IntArray, prefer: IntArray, codes: IntArray) -> IntArray:
-    """One slot in each domain, on its best node; nodes in no domain are not apart from anything."""
+    """One slot in each domain, on its best node; nodes in no domain get none."""
     inside = np.flatnonzero((slots > 0) & (codes != NOWHERE))
     inside = inside[np.argsort(prefer[inside])]
     _, first = np.unique(codes[inside], return_index=True)

@@ -102,7 +102,10 @@ def test_the_placement_of_the_contract_is_read():
         ("topology: {level: rack, mode: prefered}", "f:4: placement.topology[0].mode: expected required or preferred"),
         ("topology: {level: ''}", "f:4: placement.topology[0].level: expected the key of a label"),
         ("spread: {level: rack, max_skew: 0}", "f:4: placement.spread[0].max_skew: expected at least 1, got 0"),
-        ("strategy: pack", "f:4: placement.strategy: expected binpack, spread or fragmentation, got 'pack'"),
+        (
+            "strategy: pack",
+            "f:4: placement.strategy: expected binpack, spread, fragmentation or expected_waste, got 'pack'",
+        ),
         ("affinity: [{label: a}]", 'f:4: placement.affinity[0]: needs "op"'),
         ("affinity: [{label: a, op: is}]", "f:4: placement.affinity[0].op: expected in, not_in, exists"),
         ("affinity: [{label: a, op: in}]", "f:4: placement.affinity[0]: in takes 1 to 1000 values; this one has 0"),
