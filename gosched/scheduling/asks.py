@@ -144,7 +144,7 @@ class PendingGang:
     standing: tuple[tuple[str, str], ...]
     keeps_apart: tuple[tuple[str, str], ...]
     joins: bool
-    shape: tuple[object, ...]
+    shape: str
 
 
 def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
@@ -185,10 +185,7 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         standing=standing,
         keeps_apart=tuple([(g.name, rule.level) for g in spec.groups for rule in g.anti_affinity if rule.job == SELF]),
         joins=joins,
-        shape=(
-            job.id if joins else "",
-            *[(a.count, a.floor, a.each, a.custom, int(a.strategy), a.rules) for a in asks],
-        ),
+        shape=_shape(asks, job.id if joins else ""),
     )
 
 
@@ -236,6 +233,12 @@ def _ask(group: TaskGroup, ranks: Sequence[int], floor: int) -> Ask:
         ),
         strategy=group.strategy,
     )
+
+
+def _shape(asks: tuple[Ask, ...], job_id: str) -> str:
+    """A text, because it remembers its hash. A gang keeps its rules alive, so their addresses are names for them."""
+    parts = [f"{a.count},{a.floor},{a.each},{a.custom},{int(a.strategy)},{id(a.rules)}" for a in asks]
+    return ";".join([job_id, *parts])
 
 
 def _total(asks: tuple[Ask, ...]) -> Vector:

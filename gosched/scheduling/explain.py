@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from operator import gt
 
 import numpy as np
 
@@ -80,7 +81,9 @@ class Explainer:
     def of(self, gang: PendingGang, banned: tuple[str, ...] = ()) -> Explanation:
         """`banned`: GPU models that limits keep it off."""
         if self._explained >= MAX_EXPLAINED:
-            return _short(gang.total, self._room.total, "are free") or _NO_PLACE
+            total = self._room.total
+            is_short = any(map(gt, gang.total, total))
+            return (_short(gang.total, total, "are free") if is_short else None) or _NO_PLACE
         self._explained += 1
         return self.full(gang, banned)
 
