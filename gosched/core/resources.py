@@ -57,6 +57,9 @@ class Resources:
             and (not self.custom or _within(self.custom, room.custom))
         )
 
+    def is_zero(self) -> bool:
+        return not (self.cpu_millis or self.memory_bytes or self.gpu_millis or self.storage_bytes or self.custom)
+
     def is_negative(self) -> bool:
         return (
             min(self.cpu_millis, self.memory_bytes, self.storage_bytes, self.gpu_millis) < 0

@@ -174,8 +174,10 @@ class ClusterState:
         node = allocation.node_id
         self.usage[node] = self.usage[node] + allocation.resources
         self.node_allocations[node][allocation.id] = None
-        payer = self._payer(allocation)
-        self._charge(payer, self.charges.get(payer, ZERO) + allocation.resources)
+        if not allocation.resources.is_zero():  # no zeros are kept: tasks that ask for nothing come and go in any order
+            payer = self._payer(allocation)
+            held = self.charges.get(payer)
+            self.charges[payer] = allocation.resources if held is None else held + allocation.resources
         self._touch("allocations", allocation.id)
 
     def drop_allocation(self, allocation_id: str) -> None:
@@ -183,8 +185,11 @@ class ClusterState:
         node = allocation.node_id
         self.usage[node] = self.usage[node] - allocation.resources
         del self.node_allocations[node][allocation_id]
-        payer = self._payer(allocation)
-        self._charge(payer, self.charges.get(payer, ZERO) - allocation.resources)
+        if not allocation.resources.is_zero():
+            payer = self._payer(allocation)
+            left = self.charges.pop(payer) - allocation.resources
+            if not left.is_zero():
+                self.charges[payer] = left
         self._touch("allocations", allocation_id)
 
     def put_answer(self, answer: Answer) -> None:
@@ -286,13 +291,6 @@ class ClusterState:
     def _payer(self, allocation: Allocation) -> tuple[str, str, str]:
         spec = self.jobs[allocation.job_id].spec
         return spec.queue, spec.tenant, allocation.gpu_model
-
-    def _charge(self, payer: tuple[str, str, str], held: Resources) -> None:
-        """No zeros are kept: tasks that ask for nothing come and go in any order."""
-        if held == ZERO:
-            self.charges.pop(payer, None)
-        else:
-            self.charges[payer] = held
 
     def _count_running(self, job: Job | None, change: int) -> None:
         if job is not None and job.state is JobState.RUNNING:

@@ -28,7 +28,7 @@ from gosched.scheduling import Explanation, Plan, Policy, ViewBuilder, look_agai
 
 MAX_DOUBLINGS = 10
 RETRY_S = 0.05  # after a gang of a plan was refused: the world had moved on
-MAX_REST_S = 0.05  # between two cycles
+MIN_REST_S, MAX_REST_S = 0.01, 0.05  # between two cycles
 NEVER_MS = 1 << 62
 
 log = structlog.get_logger()
@@ -96,7 +96,7 @@ class Cycles:
             await self._wait(wait_s)
             wait_s = await self._cycle(epoch)
             # What arrives during a long plan is planned together, and the planner leaves half of the time to the APIs.
-            await asyncio.sleep(min(self._plan_s, MAX_REST_S))
+            await asyncio.sleep(min(max(self._plan_s, MIN_REST_S), MAX_REST_S))
 
     def forget(self) -> None:
         """Leadership is lost: what was explained is old news."""

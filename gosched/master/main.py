@@ -21,6 +21,7 @@ from gosched import __version__
 from gosched.config import ConfigError, MasterSettings, load_master_settings
 from gosched.master.server import MasterServer
 from gosched.observe.logs import configure
+from gosched.replication.applier import GC_THRESHOLD
 from gosched.replication.interface import ReplicaFailed
 
 CANNOT_START = 2
@@ -87,6 +88,7 @@ async def serve(settings: MasterSettings, read_again: Callable[[], MasterSetting
     loop.add_signal_handler(signal.SIGHUP, server.reload)
     try:
         await server.start()
+        gc.set_threshold(*GC_THRESHOLD)
         gc.freeze()  # what is loaded now stays: the collector need not walk it again
         where = f"gRPC {server.record.grpc_address}, HTTP {server.record.http_address}"
         click.echo(f"gosched-master {server.record.id} ready: {where}")

@@ -24,7 +24,7 @@ class Orders:
     """Makes start orders; remembers the hosts of the gangs it made orders for last, since all members share them."""
 
     def __init__(self) -> None:
-        self._hosts: dict[tuple[str, int, int], list[str]] = {}
+        self._hosts: dict[tuple[str, int, int], str] = {}
 
     def start(self, state: ClusterState, allocation: Allocation) -> worker_pb2.TaskOrder:
         job = state.jobs[allocation.job_id]
@@ -45,12 +45,12 @@ class Orders:
         fill(allocation.resources, order.resources)
         return order
 
-    def _hosts_of(self, state: ClusterState, job: Job, task: Task) -> list[str]:
+    def _hosts_of(self, state: ClusterState, job: Job, task: Task) -> str:
         key = (job.id, task.attempt, task.placed_at_ms)
         if key not in self._hosts:
             if len(self._hosts) >= MAX_GANGS_REMEMBERED:
                 self._hosts.pop(next(iter(self._hosts)))
-            self._hosts[key] = hosts_by_rank(state, task)
+            self._hosts[key] = ",".join(hosts_by_rank(state, task))
         return self._hosts[key]
 
 
@@ -62,7 +62,7 @@ def stop_order(state: ClusterState, allocation: Allocation) -> worker_pb2.StopOr
     )
 
 
-def environment(job: Job, task: Task, group: TaskGroup, hosts: list[str]) -> dict[str, str]:
+def environment(job: Job, task: Task, group: TaskGroup, hosts: str) -> dict[str, str]:
     """What gosched adds to the task's own environment. The index is the rank: it points into GOSCHED_HOSTS."""
     env = {
         "GOSCHED_JOB_ID": job.id,
@@ -71,7 +71,7 @@ def environment(job: Job, task: Task, group: TaskGroup, hosts: list[str]) -> dic
         "GOSCHED_TASK_INDEX": str(task.rank),
         "GOSCHED_TASK_COUNT": str(job.spec.task_count),
         "GOSCHED_NODE": task.node_id,
-        "GOSCHED_HOSTS": ",".join(hosts),
+        "GOSCHED_HOSTS": hosts,
         "GOSCHED_ATTEMPT": str(task.attempt),
         "CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in task.gpus),
         "TRACEPARENT": traceparent(job, task),
@@ -79,7 +79,7 @@ def environment(job: Job, task: Task, group: TaskGroup, hosts: list[str]) -> dic
     if task.cpus:
         env["GOSCHED_CPUS"] = task.cpus
     if group.framework is not Framework.NONE:
-        env |= _distributed(job, task, group, hosts[0])
+        env |= _distributed(job, task, group, hosts.partition(",")[0])
     return env
 
 

@@ -19,7 +19,7 @@ import structlog
 
 from gosched.core.state import ClusterState
 from gosched.machine import MachineBug
-from gosched.replication.applier import Applier
+from gosched.replication.applier import GC_THRESHOLD, Applier
 from gosched.replication.connection import Connection
 from gosched.replication.disk import Disk, PosixDisk
 from gosched.replication.identity import Identity, KnownDisks, joined, load_identity, save_identity
@@ -82,6 +82,7 @@ class Replica:
             self._node.load_snapshot()
             self._snapshot_index = 0
         self._tell(raft_pb2.ReplicaFrame(started=raft_pb2.Started()))
+        gc.set_threshold(*GC_THRESHOLD)
         gc.collect()
         gc.freeze()
 

@@ -54,6 +54,13 @@ class Rules:
     needs_link: bool
     needs_numa: bool
 
+    @property
+    def is_more_than_amounts(self) -> bool:
+        """Whether there is anything besides resources that a node is chosen by."""
+        return bool(
+            self.selector or self.gpu_model or self.affinity or self.topology or self.spread or self.anti_affinity
+        )
+
 
 @lru_cache(maxsize=MAX_RULES_REMEMBERED)
 def _rules(

@@ -24,7 +24,7 @@ from gosched.scheduling.others import Evenness, apart
 from gosched.scheduling.room import Room
 from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.topology import ANYWHERE
-from gosched.scheduling.view import GPU, LINK, SHARE, WHOLE, BoolArray, IntArray, NodeColumns, summed
+from gosched.scheduling.view import CPU, GPU, LINK, SHARE, WHOLE, BoolArray, IntArray, NodeColumns, summed
 
 MAX_EXPLAINED = 50
 
@@ -199,8 +199,11 @@ class Explainer:
 def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
     """What the ready nodes could not hold even if they were empty; nodes may join, so it is no error."""
     asks = asks_of(spec)
-    masks = [np.logical_and.reduce([mask for _, mask in filters(nodes, ask.rules)]) for ask in asks]
-    found: list[Explanation | None] = [_no_node_could(nodes, ask, list(filters(nodes, ask.rules))) for ask in asks]
+    if _one_node_holds(nodes, asks):
+        return []
+    rules = [list(filters(nodes, ask.rules)) for ask in asks]
+    masks = [np.logical_and.reduce([mask for _, mask in found]) for found in rules]
+    found: list[Explanation | None] = [_no_node_could(nodes, ask, r) for ask, r in zip(asks, rules, strict=True)]
     where = "are in the cluster"
     if not any(found):
         found = [
@@ -213,6 +216,18 @@ def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
     if not any(found):
         found = [_too_few_slots(nodes, asks, ask, mask) for ask, mask in zip(asks, masks, strict=True)]
     return list(dict.fromkeys(e.message for e in found if e))
+
+
+def _one_node_holds(nodes: NodeColumns, asks: tuple[Ask, ...]) -> bool:
+    """Whether the node with the most CPU could hold all of it if it were empty: most jobs are small, and ask for no
+    more than amounts."""
+    if any(ask.rules.is_more_than_amounts or ask.custom or ask.each[GPU] for ask in asks) or not nodes.ready.any():
+        return False
+    row = int(np.where(nodes.ready, nodes.capacity[:, CPU], -1).argmax())
+    if nodes.taint_sets[int(nodes.taints[row])]:
+        return False
+    capacity = nodes.capacity[row].tolist()
+    return all(sum([ask.each[column] * ask.floor for ask in asks]) <= capacity[column] for column in range(GPU))
 
 
 def backoff(gang: PendingGang) -> Explanation:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gosched.core.command import Command, CommitPlan, GangPlacement
+from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.explain import Explanation, backoff
 
@@ -62,13 +63,19 @@ def encoded_bytes(gang: GangPlacement) -> int:
     )
 
 
-def may_encode(gang: PendingGang, longest_node_id: int) -> bool:
-    """Whether the gang's placement fits in one command, on whatever nodes."""
+def may_encode(gang: PendingGang, longest_node_id: Callable[[], int]) -> bool:
+    """Whether the gang's placement fits in one command, on whatever nodes. The ids are looked at only if it matters."""
+    return _most_bytes(gang, MAX_NAME_LENGTH) <= MAX_COMMAND_BYTES or (
+        _most_bytes(gang, longest_node_id()) <= MAX_COMMAND_BYTES
+    )
+
+
+def _most_bytes(gang: PendingGang, node_id: int) -> int:
     size = _gang_bytes(gang.job_id)
     for ask in gang.asks:
         gpus = ask.whole_gpus or (1 if ask.gpu_share else 0)
-        size += ask.count * _task_bytes(longest_node_id, gpus, CPULIST_BYTES if ask.owned_cpus else 0)
-    return size <= MAX_COMMAND_BYTES
+        size += ask.count * _task_bytes(node_id, gpus, CPULIST_BYTES if ask.owned_cpus else 0)
+    return size
 
 
 def _gang_bytes(job_id: str) -> int:

@@ -6,7 +6,6 @@ Rule: whatever is taken can be given back in one step (`mark`, `undo`), to the l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -311,7 +310,6 @@ class Room:
         ]
         return np.array(counts, dtype=np.int64).reshape(len(self.nodes), widest)
 
-    @cached_property
     def longest_id(self) -> int:
         """Bytes."""
         return max((len(node_id.encode()) for node_id in self.nodes.ids), default=0)

@@ -34,9 +34,11 @@ class Topology:
             self.codes.append(_numbered(paths, values != NOWHERE))
         rows = np.arange(len(nodes))
         self.codes.append(rows)
-        order = np.lexsort((rows, *[np.where(c == NOWHERE, len(nodes), c) for c in reversed(self.codes[:-1])]))
-        self.position = np.empty(len(nodes), dtype=np.int64)
-        self.position[order] = rows
+        self.position = rows
+        if levels:
+            ranked = [np.where(codes == NOWHERE, len(nodes), codes) for codes in reversed(self.codes[:-1])]
+            self.position = np.empty(len(nodes), dtype=np.int64)
+            self.position[np.lexsort((rows, *ranked))] = rows
         self._nodes = nodes
 
     def index(self, level: str) -> int | None:

@@ -63,7 +63,7 @@ def test_a_gang_that_no_entry_could_hold_is_refused_with_the_way_out() -> None:
     large = job(1, group(count=6_000, cpu=0))
     names = "n" * 100
     plan = plan_of([node(names)], [large, job(2, group())])
-    assert not may_encode(pending_gang(large), len(names))
+    assert not may_encode(pending_gang(large), lambda: len(names))
     assert where(plan) == {"j2": names}
     assert why(plan, "j1") == "has too many tasks for one log entry of 508 KiB; split it into several jobs"
 
