@@ -43,7 +43,7 @@ def _waiting(job: Json) -> list[tuple[str, str]]:
         ("Waits", ": ".join(part for part in (job["code"], job["message"]) if part)),
         ("Held by", job["limit"]),
         ("Refused", ", ".join(f"{r['nodes']} {r['filter']}" for r in job["refused"])),
-        ("Nearest", job["nearest"]),
+        ("Nearest", job["nearest"] if job["nearest"] != job["message"] else ""),
         ("Queue has", amounts_text(use["used"])),
         ("Fair share", amounts_text(use["fair_share"])),
         ("Ceiling", amounts_text(use["ceiling"])),
