@@ -34,23 +34,29 @@ class Planner:
 
     def plan(self, view: View, now_ms: int, seed: int) -> Plan:
         """Without the jobs that it stumbles over."""
+        if self.set_aside:
+            waiting = {gang.job_id for gang in view.pending}
+            self.set_aside = {job_id: None for job_id in self.set_aside if job_id in waiting}
+            view = self._without(view)
         while True:
-            wanted = tuple([gang for gang in view.pending if gang.job_id not in self.set_aside])
-            if len(self.set_aside) >= MAX_SET_ASIDE:
-                wanted = ()
             try:
-                plan = schedule(replace(view, pending=wanted), self._policy, now_ms, seed)
+                plan = schedule(view, self._policy, now_ms, seed)
             except Exception:
-                if not wanted:
+                if not view.pending:
                     raise
-                culprit = self._culprit(replace(view, pending=wanted), now_ms, seed)
+                culprit = self._culprit(view, now_ms, seed)
                 self.set_aside[culprit] = None
                 log.error("the planner met a bug; the job is set aside", job=culprit, where=traceback.format_exc())
+                view = self._without(view)
                 continue
-            for gang in view.pending:
-                if gang.job_id not in plan.explanations and gang.job_id in self.set_aside:
-                    plan.explanations[gang.job_id] = _SET_ASIDE
+            plan.explanations.update(dict.fromkeys(self.set_aside, _SET_ASIDE))
             return plan
+
+    def _without(self, view: View) -> View:
+        """The view without what is set aside; without all, when that is too much."""
+        if len(self.set_aside) >= MAX_SET_ASIDE:
+            return replace(view, pending=())
+        return replace(view, pending=tuple([gang for gang in view.pending if gang.job_id not in self.set_aside]))
 
     def _culprit(self, view: View, now_ms: int, seed: int) -> str:
         """A job without which there is one stumble less: by halves, in as many plans as halves."""

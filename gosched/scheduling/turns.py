@@ -44,7 +44,7 @@ class Line(Generic[G]):
 
 
 class Turns(Generic[G]):
-    """Hands out heads. After each `next()` comes one of `placed`, `passed` and `skip_line`, which are about it."""
+    """Hands out heads. After each `next()` comes `placed` or `passed`, which is about it."""
 
     def __init__(
         self,
@@ -90,11 +90,6 @@ class Turns(Generic[G]):
     def passed(self) -> None:
         """It cannot start; the next in its line has its place."""
         self._step(used=False)
-
-    def skip_line(self) -> None:
-        """Neither it nor the rest of its line is looked at again."""
-        self._leaf.gang = None
-        self._leave()
 
     def _step(self, *, used: bool) -> None:
         leaf = self._leaf

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gosched.core.cluster import Account, Queue, Quota
-from gosched.core.job import Affinity, StringMap, Taint
+from gosched.core.job import Affinity, Taint
 from gosched.core.limits import MAX_JOB_DEMAND
 from gosched.core.resources import Resources
 from gosched.scheduling.asks import PendingGang
@@ -170,7 +170,6 @@ __all__ = [
     "BoolArray",
     "IntArray",
     "NodeColumns",
-    "StringMap",
     "Typical",
     "View",
     "Where",

@@ -53,6 +53,16 @@ def test_what_was_set_aside_is_tried_again_under_a_new_leader(monkeypatch: pytes
     assert placed(planner.plan(view(2), 0, 1)) == {"j1", "j2"}
 
 
+def test_jobs_that_wait_no_more_are_not_counted_as_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    stumbling = Stumbling(*[f"j{i}" for i in range(1, MAX_SET_ASIDE + 1)])
+    monkeypatch.setattr(module, "schedule", stumbling)
+    planner = Planner(Policy())
+    assert placed(planner.plan(view(MAX_SET_ASIDE + 1), 0, 1)) == set()  # at the bound it plans nothing
+    left = view_of([node("a", cpu=1000)], [job(MAX_SET_ASIDE + 1, group(cpu=1))])
+    assert placed(planner.plan(left, 0, 1)) == {f"j{MAX_SET_ASIDE + 1}"}
+    assert not planner.set_aside
+
+
 def test_a_planner_that_stumbles_over_everything_stops_looking_at_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "schedule", Stumbling(*[f"j{i}" for i in range(1, 301)]))
     planner = Planner(Policy())

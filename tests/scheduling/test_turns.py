@@ -118,14 +118,6 @@ def test_one_that_is_passed_uses_nothing() -> None:
     assert turns.next() == Gang("a3", (("cpu", 5),))
 
 
-def test_a_skipped_line_is_not_looked_at_again() -> None:
-    turns = Turns([line("a", [{"cpu": 1}] * 3), line("b", [{"cpu": 6}])], {"a": {"cpu": 9}, "b": {"cpu": 9}}, {})
-    turns.skip_line()
-    assert turns.next() == Gang("b1", (("cpu", 6),))
-    turns.skip_line()
-    assert turns.next() is None
-
-
 def test_no_lines_and_empty_lines_have_no_turn() -> None:
     assert Turns([], {}, {}).next() is None
     assert placed_in_turn([line("a", []), line("b", [{"cpu": 1}])], {}) == ["b1"]
@@ -153,9 +145,6 @@ class Naive:
 
     def passed(self) -> None:
         self.placed({})
-
-    def skip_line(self) -> None:
-        self._best("")[2].clear()
 
     def _best(self, parent: str) -> tuple[str, str, list[Gang]]:
         inside = [each for each in self.lines if each[2] and (not parent or f"{each[0]}.".startswith(f"{parent}."))]
@@ -192,15 +181,13 @@ class Scenario:
         draw, names = random.Random(self.seed), []
         while (gang := turns.next()) is not None:
             names.append(gang.name)
-            match draw.choice(["placed", "placed", "placed", "grown", "passed", "skipped"]):
+            match draw.choice(["placed", "placed", "placed", "grown", "passed"]):
                 case "placed":
                     turns.placed(dict(gang.charge))
                 case "grown":
                     turns.placed({name: amount * 2 for name, amount in reversed(gang.charge)})
-                case "passed":
-                    turns.passed()
                 case _:
-                    turns.skip_line()
+                    turns.passed()
         return names
 
     def expected(self) -> list[str]:
