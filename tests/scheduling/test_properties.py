@@ -410,7 +410,11 @@ def the_next_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def the_rest_of_a_line_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns.Turns, "passed", turns.Turns.skip_line)
+    def passed(self: turns.Turns[Any]) -> None:
+        self._leaf.gang = None
+        self._leave()
+
+    monkeypatch.setattr(turns.Turns, "passed", passed)
 
 
 def only_readiness_counts(monkeypatch: pytest.MonkeyPatch) -> None:

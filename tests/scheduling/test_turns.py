@@ -339,5 +339,5 @@ def test_broken_turns_are_noticed(
     monkeypatch: pytest.MonkeyPatch, mutation: Callable[[pytest.MonkeyPatch], None], check: Callable[..., None]
 ) -> None:
     mutation(monkeypatch)
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, KeyError)):  # a queue that is not asked has no cells for a new resource
         check(UNSHRUNK) if check.__name__.startswith("check_") else check()
