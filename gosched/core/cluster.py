@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gosched.core.job import Named, StringMap, Taint
+from gosched.core.job import Named, PreemptionPolicy, StringMap, Taint
 from gosched.core.resources import AmountMap, Resources
 
 
@@ -72,7 +72,8 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """What a task holds on a node, from the commit of its placement to its end. `gpu_model`: of the GPUs it holds."""
+    """What a task holds on a node, from the commit of its placement to its end. `gpu_model`: of the GPUs it holds.
+    `leaves_for`: the job whose fence waits for it to end."""
 
     id: str
     task_id: str
@@ -83,6 +84,66 @@ class Allocation:
     cpus: str = ""
     gpu_model: str = ""
     placed_at_ms: int
+    leaves_for: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPlacement:
+    """Where the task of a rank goes, and what it gets there."""
+
+    rank: int
+    node_id: str
+    gpus: tuple[int, ...] = ()
+    cpus: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """Where a job starts as soon as the last allocation that leaves for it has ended. Nobody else gets that room: what
+    the fence holds and what still runs there count both, but for what leaves for it."""
+
+    job_id: str
+    attempt: int
+    tasks: tuple[TaskPlacement, ...]
+    made_at_ms: int
+    until_ms: int = 0  # as in Job, once it has started
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """`count` tasks of a group on a node."""
+
+    group: str
+    node_id: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """The start that a pending job was promised: not later than `start_ms`, on these nodes, until `end_ms` (0: open).
+    `for_deadline`: promised when it was submitted."""
+
+    job_id: str
+    attempt: int
+    start_ms: int
+    end_ms: int = 0
+    shares: tuple[Share, ...]
+    for_deadline: bool = False
+    made_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Nodes that are kept from `start_ms` to `end_ms` (0: open) for jobs of these queues (and what is below them) and
+    tenants; for nobody, if none is named: maintenance."""
+
+    name: str
+    start_ms: int
+    end_ms: int = 0
+    nodes: tuple[str, ...]
+    queues: tuple[str, ...] = ()
+    tenants: tuple[str, ...] = ()
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +153,8 @@ class Queue:
     `type` says how it takes part among its siblings: CAPACITY has a guarantee (`capacity_pct` of its parent's share,
     or the vector `guaranteed`); what is left is shared by `weight`. It never holds more than `max_pct` of
     what its parent may hold, nor more than `limit`. A resource that a vector does not name has no limit by it.
-    `max_running_jobs` 0, `half_life_ms` 0, `tenants` empty: no such rule.
+    `max_running_jobs` 0, `half_life_ms` 0, `tenants` empty: no such rule. `preemption` UNSPECIFIED: as its parent's; a
+    topmost queue then lets its jobs do what they ask for.
     """
 
     path: str
@@ -106,6 +168,7 @@ class Queue:
     max_running_jobs: int = 0
     tenants: tuple[str, ...] = ()
     half_life_ms: int = 0
+    preemption: PreemptionPolicy = PreemptionPolicy.UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
-from gosched.core.cluster import UNKNOWN_HARDWARE, Hardware, Master, Queue, Quota
+from gosched.core.cluster import UNKNOWN_HARDWARE, Hardware, Master, Queue, Quota, Reservation, TaskPlacement, Window
 from gosched.core.job import JobSpec, StringMap, Taint, TaskState
 from gosched.core.resources import Resources
 
@@ -45,14 +46,63 @@ class AnnounceMaster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitJob:
+    """`reservation`: one or none, the start that keeps its deadline. `next_run_at_ms`: of a schedule."""
+
     job_id: str
     spec: JobSpec
+    reservation: tuple[Reservation, ...] = ()
+    next_run_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelJob:
     job_id: str
     reason: str = ""
+
+
+class Action(IntEnum):
+    """What people do to a live job. SUSPEND ends its tasks and frees their room; RESUME puts it back in its old place
+    in the queue. REQUEUE does both at once."""
+
+    UNSPECIFIED = 0
+    HOLD = 1
+    RELEASE = 2
+    SUSPEND = 3
+    RESUME = 4
+    REQUEUE = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlJob:
+    job_id: str
+    action: Action
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSchedule:
+    """The run of a schedule that is due, and when the next one is. Refused unless `due_at_ms` is the one that waits."""
+
+    job_id: str
+    child_id: str
+    due_at_ms: int
+    next_run_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassTime:
+    """Nothing but its time: what was due by then happens (timeouts, deadlines, waits that are over)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetWindow:
+    """Makes a window, or changes the one of that name."""
+
+    window: Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropWindow:
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,35 +137,59 @@ class MarkNodeDead:
     reason: str = ""
 
 
+class Cause(IntEnum):
+    """Why a victim has to go. PREEMPT: for a higher priority in its queue. RECLAIM: another queue gets its guarantee.
+    BACKFILL: it ran on room that was reserved. WINDOW: a reserved window begins. REPAIR: its own gang, which lost a
+    member, starts again in place."""
+
+    UNSPECIFIED = 0
+    PREEMPT = 1
+    RECLAIM = 2
+    BACKFILL = 3
+    WINDOW = 4
+    REPAIR = 5
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskPlacement:
-    rank: int
-    node_id: str
-    gpus: tuple[int, ...] = ()
-    cpus: str = ""
+class Eviction:
+    """Of a whole gang, or (`ranks` not empty) of elastic tasks that it can do without."""
+
+    job_id: str
+    attempt: int
+    ranks: tuple[int, ...] = ()
+    cause: Cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangPlacement:
-    """Task placements in order of rank: the whole gang, its minimum at least, or elastic tasks of one that runs.
-    Taken or refused whole."""
+    """Task placements in order of rank: the whole gang, its minimum at least, or elastic tasks of one that runs. Taken
+    or refused whole, its evictions included: with any, the gang gets a fence and starts when the last victim is gone.
+    Evictions without tasks and a job make room for nobody: a window begins. `until_ms`: as in Job."""
 
     job_id: str
     attempt: int
     tasks: tuple[TaskPlacement, ...]
+    evictions: tuple[Eviction, ...] = ()
+    until_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitPlan:
-    """`revision` is the one the plan was made from."""
+    """`revision`, `planned_at_ms` and `seed` are what the plan was made from: with them it can be made again.
+    `reservations`: new ones, and those that change. `withdrawn`: jobs whose promise cannot be kept any more."""
 
     revision: int
     gangs: tuple[GangPlacement, ...]
+    planned_at_ms: int = 0
+    seed: int = 0
+    reservations: tuple[Reservation, ...] = ()
+    withdrawn: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """What an agent saw: RUNNING, or an end."""
+    """What an agent saw: RUNNING, a checkpoint, or an end. A task that checkpoints while it is STOPPING has saved
+    itself."""
 
     allocation_id: str
     state: TaskState
@@ -124,6 +198,7 @@ class TaskReport:
     detail: str = ""
     started_at_ms: int = 0
     ended_at_ms: int = 0
+    checkpoint_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +221,11 @@ Body = (
     | MarkNodeDead
     | CommitPlan
     | ReportTasks
+    | ControlJob
+    | RunSchedule
+    | PassTime
+    | SetWindow
+    | DropWindow
 )
 
 

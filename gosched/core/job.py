@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from math import prod
 
 from gosched.core.resources import ZERO, Resources
 
@@ -69,6 +70,7 @@ class MemberFailure(IntEnum):
     UNSPECIFIED = 0
     RESTART_GANG = 1
     FAIL_JOB = 2
+    CONTINUE = 3
 
 
 class RetryCause(IntEnum):
@@ -89,6 +91,41 @@ class Framework(IntEnum):
     NONE = 1
     TORCH = 2
     MPI = 3
+
+
+class PreemptionPolicy(IntEnum):
+    """Of a job: whom it may evict. Of a queue: what its jobs may do at most; OBSERVE_ONLY says what it would do."""
+
+    UNSPECIFIED = 0
+    NEVER = 1
+    LOWER_PRIORITY = 2
+    OBSERVE_ONLY = 3
+
+
+class OnMiss(IntEnum):
+    """Of a deadline that cannot be met at submission."""
+
+    UNSPECIFIED = 0
+    CONTINUE = 1
+    REFUSE = 2
+
+
+class Condition(IntEnum):
+    """How the job that another one waits for has to end."""
+
+    UNSPECIFIED = 0
+    SUCCESS = 1
+    FAILURE = 2
+    ANY = 3
+
+
+class Overlap(IntEnum):
+    """What becomes of a scheduled run while the one before still lives."""
+
+    UNSPECIFIED = 0
+    ALLOW = 1
+    FORBID = 2
+    REPLACE = 3
 
 
 class JobState(Named):
@@ -113,6 +150,7 @@ class JobIntent(IntEnum):
     RESTART = 2
     CANCEL = 3
     FAIL = 4
+    SUSPEND = 5
 
 
 class TaskState(Named):
@@ -234,10 +272,12 @@ class TaskGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangPolicy:
-    """`min_tasks`: the sum of the groups' floors."""
+    """`min_tasks`: the sum of the groups' floors. `wait_ms`: a job that has not started so long after it could is
+    FAILED; 0: it waits for ever. CONTINUE: the gang goes on while every group has its floor."""
 
     min_tasks: int
     on_member_failure: MemberFailure = MemberFailure.RESTART_GANG
+    wait_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,10 +288,75 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """`policy`: whether the job may evict others; `preemptible`: whether others may evict it, once an attempt ran for
+    `min_runtime_ms`. A job that its retry policy would not start again after a preemption is never evicted.
+
+    Before its end a victim gets `checkpoint_signal` (a number; 0: none) and up to `grace_ms` to save itself.
+    """
+
+    policy: PreemptionPolicy = PreemptionPolicy.LOWER_PRIORITY
+    preemptible: bool = True
+    grace_ms: int = 0
+    checkpoint_signal: int = 0
+    min_runtime_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependency:
+    """`job`: a name or an id in a spec, an id in a Job."""
+
+    job: str
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """One variable of a matrix and its values."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Array:
+    """Elements `first`, `first + step`, ... up to `last`, or one for each combination of the matrix, numbered from 0,
+    the last axis running fastest. `parallelism`: elements that may live at once; `max_failures`: that many may fail,
+    one more ends the array; -1: any number. `step` 0 and no matrix: the job is no array."""
+
+    first: int = 0
+    last: int = 0
+    step: int = 0
+    matrix: tuple[Axis, ...] = ()
+    parallelism: int = 0
+    max_failures: int = -1
+
+    @property
+    def size(self) -> int:
+        if self.matrix:
+            return prod(len(axis.values) for axis in self.matrix)
+        return (self.last - self.first) // self.step + 1 if self.step else 0
+
+    def index(self, position: int) -> int:
+        """Of the element at a position, 0 <= position < size."""
+        return position if self.matrix else self.first + position * self.step
+
+    def values(self, index: int) -> StringMap:
+        """The matrix' variables of an element, in the order of the axes."""
+        found: list[tuple[str, str]] = []
+        for axis in reversed(self.matrix):
+            index, value = divmod(index, len(axis.values))
+            found.append((axis.name, axis.values[value]))
+        return tuple(reversed(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """What a user submitted, with defaults filled in. Groups are never empty and have distinct names.
 
     A deadline is a moment (`deadline_at_ms`) or a time after submission (`deadline_in_ms`); both 0: none.
+    `estimate_ms`: how long an attempt runs, as far as the user knows; `timeout_ms`: when it is ended; 0: not known, none.
+    `after`: jobs that must end first. `cron` (with `timezone`): the job is a schedule, and each run a job of its own.
     """
 
     name: str
@@ -266,10 +371,31 @@ class JobSpec:
     stop_grace_ms: int = 10_000
     deadline_at_ms: int = 0
     deadline_in_ms: int = 0
+    on_miss: OnMiss = OnMiss.CONTINUE
+    estimate_ms: int = 0
+    timeout_ms: int = 0
+    preemption: Preemption = Preemption()
+    hold: bool = False
+    after: tuple[Dependency, ...] = ()
+    array: Array = Array()
+    cron: str = ""
+    timezone: str = ""
+    overlap: Overlap = Overlap.UNSPECIFIED
+
+    @property
+    def is_parent(self) -> bool:
+        """An array or a schedule: it has no tasks, its children have."""
+        return bool(self.cron or self.array.size)
+
+    @property
+    def span_ms(self) -> int:
+        """How long an attempt is planned to hold its place: the limit, else the estimate; 0: unknown."""
+        return self.timeout_ms or self.estimate_ms
 
     @property
     def task_count(self) -> int:
-        return sum(group.count for group in self.groups)
+        """Of the job itself."""
+        return 0 if self.is_parent else sum(group.count for group in self.groups)
 
     @property
     def demand(self) -> Resources:
@@ -281,11 +407,28 @@ class JobSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Children:
+    """Of an array or a schedule: `made` children so far, of which `live` have not ended. `next_run_at_ms`: a schedule's
+    next run."""
+
+    made: int = 0
+    live: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    next_run_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """`active` = tasks that hold an allocation; `running` <= `active`. `failed` counts lost tasks too. `unplaced`:
     elastic tasks of a RUNNING job that have no place yet.
 
-    `attempt` counts all starts of the gang; `restarts` those that followed a failure of its own.
+    `attempt` counts all starts of the gang; `restarts` those that followed a failure of its own, `preemptions` those
+    that followed an eviction. `parent`, `element`: the array or schedule that made it, and its number there. `held`: it
+    is not started until it is released. `waits_for`: of `spec.after` what is not met yet. `placed_at_ms`: of this
+    attempt. `checkpoint_at_ms`: when this attempt last saved itself. `until_ms`: it got its place on the condition that
+    it may be evicted then; 0: none.
     """
 
     id: str
@@ -307,16 +450,35 @@ class Job:
     started_at_ms: int = 0
     ended_at_ms: int = 0
     exit_code: int | None = None
+    parent: str = ""
+    element: int = 0
+    children: Children = Children()
+    held: bool = False
+    waits_for: tuple[Dependency, ...] = ()
+    placed_at_ms: int = 0
+    checkpoint_at_ms: int = 0
+    until_ms: int = 0
+    preemptions: int = 0
+    deadline_missed: bool = False
+
+    @property
+    def deadline_ms(self) -> int:
+        """The moment; 0: none."""
+        spec = self.spec
+        return spec.deadline_at_ms or (spec.deadline_in_ms and self.submitted_at_ms + spec.deadline_in_ms)
 
     def task_ids(self) -> list[str]:
         """In order of rank."""
+        if self.spec.is_parent:
+            return []
         return [task_id(self.id, g.name, i) for g in self.spec.groups for i in range(g.count)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """`allocation_id` and `node_id` are of the newest placement and stay after its end. `cpus` is a list such as
-    "0-3,8" (the kernel's format): CPUs that are the task's alone; empty: it shares those that nobody owns."""
+    "0-3,8" (the kernel's format): CPUs that are the task's alone; empty: it shares those that nobody owns. `moves`: how
+    often an elastic task lost its place within the attempt, and waited for another."""
 
     id: str
     job_id: str
@@ -335,12 +497,13 @@ class Task:
     started_at_ms: int = 0
     ended_at_ms: int = 0
     exit_code: int | None = None
+    moves: int = 0
 
 
 def task_id(job_id: str, group: str, index: int) -> str:
     return f"{job_id}/{group}/{index}"
 
 
-def allocation_id(task: str, attempt: int) -> str:
+def allocation_id(task: str, attempt: int, moves: int = 0) -> str:
     """One start of one task; an agent starts it at most once."""
-    return f"{task}.{attempt}"
+    return f"{task}.{attempt}-{moves}" if moves else f"{task}.{attempt}"

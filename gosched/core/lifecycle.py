@@ -10,7 +10,7 @@ from gosched.core.job import JobState, TaskState
 J, T, N = JobState, TaskState, NodeState
 
 JOB_STEPS: dict[JobState, tuple[JobState, ...]] = {
-    J.PENDING: (J.RUNNING, J.FAILED, J.CANCELLED),
+    J.PENDING: (J.RUNNING, J.SUSPENDED, J.FAILED, J.CANCELLED),
     J.RUNNING: (J.PENDING, J.SUSPENDED, J.SUCCEEDED, J.FAILED, J.CANCELLED),
     J.SUSPENDED: (J.PENDING, J.RUNNING, J.FAILED, J.CANCELLED),
     J.SUCCEEDED: (),
@@ -20,7 +20,8 @@ JOB_STEPS: dict[JobState, tuple[JobState, ...]] = {
 
 _ENDS = (T.SUCCEEDED, T.FAILED, T.KILLED, T.LOST)
 
-# An ended task goes back to PENDING when its gang restarts.
+# An ended task goes back to PENDING when its gang restarts, an elastic one also when it lost its place. A parent
+# (array, schedule) is RUNNING from its first child on.
 TASK_STEPS: dict[TaskState, tuple[TaskState, ...]] = {
     T.PENDING: (T.PLACED, T.KILLED),
     T.PLACED: (T.STARTING, T.RUNNING, T.STOPPING, *_ENDS),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from gosched.core.cluster import NodeState
+from gosched.core.command import Cause
 from gosched.core.job import JobState, TaskState
 
 
@@ -107,4 +108,69 @@ class NodeChanged:
     reason: str = ""
 
 
-Event = EpochOpened | QueuesChanged | JobChanged | TaskChanged | NodeChanged
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEvicted:
+    """`for_job`: who gets the room, empty for a window. `lost_ms`: work since the start or the last checkpoint, times
+    the tasks that go. `tasks`: how many go; `whole`: all of the gang."""
+
+    job_id: str
+    queue: str
+    for_job: str
+    cause: Cause
+    tasks: int
+    whole: bool
+    lost_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceChanged:
+    """A fence was made (`made`), or is gone: its job has started, or never will there."""
+
+    job_id: str
+    node_ids: tuple[str, ...]
+    made: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationChanged:
+    """`start_ms` 0: it is gone. `broken`: a promise that cannot be kept any more."""
+
+    job_id: str
+    start_ms: int
+    broken: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowsChanged:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadlineMissed:
+    """The job had not succeeded by its deadline. It goes on."""
+
+    job_id: str
+    queue: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobUpdated:
+    """Something of a job changed that the planner sees, but not its state: held, released, freed of a dependency."""
+
+    job_id: str
+
+
+Event = (
+    EpochOpened
+    | QueuesChanged
+    | JobChanged
+    | TaskChanged
+    | NodeChanged
+    | JobEvicted
+    | FenceChanged
+    | ReservationChanged
+    | WindowsChanged
+    | DeadlineMissed
+    | JobUpdated
+)

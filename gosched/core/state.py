@@ -6,23 +6,52 @@ the records. Only `gosched.machine` calls the `put_`, `drop_` and `set_` methods
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import groupby
 
-from gosched.core.cluster import Account, Allocation, Master, Node, NodeState, Queue, Quota, Tenant
+from gosched.core.cluster import (
+    Account,
+    Allocation,
+    Fence,
+    Master,
+    Node,
+    NodeState,
+    Queue,
+    Quota,
+    Reservation,
+    TaskPlacement,
+    Tenant,
+    Window,
+)
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.digest import record_digest
-from gosched.core.job import Job, JobIntent, JobState, Task
+from gosched.core.job import Job, JobIntent, JobSpec, JobState, Task, TaskGroup
 from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
 from gosched.core.outcome import Answer
 from gosched.core.resources import GPU, ZERO, Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
+from gosched.core.timers import Timers
 
-Record = Node | Queue | Quota | Account | Tenant | Master | Job | Task | Allocation | Answer
+Record = (
+    Node | Queue | Quota | Account | Tenant | Master | Job | Task | Allocation | Fence | Reservation | Window | Answer
+)
 
-_TABLES = ("nodes", "queues", "quotas", "accounts", "tenants", "masters", "jobs", "tasks", "allocations")
+_TABLES = (
+    "nodes",
+    "queues",
+    "quotas",
+    "accounts",
+    "tenants",
+    "masters",
+    "jobs",
+    "tasks",
+    "allocations",
+    "fences",
+    "reservations",
+    "windows",
+)
 _DIGEST_MODULUS = 1 << 128
 _MAX_DIRTY = 2_000  # digested at once: some 10 ms
 
@@ -49,18 +78,24 @@ class FrozenState:
     jobs: dict[str, Job]
     tasks: dict[str, Task]
     allocations: dict[str, Allocation]
+    fences: dict[str, Fence]
+    reservations: dict[str, Reservation]
+    windows: dict[str, Window]
     answers: dict[str, dict[str, Answer]]
 
 
 class ClusterState:
     """Mutable, single owner.
 
-    Tables: `nodes queues quotas accounts tenants masters jobs tasks allocations answers`; quotas by tenant, accounts
-    by "queue/tenant".
+    Tables: `nodes queues quotas accounts tenants masters jobs tasks allocations fences reservations windows answers`;
+    quotas by tenant, accounts by "queue/tenant", fences and reservations by job.
     Derived: `usage` (node -> what its allocations hold), `node_allocations` (node -> allocation ids),
     `pending` (jobs that want to be placed), `finished` (in order of their end), `names` (job name -> newest id),
     `charges` ((queue, tenant, GPU model) -> what its allocations hold), `running` ((queue, tenant) -> RUNNING jobs),
-    `total` (what the nodes that live have together).
+    `total` (what the nodes that live have together), `node_fences` (node -> job -> its placements there), `fenced`
+    (node -> what fences hold there), `leaving` (node -> what allocations hold there that leave for a fence), `awaited`
+    (job -> how many allocations its fence waits for), `dependents` (job -> jobs that wait for its end), `offspring`
+    (parent -> its live children), `timers` (when something is due).
     """
 
     def __init__(self) -> None:
@@ -78,6 +113,9 @@ class ClusterState:
         self.jobs: dict[str, Job] = {}
         self.tasks: dict[str, Task] = {}
         self.allocations: dict[str, Allocation] = {}
+        self.fences: dict[str, Fence] = {}
+        self.reservations: dict[str, Reservation] = {}
+        self.windows: dict[str, Window] = {}
         self.answers: dict[str, dict[str, Answer]] = {}
 
         self.usage: dict[str, Resources] = {}
@@ -88,6 +126,13 @@ class ClusterState:
         self.charges: dict[tuple[str, str, str], Resources] = {}
         self.running: dict[tuple[str, str], int] = {}
         self.total: Amounts = {}
+        self.node_fences: dict[str, dict[str, tuple[TaskPlacement, ...]]] = {}
+        self.fenced: dict[str, Resources] = {}
+        self.leaving: dict[str, Resources] = {}
+        self.awaited: dict[str, int] = {}
+        self.dependents: dict[str, dict[str, None]] = {}
+        self.offspring: dict[str, dict[str, None]] = {}
+        self.timers = Timers()
 
         self._sum = 0
         self._hashes: dict[tuple[str, str], int] = {}
@@ -140,13 +185,16 @@ class ClusterState:
             self._touch("masters", oldest)
 
     def put_job(self, job: Job) -> None:
-        self._count_running(self.jobs.get(job.id), -1)
+        before = self.jobs.get(job.id)
+        self._count_running(before, -1)
         self._count_running(job, 1)
+        self._link(before, job)
+        self.timers.put(job)
         self.jobs[job.id] = job
         held = self.jobs.get(self.names.get(job.spec.name, ""))
         if held is None or held.sequence < job.sequence:
             self.names[job.spec.name] = job.id
-        if wants_placement(job):
+        if wants_placement(job) and job.id not in self.fences:
             self.pending.setdefault(job.id)
         else:
             self.pending.pop(job.id, None)
@@ -163,6 +211,8 @@ class ClusterState:
         if self.names.get(job.spec.name) == job_id:
             del self.names[job.spec.name]
         self.finished.pop(job_id, None)
+        self.dependents.pop(job_id, None)
+        self.timers.drop(job_id)
         self._touch("jobs", job_id)
 
     def put_task(self, task: Task) -> None:
@@ -178,7 +228,20 @@ class ClusterState:
             payer = self._payer(allocation)
             held = self.charges.get(payer)
             self.charges[payer] = allocation.resources if held is None else held + allocation.resources
+        if allocation.leaves_for:
+            self._count_leaving(allocation, 1)
         self._touch("allocations", allocation.id)
+
+    def send_off(self, allocation_id: str, leaves_for: str) -> None:
+        """The allocation makes room for a job's fence."""
+        allocation = self.allocations[allocation_id]
+        if allocation.leaves_for:
+            self._count_leaving(allocation, -1)
+        allocation = replace(allocation, leaves_for=leaves_for)
+        self.allocations[allocation_id] = allocation
+        if leaves_for:
+            self._count_leaving(allocation, 1)
+        self._touch("allocations", allocation_id)
 
     def drop_allocation(self, allocation_id: str) -> None:
         allocation = self.allocations.pop(allocation_id)
@@ -190,7 +253,52 @@ class ClusterState:
             left = self.charges.pop(payer) - allocation.resources
             if not left.is_zero():
                 self.charges[payer] = left
+        if allocation.leaves_for:
+            self._count_leaving(allocation, -1)
         self._touch("allocations", allocation_id)
+
+    def put_fence(self, fence: Fence) -> None:
+        """The job has none yet."""
+        self.fences[fence.job_id] = fence
+        self.pending.pop(fence.job_id, None)
+        by_node: dict[str, list[TaskPlacement]] = {}
+        for placement in fence.tasks:
+            by_node.setdefault(placement.node_id, []).append(placement)
+        for node, placements in by_node.items():
+            self.node_fences.setdefault(node, {})[fence.job_id] = tuple(placements)
+            self.fenced[node] = self.fenced.get(node, ZERO) + self._fenced(fence.job_id, placements)
+        self._touch("fences", fence.job_id)
+
+    def drop_fence(self, job_id: str) -> None:
+        """Its job waits like any other then, if it still does."""
+        fence = self.fences.pop(job_id)
+        for node in dict.fromkeys(placement.node_id for placement in fence.tasks):
+            placements = self.node_fences[node].pop(job_id)
+            left = self.fenced.pop(node) - self._fenced(job_id, placements)
+            if not left.is_zero():
+                self.fenced[node] = left
+            if not self.node_fences[node]:
+                del self.node_fences[node]
+        job = self.jobs.get(job_id)
+        if job is not None and wants_placement(job):
+            self.pending.setdefault(job_id)
+        self._touch("fences", job_id)
+
+    def put_reservation(self, reservation: Reservation) -> None:
+        self.reservations[reservation.job_id] = reservation
+        self._touch("reservations", reservation.job_id)
+
+    def drop_reservation(self, job_id: str) -> None:
+        del self.reservations[job_id]
+        self._touch("reservations", job_id)
+
+    def put_window(self, window: Window) -> None:
+        self.windows[window.name] = window
+        self._touch("windows", window.name)
+
+    def drop_window(self, name: str) -> None:
+        del self.windows[name]
+        self._touch("windows", name)
 
     def put_answer(self, answer: Answer) -> None:
         """Kept for the clients that asked last; the oldest answers of each are forgotten first."""
@@ -210,19 +318,41 @@ class ClusterState:
     # Reading
 
     def node_gpus_held(self, node_id: str) -> dict[int, int]:
-        """Milli-GPUs that allocations hold of each GPU of the node, by its index; none for one that is free."""
+        """Milli-GPUs that nobody else may take of each GPU of the node, by its index; none for one that is free: what
+        allocations hold now, or what they and the fences will hold once all have gone that leave, if that is more."""
         held: dict[int, int] = {}
+        stays: dict[int, int] = {}
         for allocation in [self.allocations[a] for a in self.node_allocations.get(node_id, ())]:
+            millis = min(allocation.resources.gpu_millis, GPU)
             for gpu in allocation.gpus:
-                held[gpu] = held.get(gpu, 0) + min(allocation.resources.gpu_millis, GPU)
-        return held
+                held[gpu] = held.get(gpu, 0) + millis
+                if not allocation.leaves_for:
+                    stays[gpu] = stays.get(gpu, 0) + millis
+        fences = self.node_fences.get(node_id)
+        if not fences:
+            return held
+        for job_id, placements in fences.items():
+            for placement in placements:
+                for gpu in placement.gpus:
+                    stays[gpu] = stays.get(gpu, 0) + min(self._asked(job_id, placement).gpu_millis, GPU)
+        return {gpu: max(held.get(gpu, 0), stays.get(gpu, 0)) for gpu in sorted({*held, *stays})}
 
     def node_cpus_held(self, node_id: str) -> int:
-        """The mask of the CPUs that allocations on the node own."""
+        """The mask of the CPUs that allocations on the node own, or fences will."""
         mask = 0
         for allocation_id in self.node_allocations.get(node_id, ()):
             mask |= parse_cpulist(self.allocations[allocation_id].cpus)
+        for placements in self.node_fences.get(node_id, {}).values():
+            for placement in placements:
+                mask |= parse_cpulist(placement.cpus)
         return mask
+
+    def held(self, node_id: str) -> tuple[Resources, ...]:
+        """What the node must have room for besides a newcomer: what is held now, and, where there are fences, what will
+        be held once all have gone that leave."""
+        usage = self.usage[node_id]
+        fenced = self.fenced.get(node_id)
+        return (usage,) if fenced is None else (usage, usage - self.leaving.get(node_id, ZERO) + fenced)
 
     def find_job(self, id_or_name: str) -> Job | None:
         """By id, else the newest job of that name."""
@@ -257,6 +387,9 @@ class ClusterState:
             jobs=self.jobs.copy(),
             tasks=self.tasks.copy(),
             allocations=self.allocations.copy(),
+            fences=self.fences.copy(),
+            reservations=self.reservations.copy(),
+            windows=self.windows.copy(),
             answers={client: own.copy() for client, own in self.answers.items()},
         )
 
@@ -288,12 +421,48 @@ class ClusterState:
             for request in own:
                 yield "answers", f"{client}\0{request}"
 
+    def _asked(self, job_id: str, placement: TaskPlacement) -> Resources:
+        return group_of(self.jobs[job_id].spec, placement.rank).resources
+
+    def _fenced(self, job_id: str, placements: Sequence[TaskPlacement]) -> Resources:
+        total = ZERO
+        for placement in placements:
+            total = total + self._asked(job_id, placement)
+        return total
+
+    def _count_leaving(self, allocation: Allocation, sign: int) -> None:
+        node, job_id = allocation.node_id, allocation.leaves_for
+        before = self.leaving.pop(node, ZERO)
+        after = before + allocation.resources if sign > 0 else before - allocation.resources
+        if not after.is_zero():
+            self.leaving[node] = after
+        count = self.awaited.pop(job_id, 0) + sign
+        if count:
+            self.awaited[job_id] = count
+
+    def _link(self, before: Job | None, job: Job) -> None:
+        """Who waits for whom, and whose child it is."""
+        for dependency in before.waits_for if before is not None else ():
+            waiting = self.dependents.get(dependency.job, {})
+            waiting.pop(job.id, None)
+            if not waiting:
+                self.dependents.pop(dependency.job, None)
+        if not job.state.is_final:
+            for dependency in job.waits_for:
+                self.dependents.setdefault(dependency.job, {})[job.id] = None
+        if job.parent and not job.state.is_final:
+            self.offspring.setdefault(job.parent, {})[job.id] = None
+        elif job.parent and job.parent in self.offspring:
+            self.offspring[job.parent].pop(job.id, None)
+            if not self.offspring[job.parent]:
+                del self.offspring[job.parent]
+
     def _payer(self, allocation: Allocation) -> tuple[str, str, str]:
         spec = self.jobs[allocation.job_id].spec
         return spec.queue, spec.tenant, allocation.gpu_model
 
     def _count_running(self, job: Job | None, change: int) -> None:
-        if job is not None and job.state is JobState.RUNNING:
+        if job is not None and job.state is JobState.RUNNING and not job.spec.is_parent:
             payer = (job.spec.queue, job.spec.tenant)
             count = self.running[payer] = self.running.get(payer, 0) + change
             if not count:
@@ -339,6 +508,12 @@ def restore(frozen: FrozenState) -> ClusterState:
         state.put_task(task)
     for allocation in frozen.allocations.values():
         state.put_allocation(allocation)
+    for fence in frozen.fences.values():
+        state.put_fence(fence)
+    for reservation in frozen.reservations.values():
+        state.put_reservation(reservation)
+    for window in frozen.windows.values():
+        state.put_window(window)
     for own in frozen.answers.values():
         for answer in own.values():
             state.put_answer(answer)
@@ -346,10 +521,19 @@ def restore(frozen: FrozenState) -> ClusterState:
 
 
 def wants_placement(job: Job) -> bool:
-    """A gang that has not started, or one that runs and has elastic tasks without a place."""
-    if job.intent is not JobIntent.RUN:
+    """A gang that may start and has not, or one that runs and has elastic tasks without a place."""
+    if job.intent is not JobIntent.RUN or job.held or job.waits_for or job.spec.is_parent:
         return False
     return (job.state is JobState.PENDING and job.active == 0) or (job.state is JobState.RUNNING and job.unplaced > 0)
+
+
+def group_of(spec: JobSpec, rank: int) -> TaskGroup:
+    """Whose task has the rank. Raises IndexError for a rank that the job does not have."""
+    for group in spec.groups:
+        if rank < group.count:
+            return group
+        rank -= group.count
+    raise IndexError(f"job {spec.name} has no such rank")
 
 
 def account_key(queue: str, tenant: str) -> str:

@@ -88,6 +88,8 @@ def _dispatch(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome
             return epochs.announce(state, body)
         case c.Noop():
             return Accepted()
+        case c.ControlJob() | c.RunSchedule() | c.PassTime() | c.SetWindow() | c.DropWindow():
+            return Rejected(code=Code.INVALID, detail=f"{type(body).__name__} is not carried out yet")
         case _:
             assert_never(body)
 

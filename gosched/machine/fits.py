@@ -5,8 +5,7 @@ Rule: nothing is written; what the gang's earlier tasks take is remembered here.
 
 from __future__ import annotations
 
-from gosched.core.cluster import Node, NodeState
-from gosched.core.command import TaskPlacement
+from gosched.core.cluster import Node, NodeState, TaskPlacement
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.job import TaskGroup
 from gosched.core.matching import blocking_taint, meets

@@ -54,7 +54,7 @@ def settle(state: ClusterState, events: list[Event], job: Job) -> None:
             done = replace(job, state=JobState.FAILED)
         case JobIntent.CANCEL:
             done = replace(job, state=JobState.CANCELLED, exit_code=None)
-        case JobIntent.RESTART:
+        case JobIntent.RESTART | JobIntent.SUSPEND:
             _next_attempt(state, events, job)
             return
         case JobIntent.UNSPECIFIED:

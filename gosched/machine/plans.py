@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from gosched.core.cluster import Allocation
-from gosched.core.command import CommitPlan, GangPlacement, TaskPlacement
+from gosched.core.cluster import Allocation, TaskPlacement
+from gosched.core.command import CommitPlan, GangPlacement
 from gosched.core.job import Job, JobState, Task, TaskGroup, TaskState, allocation_id, task_id
 from gosched.core.outcome import Accepted, Event, Outcome, Refusal
 from gosched.core.state import ClusterState, wants_placement

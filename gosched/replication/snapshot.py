@@ -13,7 +13,18 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from gosched.core.cluster import Account, Allocation, Master, Node, Queue, Quota, Tenant
+from gosched.core.cluster import (
+    Account,
+    Allocation,
+    Fence,
+    Master,
+    Node,
+    Queue,
+    Quota,
+    Reservation,
+    Tenant,
+    Window,
+)
 from gosched.core.job import Job, Task
 from gosched.core.outcome import Answer
 from gosched.core.state import ClusterState, FrozenState, account_key, restore
@@ -39,6 +50,9 @@ _KINDS: dict[str, type] = {
     "job": Job,
     "task": Task,
     "allocation": Allocation,
+    "fence": Fence,
+    "reservation": Reservation,
+    "window": Window,
     "answer": Answer,
 }
 
@@ -116,6 +130,9 @@ def _chunks(snapshot: Snapshot) -> Iterator[bytes]:
         ("job", [*state.jobs.values()]),
         ("task", [*state.tasks.values()]),
         ("allocation", [*state.allocations.values()]),
+        ("fence", [*state.fences.values()]),
+        ("reservation", [*state.reservations.values()]),
+        ("window", [*state.windows.values()]),
         ("answer", [*answers]),
     ]
     header = log_pb2.SnapshotHeader(
@@ -164,8 +181,10 @@ def _key(record: object) -> str:
             return record.tenant
         case Account():
             return account_key(record.queue, record.tenant)
-        case Tenant():
+        case Tenant() | Window():
             return record.name
+        case Fence() | Reservation():
+            return record.job_id
         case Answer():
             return f"{record.client_id}\0{record.request_id}"
         case Node() | Master() | Job() | Task() | Allocation():
@@ -194,6 +213,9 @@ def _state_of(header: log_pb2.SnapshotHeader, tables: dict[str, dict[str, object
         jobs=tables["job"],  # type: ignore[arg-type]
         tasks=tables["task"],  # type: ignore[arg-type]
         allocations=tables["allocation"],  # type: ignore[arg-type]
+        fences=tables["fence"],  # type: ignore[arg-type]
+        reservations=tables["reservation"],  # type: ignore[arg-type]
+        windows=tables["window"],  # type: ignore[arg-type]
         answers=answers,
     )
 

@@ -15,7 +15,8 @@ from itertools import islice
 
 import numpy as np
 
-from gosched.core.command import GangPlacement, TaskPlacement
+from gosched.core.cluster import TaskPlacement
+from gosched.core.command import GangPlacement
 from gosched.core.cpulist import format_cpulist
 from gosched.core.job import Mode, SpreadRule, Strategy
 from gosched.scheduling.asks import Ask, PendingGang

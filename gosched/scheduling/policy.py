@@ -10,6 +10,7 @@ from gosched.scheduling.plugin_api import Plugin, Runner, unbounded
 
 MAX_TASKS_PER_CYCLE = 10_000  # then the cycle ends, so that the first placements travel while others are planned
 MAX_MISSES_PER_CYCLE = 10_000  # different shapes that were tried in vain; jobs behind them wait for the next change
+ALL = 1 << 30
 ALGORITHMS = ("binpack", "spread", "gang", "priority", "deadline")
 
 
@@ -18,7 +19,8 @@ class Policy:
     """`strategy` is for groups that name none, `order` for queues that name none. `topology`: label keys, widest first.
 
     `compact`: gangs without a topology rule prefer one domain of the narrowest level, and of equal priority the larger
-    ones come first. `strict`: a higher priority goes first whatever its queue's share.
+    ones come first. `strict`: a higher priority goes first whatever its queue's share. `reservations`: how many blocked
+    gangs get a reserved start; 1 is EASY backfill, ALL conservative. `max_victims`: jobs evicted in one cycle.
     """
 
     strategy: Strategy = Strategy.BINPACK
@@ -28,6 +30,9 @@ class Policy:
     strict: bool = False
     plugins: tuple[Plugin, ...] = ()
     runner: Runner = unbounded
+    reservations: int = 4
+    max_victims: int = 100
+    max_victims_per_tenant: int = 50
     max_tasks: int = MAX_TASKS_PER_CYCLE
     max_misses: int = MAX_MISSES_PER_CYCLE
 

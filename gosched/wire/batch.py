@@ -11,7 +11,9 @@ from gosched.core import command as c
 from gosched.wire.codec import fill, to_record
 from gosched.wire.v1 import log_pb2
 
-SCHEMA = 2  # 2: queues with orders and limits, quotas, shares of GPUs, named CPUs, elastic gangs, placement rules
+# 2: queues with orders and limits, quotas, shares of GPUs, named CPUs, elastic gangs, placement rules.
+# 3: evictions, fences, reservations, windows, deadlines, arrays, schedules, dependencies, timeouts.
+SCHEMA = 3
 OLDEST_SCHEMA = 1  # what it lacks has the defaults of the records
 
 # Each kind of command, and its field in the message's `body`.
@@ -28,6 +30,11 @@ _FIELDS: dict[type, str] = {
     c.MarkNodeDead: "mark_node_dead",
     c.CommitPlan: "commit_plan",
     c.ReportTasks: "report_tasks",
+    c.ControlJob: "control_job",
+    c.RunSchedule: "run_schedule",
+    c.PassTime: "pass_time",
+    c.SetWindow: "set_window",
+    c.DropWindow: "drop_window",
 }
 _KINDS = {field: kind for kind, field in _FIELDS.items()}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from random import Random
 
-from gosched.core.cluster import Hardware, Master, NodeState, Queue, QueueType, Quota
+from gosched.core.cluster import Hardware, Master, NodeState, Queue, QueueType, Quota, TaskPlacement
 from gosched.core.command import (
     AnnounceMaster,
     Body,
@@ -22,7 +22,6 @@ from gosched.core.command import (
     SetQueues,
     SetQuotas,
     SubmitJob,
-    TaskPlacement,
     TaskReport,
 )
 from gosched.core.cpulist import format_cpulist

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gosched.core.cluster import Master, Queue
+from gosched.core.cluster import Master, Queue, TaskPlacement
 from gosched.core.command import (
     Body,
     CancelJob,
@@ -17,7 +17,6 @@ from gosched.core.command import (
     ReportTasks,
     SetQueues,
     SubmitJob,
-    TaskPlacement,
     TaskReport,
 )
 from gosched.core.invariants import check

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.command import CommitPlan, GangPlacement, TaskPlacement
+from gosched.core.cluster import TaskPlacement
+from gosched.core.command import CommitPlan, GangPlacement
 from gosched.core.job import JobState, TaskState
 from gosched.core.outcome import JobChanged, TaskChanged
 from gosched.core.resources import GPU, Resources

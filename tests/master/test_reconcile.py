@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gosched.core.cluster import Queue
+from gosched.core.cluster import Queue, TaskPlacement
 from gosched.core.command import (
     Body,
     CancelJob,
@@ -15,7 +15,6 @@ from gosched.core.command import (
     ReportTasks,
     SetQueues,
     SubmitJob,
-    TaskPlacement,
     TaskReport,
 )
 from gosched.core.job import Framework, GangPolicy, JobSpec, TaskGroup

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gosched.core.cluster import NodeState, Queue
+from gosched.core.cluster import NodeState, Queue, TaskPlacement
 from gosched.core.command import (
     Body,
     CancelJob,
@@ -15,7 +15,6 @@ from gosched.core.command import (
     ReportTasks,
     SetQueues,
     SubmitJob,
-    TaskPlacement,
     TaskReport,
 )
 from gosched.core.job import GangPolicy, JobSpec, JobState, RetryCause, RetryPolicy, TaskGroup, TaskState

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from gosched.core.cluster import Node, NodeState
-from gosched.core.command import GangPlacement, TaskPlacement
+from gosched.core.cluster import Node, NodeState, TaskPlacement
+from gosched.core.command import GangPlacement
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.job import SELF, Job, JobState, Mode, SpreadRule, TaskGroup, TaskState, task_id
 from gosched.core.matching import blocking_taint, meets

@@ -32,7 +32,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from textwrap import dedent
 
-from gosched.core.cluster import Hardware, NodeState, Queue, QueueOrder, QueueType, Quota
+from gosched.core.cluster import Hardware, NodeState, Queue, QueueOrder, QueueType, Quota, TaskPlacement
 from gosched.core.command import (
     Body,
     Command,
@@ -44,7 +44,6 @@ from gosched.core.command import (
     SetQueues,
     SetQuotas,
     SubmitJob,
-    TaskPlacement,
     TaskReport,
 )
 from gosched.core.invariants import check as invariants

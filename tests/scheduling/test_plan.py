@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gosched.core.command import CommitPlan, GangPlacement, TaskPlacement
+from gosched.core.cluster import TaskPlacement
+from gosched.core.command import CommitPlan, GangPlacement
 from gosched.scheduling import Plan
 from gosched.scheduling.asks import pending_gang
 from gosched.scheduling.plan import MAX_COMMAND_BYTES, encoded_bytes, may_encode

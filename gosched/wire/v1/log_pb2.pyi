@@ -1,11 +1,27 @@
 from gosched.wire.v1 import types_pb2 as _types_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CAUSE_UNSPECIFIED: _ClassVar[Cause]
+    CAUSE_PREEMPT: _ClassVar[Cause]
+    CAUSE_RECLAIM: _ClassVar[Cause]
+    CAUSE_BACKFILL: _ClassVar[Cause]
+    CAUSE_WINDOW: _ClassVar[Cause]
+    CAUSE_REPAIR: _ClassVar[Cause]
+CAUSE_UNSPECIFIED: Cause
+CAUSE_PREEMPT: Cause
+CAUSE_RECLAIM: Cause
+CAUSE_BACKFILL: Cause
+CAUSE_WINDOW: Cause
+CAUSE_REPAIR: Cause
 
 class CommandBatch(_message.Message):
     __slots__ = ("schema", "proposer", "proposal", "commands")
@@ -20,7 +36,7 @@ class CommandBatch(_message.Message):
     def __init__(self, schema: _Optional[int] = ..., proposer: _Optional[str] = ..., proposal: _Optional[int] = ..., commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("client_id", "request_id", "epoch", "at_ms", "noop", "open_epoch", "set_queues", "announce_master", "submit_job", "cancel_job", "drop_finished_jobs", "register_node", "mark_node_dead", "commit_plan", "report_tasks", "set_quotas")
+    __slots__ = ("client_id", "request_id", "epoch", "at_ms", "noop", "open_epoch", "set_queues", "announce_master", "submit_job", "cancel_job", "drop_finished_jobs", "register_node", "mark_node_dead", "commit_plan", "report_tasks", "set_quotas", "control_job", "run_schedule", "pass_time", "set_window", "drop_window")
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +53,11 @@ class Command(_message.Message):
     COMMIT_PLAN_FIELD_NUMBER: _ClassVar[int]
     REPORT_TASKS_FIELD_NUMBER: _ClassVar[int]
     SET_QUOTAS_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_JOB_FIELD_NUMBER: _ClassVar[int]
+    RUN_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    PASS_TIME_FIELD_NUMBER: _ClassVar[int]
+    SET_WINDOW_FIELD_NUMBER: _ClassVar[int]
+    DROP_WINDOW_FIELD_NUMBER: _ClassVar[int]
     client_id: str
     request_id: str
     epoch: int
@@ -53,7 +74,12 @@ class Command(_message.Message):
     commit_plan: CommitPlan
     report_tasks: ReportTasks
     set_quotas: SetQuotas
-    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., at_ms: _Optional[int] = ..., noop: _Optional[_Union[Noop, _Mapping]] = ..., open_epoch: _Optional[_Union[OpenEpoch, _Mapping]] = ..., set_queues: _Optional[_Union[SetQueues, _Mapping]] = ..., announce_master: _Optional[_Union[AnnounceMaster, _Mapping]] = ..., submit_job: _Optional[_Union[SubmitJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., drop_finished_jobs: _Optional[_Union[DropFinishedJobs, _Mapping]] = ..., register_node: _Optional[_Union[RegisterNode, _Mapping]] = ..., mark_node_dead: _Optional[_Union[MarkNodeDead, _Mapping]] = ..., commit_plan: _Optional[_Union[CommitPlan, _Mapping]] = ..., report_tasks: _Optional[_Union[ReportTasks, _Mapping]] = ..., set_quotas: _Optional[_Union[SetQuotas, _Mapping]] = ...) -> None: ...
+    control_job: ControlJob
+    run_schedule: RunSchedule
+    pass_time: PassTime
+    set_window: SetWindow
+    drop_window: DropWindow
+    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., at_ms: _Optional[int] = ..., noop: _Optional[_Union[Noop, _Mapping]] = ..., open_epoch: _Optional[_Union[OpenEpoch, _Mapping]] = ..., set_queues: _Optional[_Union[SetQueues, _Mapping]] = ..., announce_master: _Optional[_Union[AnnounceMaster, _Mapping]] = ..., submit_job: _Optional[_Union[SubmitJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., drop_finished_jobs: _Optional[_Union[DropFinishedJobs, _Mapping]] = ..., register_node: _Optional[_Union[RegisterNode, _Mapping]] = ..., mark_node_dead: _Optional[_Union[MarkNodeDead, _Mapping]] = ..., commit_plan: _Optional[_Union[CommitPlan, _Mapping]] = ..., report_tasks: _Optional[_Union[ReportTasks, _Mapping]] = ..., set_quotas: _Optional[_Union[SetQuotas, _Mapping]] = ..., control_job: _Optional[_Union[ControlJob, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., pass_time: _Optional[_Union[PassTime, _Mapping]] = ..., set_window: _Optional[_Union[SetWindow, _Mapping]] = ..., drop_window: _Optional[_Union[DropWindow, _Mapping]] = ...) -> None: ...
 
 class Noop(_message.Message):
     __slots__ = ()
@@ -90,12 +116,16 @@ class AnnounceMaster(_message.Message):
     def __init__(self, master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ...) -> None: ...
 
 class SubmitJob(_message.Message):
-    __slots__ = ("job_id", "spec")
+    __slots__ = ("job_id", "spec", "reservation", "next_run_at_ms")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
+    RESERVATION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_RUN_AT_MS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     spec: _types_pb2.JobSpec
-    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[_types_pb2.JobSpec, _Mapping]] = ...) -> None: ...
+    reservation: _containers.RepeatedCompositeFieldContainer[_types_pb2.Reservation]
+    next_run_at_ms: int
+    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[_types_pb2.JobSpec, _Mapping]] = ..., reservation: _Optional[_Iterable[_Union[_types_pb2.Reservation, _Mapping]]] = ..., next_run_at_ms: _Optional[int] = ...) -> None: ...
 
 class CancelJob(_message.Message):
     __slots__ = ("job_id", "reason")
@@ -104,6 +134,42 @@ class CancelJob(_message.Message):
     job_id: str
     reason: str
     def __init__(self, job_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ControlJob(_message.Message):
+    __slots__ = ("job_id", "action")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    action: _types_pb2.Action
+    def __init__(self, job_id: _Optional[str] = ..., action: _Optional[_Union[_types_pb2.Action, str]] = ...) -> None: ...
+
+class RunSchedule(_message.Message):
+    __slots__ = ("job_id", "child_id", "due_at_ms", "next_run_at_ms")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    CHILD_ID_FIELD_NUMBER: _ClassVar[int]
+    DUE_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_RUN_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    child_id: str
+    due_at_ms: int
+    next_run_at_ms: int
+    def __init__(self, job_id: _Optional[str] = ..., child_id: _Optional[str] = ..., due_at_ms: _Optional[int] = ..., next_run_at_ms: _Optional[int] = ...) -> None: ...
+
+class PassTime(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class SetWindow(_message.Message):
+    __slots__ = ("window",)
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    window: _types_pb2.Window
+    def __init__(self, window: _Optional[_Union[_types_pb2.Window, _Mapping]] = ...) -> None: ...
+
+class DropWindow(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class DropFinishedJobs(_message.Message):
     __slots__ = ("keep", "ended_before_ms")
@@ -153,34 +219,46 @@ class MarkNodeDead(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class CommitPlan(_message.Message):
-    __slots__ = ("revision", "gangs")
+    __slots__ = ("revision", "gangs", "planned_at_ms", "seed", "reservations", "withdrawn")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     GANGS_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    RESERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
     revision: int
     gangs: _containers.RepeatedCompositeFieldContainer[GangPlacement]
-    def __init__(self, revision: _Optional[int] = ..., gangs: _Optional[_Iterable[_Union[GangPlacement, _Mapping]]] = ...) -> None: ...
+    planned_at_ms: int
+    seed: int
+    reservations: _containers.RepeatedCompositeFieldContainer[_types_pb2.Reservation]
+    withdrawn: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, revision: _Optional[int] = ..., gangs: _Optional[_Iterable[_Union[GangPlacement, _Mapping]]] = ..., planned_at_ms: _Optional[int] = ..., seed: _Optional[int] = ..., reservations: _Optional[_Iterable[_Union[_types_pb2.Reservation, _Mapping]]] = ..., withdrawn: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GangPlacement(_message.Message):
-    __slots__ = ("job_id", "attempt", "tasks")
+    __slots__ = ("job_id", "attempt", "tasks", "evictions", "until_ms")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    EVICTIONS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     attempt: int
-    tasks: _containers.RepeatedCompositeFieldContainer[TaskPlacement]
-    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskPlacement, _Mapping]]] = ...) -> None: ...
+    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.TaskPlacement]
+    evictions: _containers.RepeatedCompositeFieldContainer[Eviction]
+    until_ms: int
+    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPlacement, _Mapping]]] = ..., evictions: _Optional[_Iterable[_Union[Eviction, _Mapping]]] = ..., until_ms: _Optional[int] = ...) -> None: ...
 
-class TaskPlacement(_message.Message):
-    __slots__ = ("rank", "node_id", "gpus", "cpus")
-    RANK_FIELD_NUMBER: _ClassVar[int]
-    NODE_ID_FIELD_NUMBER: _ClassVar[int]
-    GPUS_FIELD_NUMBER: _ClassVar[int]
-    CPUS_FIELD_NUMBER: _ClassVar[int]
-    rank: int
-    node_id: str
-    gpus: _containers.RepeatedScalarFieldContainer[int]
-    cpus: str
-    def __init__(self, rank: _Optional[int] = ..., node_id: _Optional[str] = ..., gpus: _Optional[_Iterable[int]] = ..., cpus: _Optional[str] = ...) -> None: ...
+class Eviction(_message.Message):
+    __slots__ = ("job_id", "attempt", "ranks", "cause")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    attempt: int
+    ranks: _containers.RepeatedScalarFieldContainer[int]
+    cause: Cause
+    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., ranks: _Optional[_Iterable[int]] = ..., cause: _Optional[_Union[Cause, str]] = ...) -> None: ...
 
 class ReportTasks(_message.Message):
     __slots__ = ("node_id", "incarnation", "reports")
@@ -193,7 +271,7 @@ class ReportTasks(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., reports: _Optional[_Iterable[_Union[TaskReport, _Mapping]]] = ...) -> None: ...
 
 class TaskReport(_message.Message):
-    __slots__ = ("allocation_id", "state", "exit_code", "reason", "detail", "started_at_ms", "ended_at_ms")
+    __slots__ = ("allocation_id", "state", "exit_code", "reason", "detail", "started_at_ms", "ended_at_ms", "checkpoint_at_ms")
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
@@ -201,6 +279,7 @@ class TaskReport(_message.Message):
     DETAIL_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     ENDED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_AT_MS_FIELD_NUMBER: _ClassVar[int]
     allocation_id: str
     state: _types_pb2.TaskState
     exit_code: int
@@ -208,7 +287,8 @@ class TaskReport(_message.Message):
     detail: str
     started_at_ms: int
     ended_at_ms: int
-    def __init__(self, allocation_id: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.TaskState, str]] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ...) -> None: ...
+    checkpoint_at_ms: int
+    def __init__(self, allocation_id: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.TaskState, str]] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ...) -> None: ...
 
 class SnapshotHeader(_message.Message):
     __slots__ = ("schema", "previous", "last", "revision", "clock_ms", "epoch", "leader", "next_sequence", "records")
@@ -233,7 +313,7 @@ class SnapshotHeader(_message.Message):
     def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., records: _Optional[int] = ...) -> None: ...
 
 class SnapshotRecord(_message.Message):
-    __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account")
+    __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account", "fence", "reservation", "window")
     NODE_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
@@ -244,6 +324,9 @@ class SnapshotRecord(_message.Message):
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     QUOTA_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    RESERVATION_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
     node: _types_pb2.Node
     queue: _types_pb2.Queue
     tenant: _types_pb2.Tenant
@@ -254,7 +337,10 @@ class SnapshotRecord(_message.Message):
     answer: Answer
     quota: _types_pb2.Quota
     account: _types_pb2.Account
-    def __init__(self, node: _Optional[_Union[_types_pb2.Node, _Mapping]] = ..., queue: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ..., tenant: _Optional[_Union[_types_pb2.Tenant, _Mapping]] = ..., master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ..., job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., allocation: _Optional[_Union[_types_pb2.Allocation, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., account: _Optional[_Union[_types_pb2.Account, _Mapping]] = ...) -> None: ...
+    fence: _types_pb2.Fence
+    reservation: _types_pb2.Reservation
+    window: _types_pb2.Window
+    def __init__(self, node: _Optional[_Union[_types_pb2.Node, _Mapping]] = ..., queue: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ..., tenant: _Optional[_Union[_types_pb2.Tenant, _Mapping]] = ..., master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ..., job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., allocation: _Optional[_Union[_types_pb2.Allocation, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., account: _Optional[_Union[_types_pb2.Account, _Mapping]] = ..., fence: _Optional[_Union[_types_pb2.Fence, _Mapping]] = ..., reservation: _Optional[_Union[_types_pb2.Reservation, _Mapping]] = ..., window: _Optional[_Union[_types_pb2.Window, _Mapping]] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("client_id", "request_id", "code", "detail", "subject", "unchanged")

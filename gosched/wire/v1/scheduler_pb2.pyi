@@ -17,6 +17,151 @@ LOG_STREAM_UNSPECIFIED: LogStream
 LOG_STREAM_STDOUT: LogStream
 LOG_STREAM_STDERR: LogStream
 
+class ControlJobRequest(_message.Message):
+    __slots__ = ("request_id", "client_id", "job", "action")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    client_id: str
+    job: str
+    action: _types_pb2.Action
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., job: _Optional[str] = ..., action: _Optional[_Union[_types_pb2.Action, str]] = ...) -> None: ...
+
+class ControlJobResponse(_message.Message):
+    __slots__ = ("job_id", "unchanged", "revision")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    unchanged: bool
+    revision: int
+    def __init__(self, job_id: _Optional[str] = ..., unchanged: bool = ..., revision: _Optional[int] = ...) -> None: ...
+
+class PlanJobRequest(_message.Message):
+    __slots__ = ("specs",)
+    SPECS_FIELD_NUMBER: _ClassVar[int]
+    specs: _containers.RepeatedCompositeFieldContainer[_types_pb2.JobSpec]
+    def __init__(self, specs: _Optional[_Iterable[_Union[_types_pb2.JobSpec, _Mapping]]] = ...) -> None: ...
+
+class PlanJobResponse(_message.Message):
+    __slots__ = ("jobs", "moved", "revision")
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[PlannedJob]
+    moved: _containers.RepeatedCompositeFieldContainer[MovedStart]
+    revision: int
+    def __init__(self, jobs: _Optional[_Iterable[_Union[PlannedJob, _Mapping]]] = ..., moved: _Optional[_Iterable[_Union[MovedStart, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class PlannedJob(_message.Message):
+    __slots__ = ("name", "outcome", "nodes", "victims", "start_ms", "explanation", "warnings")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    VICTIMS_FIELD_NUMBER: _ClassVar[int]
+    START_MS_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    outcome: str
+    nodes: _containers.RepeatedCompositeFieldContainer[NodeTasks]
+    victims: _containers.RepeatedCompositeFieldContainer[Victim]
+    start_ms: int
+    explanation: JobExplanation
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., outcome: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeTasks, _Mapping]]] = ..., victims: _Optional[_Iterable[_Union[Victim, _Mapping]]] = ..., start_ms: _Optional[int] = ..., explanation: _Optional[_Union[JobExplanation, _Mapping]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Victim(_message.Message):
+    __slots__ = ("job_id", "name", "tasks", "whole", "cause", "lost_ms")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    LOST_MS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    name: str
+    tasks: int
+    whole: bool
+    cause: str
+    lost_ms: int
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., tasks: _Optional[int] = ..., whole: bool = ..., cause: _Optional[str] = ..., lost_ms: _Optional[int] = ...) -> None: ...
+
+class MovedStart(_message.Message):
+    __slots__ = ("job_id", "name", "before_ms", "after_ms")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    name: str
+    before_ms: int
+    after_ms: int
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., before_ms: _Optional[int] = ..., after_ms: _Optional[int] = ...) -> None: ...
+
+class SetWindowRequest(_message.Message):
+    __slots__ = ("request_id", "client_id", "window", "resources")
+    class ResourcesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    client_id: str
+    window: _types_pb2.Window
+    resources: _containers.ScalarMap[str, int]
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., window: _Optional[_Union[_types_pb2.Window, _Mapping]] = ..., resources: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class SetWindowResponse(_message.Message):
+    __slots__ = ("window", "in_the_way", "revision")
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    IN_THE_WAY_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    window: _types_pb2.Window
+    in_the_way: _containers.RepeatedScalarFieldContainer[str]
+    revision: int
+    def __init__(self, window: _Optional[_Union[_types_pb2.Window, _Mapping]] = ..., in_the_way: _Optional[_Iterable[str]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class DropWindowRequest(_message.Message):
+    __slots__ = ("request_id", "client_id", "name")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    client_id: str
+    name: str
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class DropWindowResponse(_message.Message):
+    __slots__ = ("revision",)
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    def __init__(self, revision: _Optional[int] = ...) -> None: ...
+
+class ListReservationsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListReservationsResponse(_message.Message):
+    __slots__ = ("windows", "reservations", "fences", "revision")
+    WINDOWS_FIELD_NUMBER: _ClassVar[int]
+    RESERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    FENCES_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    windows: _containers.RepeatedCompositeFieldContainer[_types_pb2.Window]
+    reservations: _containers.RepeatedCompositeFieldContainer[_types_pb2.Reservation]
+    fences: _containers.RepeatedCompositeFieldContainer[_types_pb2.Fence]
+    revision: int
+    def __init__(self, windows: _Optional[_Iterable[_Union[_types_pb2.Window, _Mapping]]] = ..., reservations: _Optional[_Iterable[_Union[_types_pb2.Reservation, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[_types_pb2.Fence, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
 class SubmitJobRequest(_message.Message):
     __slots__ = ("request_id", "client_id", "spec")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -66,7 +211,7 @@ class Explanation(_message.Message):
     def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class JobExplanation(_message.Message):
-    __slots__ = ("job", "code", "message", "position", "limit", "refused", "nearest", "nodes", "queue", "revision")
+    __slots__ = ("job", "code", "message", "position", "limit", "refused", "nearest", "nodes", "queue", "revision", "start_ms", "start_from", "holders", "change", "victims")
     JOB_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +222,11 @@ class JobExplanation(_message.Message):
     NODES_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    START_MS_FIELD_NUMBER: _ClassVar[int]
+    START_FROM_FIELD_NUMBER: _ClassVar[int]
+    HOLDERS_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    VICTIMS_FIELD_NUMBER: _ClassVar[int]
     job: _types_pb2.Job
     code: str
     message: str
@@ -87,7 +237,33 @@ class JobExplanation(_message.Message):
     nodes: _containers.RepeatedCompositeFieldContainer[NodeTasks]
     queue: QueueStatus
     revision: int
-    def __init__(self, job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., code: _Optional[str] = ..., message: _Optional[str] = ..., position: _Optional[int] = ..., limit: _Optional[str] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., nearest: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeTasks, _Mapping]]] = ..., queue: _Optional[_Union[QueueStatus, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
+    start_ms: int
+    start_from: str
+    holders: _containers.RepeatedCompositeFieldContainer[Holder]
+    change: str
+    victims: _containers.RepeatedCompositeFieldContainer[Victim]
+    def __init__(self, job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., code: _Optional[str] = ..., message: _Optional[str] = ..., position: _Optional[int] = ..., limit: _Optional[str] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., nearest: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeTasks, _Mapping]]] = ..., queue: _Optional[_Union[QueueStatus, _Mapping]] = ..., revision: _Optional[int] = ..., start_ms: _Optional[int] = ..., start_from: _Optional[str] = ..., holders: _Optional[_Iterable[_Union[Holder, _Mapping]]] = ..., change: _Optional[str] = ..., victims: _Optional[_Iterable[_Union[Victim, _Mapping]]] = ...) -> None: ...
+
+class Holder(_message.Message):
+    __slots__ = ("job_id", "name", "queue", "held", "until_ms")
+    class HeldEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    name: str
+    queue: str
+    held: _containers.ScalarMap[str, int]
+    until_ms: int
+    def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., queue: _Optional[str] = ..., held: _Optional[_Mapping[str, int]] = ..., until_ms: _Optional[int] = ...) -> None: ...
 
 class Refused(_message.Message):
     __slots__ = ("filter", "nodes")

@@ -89,6 +89,31 @@ class SchedulerServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_scheduler__pb2.ListQuotasRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_scheduler__pb2.ListQuotasResponse.FromString,
                 _registered_method=True)
+        self.ControlJob = channel.unary_unary(
+                '/gosched.v1.SchedulerService/ControlJob',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.ControlJobRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.ControlJobResponse.FromString,
+                _registered_method=True)
+        self.PlanJob = channel.unary_unary(
+                '/gosched.v1.SchedulerService/PlanJob',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.PlanJobRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.PlanJobResponse.FromString,
+                _registered_method=True)
+        self.SetWindow = channel.unary_unary(
+                '/gosched.v1.SchedulerService/SetWindow',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.SetWindowRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.SetWindowResponse.FromString,
+                _registered_method=True)
+        self.DropWindow = channel.unary_unary(
+                '/gosched.v1.SchedulerService/DropWindow',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.DropWindowRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.DropWindowResponse.FromString,
+                _registered_method=True)
+        self.ListReservations = channel.unary_unary(
+                '/gosched.v1.SchedulerService/ListReservations',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.ListReservationsRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.ListReservationsResponse.FromString,
+                _registered_method=True)
 
 
 class SchedulerServiceServicer(object):
@@ -164,6 +189,39 @@ class SchedulerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ControlJob(self, request, context):
+        """Holds, releases, suspends, resumes or requeues a job.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PlanJob(self, request, context):
+        """What would become of these jobs if they were submitted now. Commits nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetWindow(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DropWindow(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReservations(self, request, context):
+        """Windows, and the starts that pending jobs were promised.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SchedulerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -221,6 +279,31 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     servicer.ListQuotas,
                     request_deserializer=gosched_dot_v1_dot_scheduler__pb2.ListQuotasRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_scheduler__pb2.ListQuotasResponse.SerializeToString,
+            ),
+            'ControlJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.ControlJob,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.ControlJobRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.ControlJobResponse.SerializeToString,
+            ),
+            'PlanJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanJob,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.PlanJobRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.PlanJobResponse.SerializeToString,
+            ),
+            'SetWindow': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetWindow,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.SetWindowRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.SetWindowResponse.SerializeToString,
+            ),
+            'DropWindow': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropWindow,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.DropWindowRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.DropWindowResponse.SerializeToString,
+            ),
+            'ListReservations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReservations,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.ListReservationsRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.ListReservationsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -520,6 +603,141 @@ class SchedulerService(object):
             '/gosched.v1.SchedulerService/ListQuotas',
             gosched_dot_v1_dot_scheduler__pb2.ListQuotasRequest.SerializeToString,
             gosched_dot_v1_dot_scheduler__pb2.ListQuotasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ControlJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.SchedulerService/ControlJob',
+            gosched_dot_v1_dot_scheduler__pb2.ControlJobRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.ControlJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.SchedulerService/PlanJob',
+            gosched_dot_v1_dot_scheduler__pb2.PlanJobRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.PlanJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetWindow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.SchedulerService/SetWindow',
+            gosched_dot_v1_dot_scheduler__pb2.SetWindowRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.SetWindowResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropWindow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.SchedulerService/DropWindow',
+            gosched_dot_v1_dot_scheduler__pb2.DropWindowRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.DropWindowResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReservations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.SchedulerService/ListReservations',
+            gosched_dot_v1_dot_scheduler__pb2.ListReservationsRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.ListReservationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -57,6 +57,7 @@ class MemberFailure(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MEMBER_FAILURE_UNSPECIFIED: _ClassVar[MemberFailure]
     MEMBER_FAILURE_RESTART_GANG: _ClassVar[MemberFailure]
     MEMBER_FAILURE_FAIL_JOB: _ClassVar[MemberFailure]
+    MEMBER_FAILURE_CONTINUE: _ClassVar[MemberFailure]
 
 class RetryCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -78,6 +79,42 @@ class Framework(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FRAMEWORK_TORCH: _ClassVar[Framework]
     FRAMEWORK_MPI: _ClassVar[Framework]
 
+class PreemptionPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PREEMPTION_POLICY_UNSPECIFIED: _ClassVar[PreemptionPolicy]
+    PREEMPTION_POLICY_NEVER: _ClassVar[PreemptionPolicy]
+    PREEMPTION_POLICY_LOWER_PRIORITY: _ClassVar[PreemptionPolicy]
+    PREEMPTION_POLICY_OBSERVE_ONLY: _ClassVar[PreemptionPolicy]
+
+class OnMiss(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_MISS_UNSPECIFIED: _ClassVar[OnMiss]
+    ON_MISS_CONTINUE: _ClassVar[OnMiss]
+    ON_MISS_REFUSE: _ClassVar[OnMiss]
+
+class Condition(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CONDITION_UNSPECIFIED: _ClassVar[Condition]
+    CONDITION_SUCCESS: _ClassVar[Condition]
+    CONDITION_FAILURE: _ClassVar[Condition]
+    CONDITION_ANY: _ClassVar[Condition]
+
+class Overlap(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OVERLAP_UNSPECIFIED: _ClassVar[Overlap]
+    OVERLAP_ALLOW: _ClassVar[Overlap]
+    OVERLAP_FORBID: _ClassVar[Overlap]
+    OVERLAP_REPLACE: _ClassVar[Overlap]
+
+class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACTION_UNSPECIFIED: _ClassVar[Action]
+    ACTION_HOLD: _ClassVar[Action]
+    ACTION_RELEASE: _ClassVar[Action]
+    ACTION_SUSPEND: _ClassVar[Action]
+    ACTION_RESUME: _ClassVar[Action]
+    ACTION_REQUEUE: _ClassVar[Action]
+
 class JobState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     JOB_STATE_UNSPECIFIED: _ClassVar[JobState]
@@ -95,6 +132,7 @@ class JobIntent(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     JOB_INTENT_RESTART: _ClassVar[JobIntent]
     JOB_INTENT_CANCEL: _ClassVar[JobIntent]
     JOB_INTENT_FAIL: _ClassVar[JobIntent]
+    JOB_INTENT_SUSPEND: _ClassVar[JobIntent]
 
 class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -172,6 +210,7 @@ TOLERATION_OP_EQUAL: TolerationOp
 MEMBER_FAILURE_UNSPECIFIED: MemberFailure
 MEMBER_FAILURE_RESTART_GANG: MemberFailure
 MEMBER_FAILURE_FAIL_JOB: MemberFailure
+MEMBER_FAILURE_CONTINUE: MemberFailure
 RETRY_CAUSE_UNSPECIFIED: RetryCause
 RETRY_CAUSE_NODE_LOST: RetryCause
 RETRY_CAUSE_PREEMPTED: RetryCause
@@ -183,6 +222,27 @@ FRAMEWORK_UNSPECIFIED: Framework
 FRAMEWORK_NONE: Framework
 FRAMEWORK_TORCH: Framework
 FRAMEWORK_MPI: Framework
+PREEMPTION_POLICY_UNSPECIFIED: PreemptionPolicy
+PREEMPTION_POLICY_NEVER: PreemptionPolicy
+PREEMPTION_POLICY_LOWER_PRIORITY: PreemptionPolicy
+PREEMPTION_POLICY_OBSERVE_ONLY: PreemptionPolicy
+ON_MISS_UNSPECIFIED: OnMiss
+ON_MISS_CONTINUE: OnMiss
+ON_MISS_REFUSE: OnMiss
+CONDITION_UNSPECIFIED: Condition
+CONDITION_SUCCESS: Condition
+CONDITION_FAILURE: Condition
+CONDITION_ANY: Condition
+OVERLAP_UNSPECIFIED: Overlap
+OVERLAP_ALLOW: Overlap
+OVERLAP_FORBID: Overlap
+OVERLAP_REPLACE: Overlap
+ACTION_UNSPECIFIED: Action
+ACTION_HOLD: Action
+ACTION_RELEASE: Action
+ACTION_SUSPEND: Action
+ACTION_RESUME: Action
+ACTION_REQUEUE: Action
 JOB_STATE_UNSPECIFIED: JobState
 JOB_STATE_PENDING: JobState
 JOB_STATE_RUNNING: JobState
@@ -195,6 +255,7 @@ JOB_INTENT_RUN: JobIntent
 JOB_INTENT_RESTART: JobIntent
 JOB_INTENT_CANCEL: JobIntent
 JOB_INTENT_FAIL: JobIntent
+JOB_INTENT_SUSPEND: JobIntent
 TASK_STATE_UNSPECIFIED: TaskState
 TASK_STATE_PENDING: TaskState
 TASK_STATE_PLACED: TaskState
@@ -366,12 +427,14 @@ class TaskGroup(_message.Message):
     def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., runtime: _Optional[_Union[Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., framework: _Optional[_Union[Framework, str]] = ..., min_count: _Optional[int] = ..., gpu_memory_bytes: _Optional[int] = ..., topology: _Optional[_Iterable[_Union[TopologyRule, _Mapping]]] = ..., spread: _Optional[_Iterable[_Union[SpreadRule, _Mapping]]] = ..., affinity: _Optional[_Iterable[_Union[Affinity, _Mapping]]] = ..., anti_affinity: _Optional[_Iterable[_Union[AntiAffinity, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ...) -> None: ...
 
 class GangPolicy(_message.Message):
-    __slots__ = ("min_tasks", "on_member_failure")
+    __slots__ = ("min_tasks", "on_member_failure", "wait_ms")
     MIN_TASKS_FIELD_NUMBER: _ClassVar[int]
     ON_MEMBER_FAILURE_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     min_tasks: int
     on_member_failure: MemberFailure
-    def __init__(self, min_tasks: _Optional[int] = ..., on_member_failure: _Optional[_Union[MemberFailure, str]] = ...) -> None: ...
+    wait_ms: int
+    def __init__(self, min_tasks: _Optional[int] = ..., on_member_failure: _Optional[_Union[MemberFailure, str]] = ..., wait_ms: _Optional[int] = ...) -> None: ...
 
 class RetryPolicy(_message.Message):
     __slots__ = ("max_restarts", "backoff_ms", "when")
@@ -383,8 +446,54 @@ class RetryPolicy(_message.Message):
     when: _containers.RepeatedScalarFieldContainer[RetryCause]
     def __init__(self, max_restarts: _Optional[int] = ..., backoff_ms: _Optional[int] = ..., when: _Optional[_Iterable[_Union[RetryCause, str]]] = ...) -> None: ...
 
+class Preemption(_message.Message):
+    __slots__ = ("policy", "preemptible", "grace_ms", "checkpoint_signal", "min_runtime_ms")
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTIBLE_FIELD_NUMBER: _ClassVar[int]
+    GRACE_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    MIN_RUNTIME_MS_FIELD_NUMBER: _ClassVar[int]
+    policy: PreemptionPolicy
+    preemptible: bool
+    grace_ms: int
+    checkpoint_signal: int
+    min_runtime_ms: int
+    def __init__(self, policy: _Optional[_Union[PreemptionPolicy, str]] = ..., preemptible: bool = ..., grace_ms: _Optional[int] = ..., checkpoint_signal: _Optional[int] = ..., min_runtime_ms: _Optional[int] = ...) -> None: ...
+
+class Dependency(_message.Message):
+    __slots__ = ("job", "condition")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    CONDITION_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    condition: Condition
+    def __init__(self, job: _Optional[str] = ..., condition: _Optional[_Union[Condition, str]] = ...) -> None: ...
+
+class Axis(_message.Message):
+    __slots__ = ("name", "values")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    values: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Array(_message.Message):
+    __slots__ = ("first", "last", "step", "matrix", "parallelism", "max_failures")
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    MATRIX_FIELD_NUMBER: _ClassVar[int]
+    PARALLELISM_FIELD_NUMBER: _ClassVar[int]
+    MAX_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    first: int
+    last: int
+    step: int
+    matrix: _containers.RepeatedCompositeFieldContainer[Axis]
+    parallelism: int
+    max_failures: int
+    def __init__(self, first: _Optional[int] = ..., last: _Optional[int] = ..., step: _Optional[int] = ..., matrix: _Optional[_Iterable[_Union[Axis, _Mapping]]] = ..., parallelism: _Optional[int] = ..., max_failures: _Optional[int] = ...) -> None: ...
+
 class JobSpec(_message.Message):
-    __slots__ = ("name", "queue", "tenant", "priority", "labels", "gang", "groups", "retry", "on_disconnect", "stop_grace_ms", "deadline_at_ms", "deadline_in_ms")
+    __slots__ = ("name", "queue", "tenant", "priority", "labels", "gang", "groups", "retry", "on_disconnect", "stop_grace_ms", "deadline_at_ms", "deadline_in_ms", "on_miss", "estimate_ms", "timeout_ms", "preemption", "hold", "after", "array", "cron", "timezone", "overlap")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -404,6 +513,16 @@ class JobSpec(_message.Message):
     STOP_GRACE_MS_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_AT_MS_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_IN_MS_FIELD_NUMBER: _ClassVar[int]
+    ON_MISS_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATE_MS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTION_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_FIELD_NUMBER: _ClassVar[int]
+    CRON_FIELD_NUMBER: _ClassVar[int]
+    TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_FIELD_NUMBER: _ClassVar[int]
     name: str
     queue: str
     tenant: str
@@ -416,10 +535,36 @@ class JobSpec(_message.Message):
     stop_grace_ms: int
     deadline_at_ms: int
     deadline_in_ms: int
-    def __init__(self, name: _Optional[str] = ..., queue: _Optional[str] = ..., tenant: _Optional[str] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., gang: _Optional[_Union[GangPolicy, _Mapping]] = ..., groups: _Optional[_Iterable[_Union[TaskGroup, _Mapping]]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., on_disconnect: _Optional[_Union[OnDisconnect, str]] = ..., stop_grace_ms: _Optional[int] = ..., deadline_at_ms: _Optional[int] = ..., deadline_in_ms: _Optional[int] = ...) -> None: ...
+    on_miss: OnMiss
+    estimate_ms: int
+    timeout_ms: int
+    preemption: Preemption
+    hold: bool
+    after: _containers.RepeatedCompositeFieldContainer[Dependency]
+    array: Array
+    cron: str
+    timezone: str
+    overlap: Overlap
+    def __init__(self, name: _Optional[str] = ..., queue: _Optional[str] = ..., tenant: _Optional[str] = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., gang: _Optional[_Union[GangPolicy, _Mapping]] = ..., groups: _Optional[_Iterable[_Union[TaskGroup, _Mapping]]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., on_disconnect: _Optional[_Union[OnDisconnect, str]] = ..., stop_grace_ms: _Optional[int] = ..., deadline_at_ms: _Optional[int] = ..., deadline_in_ms: _Optional[int] = ..., on_miss: _Optional[_Union[OnMiss, str]] = ..., estimate_ms: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., preemption: _Optional[_Union[Preemption, _Mapping]] = ..., hold: bool = ..., after: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., array: _Optional[_Union[Array, _Mapping]] = ..., cron: _Optional[str] = ..., timezone: _Optional[str] = ..., overlap: _Optional[_Union[Overlap, str]] = ...) -> None: ...
+
+class Children(_message.Message):
+    __slots__ = ("made", "live", "succeeded", "failed", "cancelled", "next_run_at_ms")
+    MADE_FIELD_NUMBER: _ClassVar[int]
+    LIVE_FIELD_NUMBER: _ClassVar[int]
+    SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    NEXT_RUN_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    made: int
+    live: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    next_run_at_ms: int
+    def __init__(self, made: _Optional[int] = ..., live: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., cancelled: _Optional[int] = ..., next_run_at_ms: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "state", "intent", "reason", "detail", "sequence", "attempt", "restarts", "active", "running", "succeeded", "failed", "submitted_at_ms", "not_before_ms", "started_at_ms", "ended_at_ms", "exit_code", "unplaced")
+    __slots__ = ("id", "spec", "state", "intent", "reason", "detail", "sequence", "attempt", "restarts", "active", "running", "succeeded", "failed", "submitted_at_ms", "not_before_ms", "started_at_ms", "ended_at_ms", "exit_code", "unplaced", "parent", "element", "children", "held", "waits_for", "placed_at_ms", "checkpoint_at_ms", "until_ms", "preemptions", "deadline_missed")
     ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -439,6 +584,16 @@ class Job(_message.Message):
     ENDED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     UNPLACED_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    ELEMENT_FIELD_NUMBER: _ClassVar[int]
+    CHILDREN_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
+    PLACED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTIONS_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_MISSED_FIELD_NUMBER: _ClassVar[int]
     id: str
     spec: JobSpec
     state: JobState
@@ -458,10 +613,20 @@ class Job(_message.Message):
     ended_at_ms: int
     exit_code: int
     unplaced: int
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., intent: _Optional[_Union[JobIntent, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., sequence: _Optional[int] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., active: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., submitted_at_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., unplaced: _Optional[int] = ...) -> None: ...
+    parent: str
+    element: int
+    children: Children
+    held: bool
+    waits_for: _containers.RepeatedCompositeFieldContainer[Dependency]
+    placed_at_ms: int
+    checkpoint_at_ms: int
+    until_ms: int
+    preemptions: int
+    deadline_missed: bool
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., intent: _Optional[_Union[JobIntent, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., sequence: _Optional[int] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., active: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., submitted_at_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., unplaced: _Optional[int] = ..., parent: _Optional[str] = ..., element: _Optional[int] = ..., children: _Optional[_Union[Children, _Mapping]] = ..., held: bool = ..., waits_for: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., placed_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., preemptions: _Optional[int] = ..., deadline_missed: bool = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("id", "job_id", "group", "index", "rank", "state", "attempt", "allocation_id", "node_id", "gpus", "reason", "detail", "placed_at_ms", "started_at_ms", "ended_at_ms", "exit_code", "cpus")
+    __slots__ = ("id", "job_id", "group", "index", "rank", "state", "attempt", "allocation_id", "node_id", "gpus", "reason", "detail", "placed_at_ms", "started_at_ms", "ended_at_ms", "exit_code", "cpus", "moves")
     ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
@@ -479,6 +644,7 @@ class Task(_message.Message):
     ENDED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
     id: str
     job_id: str
     group: str
@@ -496,10 +662,11 @@ class Task(_message.Message):
     ended_at_ms: int
     exit_code: int
     cpus: str
-    def __init__(self, id: _Optional[str] = ..., job_id: _Optional[str] = ..., group: _Optional[str] = ..., index: _Optional[int] = ..., rank: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., allocation_id: _Optional[str] = ..., node_id: _Optional[str] = ..., gpus: _Optional[_Iterable[int]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., placed_at_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., cpus: _Optional[str] = ...) -> None: ...
+    moves: int
+    def __init__(self, id: _Optional[str] = ..., job_id: _Optional[str] = ..., group: _Optional[str] = ..., index: _Optional[int] = ..., rank: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., allocation_id: _Optional[str] = ..., node_id: _Optional[str] = ..., gpus: _Optional[_Iterable[int]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., placed_at_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., cpus: _Optional[str] = ..., moves: _Optional[int] = ...) -> None: ...
 
 class Allocation(_message.Message):
-    __slots__ = ("id", "task_id", "job_id", "node_id", "resources", "gpus", "placed_at_ms", "cpus", "gpu_model")
+    __slots__ = ("id", "task_id", "job_id", "node_id", "resources", "gpus", "placed_at_ms", "cpus", "gpu_model", "leaves_for")
     ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
@@ -509,6 +676,7 @@ class Allocation(_message.Message):
     PLACED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
+    LEAVES_FOR_FIELD_NUMBER: _ClassVar[int]
     id: str
     task_id: str
     job_id: str
@@ -518,7 +686,80 @@ class Allocation(_message.Message):
     placed_at_ms: int
     cpus: str
     gpu_model: str
-    def __init__(self, id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., placed_at_ms: _Optional[int] = ..., cpus: _Optional[str] = ..., gpu_model: _Optional[str] = ...) -> None: ...
+    leaves_for: str
+    def __init__(self, id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., placed_at_ms: _Optional[int] = ..., cpus: _Optional[str] = ..., gpu_model: _Optional[str] = ..., leaves_for: _Optional[str] = ...) -> None: ...
+
+class TaskPlacement(_message.Message):
+    __slots__ = ("rank", "node_id", "gpus", "cpus")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    node_id: str
+    gpus: _containers.RepeatedScalarFieldContainer[int]
+    cpus: str
+    def __init__(self, rank: _Optional[int] = ..., node_id: _Optional[str] = ..., gpus: _Optional[_Iterable[int]] = ..., cpus: _Optional[str] = ...) -> None: ...
+
+class Fence(_message.Message):
+    __slots__ = ("job_id", "attempt", "tasks", "made_at_ms", "until_ms")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    MADE_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    attempt: int
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskPlacement]
+    made_at_ms: int
+    until_ms: int
+    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskPlacement, _Mapping]]] = ..., made_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ...) -> None: ...
+
+class Share(_message.Message):
+    __slots__ = ("group", "node_id", "count")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    node_id: str
+    count: int
+    def __init__(self, group: _Optional[str] = ..., node_id: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class Reservation(_message.Message):
+    __slots__ = ("job_id", "attempt", "start_ms", "end_ms", "shares", "for_deadline", "made_at_ms")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    START_MS_FIELD_NUMBER: _ClassVar[int]
+    END_MS_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
+    FOR_DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    MADE_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    attempt: int
+    start_ms: int
+    end_ms: int
+    shares: _containers.RepeatedCompositeFieldContainer[Share]
+    for_deadline: bool
+    made_at_ms: int
+    def __init__(self, job_id: _Optional[str] = ..., attempt: _Optional[int] = ..., start_ms: _Optional[int] = ..., end_ms: _Optional[int] = ..., shares: _Optional[_Iterable[_Union[Share, _Mapping]]] = ..., for_deadline: bool = ..., made_at_ms: _Optional[int] = ...) -> None: ...
+
+class Window(_message.Message):
+    __slots__ = ("name", "start_ms", "end_ms", "nodes", "queues", "tenants", "reason")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    START_MS_FIELD_NUMBER: _ClassVar[int]
+    END_MS_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    TENANTS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    start_ms: int
+    end_ms: int
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    tenants: _containers.RepeatedScalarFieldContainer[str]
+    reason: str
+    def __init__(self, name: _Optional[str] = ..., start_ms: _Optional[int] = ..., end_ms: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., tenants: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Hardware(_message.Message):
     __slots__ = ("numa_cpus", "gpu_numa", "gpu_links", "gpu_memory_bytes")
@@ -570,7 +811,7 @@ class Node(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., capacity: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., state: _Optional[_Union[NodeState, str]] = ..., reason: _Optional[str] = ..., incarnation: _Optional[str] = ..., registered_at_ms: _Optional[int] = ..., changed_at_ms: _Optional[int] = ..., taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ..., hardware: _Optional[_Union[Hardware, _Mapping]] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("path", "type", "weight", "capacity_pct", "max_pct", "guaranteed", "limit", "order", "max_running_jobs", "tenants", "half_life_ms")
+    __slots__ = ("path", "type", "weight", "capacity_pct", "max_pct", "guaranteed", "limit", "order", "max_running_jobs", "tenants", "half_life_ms", "preemption")
     class GuaranteedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -596,6 +837,7 @@ class Queue(_message.Message):
     MAX_RUNNING_JOBS_FIELD_NUMBER: _ClassVar[int]
     TENANTS_FIELD_NUMBER: _ClassVar[int]
     HALF_LIFE_MS_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTION_FIELD_NUMBER: _ClassVar[int]
     path: str
     type: QueueType
     weight: int
@@ -607,7 +849,8 @@ class Queue(_message.Message):
     max_running_jobs: int
     tenants: _containers.RepeatedScalarFieldContainer[str]
     half_life_ms: int
-    def __init__(self, path: _Optional[str] = ..., type: _Optional[_Union[QueueType, str]] = ..., weight: _Optional[int] = ..., capacity_pct: _Optional[int] = ..., max_pct: _Optional[int] = ..., guaranteed: _Optional[_Mapping[str, int]] = ..., limit: _Optional[_Mapping[str, int]] = ..., order: _Optional[_Union[QueueOrder, str]] = ..., max_running_jobs: _Optional[int] = ..., tenants: _Optional[_Iterable[str]] = ..., half_life_ms: _Optional[int] = ...) -> None: ...
+    preemption: PreemptionPolicy
+    def __init__(self, path: _Optional[str] = ..., type: _Optional[_Union[QueueType, str]] = ..., weight: _Optional[int] = ..., capacity_pct: _Optional[int] = ..., max_pct: _Optional[int] = ..., guaranteed: _Optional[_Mapping[str, int]] = ..., limit: _Optional[_Mapping[str, int]] = ..., order: _Optional[_Union[QueueOrder, str]] = ..., max_running_jobs: _Optional[int] = ..., tenants: _Optional[_Iterable[str]] = ..., half_life_ms: _Optional[int] = ..., preemption: _Optional[_Union[PreemptionPolicy, str]] = ...) -> None: ...
 
 class Quota(_message.Message):
     __slots__ = ("tenant", "limit", "max_running_jobs")

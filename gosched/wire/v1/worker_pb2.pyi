@@ -42,14 +42,18 @@ class TaskOrder(_message.Message):
     def __init__(self, allocation_id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., runtime: _Optional[_Union[_types_pb2.Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., resources: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., cpus: _Optional[str] = ...) -> None: ...
 
 class StopOrder(_message.Message):
-    __slots__ = ("allocation_id", "grace_ms", "reason")
+    __slots__ = ("allocation_id", "grace_ms", "reason", "checkpoint_signal", "checkpoint_ms")
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
     GRACE_MS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_MS_FIELD_NUMBER: _ClassVar[int]
     allocation_id: str
     grace_ms: int
     reason: str
-    def __init__(self, allocation_id: _Optional[str] = ..., grace_ms: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    checkpoint_signal: int
+    checkpoint_ms: int
+    def __init__(self, allocation_id: _Optional[str] = ..., grace_ms: _Optional[int] = ..., reason: _Optional[str] = ..., checkpoint_signal: _Optional[int] = ..., checkpoint_ms: _Optional[int] = ...) -> None: ...
 
 class StartTasksRequest(_message.Message):
     __slots__ = ("epoch", "node_id", "incarnation", "orders")
