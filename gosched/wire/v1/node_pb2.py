@@ -26,7 +26,7 @@ from gosched.wire.v1 import types_pb2 as gosched_dot_v1_dot_types__pb2
 from gosched.wire.v1 import worker_pb2 as gosched_dot_v1_dot_worker__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15gosched/v1/node.proto\x12\ngosched.v1\x1a\x16gosched/v1/types.proto\x1a\x17gosched/v1/worker.proto\"\xc0\x01\n\x0fTaskObservation\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12$\n\x05state\x18\x02 \x01(\x0e\x32\x15.gosched.v1.TaskState\x12\x16\n\texit_code\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x05 \x01(\t\x12\x15\n\rstarted_at_ms\x18\x06 \x01(\x03\x12\x13\n\x0b\x65nded_at_ms\x18\x07 \x01(\x03\x42\x0c\n\n_exit_code\"\x9c\x03\n\x13RegisterNodeRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\t\x12\'\n\x08\x63\x61pacity\x18\x05 \x01(\x0b\x32\x15.gosched.v1.Resources\x12\x11\n\tgpu_model\x18\x06 \x01(\t\x12;\n\x06labels\x18\x07 \x03(\x0b\x32+.gosched.v1.RegisterNodeRequest.LabelsEntry\x12*\n\x05tasks\x18\x08 \x03(\x0b\x32\x1b.gosched.v1.TaskObservation\x12\x10\n\x08\x63lock_ms\x18\t \x01(\x03\x12\x0f\n\x07version\x18\n \x01(\t\x12!\n\x06taints\x18\x0b \x03(\x0b\x32\x11.gosched.v1.Taint\x12&\n\x08hardware\x18\x0c \x01(\x0b\x32\x14.gosched.v1.Hardware\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"O\n\x14RegisterNodeResponse\x12\x12\n\nstop_first\x18\x01 \x03(\t\x12\x14\n\x0cheartbeat_ms\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\"s\n\x10HeartbeatRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12*\n\x05tasks\x18\x03 \x03(\x0b\x32\x1b.gosched.v1.TaskObservation\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\"\x95\x01\n\x11HeartbeatResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12$\n\x05start\x18\x02 \x03(\x0b\x32\x15.gosched.v1.TaskOrder\x12#\n\x04stop\x18\x03 \x03(\x0b\x32\x15.gosched.v1.StopOrder\x12\x0e\n\x06\x66orget\x18\x04 \x03(\t\x12\x16\n\x0eregister_again\x18\x05 \x01(\x08\"{\n\x10ListNodesRequest\x12\x38\n\x06labels\x18\x01 \x03(\x0b\x32(.gosched.v1.ListNodesRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"J\n\x11ListNodesResponse\x12#\n\x05nodes\x18\x01 \x03(\x0b\x32\x14.gosched.v1.NodeView\x12\x10\n\x08revision\x18\x02 \x01(\x03\"x\n\x08NodeView\x12\x1e\n\x04node\x18\x01 \x01(\x0b\x32\x10.gosched.v1.Node\x12#\n\x04used\x18\x02 \x01(\x0b\x32\x15.gosched.v1.Resources\x12\r\n\x05tasks\x18\x03 \x01(\x05\x12\x18\n\x10heartbeat_age_ms\x18\x04 \x01(\x03\x32\xf4\x01\n\x0bNodeService\x12Q\n\x0cRegisterNode\x12\x1f.gosched.v1.RegisterNodeRequest\x1a .gosched.v1.RegisterNodeResponse\x12H\n\tHeartbeat\x12\x1c.gosched.v1.HeartbeatRequest\x1a\x1d.gosched.v1.HeartbeatResponse\x12H\n\tListNodes\x12\x1c.gosched.v1.ListNodesRequest\x1a\x1d.gosched.v1.ListNodesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15gosched/v1/node.proto\x12\ngosched.v1\x1a\x16gosched/v1/types.proto\x1a\x17gosched/v1/worker.proto\"\xda\x01\n\x0fTaskObservation\x12\x15\n\rallocation_id\x18\x01 \x01(\t\x12$\n\x05state\x18\x02 \x01(\x0e\x32\x15.gosched.v1.TaskState\x12\x16\n\texit_code\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x05 \x01(\t\x12\x15\n\rstarted_at_ms\x18\x06 \x01(\x03\x12\x13\n\x0b\x65nded_at_ms\x18\x07 \x01(\x03\x12\x18\n\x10\x63heckpoint_at_ms\x18\x08 \x01(\x03\x42\x0c\n\n_exit_code\"\x9c\x03\n\x13RegisterNodeRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\t\x12\'\n\x08\x63\x61pacity\x18\x05 \x01(\x0b\x32\x15.gosched.v1.Resources\x12\x11\n\tgpu_model\x18\x06 \x01(\t\x12;\n\x06labels\x18\x07 \x03(\x0b\x32+.gosched.v1.RegisterNodeRequest.LabelsEntry\x12*\n\x05tasks\x18\x08 \x03(\x0b\x32\x1b.gosched.v1.TaskObservation\x12\x10\n\x08\x63lock_ms\x18\t \x01(\x03\x12\x0f\n\x07version\x18\n \x01(\t\x12!\n\x06taints\x18\x0b \x03(\x0b\x32\x11.gosched.v1.Taint\x12&\n\x08hardware\x18\x0c \x01(\x0b\x32\x14.gosched.v1.Hardware\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"O\n\x14RegisterNodeResponse\x12\x12\n\nstop_first\x18\x01 \x03(\t\x12\x14\n\x0cheartbeat_ms\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\"s\n\x10HeartbeatRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12*\n\x05tasks\x18\x03 \x03(\x0b\x32\x1b.gosched.v1.TaskObservation\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\"\x95\x01\n\x11HeartbeatResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12$\n\x05start\x18\x02 \x03(\x0b\x32\x15.gosched.v1.TaskOrder\x12#\n\x04stop\x18\x03 \x03(\x0b\x32\x15.gosched.v1.StopOrder\x12\x0e\n\x06\x66orget\x18\x04 \x03(\t\x12\x16\n\x0eregister_again\x18\x05 \x01(\x08\"{\n\x10ListNodesRequest\x12\x38\n\x06labels\x18\x01 \x03(\x0b\x32(.gosched.v1.ListNodesRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"J\n\x11ListNodesResponse\x12#\n\x05nodes\x18\x01 \x03(\x0b\x32\x14.gosched.v1.NodeView\x12\x10\n\x08revision\x18\x02 \x01(\x03\"x\n\x08NodeView\x12\x1e\n\x04node\x18\x01 \x01(\x0b\x32\x10.gosched.v1.Node\x12#\n\x04used\x18\x02 \x01(\x0b\x32\x15.gosched.v1.Resources\x12\r\n\x05tasks\x18\x03 \x01(\x05\x12\x18\n\x10heartbeat_age_ms\x18\x04 \x01(\x03\x32\xf4\x01\n\x0bNodeService\x12Q\n\x0cRegisterNode\x12\x1f.gosched.v1.RegisterNodeRequest\x1a .gosched.v1.RegisterNodeResponse\x12H\n\tHeartbeat\x12\x1c.gosched.v1.HeartbeatRequest\x1a\x1d.gosched.v1.HeartbeatResponse\x12H\n\tListNodes\x12\x1c.gosched.v1.ListNodesRequest\x1a\x1d.gosched.v1.ListNodesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,25 +38,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTNODESREQUEST_LABELSENTRY']._loaded_options = None
   _globals['_LISTNODESREQUEST_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_TASKOBSERVATION']._serialized_start=87
-  _globals['_TASKOBSERVATION']._serialized_end=279
-  _globals['_REGISTERNODEREQUEST']._serialized_start=282
-  _globals['_REGISTERNODEREQUEST']._serialized_end=694
-  _globals['_REGISTERNODEREQUEST_LABELSENTRY']._serialized_start=649
-  _globals['_REGISTERNODEREQUEST_LABELSENTRY']._serialized_end=694
-  _globals['_REGISTERNODERESPONSE']._serialized_start=696
-  _globals['_REGISTERNODERESPONSE']._serialized_end=775
-  _globals['_HEARTBEATREQUEST']._serialized_start=777
-  _globals['_HEARTBEATREQUEST']._serialized_end=892
-  _globals['_HEARTBEATRESPONSE']._serialized_start=895
-  _globals['_HEARTBEATRESPONSE']._serialized_end=1044
-  _globals['_LISTNODESREQUEST']._serialized_start=1046
-  _globals['_LISTNODESREQUEST']._serialized_end=1169
-  _globals['_LISTNODESREQUEST_LABELSENTRY']._serialized_start=649
-  _globals['_LISTNODESREQUEST_LABELSENTRY']._serialized_end=694
-  _globals['_LISTNODESRESPONSE']._serialized_start=1171
-  _globals['_LISTNODESRESPONSE']._serialized_end=1245
-  _globals['_NODEVIEW']._serialized_start=1247
-  _globals['_NODEVIEW']._serialized_end=1367
-  _globals['_NODESERVICE']._serialized_start=1370
-  _globals['_NODESERVICE']._serialized_end=1614
+  _globals['_TASKOBSERVATION']._serialized_end=305
+  _globals['_REGISTERNODEREQUEST']._serialized_start=308
+  _globals['_REGISTERNODEREQUEST']._serialized_end=720
+  _globals['_REGISTERNODEREQUEST_LABELSENTRY']._serialized_start=675
+  _globals['_REGISTERNODEREQUEST_LABELSENTRY']._serialized_end=720
+  _globals['_REGISTERNODERESPONSE']._serialized_start=722
+  _globals['_REGISTERNODERESPONSE']._serialized_end=801
+  _globals['_HEARTBEATREQUEST']._serialized_start=803
+  _globals['_HEARTBEATREQUEST']._serialized_end=918
+  _globals['_HEARTBEATRESPONSE']._serialized_start=921
+  _globals['_HEARTBEATRESPONSE']._serialized_end=1070
+  _globals['_LISTNODESREQUEST']._serialized_start=1072
+  _globals['_LISTNODESREQUEST']._serialized_end=1195
+  _globals['_LISTNODESREQUEST_LABELSENTRY']._serialized_start=675
+  _globals['_LISTNODESREQUEST_LABELSENTRY']._serialized_end=720
+  _globals['_LISTNODESRESPONSE']._serialized_start=1197
+  _globals['_LISTNODESRESPONSE']._serialized_end=1271
+  _globals['_NODEVIEW']._serialized_start=1273
+  _globals['_NODEVIEW']._serialized_end=1393
+  _globals['_NODESERVICE']._serialized_start=1396
+  _globals['_NODESERVICE']._serialized_end=1640
 # @@protoc_insertion_point(module_scope)
