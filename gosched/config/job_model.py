@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -12,7 +11,16 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from gosched.config.errors import shown, suggestion
 from gosched.config.placement_model import PlacementFile
 from gosched.config.quantity import gpu_millis
-from gosched.config.validation import CpuMillis, MemoryBytes, Millis, Model, Name, Pairs
+from gosched.config.time_model import (
+    After,
+    ArrayFile,
+    DeadlineFile,
+    Duration,
+    PositiveDuration,
+    PreemptionFile,
+    ScheduleFile,
+)
+from gosched.config.validation import CpuMillis, MemoryBytes, Millis, Model, Name, Pairs, env_name, problem_at
 from gosched.config.vector import with_custom
 from gosched.core.job import StringMap
 from gosched.core.limits import (
@@ -28,8 +36,6 @@ from gosched.core.resources import GPU, AmountMap
 PRIORITY_CLASSES: Mapping[str, int] = {"low": 250, "normal": 500, "high": 750}
 
 _PERCENT = re.compile(r"(?:[1-9][0-9]?|100)%")
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _priority(value: object) -> int:
@@ -64,15 +70,7 @@ def _clean(text: str) -> str:
 
 def _env(pairs: StringMap) -> StringMap:
     for key, _ in pairs:
-        if (
-            not key
-            or not (key[0].isalpha() or key[0] == "_")
-            or not key.replace("_", "a").isalnum()
-            or not key.isascii()
-        ):
-            raise ValueError(f"{shown(key)} cannot be the name of an environment variable")
-        if key.startswith("GOSCHED_"):
-            raise ValueError(f"{key}: names that begin with GOSCHED_ are set by gosched")
+        env_name(key)
     return pairs
 
 
@@ -107,23 +105,6 @@ def _on_disconnect(value: object) -> object:
     if value == "stop":
         raise ValueError("stop is not supported by this version yet: use keep")
     return value
-
-
-def _on_miss(value: object) -> object:
-    if isinstance(value, str) and value != "continue":
-        raise ValueError(f"{shown(value)} is not supported by this version yet: use continue")
-    return value
-
-
-def _moment_ms(value: object) -> int:
-    """RFC 3339, with its offset: a deadline is the same moment everywhere."""
-    if isinstance(value, str) and _RFC3339.fullmatch(value.strip()):
-        try:
-            moment = datetime.fromisoformat(value.strip().upper())
-        except ValueError as error:
-            raise ValueError(f"there is no such time: {shown(value)} ({error})") from None
-        return (moment - _EPOCH) // timedelta(milliseconds=1)
-    raise ValueError(f'expected a time with its offset such as "2026-12-01T06:00:00Z", got {shown(value)}')
 
 
 def _task_gpus(value: object) -> int:
@@ -211,26 +192,11 @@ class GroupFile(Model):
 
 
 class GangFile(Model):
-    LATER: ClassVar[frozenset[str]] = frozenset({"wait"})
-
-    """`min` None: all. A percent is of each task group."""
+    """`min` None: all. A percent is of each task group. `wait_ms` 0: for ever."""
 
     min: Annotated[int | str | None, BeforeValidator(_member_floor)] = None
-    on_member_failure: Literal["restart_gang", "fail_job"] = "restart_gang"
-
-
-class DeadlineFile(Model):
-    """A moment, or a time after the submission."""
-
-    at_ms: Annotated[int, BeforeValidator(_moment_ms), Field(ge=1)] | None = Field(default=None, alias="at")
-    in_ms: Annotated[Millis, Field(ge=1, le=MAX_DURATION_MS)] | None = Field(default=None, alias="in")
-    on_miss: Annotated[Literal["continue"], BeforeValidator(_on_miss)] = "continue"
-
-    @model_validator(mode="after")
-    def _is_one(self) -> DeadlineFile:
-        if (self.at_ms is None) == (self.in_ms is None):
-            raise ValueError('needs either "at", a time, or "in", a duration')
-        return self
+    on_member_failure: Literal["restart_gang", "fail_job", "continue"] = "restart_gang"
+    wait_ms: Duration = Field(default=0, alias="wait")
 
 
 class RetryFile(Model):
@@ -247,9 +213,7 @@ class RetryFile(Model):
 class JobFile(Model):
     """`tasks` always stands here: the flat form is turned into it before."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset(
-        {"spark", "array", "after", "timeout", "estimate", "hold", "preemption"}
-    )
+    LATER: ClassVar[frozenset[str]] = frozenset({"spark"})
     MOVED: ClassVar[frozenset[str]] = frozenset(GroupFile.model_fields)
 
     name: Name
@@ -260,6 +224,19 @@ class JobFile(Model):
     gang: GangFile = GangFile()
     tasks: dict[Name, GroupFile]
     retry: RetryFile = RetryFile()
+    preemption: PreemptionFile = PreemptionFile()
     deadline: DeadlineFile | None = None
+    estimate_ms: PositiveDuration | None = Field(default=None, alias="estimate")
+    timeout_ms: PositiveDuration | None = Field(default=None, alias="timeout")
+    hold: bool = False
+    after: After = ()
+    array: ArrayFile | None = None
+    schedule: ScheduleFile | None = None
     on_disconnect: Annotated[Literal["keep"], BeforeValidator(_on_disconnect)] = "keep"
     stop_grace_ms: Annotated[Millis, Field(le=MAX_DURATION_MS)] = Field(default=10_000, alias="stop_grace")
+
+    @model_validator(mode="after")
+    def _estimate_fits(self) -> JobFile:
+        if self.estimate_ms is not None and self.timeout_ms is not None and self.estimate_ms > self.timeout_ms:
+            raise problem_at(("estimate",), "is longer than timeout, when the job is ended: make it shorter")
+        return self

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 
 from gosched.config.errors import ConfigError, shown
 from gosched.config.job_model import GroupFile, JobFile
 from gosched.config.tree import Document, Path, read_documents
 from gosched.config.validation import validate
 from gosched.core.job import (
+    Array,
     Framework,
     GangPolicy,
     JobSpec,
     MemberFailure,
     OnDisconnect,
+    OnMiss,
+    Overlap,
     RetryCause,
     RetryPolicy,
     Strategy,
@@ -29,13 +34,13 @@ _GROUP_KEYS = frozenset(GroupFile.model_fields) | GroupFile.LATER
 
 
 def parse_job_file(text: bytes | str, source: str) -> list[JobSpec]:
-    """Every job of a file, at least one. Raises ConfigError."""
+    """Every job of a file, at least one; those that wait for others of the file come after them. Raises ConfigError."""
     documents = read_documents(text, source)
     if not documents:
         raise ConfigError(f"{source}: no job in it: write at least name and run")
     if len(documents) > MAX_JOBS_PER_FILE:
         raise ConfigError(f"{source}: {len(documents)} jobs; at most {MAX_JOBS_PER_FILE} in one file")
-    return [_job(document) for document in documents]
+    return _in_order([_job(document) for document in documents], documents)
 
 
 def job_from_flags(job: Mapping[str, object], origins: Mapping[Path, str]) -> JobSpec:
@@ -63,6 +68,32 @@ def _job(document: Document) -> JobSpec:
     return _spec(job)
 
 
+def _in_order(specs: list[JobSpec], documents: list[Document]) -> list[JobSpec]:
+    """As they stand, but for those that wait for a later one."""
+    by_name: dict[str, list[int]] = {}
+    for place, spec in enumerate(specs):
+        by_name.setdefault(spec.name, []).append(place)
+    graph = {
+        place: [before for dependency in spec.after for before in by_name.get(dependency.job, ())]
+        for place, spec in enumerate(specs)
+    }
+    sorter = TopologicalSorter(graph)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        circle: list[int] = list(reversed(error.args[1]))  # each waits for the next one
+        chain = ", ".join(f"{specs[a].name} waits for {specs[b].name}" for a, b in pairwise(circle))
+        raise documents[circle[0]].error(("after",), f"a cycle: {chain}; none of them could start") from None
+    ready, ordered = list(sorter.get_ready()), list[JobSpec]()
+    while ready:
+        place = min(ready)
+        ready.remove(place)
+        ordered.append(specs[place])
+        sorter.done(place)
+        ready.extend(sorter.get_ready())
+    return ordered
+
+
 def _with_groups(document: Document) -> Document:
     """Moves the keys of a flat job into its only group; errors go on naming them as they were written."""
     job = document.value
@@ -88,6 +119,7 @@ def _spec(job: JobFile) -> JobSpec:
         gang=GangPolicy(
             min_tasks=sum(group.floor for group in groups),
             on_member_failure=MemberFailure[job.gang.on_member_failure.upper()],
+            wait_ms=job.gang.wait_ms,
         ),
         groups=groups,
         retry=RetryPolicy(
@@ -99,6 +131,16 @@ def _spec(job: JobFile) -> JobSpec:
         stop_grace_ms=job.stop_grace_ms,
         deadline_at_ms=(job.deadline and job.deadline.at_ms) or 0,
         deadline_in_ms=(job.deadline and job.deadline.in_ms) or 0,
+        on_miss=OnMiss[job.deadline.on_miss.upper()] if job.deadline else OnMiss.CONTINUE,
+        estimate_ms=job.estimate_ms or 0,
+        timeout_ms=job.timeout_ms or 0,
+        preemption=job.preemption.record(),
+        hold=job.hold,
+        after=job.after,
+        array=job.array.record() if job.array else Array(),
+        cron=job.schedule.cron if job.schedule else "",
+        timezone=job.schedule.timezone if job.schedule else "",
+        overlap=Overlap[job.schedule.overlap.upper()] if job.schedule else Overlap.UNSPECIFIED,
     )
 
 

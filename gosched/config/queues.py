@@ -6,7 +6,7 @@ Rule kept: what is refused here is what the masters would refuse, but with its p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -14,6 +14,7 @@ from gosched.config.tree import Path
 from gosched.config.validation import Millis, Model, Name, problem_at
 from gosched.config.vector import Vector
 from gosched.core.cluster import Queue, QueueOrder, QueueType, Quota
+from gosched.core.job import PreemptionPolicy
 from gosched.core.limits import (
     MAX_DURATION_MS,
     MAX_LIVE_JOBS,
@@ -41,9 +42,7 @@ HalfLife = Annotated[Millis, AfterValidator(_half_life)]
 
 
 class QueueConfig(Model):
-    """`max_running_jobs` None, `half_life_ms` None, `tenants` empty: no such rule."""
-
-    LATER: ClassVar[frozenset[str]] = frozenset({"preemption"})
+    """`max_running_jobs` None, `half_life_ms` None, `tenants` empty: no such rule. `preemption` None: the parent's."""
 
     name: Name
     type: Literal["fifo", "fair", "capacity"] = "fifo"
@@ -56,6 +55,7 @@ class QueueConfig(Model):
     max_running_jobs: JobCount | None = None
     tenants: Annotated[tuple[Name, ...], Field(max_length=MAX_TENANTS_PER_QUEUE)] = ()
     half_life_ms: HalfLife | None = Field(default=None, alias="half_life")
+    preemption: Literal["never", "lower_priority", "observe_only"] | None = None
     children: tuple[QueueConfig, ...] = ()
 
     @model_validator(mode="after")
@@ -103,6 +103,7 @@ class QueueConfig(Model):
             max_running_jobs=self.max_running_jobs or 0,
             tenants=tuple(sorted(self.tenants)),
             half_life_ms=self.half_life_ms or 0,
+            preemption=PreemptionPolicy[(self.preemption or "unspecified").upper()],
         )
         for child in self.children:
             yield from child.records(path)

@@ -11,11 +11,12 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from gosched.config.address import Listen, resolve_listen, split_address
-from gosched.config.errors import ConfigError
+from gosched.config.errors import ConfigError, shown
 from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quotas, check_tree, queue_tree
 from gosched.config.validation import LabelKey, Millis, Model, Name, Pairs, problem_at
 from gosched.core.cluster import Queue, Quota
 from gosched.core.job import LINK_LEVEL, NODE_LEVEL, NUMA_LEVEL
+from gosched.core.limits import MAX_LIVE_JOBS
 
 MAX_LEVELS = 8  # of the topology, above the node
 
@@ -118,6 +119,23 @@ class Raft(Model):
         return tuple(peer for peer in self.peers if peer.id != self.node_id)
 
 
+def _depth(value: object) -> object:
+    if value == "all":
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_LIVE_JOBS:
+        raise ValueError(f"expected a number of jobs, or all, got {shown(value)}")
+    return value
+
+
+class Scheduling(Model):
+    """`reservations`: how many blocked gangs are promised a start; 1 is EASY backfill, None conservative: all. The
+    victims are jobs evicted in one cycle; 0: none ever."""
+
+    reservations: Annotated[int | None, BeforeValidator(_depth)] = 4
+    max_victims: Annotated[int, Field(ge=0, le=MAX_LIVE_JOBS)] = 100
+    max_victims_per_tenant: Annotated[int, Field(ge=0, le=MAX_LIVE_JOBS)] = 50
+
+
 class Retention(Model):
     """Finished jobs beyond either are dropped."""
 
@@ -180,6 +198,7 @@ class MasterSettings(Settings):
     data_dir: str = ""
     retention: Retention = Retention()
     lease: Lease = Lease()
+    scheduling: Scheduling = Scheduling()
     limits: Limits = Limits()
 
     @model_validator(mode="after")

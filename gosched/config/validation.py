@@ -107,6 +107,15 @@ def text(value: object) -> str:
     return words
 
 
+def env_name(key: str) -> str:
+    """Of a variable that people may set for their tasks."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
+        raise ValueError(f"{shown(key)} cannot be the name of an environment variable")
+    if key.startswith("GOSCHED_"):
+        raise ValueError(f"{key}: names that begin with GOSCHED_ are set by gosched")
+    return key
+
+
 Millis = Annotated[int, BeforeValidator(duration_ms)]
 MemoryBytes = Annotated[int, BeforeValidator(memory_bytes)]
 CpuMillis = Annotated[int, BeforeValidator(cpu_millis)]
@@ -187,6 +196,7 @@ __all__ = [
     "Name",
     "Pairs",
     "Text",
+    "env_name",
     "label_key",
     "name",
     "problem_at",

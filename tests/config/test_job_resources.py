@@ -141,7 +141,7 @@ def test_a_deadline_is_a_moment_or_a_time_after_submission(deadline, at_ms, in_m
         ("{at: 1850-12-01T06:00:00Z}", "f:3: deadline.at: expected at least 1"),
         (
             "{in: 6h, on_miss: cancel}",
-            "f:3: deadline.on_miss: 'cancel' is not supported by this version yet: use continue",
+            "f:3: deadline.on_miss: expected continue or refuse, got 'cancel'",
         ),
         ("6h", "f:3: deadline: expected keys and values, got '6h'"),
     ],

@@ -181,7 +181,11 @@ def test_peers_may_have_ids_and_may_name_this_master_too(write):
             1,
             "120",
         ),
-        ("queues: [{name: a, preemption: {}}]", 1, "queues[0].preemption: not supported by this version yet"),
+        (
+            "queues: [{name: a, preemption: {}}]",
+            1,
+            "queues[0].preemption: expected never, lower_priority or observe_only, got {}",
+        ),
         ("queues:\n- name: a\n  limit:\n    cpu: 5\n    memory: 5", 5, "queues[0].limit.memory: needs a unit"),
         ("queues: [{name: a, limit: {memroy: 5Gi}}]", 1, 'limit.memroy: unknown key (did you mean "memory"?)'),
         ("queues: [{name: a, limit: {'gpu:': 5}}]", 1, "limit.gpu:: expected letters, digits"),
