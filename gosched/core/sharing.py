@@ -1,4 +1,4 @@
-"""Amounts by resource name, and the ceilings of queues in them: what the planner and the state machine agree on.
+"""Amounts by resource name, and the ceilings and guarantees of queues in them: what the planner and the state machine agree on.
 
 Names: `cpu` (milli-CPUs), `memory`, `storage` (bytes), `gpu` (milli-GPUs), `gpu:MODEL`, and the cluster's own.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gosched.core.cluster import Queue
+from gosched.core.cluster import Queue, QueueType
 from gosched.core.resources import AmountMap, Resources
 
 MODEL_PREFIX = "gpu:"
@@ -63,6 +63,24 @@ def ceilings(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str,
         for name, amount in queue.limit:
             ceiling[name] = min(amount, ceiling.get(name, amount))
         found[path] = ceiling
+    return found
+
+
+def guarantees(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Amounts]:
+    """For each queue what it is guaranteed of each resource; `total` is the cluster's. Only CAPACITY queues have one.
+
+    `capacity_pct` is of what the parent is guaranteed, and does not apply to single GPU models; below a queue that has
+    no guarantee, a percentage is of nothing.
+    """
+    whole = {name: amount for name, amount in total.items() if not name.startswith(MODEL_PREFIX)}
+    found: dict[str, Amounts] = {}
+    for path in sorted(queues):  # parents come before their children
+        queue = queues[path]
+        found[path] = {}
+        if queue.type is QueueType.CAPACITY:
+            base = found.get(parent_of(path), {}) if parent_of(path) else whole
+            shares = {n: amount * queue.capacity_pct // 100 for n, amount in base.items() if n in whole}
+            found[path] = {n: amount for n, amount in {**shares, **dict(queue.guaranteed)}.items() if amount}
     return found
 
 
