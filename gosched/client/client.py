@@ -17,10 +17,22 @@ from typing import Any
 import grpc
 
 from gosched.client.errors import GoSchedError, TimedOut, Unavailable
+from gosched.client.forecast import JobPlan, Reserved, WindowSet
 from gosched.client.masters import Masters, TlsFiles
-from gosched.client.model import JobDetail, JobExplanation, LogChunk, NodeDetail, QuotaStatus, Status, Submitted
-from gosched.core.cluster import Queue, Quota
+from gosched.client.model import (
+    Controlled,
+    JobDetail,
+    JobExplanation,
+    LogChunk,
+    NodeDetail,
+    QuotaStatus,
+    Status,
+    Submitted,
+)
+from gosched.core.cluster import Queue, Quota, Window
+from gosched.core.command import Action
 from gosched.core.job import Job, JobSpec, JobState
+from gosched.core.resources import AmountMap
 from gosched.wire.codec import to_message, to_record
 from gosched.wire.v1 import node_pb2, scheduler_pb2, types_pb2
 from gosched.wire.v1.node_pb2_grpc import NodeServiceStub
@@ -109,6 +121,42 @@ class GoSchedClient:
     def explain(self, job: str) -> JobExplanation:
         """Why a job waits, or where it runs; by id, or the newest of that name."""
         return JobExplanation.of(self._scheduler("ExplainJob", scheduler_pb2.GetJobRequest(job=job)))
+
+    def control(self, job: str, action: Action, *, request_id: str | None = None) -> Controlled:
+        """By id, or the newest of that name. What SUSPEND and REQUEUE end goes back to its old place in the queue."""
+        request = scheduler_pb2.ControlJobRequest(
+            request_id=request_id or uuid.uuid4().hex,
+            client_id=self._client_for(request_id),
+            job=job,
+            action=f"ACTION_{action.name}",
+        )
+        answer = self._change("ControlJob", request)
+        return Controlled(job_id=answer.job_id, unchanged=answer.unchanged)
+
+    def plan(self, jobs: Sequence[JobSpec]) -> JobPlan:
+        """What would become of these jobs if they were submitted now, in this order. Commits nothing."""
+        request = scheduler_pb2.PlanJobRequest(specs=[to_message(spec, types_pb2.JobSpec) for spec in jobs])
+        return JobPlan.of(self._scheduler("PlanJob", request))
+
+    def set_window(self, window: Window, *, resources: AmountMap = (), request_id: str | None = None) -> WindowSet:
+        """Keeps nodes for the window's queues and tenants, or for nobody. `resources`, if the window names no nodes:
+        enough are chosen to have so much. A window of that name is changed."""
+        request = scheduler_pb2.SetWindowRequest(
+            request_id=request_id or uuid.uuid4().hex,
+            client_id=self._client_for(request_id),
+            window=to_message(window, types_pb2.Window),
+            resources=dict(resources),
+        )
+        return WindowSet.of(self._change("SetWindow", request))
+
+    def drop_window(self, name: str, *, request_id: str | None = None) -> None:
+        request = scheduler_pb2.DropWindowRequest(
+            request_id=request_id or uuid.uuid4().hex, client_id=self._client_for(request_id), name=name
+        )
+        self._change("DropWindow", request)
+
+    def list_reservations(self) -> Reserved:
+        return Reserved.of(self._scheduler("ListReservations", scheduler_pb2.ListReservationsRequest()))
 
     def set_queues(
         self, queues: Sequence[Queue], quotas: Sequence[Quota] | None = None, *, request_id: str | None = None

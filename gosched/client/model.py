@@ -131,6 +131,14 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Controlled:
+    """`unchanged`: it was so already."""
+
+    job_id: str
+    unchanged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobDetail:
     """A job and its tasks at one revision. `waiting_for` says why a pending job waits: a code and a line."""
 
@@ -166,10 +174,59 @@ class JobDetail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """A job that would have to give way, or elastic tasks of it: `tasks` of them, `whole` if it is all. `cause`:
+    preempt, reclaim, backfill or window. `lost_ms`: work since its start or last checkpoint, times its tasks."""
+
+    job_id: str
+    name: str
+    tasks: int
+    whole: bool
+    cause: str
+    lost_ms: int
+
+    @staticmethod
+    def of(message: scheduler_pb2.Victim) -> Victim:
+        return Victim(
+            job_id=message.job_id,
+            name=message.name,
+            tasks=message.tasks,
+            whole=message.whole,
+            cause=message.cause,
+            lost_ms=message.lost_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A job that holds what another one waits for. `until_ms` 0: nobody knows."""
+
+    job_id: str
+    name: str
+    queue: str
+    held: AmountMap
+    until_ms: int
+
+    @staticmethod
+    def of(message: scheduler_pb2.Holder) -> Holder:
+        return Holder(
+            job_id=message.job_id,
+            name=message.name,
+            queue=message.queue,
+            held=map_pairs(message.held),
+            until_ms=message.until_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobExplanation:
     """What holds a pending job: `code` (empty before a cycle has looked at it) and one line; its `position` in its
     queue (1 is next, 0: not known); the `limit` that holds it; how many nodes each filter `refused`; the `nearest`
-    miss. `nodes`: where tasks of it are now, and how many. `queue` is None when the queue is gone."""
+    miss. `nodes`: where tasks of it are now, and how many. `queue` is None when the queue is gone.
+
+    `start_ms`: the estimated start (0: unknown), and in `start_from` what that rests on. `holders`: who holds what it
+    waits for, the first to go before the others. `change`: the smallest change that would start it now. `victims`: whom
+    it would evict if its queue did more than observe."""
 
     job: Job
     code: str
@@ -180,6 +237,11 @@ class JobExplanation:
     nearest: str
     nodes: tuple[tuple[str, int], ...]
     queue: QueueStatus | None
+    start_ms: int
+    start_from: str
+    holders: tuple[Holder, ...]
+    change: str
+    victims: tuple[Victim, ...]
     revision: int
 
     @staticmethod
@@ -194,6 +256,11 @@ class JobExplanation:
             nearest=message.nearest,
             nodes=tuple((item.node_id, item.tasks) for item in message.nodes),
             queue=QueueStatus.of(message.queue) if message.HasField("queue") else None,
+            start_ms=message.start_ms,
+            start_from=message.start_from,
+            holders=tuple(Holder.of(item) for item in message.holders),
+            change=message.change,
+            victims=tuple(Victim.of(item) for item in message.victims),
             revision=message.revision,
         )
 

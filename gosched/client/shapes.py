@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from gosched.client.model import JobDetail, JobExplanation, NodeDetail, QueueStatus, QuotaStatus, Status
+from gosched.client.model import (
+    Holder,
+    JobDetail,
+    JobExplanation,
+    NodeDetail,
+    QueueStatus,
+    QuotaStatus,
+    Status,
+    Victim,
+)
 from gosched.core.job import Job, Task
 from gosched.core.resources import GPU, AmountMap, Resources
 from gosched.core.sharing import MODEL_PREFIX
@@ -44,7 +54,8 @@ def status_json(status: Status) -> Json:
 
 
 def job_json(job: Job) -> Json:
-    """Without its tasks."""
+    """Without its tasks. `array`, `schedule`: of a parent, null otherwise."""
+    spec = job.spec
     return {
         "id": job.id,
         "name": job.spec.name,
@@ -57,11 +68,24 @@ def job_json(job: Job) -> Json:
         "detail": job.detail,
         "attempt": job.attempt,
         "restarts": job.restarts,
+        "preemptions": job.preemptions,
         "task_count": job.spec.task_count,
         "running": job.running,
         "succeeded": job.succeeded,
         "failed": job.failed,
         "exit_code": job.exit_code,
+        "parent": job.parent or None,
+        "element": job.element if job.parent else None,
+        "array": {"size": spec.array.size, **_children_json(job)} if spec.array.size and not spec.cron else None,
+        "schedule": _schedule_json(job) if spec.cron else None,
+        "held": job.held,
+        "waits_for": [{"job": d.job, "condition": d.condition.name.lower()} for d in job.waits_for],
+        "deadline": time_json(job.deadline_ms),
+        "deadline_missed": job.deadline_missed,
+        "estimate_s": plain_number(spec.estimate_ms),
+        "timeout_s": plain_number(spec.timeout_ms),
+        "checkpoint_at": time_json(job.checkpoint_at_ms),
+        "evictable_from": time_json(job.until_ms),
         "submitted_at": time_json(job.submitted_at_ms),
         "started_at": time_json(job.started_at_ms),
         "ended_at": time_json(job.ended_at_ms),
@@ -111,6 +135,7 @@ def queue_json(queue: QueueStatus) -> Json:
         "max_running_jobs": rules.max_running_jobs,
         "tenants": list(rules.tenants),
         "half_life_s": plain_number(rules.half_life_ms),
+        "preemption": rules.preemption.name.lower() if rules.preemption else "",
         "pending": queue.pending,
         "running": queue.running,
         "used": amounts_json(queue.used),
@@ -145,7 +170,12 @@ def explanation_json(explanation: JobExplanation) -> Json:
         "limit": explanation.limit,
         "refused": [{"filter": name, "nodes": nodes} for name, nodes in explanation.refused],
         "nearest": explanation.nearest,
-        "nodes": [{"node": node, "tasks": tasks} for node, tasks in explanation.nodes],
+        "holders": [_holder_json(holder) for holder in explanation.holders],
+        "estimated_start": time_json(explanation.start_ms),
+        "estimated_from": explanation.start_from,
+        "change": explanation.change,
+        "would_evict": [victim_json(victim) for victim in explanation.victims],
+        "nodes": nodes_json(explanation.nodes),
         "queue_use": None
         if queue is None
         else {
@@ -160,6 +190,26 @@ def explanation_json(explanation: JobExplanation) -> Json:
         "started_at": time_json(explanation.job.started_at_ms),
         "ended_at": time_json(explanation.job.ended_at_ms),
     }
+
+
+def victim_json(victim: Victim) -> Json:
+    """`lost_s`: seconds of work, times tasks."""
+    return {
+        "id": victim.job_id,
+        "name": victim.name,
+        "tasks": victim.tasks,
+        "whole": victim.whole,
+        "cause": victim.cause,
+        "lost_s": plain_number(victim.lost_ms),
+    }
+
+
+def nodes_json(nodes: Iterable[tuple[str, int]]) -> list[Json]:
+    """With the tasks of each; a node may stand for several groups."""
+    tasks: dict[str, int] = {}
+    for node, count in nodes:
+        tasks[node] = tasks.get(node, 0) + count
+    return [{"node": node, "tasks": count} for node, count in tasks.items()]
 
 
 def amounts_json(amounts: AmountMap, *, all_names: bool = True) -> Json:
@@ -189,6 +239,38 @@ def time_json(at_ms: int) -> str | None:
     if not at_ms:
         return None
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _schedule_json(job: Job) -> Json:
+    spec = job.spec
+    return {
+        "cron": spec.cron,
+        "timezone": spec.timezone or "UTC",
+        "overlap": spec.overlap.name.lower(),
+        "next_run_at": time_json(job.children.next_run_at_ms),
+        **_children_json(job),
+    }
+
+
+def _children_json(job: Job) -> Json:
+    children = job.children
+    return {
+        "made": children.made,
+        "live": children.live,
+        "succeeded": children.succeeded,
+        "failed": children.failed,
+        "cancelled": children.cancelled,
+    }
+
+
+def _holder_json(holder: Holder) -> Json:
+    return {
+        "id": holder.job_id,
+        "name": holder.name,
+        "queue": holder.queue,
+        "held": amounts_json(holder.held, all_names=False),
+        "until": time_json(holder.until_ms),
+    }
 
 
 def _queue_line(queue: QueueStatus) -> Json:
