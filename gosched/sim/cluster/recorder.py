@@ -1,0 +1,148 @@
+"""What is kept of a run: a record of each job, amounts over time, evictions, promises, the time of each cycle.
+
+Rule: times are milliseconds from the start of the trace; only `cycles_s` differs between runs of the same inputs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gosched.core.job import Job, JobState
+from gosched.core.outcome import JobEvicted
+from gosched.core.resources import Resources
+from gosched.observe.pingpong import EvictionGraph
+from gosched.sim.cluster.series import Series
+
+TOTALS = ("cpu_millis", "memory_bytes", "gpu_millis", "waiting", "running")
+QUEUE = "queue:"  # before a queue's name: what it holds of the resource that `measure` names
+MOST_CYCLES_SHOWN = 10  # of jobs that evict each other
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """`tasks`: that it began with. `ended_by`: a job's state, or the cause of an eviction; empty: it goes on."""
+
+    start_ms: int
+    tasks: int
+    end_ms: int = 0
+    ended_by: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class JobRecord:
+    """`work_ms`: how long it runs if nobody disturbs it; None: for ever. `promised_ms`: the first start that a
+    reservation promised it, made at `promised_at_ms`."""
+
+    id: str
+    name: str
+    queue: str
+    tenant: str
+    priority: int
+    tasks: int
+    submit_ms: int
+    work_ms: int | None
+    attempts: list[Attempt] = field(default_factory=list)
+    end_ms: int | None = None
+    state: JobState = JobState.PENDING
+    reason: str = ""
+    evictions: int = 0
+    lost_task_ms: int = 0
+    promised_ms: int | None = None
+    promised_at_ms: int = 0
+
+    @property
+    def start_ms(self) -> int | None:
+        return self.attempts[0].start_ms if self.attempts else None
+
+
+class Recorder:
+    """`measure`: the resource that queues are compared by, as in TOTALS."""
+
+    def __init__(self, capacity: Resources, queues: Iterable[str]) -> None:
+        self.capacity = capacity
+        self.measure = "gpu_millis" if capacity.gpu_millis else "cpu_millis"
+        self.jobs: dict[str, JobRecord] = {}
+        self.evictions: Counter[str] = Counter()  # jobs that were evicted, or lost some tasks, by cause
+        self.eviction_cycles: list[tuple[str, ...]] = []  # the first few: jobs that evicted each other in turn
+        self.eviction_cycles_found = 0
+        self.broken_promises = 0
+        self.refused = 0  # gangs of plans
+        self.cycles_s: list[float] = []
+        self.end_ms = 0
+        self._places = {queue: len(TOTALS) + i for i, queue in enumerate(queues)}
+        self.series = Series([*TOTALS, *[QUEUE + queue for queue in self._places]])
+        self._now = [0] * len(self.series.names)
+        self._graph = EvictionGraph()
+
+    @property
+    def queues(self) -> list[str]:
+        return list(self._places)
+
+    def pass_time(self, now_ms: int) -> None:
+        self.series.hold(now_ms, self._now)
+        self.end_ms = now_ms
+
+    def submitted(self, job: Job, now_ms: int, work_ms: int | None) -> None:
+        spec = job.spec
+        self.jobs[job.id] = JobRecord(
+            id=job.id,
+            name=spec.name,
+            queue=spec.queue,
+            tenant=spec.tenant,
+            priority=spec.priority,
+            tasks=spec.task_count,
+            submit_ms=now_ms,
+            work_ms=work_ms,
+        )
+        self._count(JobState.PENDING, 1)
+
+    def changed(self, job: Job, before: JobState, now_ms: int) -> None:
+        record = self.jobs[job.id]
+        self._count(before, -1)
+        self._count(job.state, 1)
+        record.state, record.reason = job.state, job.reason
+        if job.state is JobState.RUNNING:
+            record.attempts.append(Attempt(start_ms=now_ms, tasks=job.active))
+        elif record.attempts and not record.attempts[-1].ended_by:
+            record.attempts[-1].end_ms = now_ms
+            record.attempts[-1].ended_by = job.state.name
+        if job.state.is_final:
+            record.end_ms = now_ms
+
+    def took(self, queue: str, amount: Resources, sign: int) -> None:
+        """A task got its place, or left it."""
+        now = self._now
+        now[0] += sign * amount.cpu_millis
+        now[1] += sign * amount.memory_bytes
+        now[2] += sign * amount.gpu_millis
+        place = self._places.get(queue)
+        if place is not None:
+            now[place] += sign * (amount.gpu_millis if self.measure == "gpu_millis" else amount.cpu_millis)
+
+    def evicted(self, event: JobEvicted, now_ms: int, saved: bool) -> None:
+        """`saved`: nothing is lost."""
+        record = self.jobs[event.job_id]
+        record.evictions += 1
+        record.lost_task_ms += 0 if saved else event.lost_ms
+        self.evictions[event.cause.name] += 1
+        if event.whole and record.attempts:
+            record.attempts[-1].ended_by = event.cause.name
+            record.attempts[-1].end_ms = now_ms
+        cycle = self._graph.add(event.for_job, [event.job_id], now_ms) if event.for_job else None
+        if cycle:
+            self.eviction_cycles_found += 1
+            if len(self.eviction_cycles) < MOST_CYCLES_SHOWN:
+                self.eviction_cycles.append(cycle)
+
+    def promised(self, job_id: str, start_ms: int, now_ms: int) -> None:
+        record = self.jobs[job_id]
+        if record.promised_ms is None and record.start_ms is None:
+            record.promised_ms, record.promised_at_ms = start_ms, now_ms
+
+    def _count(self, state: JobState, change: int) -> None:
+        if state is JobState.PENDING:
+            self._now[3] += change
+        elif state is JobState.RUNNING:
+            self._now[4] += change

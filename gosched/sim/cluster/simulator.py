@@ -1,0 +1,336 @@
+"""The virtual clock: what happens next, told to the state machine as agents and people would tell it.
+
+Rule: the state changes by commands alone, and plans are made as a leader makes them: from a view, when something
+changed that could start a job.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from gosched.core.cluster import Queue, Quota
+from gosched.core.command import (
+    Body,
+    Command,
+    DropFinishedJobs,
+    PassTime,
+    RegisterNode,
+    ReportTasks,
+    SetQueues,
+    SubmitJob,
+    TaskReport,
+)
+from gosched.core.job import Job, JobIntent, JobState, TaskState
+from gosched.core.outcome import (
+    Accepted,
+    Event,
+    JobChanged,
+    JobEvicted,
+    JobUpdated,
+    NodeChanged,
+    Rejected,
+    ReservationChanged,
+    TaskChanged,
+)
+from gosched.core.resources import ZERO
+from gosched.core.state import ClusterState, group_of
+from gosched.machine import apply
+from gosched.scheduling import Policy, ViewBuilder, schedule
+from gosched.sim.cluster.recorder import Recorder
+from gosched.sim.cluster.trace import TraceJob
+
+START_MS = 1_767_225_600_000  # 2026-01-01 00:00 UTC: a moment 0 would read as "never" in the records
+KEPT_JOBS = 10_000  # finished ones, as by default in a master
+MOST_IDLE_STEPS = 10_000  # moments in a row at which nothing changed: the rest waits for ever
+
+
+class SimulationFailed(Exception):
+    """The trace asks for something that a master would refuse. One line for people."""
+
+
+class Kind(IntEnum):
+    """What happens. At one moment in this order: a task that ends in time is not caught by its timeout."""
+
+    GONE = 0
+    END = 1
+    DUE = 2
+    ARRIVAL = 3
+    WAKE = 4
+
+
+@dataclass(slots=True)
+class _Work:
+    """Of a live job. `left_ms`: what an attempt that begins now has to do; None: it never ends. `since_ms`: when this
+    attempt began."""
+
+    source: TraceJob
+    left_ms: int | None
+    since_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """Allocations that end then; `saved`: with a checkpoint."""
+
+    allocations: list[str]
+    saved: bool
+
+
+class Simulator:
+    """`run` once. Jobs are in order of arrival. `period_ms`: the shortest time between two cycles."""
+
+    def __init__(
+        self,
+        jobs: Sequence[TraceJob],
+        nodes: Sequence[RegisterNode],
+        policy: Policy,
+        *,
+        queues: tuple[Queue, ...] = (Queue(path="default"),),
+        quotas: tuple[Quota, ...] = (),
+        seed: int = 1,
+        period_ms: int = 0,
+    ) -> None:
+        self._jobs = jobs
+        self._policy = policy
+        self._seed = seed
+        self._period_ms = period_ms
+        self._now = START_MS
+        self._heap: list[tuple[int, Kind, int, TraceJob | _End | _Gone | None]] = []
+        self._pushed = 0
+        self._arrived = 0
+        self._armed_ms = 0  # the next PassTime in the heap
+        self._next_cycle_ms = 0  # the period ends then
+        self._woken_ms = 0  # the next wake in the heap for that
+        self._dirty = False  # something changed that could start a job
+        self._work: dict[str, _Work] = {}
+        self._placed: list[str] = []  # allocations whose tasks are to be reported as running
+        self.state = ClusterState()
+        self._builder = ViewBuilder([label for plugin in policy.plugins for label in plugin.tracked_labels])
+        self._builder.reset(self.state)
+        capacity = ZERO
+        for node in nodes:
+            capacity = capacity + node.capacity
+        leaves = [q.path for q in queues if not any(other.path.startswith(q.path + ".") for other in queues)]
+        self.recorder = Recorder(capacity, leaves)
+        self._tell(SetQueues(queues=queues, quotas=quotas, sets_quotas=True))
+        for node in nodes:
+            self._tell(node)
+
+    def run(self) -> Recorder:
+        """Until nothing happens any more. Raises SimulationFailed."""
+        idle = 0
+        self._next_arrival()
+        while self._heap and idle < MOST_IDLE_STEPS:
+            revision = self.state.revision
+            self._now = self._heap[0][0]
+            self.recorder.pass_time(self._now - START_MS)
+            while self._heap and self._heap[0][0] == self._now:
+                _, kind, _, what = heapq.heappop(self._heap)
+                self._happen(kind, what)
+            self._pass_time()
+            self._plan()
+            self._report_running()
+            self._drop_finished()
+            idle = idle + 1 if self.state.revision == revision else 0
+        return self.recorder
+
+    def _push(self, at_ms: int, kind: Kind, what: TraceJob | _End | _Gone | None = None) -> None:
+        self._pushed += 1
+        heapq.heappush(self._heap, (at_ms, kind, self._pushed, what))
+
+    def _next_arrival(self) -> None:
+        if self._arrived < len(self._jobs):
+            job = self._jobs[self._arrived]
+            self._arrived += 1
+            self._push(START_MS + job.at_ms, Kind.ARRIVAL, job)
+
+    def _happen(self, kind: Kind, what: TraceJob | _End | _Gone | None) -> None:
+        match what:
+            case TraceJob():
+                self._submit(what)
+                self._next_arrival()
+            case _End():
+                self._end(what)
+            case _Gone():
+                self._report(what.allocations, TaskState.KILLED, saved=what.saved)
+            case None:  # PassTime and the cycle look at the clock themselves
+                self._dirty = self._dirty or kind is Kind.WAKE
+
+    # People and agents
+
+    def _submit(self, source: TraceJob) -> None:
+        job_id = f"j{self._arrived:07}"
+        self._work[job_id] = _Work(source, source.duration_ms)
+        self._tell(SubmitJob(job_id=job_id, spec=source.spec))
+
+    def _end(self, what: _End) -> None:
+        """The attempt has done its work, if it is still the one that runs."""
+        job = self.state.jobs.get(what.job_id)
+        if job is None or job.attempt != what.attempt or job.state is not JobState.RUNNING:
+            return
+        if job.intent is JobIntent.RUN:
+            tasks = self.state.tasks_of(job)
+            self._report([task.allocation_id for task in tasks if task.state.is_active], TaskState.SUCCEEDED)
+
+    def _report(self, allocations: Iterable[str], state: TaskState, saved: bool = False) -> None:
+        """From every node that holds some of them."""
+        by_node: dict[str, list[TaskReport]] = {}
+        exit_code = {TaskState.SUCCEEDED: 0, TaskState.KILLED: 137}.get(state)
+        for allocation_id in allocations:
+            allocation = self.state.allocations.get(allocation_id)
+            if allocation is None:
+                continue
+            report = TaskReport(
+                allocation_id=allocation_id,
+                state=state,
+                exit_code=exit_code,
+                started_at_ms=self._now if state is TaskState.RUNNING else 0,
+                ended_at_ms=self._now if state.is_final else 0,
+                checkpoint_at_ms=self._now if saved else 0,
+            )
+            by_node.setdefault(allocation.node_id, []).append(report)
+        for node_id, reports in by_node.items():
+            self._tell(ReportTasks(node_id=node_id, incarnation="1", reports=tuple(reports)))
+
+    def _report_running(self) -> None:
+        placed, self._placed = self._placed, []
+        self._report(placed, TaskState.RUNNING)
+
+    # The leader
+
+    def _pass_time(self) -> None:
+        due = self.state.timers.next_ms()
+        if due and due <= self._now:
+            self._tell(PassTime())
+            due = self.state.timers.next_ms()
+            if due and due <= self._now:
+                raise SimulationFailed("internal error, please report it: time passed and something is still due")
+        if due and (due < self._armed_ms or self._armed_ms <= self._now):
+            self._armed_ms = due
+            self._push(due, Kind.DUE)
+
+    def _plan(self) -> None:
+        if not self._dirty or not self.state.pending:
+            return
+        if self._now < self._next_cycle_ms:
+            if self._woken_ms != self._next_cycle_ms:
+                self._woken_ms = self._next_cycle_ms
+                self._push(self._next_cycle_ms, Kind.WAKE)
+            return
+        self._dirty = False
+        self._next_cycle_ms = self._now + self._period_ms
+        while self._cycle():
+            pass
+
+    def _cycle(self) -> bool:
+        """Whether it was cut short by a bound, and another one has to follow at once."""
+        began = time.perf_counter()
+        view = self._builder.view(self.state)
+        plan = schedule(view, self._policy, self._now, self._seed)
+        self.recorder.cycles_s.append(time.perf_counter() - began)
+        refused = sum([len(self._tell(command.body).refusals) for command in plan.commands(0, self._now)])
+        self.recorder.refused += refused
+        if plan.wake_at_ms is not None:
+            self._push(max(plan.wake_at_ms, self._now + 1), Kind.WAKE)
+        return plan.more and not refused
+
+    def _tell(self, body: Body) -> Accepted:
+        outcome, events = apply(self.state, Command(body=body, at_ms=self._now))
+        if isinstance(outcome, Rejected):
+            raise SimulationFailed(f"{type(body).__name__}: {outcome.detail}")
+        self._react(events)
+        return outcome
+
+    def _drop_finished(self) -> None:
+        """As a master does; seldom, since it looks at all that it keeps."""
+        if len(self.state.finished) > 2 * KEPT_JOBS:
+            self._tell(DropFinishedJobs(keep=KEPT_JOBS, ended_before_ms=0))
+
+    # What came of it
+
+    def _react(self, events: tuple[Event, ...]) -> None:
+        self._builder.apply(self.state, events)
+        stopping: dict[str, list[str]] = {}  # by job
+        evicted: dict[str, JobEvicted] = {}
+        for event in events:
+            match event:
+                case TaskChanged():
+                    self._on_task(event, stopping)
+                case JobChanged():
+                    self._on_job(event)
+                case JobEvicted():
+                    evicted[event.job_id] = event
+                case ReservationChanged():
+                    self._on_promise(event)
+                case NodeChanged() | JobUpdated():
+                    self._dirty = True
+        for job_id, allocations in stopping.items():
+            self._stop(self.state.jobs[job_id], allocations, evicted.get(job_id))
+
+    def _on_task(self, event: TaskChanged, stopping: dict[str, list[str]]) -> None:
+        if event.after is TaskState.STOPPING:
+            stopping.setdefault(event.job_id, []).append(event.allocation_id)
+        if event.before.is_active == event.after.is_active:
+            return
+        job = self.state.jobs[event.job_id]
+        group = group_of(job.spec, self.state.tasks[event.task_id].rank)
+        if event.after.is_active:
+            self.recorder.took(job.spec.queue, group.resources, 1)
+            self._placed.append(event.allocation_id)
+        else:
+            self.recorder.took(job.spec.queue, group.resources, -1)
+            self._dirty = True
+
+    def _on_job(self, event: JobChanged) -> None:
+        if event.after is JobState.UNSPECIFIED:
+            return
+        job = self.state.jobs[event.job_id]
+        if event.before is JobState.UNSPECIFIED:
+            self._on_new_job(job)
+        elif not job.spec.is_parent:
+            self.recorder.changed(job, event.before, self._now - START_MS)
+        self._dirty = self._dirty or event.after is JobState.PENDING
+        if event.after.is_final:
+            self._work.pop(job.id, None)
+        elif event.after is JobState.RUNNING and not job.spec.is_parent:
+            work = self._work[job.id]
+            work.since_ms = self._now
+            if work.left_ms is not None:
+                self._push(self._now + work.left_ms, Kind.END, _End(job.id, job.attempt))
+
+    def _on_new_job(self, job: Job) -> None:
+        """From the trace, or a child of one of its arrays."""
+        if job.parent:
+            source = self._work[job.parent].source
+            self._work[job.id] = _Work(source, source.duration_ms)
+        if not job.spec.is_parent:
+            self.recorder.submitted(job, self._now - START_MS, self._work[job.id].left_ms)
+
+    def _on_promise(self, event: ReservationChanged) -> None:
+        self.recorder.broken_promises += event.broken
+        if event.start_ms:
+            self.recorder.promised(event.job_id, event.start_ms - START_MS, self._now - START_MS)
+
+    def _stop(self, job: Job, allocations: list[str], eviction: JobEvicted | None) -> None:
+        """Who is evicted saves itself if it can, and if it is given the time; all others end at once."""
+        if eviction is None:
+            self._push(self._now, Kind.GONE, _Gone(allocations, saved=False))
+            return
+        work, preemption = self._work[job.id], job.spec.preemption
+        can_save = preemption.checkpoint_signal > 0
+        saved = can_save and work.source.checkpoint_ms <= preemption.grace_ms
+        self.recorder.evicted(eviction, self._now - START_MS, saved)
+        if saved and eviction.whole and work.left_ms is not None:
+            work.left_ms = max(1, work.left_ms - (self._now - work.since_ms))
+        delay = min(preemption.grace_ms, work.source.checkpoint_ms) if can_save else 0
+        self._push(self._now + delay, Kind.GONE, _Gone(allocations, saved))

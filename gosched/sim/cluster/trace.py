@@ -1,0 +1,57 @@
+"""What a trace says: nodes, and jobs with the moment they come and the time they take.
+
+Rule: a reader refuses what it cannot read with one line that names file and line; what it leaves out it counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gosched.config import ConfigError
+from gosched.core.command import RegisterNode
+from gosched.core.job import JobSpec
+from gosched.core.limits import MAX_DURATION_MS
+
+COMMAND = ("true",)  # of tasks that are never run
+MAX_TRACE_BYTES = 256 * 1024 * 1024
+MAX_SPAN_MS = 10 * MAX_DURATION_MS  # from the first arrival to the last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceJob:
+    """`at_ms`: when it is submitted, from the start of the trace. `duration_ms`: of every task, on any node; None: it
+    never ends. `checkpoint_ms`: what a victim needs to save itself, if its spec has a checkpoint signal."""
+
+    at_ms: int
+    spec: JobSpec
+    duration_ms: int | None
+    checkpoint_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """Jobs in order of arrival. `nodes`: a cluster that the trace itself describes, or none. `left_out`: how many lines
+    were no job, and why, in words."""
+
+    jobs: tuple[TraceJob, ...]
+    nodes: tuple[RegisterNode, ...] = ()
+    left_out: tuple[tuple[str, int], ...] = ()
+
+
+def bad_line(source: str, line: int, problem: str) -> ConfigError:
+    return ConfigError(f"{source}:{line}: {problem}")
+
+
+def in_order(jobs: list[TraceJob]) -> tuple[TraceJob, ...]:
+    """By arrival; those that come together keep their order."""
+    return tuple(sorted(jobs, key=lambda job: job.at_ms))
+
+
+def whole_number(text: str, source: str, line: int, what: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        raise bad_line(source, line, f"expected a whole number for {what}, got {text!a}") from None
+    if abs(value) > MAX_SPAN_MS:
+        raise bad_line(source, line, f"{value} is too large for {what}")
+    return value
