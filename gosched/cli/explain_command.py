@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from gosched.cli.connect import connect, output_option
-from gosched.cli.output import Json, ago, amounts_text, as_data, coloured
+from gosched.cli.output import Json, ago, amounts_text, as_data, coloured, span, until
 from gosched.client.shapes import explanation_json
+
+_SHOWN = 8  # of a list in one line; -o json has all
 
 
 @click.command()
@@ -14,7 +16,7 @@ from gosched.client.shapes import explanation_json
 @output_option
 @click.pass_context
 def command(ctx: click.Context, job: str, output: str) -> None:
-    """Why a job waits: its position, the limit that holds it, what each filter refused, the nearest miss."""
+    """Why a job waits and when it starts: its position, what holds it, who holds what it needs, what would help."""
     shape = explanation_json(connect(ctx).explain(job))
     if output in ("json", "yaml"):
         click.echo(as_data(shape, output))
@@ -28,10 +30,29 @@ def _text(job: Json) -> str:
         ("State", coloured(job["state"])),
         ("Queue", f"{job['queue']} (tenant {job['tenant']})"),
         *_waiting(job),
+        *_future(job),
         *_running(job),
         *_ended(job),
     ]
     return "\n".join(f"{title:<11}{text}" for title, text in lines if text)
+
+
+def nodes_text(nodes: list[Json]) -> str:
+    places = [f"{n['node']} ({n['tasks']} {'task' if n['tasks'] == 1 else 'tasks'})" for n in nodes]
+    more = f", and {len(places) - _SHOWN} more nodes" if len(places) > _SHOWN else ""
+    return ", ".join(places[:_SHOWN]) + more
+
+
+def victims_text(victims: list[Json]) -> str:
+    """`night (preempt, loses 3h of work), web (2 tasks of it, reclaim, loses 60s of work)`"""
+    parts = [_victim_text(victim) for victim in victims]
+    more = f", and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    return ", ".join(parts[:_SHOWN]) + more
+
+
+def _victim_text(victim: Json) -> str:
+    some = "" if victim["whole"] else f"{victim['tasks']} tasks of it, "
+    return f"{victim['name']} ({some}{victim['cause']}, loses {span(victim['lost_s'])} of work)"
 
 
 def _waiting(job: Json) -> list[tuple[str, str]]:
@@ -41,7 +62,7 @@ def _waiting(job: Json) -> list[tuple[str, str]]:
     return [
         ("Position", f"{job['position']} in its queue" if job["position"] else ""),
         ("Waits", ": ".join(part for part in (job["code"], job["message"]) if part)),
-        ("Held by", job["limit"]),
+        ("Limit", job["limit"]),
         ("Refused", ", ".join(f"{r['nodes']} {r['filter']}" for r in job["refused"])),
         ("Nearest", job["nearest"] if job["nearest"] != job["message"] else ""),
         ("Queue has", amounts_text(use["used"])),
@@ -50,12 +71,30 @@ def _waiting(job: Json) -> list[tuple[str, str]]:
     ]
 
 
+def _future(job: Json) -> list[tuple[str, str]]:
+    """A line for each holder, the one that goes first before the others."""
+    start = f"{job['estimated_start']} (in {until(job['estimated_start'])})" if job["estimated_start"] else ""
+    holders = [(("Held by" if n == 0 else ""), _holder_text(h)) for n, h in enumerate(job["holders"][:_SHOWN])]
+    more = len(job["holders"]) - _SHOWN
+    return [
+        *holders,
+        ("", f"and {more} more" if more > 0 else ""),
+        ("Starts", ": ".join(part for part in (start, job["estimated_from"]) if part)),
+        ("Would help", job["change"]),
+        ("Observed", f"would evict {victims_text(job['would_evict'])}" if job["would_evict"] else ""),
+    ]
+
+
+def _holder_text(holder: Json) -> str:
+    until_text = f"until {holder['until']}" if holder["until"] else "nobody knows until when: it has no timeout"
+    return f"{holder['id']} ({holder['name']}, queue {holder['queue']}): {amounts_text(holder['held'])}, {until_text}"
+
+
 def _running(job: Json) -> list[tuple[str, str]]:
     if not job["nodes"]:
         return []
-    places = [f"{n['node']} ({n['tasks']} {'task' if n['tasks'] == 1 else 'tasks'})" for n in job["nodes"]]
     since = f"{job['started_at']} ({ago(job['started_at'])} ago)" if job["started_at"] else ""
-    return [("Since", since), ("Runs on", ", ".join(places))]
+    return [("Since", since), ("Runs on", nodes_text(job["nodes"]))]
 
 
 def _ended(job: Json) -> list[tuple[str, str]]:

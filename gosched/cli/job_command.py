@@ -1,6 +1,8 @@
-"""`goschedctl job`: list, show, cancel, wait."""
+"""`goschedctl job`: list, show, cancel, wait; hold, release, suspend, resume, requeue."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import click
 
@@ -9,22 +11,27 @@ from gosched.cli.output import Column, Json, ago, as_data, coloured, print_listi
 from gosched.cli.submit_command import wait_shown
 from gosched.client import GoSchedError
 from gosched.client.shapes import job_detail_json, job_json
+from gosched.core.command import Action
 from gosched.core.job import JobState
 
 _STATES = tuple(state.name.lower() for state in JobState if state)
+_ENDED = tuple(state.name for state in JobState if state.is_final)
 _COLUMNS: list[Column] = [
     ("JOB", lambda j: j["id"]),
     ("NAME", lambda j: j["name"]),
     ("QUEUE", lambda j: j["queue"]),
     ("STATE", lambda j: j["state"]),
-    ("TASKS", lambda j: f"{j['succeeded'] if j['state'] == 'SUCCEEDED' else j['running']}/{j['task_count']}"),
+    ("TASKS", lambda j: _progress(j)),
     ("AGE", lambda j: ago(j["submitted_at"])),
-    ("REASON", lambda j: j["reason"]),
+    ("REASON", lambda j: j["reason"] or _note(j)),
 ]
 _WIDE: list[Column] = [
     ("TENANT", lambda j: j["tenant"]),
     ("PRIORITY", lambda j: j["priority"]),
     ("ATTEMPT", lambda j: j["attempt"]),
+    ("EVICTED", lambda j: j["preemptions"]),
+    ("DEADLINE", lambda j: j["deadline"]),
+    ("PARENT", lambda j: j["parent"]),
     ("LABELS", lambda j: ",".join(f"{k}={v}" for k, v in j["labels"].items())),
     ("DETAIL", lambda j: j["detail"]),
 ]
@@ -91,14 +98,8 @@ def show(ctx: click.Context, job: str, output: str) -> None:
 @click.pass_context
 def cancel(ctx: click.Context, jobs: tuple[str, ...], reason: str) -> int:
     """Stop jobs: their tasks get a signal, then their grace, then are killed."""
-    client, code = connect(ctx), 0
-    for job in jobs:
-        try:
-            say(f"{client.cancel(job, reason=reason)}: cancelled")
-        except GoSchedError as error:
-            say(f"goschedctl: {job}: {error}")
-            code = code or error.exit_code
-    return code
+    client = connect(ctx)
+    return _each(jobs, lambda job: f"{client.cancel(job, reason=reason)}: cancelled")
 
 
 @command.command("wait")
@@ -108,6 +109,69 @@ def cancel(ctx: click.Context, jobs: tuple[str, ...], reason: str) -> int:
 def wait(ctx: click.Context, job: str, timeout: str | None) -> int:
     """Wait for the end of a job; return its own exit code (128+n for a signal)."""
     return wait_shown(connect(ctx), job, read_duration_s(timeout, "--timeout")).exit_code
+
+
+def _control(action: Action, done: str, help: str) -> None:
+    """Adds the command of an action."""
+
+    @command.command(action.name.lower(), help=help)
+    @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+    @click.pass_context
+    def control(ctx: click.Context, jobs: tuple[str, ...]) -> int:
+        client = connect(ctx)
+
+        def act(job: str) -> str:
+            answer = client.control(job, action)
+            return f"{answer.job_id}: {'unchanged' if answer.unchanged else done}"
+
+        return _each(jobs, act)
+
+
+_control(Action.HOLD, "held", "Keep waiting jobs from starting until they are released.")
+_control(Action.RELEASE, "released", "Let held jobs start.")
+_control(Action.SUSPEND, "suspended", "End the tasks of jobs and free their room, until they are resumed.")
+_control(Action.RESUME, "resumed", "Put suspended jobs back into their old place in the queue.")
+_control(Action.REQUEUE, "requeued", "End the tasks of jobs and put them back into their old place in the queue.")
+
+
+def _each(jobs: tuple[str, ...], act: Callable[[str], str]) -> int:
+    """What became of each; the exit code of the first that failed."""
+    code = 0
+    for job in jobs:
+        try:
+            say(act(job))
+        except GoSchedError as error:
+            say(f"goschedctl: {job}: {error}")
+            code = code or error.exit_code
+    return code
+
+
+def _progress(job: Json) -> str:
+    """Tasks that run, or of a parent the runs that have ended."""
+    children = job["array"] or job["schedule"]
+    if children:
+        ended = children["made"] - children["live"]
+        return f"{ended}/{job['array']['size']}" if job["array"] else str(children["made"])
+    return f"{job['succeeded'] if job['state'] == 'SUCCEEDED' else job['running']}/{job['task_count']}"
+
+
+def _note(job: Json) -> str:
+    """What a job without a reason should still say of itself."""
+    children = job["array"] or job["schedule"]
+    if children and job["state"] in _ENDED:
+        return f"{children['failed']} failed" if children["failed"] else ""
+    notes = [
+        "held" if job["held"] else "",
+        f"waits for {_dependencies(job)}" if job["waits_for"] else "",
+        f"next run {job['schedule']['next_run_at']}" if job["schedule"] and job["schedule"]["next_run_at"] else "",
+        f"{children['failed']} failed" if children and children["failed"] else "",
+        "deadline missed" if job["deadline_missed"] else "",
+    ]
+    return ", ".join(note for note in notes if note)
+
+
+def _dependencies(job: Json) -> str:
+    return ", ".join(f"{before['job']} ({before['condition']})" for before in job["waits_for"])
 
 
 def _text(job: Json) -> str:
@@ -124,4 +188,38 @@ def _text(job: Json) -> str:
     ]
     if job["exit_code"] is not None:
         lines.append(f"Exit code  {job['exit_code']}")
-    return "\n".join([*lines, "", table(job["tasks"], _TASKS)])
+    lines += [f"{title:<11}{text}" for title, text in [*_about_time(job), *_about_children(job)] if text]
+    return "\n".join([*lines, "", table(job["tasks"], _TASKS)] if job["tasks"] else lines)
+
+
+def _about_time(job: Json) -> list[tuple[str, str]]:
+    limits = [f"{key} {job[f'{key}_s']}s" for key in ("estimate", "timeout") if job[f"{key}_s"]]
+    missed = " (missed)" if job["deadline_missed"] else ""
+    return [
+        ("Part of", f"{job['parent']}, number {job['element']}" if job["parent"] else ""),
+        ("Held", "until it is released: goschedctl job release" if job["held"] else ""),
+        ("Waits for", _dependencies(job)),
+        ("Deadline", f"{job['deadline']}{missed}" if job["deadline"] else ""),
+        ("Limits", ", ".join(limits)),
+        ("Evicted", f"{job['preemptions']} times" if job["preemptions"] else ""),
+        ("Checkpoint", job["checkpoint_at"] or ""),
+        ("Backfilled", f"may be evicted from {job['evictable_from']}" if job["evictable_from"] else ""),
+    ]
+
+
+def _about_children(job: Json) -> list[tuple[str, str]]:
+    array, schedule = job["array"], job["schedule"]
+    children = array or schedule
+    if not children:
+        return []
+    counts = [f"{children[what]} {what}" for what in ("live", "succeeded", "failed", "cancelled") if children[what]]
+    ended = children["made"] - children["live"]
+    of = f"{ended} of {array['size']} done" if array else f"{children['made']} so far"
+    return [
+        (
+            "Schedule",
+            f"{schedule['cron']} ({schedule['timezone']}, overlap: {schedule['overlap']})" if schedule else "",
+        ),
+        ("Next run", (schedule["next_run_at"] or "-") if schedule else ""),
+        ("Elements" if array else "Runs", ", ".join([of, *counts])),
+    ]

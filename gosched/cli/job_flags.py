@@ -29,7 +29,12 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "mem": ("resources", "memory"),
     "storage": ("resources", "storage"),
     "gpu": ("resources", "gpu"),
+    "timeout": ("timeout",),
+    "estimate": ("estimate",),
+    "preemptible": ("preemption", "preemptible"),
+    "hold": ("hold",),
 }
+_ARRAY = re.compile(r"([^%]*)(?:%([0-9]{1,9}))?")
 _COMMAND_META = "gosched.command"
 
 
@@ -63,6 +68,28 @@ def job_options(function: F) -> F:
         click.option("--storage", help="Storage for each task, such as 10Gi."),
         click.option("--gpu", help="GPUs for each task, such as 2, h100:8, or 0.5 of one."),
         click.option("--env", multiple=True, metavar="KEY=VALUE", help="Environment variable; may be repeated."),
+        click.option("--timeout", metavar="DURATION", help="Each attempt is ended after this time, such as 1h30m."),
+        click.option("--estimate", metavar="DURATION", help="How long it probably runs: backfill plans with it."),
+        click.option("--deadline", metavar="TIME", help="When it should be done: 2026-12-01T06:00:00Z, or +6h."),
+        click.option(
+            "--preemptible/--no-preemptible", default=None, help="Whether it may be evicted.  [default: it may]"
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def submit_options(function: F) -> F:
+    """Of jobs that nobody follows from their start to their end."""
+    for option in (
+        click.option("--array", metavar="0-9[:STEP][%N]", help="One job for each number, at most N at once."),
+        click.option(
+            "--after",
+            multiple=True,
+            metavar="JOB[:any|failure]",
+            help="Start when JOB has succeeded, or has ended so; may be repeated.",
+        ),
+        click.option("--hold", is_flag=True, default=None, help="Do not start it before `job release`."),
     ):
         function = option(function)
     return function
@@ -70,7 +97,7 @@ def job_options(function: F) -> F:
 
 def given(flags: Mapping[str, Any]) -> list[str]:
     """The flags that were given, as they are written."""
-    return [f"--{flag}" for flag, value in flags.items() if value not in (None, ())]
+    return [f"--{flag}" for flag, value in flags.items() if value is not None and value != ()]
 
 
 def job_of_flags(command: list[str], flags: Mapping[str, Any]) -> JobSpec:
@@ -89,7 +116,30 @@ def job_of_flags(command: list[str], flags: Mapping[str, Any]) -> JobSpec:
     if flags.get("env"):
         job["env"] = dict(_pair(item) for item in flags["env"])
         origins[("env",)] = "--env"
+    if flags.get("deadline") is not None:
+        relative = flags["deadline"].startswith("+")
+        job["deadline"] = {"in": flags["deadline"][1:]} if relative else {"at": flags["deadline"]}
+        origins[("deadline",)] = "--deadline"
+    if flags.get("array") is not None:
+        job["array"] = _array(flags["array"])
+        origins[("array",)] = "--array"
+    if flags.get("after"):
+        job["after"] = dict(_dependency(item) for item in flags["after"])
+        origins[("after",)] = "--after"
     return job_from_flags(job, origins)
+
+
+def _array(text: str) -> dict[str, Any]:
+    """`0-9:3%2`, as Slurm has it: every third, two at once."""
+    found = _ARRAY.fullmatch(text)
+    if not found:
+        raise click.UsageError(f"--array: expected a range such as 0-9, or 0-9%2 for two at once, got {text!r}")
+    return {"range": found[1], **({"parallelism": int(found[2])} if found[2] else {})}
+
+
+def _dependency(item: str) -> tuple[str, str]:
+    job, _, condition = item.partition(":")
+    return job, condition or "success"
 
 
 def _pair(item: str) -> tuple[str, str]:

@@ -17,12 +17,15 @@ COMMANDS = {
     "status": "The cluster at a glance.",
     "submit": "Submit the jobs of a file, or one that flags describe.",
     "run": "Run a command as a job: submit, follow its output, return its code.",
-    "explain": "Why a job waits, or where it runs.",
-    "job": "List, show, cancel and wait for jobs.",
+    "plan": "What would become of jobs if they were submitted now.",
+    "explain": "Why a job waits and when it starts, or where it runs.",
+    "job": "List, show, cancel, hold, suspend, requeue and wait for jobs.",
     "node": "List nodes.",
     "queue": "List, show and replace queues.",
     "quota": "List and set quotas of tenants.",
+    "reservation": "Keep nodes for some, or for nobody, for a time.",
     "logs": "What a job's tasks wrote.",
+    "checkpoint-done": "Say, inside of a task, that it has saved itself.",
     "local": "A whole cluster on this machine.",
     "config": "Check config files.",
     "version": "Print the version.",
@@ -38,7 +41,7 @@ class Noun(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"gosched.cli.{cmd_name}_command").command
+        command: click.Command = import_module(f"gosched.cli.{cmd_name.replace('-', '_')}_command").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -21,6 +21,7 @@ _STATE_COLOURS = {
     "READY": "green",
     "SUCCEEDED": "green",
     "PENDING": "yellow",
+    "SUSPENDED": "yellow",
     "FAILED": "red",
     "LOST": "red",
     "DEAD": "red",
@@ -116,13 +117,21 @@ def amount_text(name: str, amount: int | float | None) -> str:
 
 def ago(iso: str | None) -> str:
     """`42s`, `7m`, `3h`, `5d` since then; a clock ahead of ours counts as now."""
-    if iso is None:
-        return "-"
-    seconds = max(0, int((datetime.now(UTC) - datetime.fromisoformat(iso)).total_seconds()))
+    return "-" if iso is None else span((datetime.now(UTC) - datetime.fromisoformat(iso)).total_seconds())
+
+
+def until(iso: str) -> str:
+    """As `ago`, for what is to come."""
+    return span((datetime.fromisoformat(iso) - datetime.now(UTC)).total_seconds())
+
+
+def span(seconds: float) -> str:
+    """`42s`, `7m`, `3h`, `5d`; at least nothing."""
+    whole = max(0, int(seconds))
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
+        if whole >= 2 * size:
+            return f"{whole // size}{unit}"
+    return f"{whole}s"
 
 
 def _plain(value: object) -> str:

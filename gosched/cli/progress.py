@@ -9,7 +9,7 @@ from typing import Protocol
 
 from gosched.cli.output import has_colour, say
 from gosched.client import JobDetail
-from gosched.core.job import JobState, TaskState
+from gosched.core.job import Job, JobState, TaskState
 
 
 class Display(Protocol):
@@ -21,6 +21,8 @@ def phase(detail: JobDetail) -> str:
     job, states = detail.job, [task.state for task in detail.tasks]
     if job.state.is_final:
         return ending(detail)
+    if job.spec.is_parent and not job.waits_for and not job.held:
+        return _of_parent(job)
     total = len(states)
     if job.state is JobState.PENDING and job.active == 0:
         why = detail.waiting_for[1] if detail.waiting_for else job.detail or job.reason
@@ -35,6 +37,17 @@ def phase(detail: JobDetail) -> str:
         return f"running {running}/{total}" + (f", {ended} ended" if ended else "")
     starting = states.count(TaskState.STARTING)
     return f"starting {starting}/{total}" if starting else f"placed {states.count(TaskState.PLACED)}/{total}"
+
+
+def _of_parent(job: Job) -> str:
+    """`37 of 1000 done, 2 failed, 4 live`; a schedule has no end: `3 runs, 1 live`."""
+    children = job.children
+    ended = children.made - children.live
+    size = job.spec.array.size
+    parts = [f"{children.made} runs" if job.spec.cron else f"{ended} of {size} done"]
+    parts += [f"{children.failed} failed"] if children.failed else []
+    parts += [f"{children.live} live"] if children.live else []
+    return ", ".join(parts)
 
 
 def ending(detail: JobDetail) -> str:

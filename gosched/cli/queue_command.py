@@ -32,6 +32,7 @@ _WIDE: list[Column] = [
     ("WEIGHT", lambda q: q["weight"]),
     ("CAPACITY", lambda q: f"{q['capacity_pct']}%"),
     ("MAX", lambda q: f"{q['max_pct']}%"),
+    ("PREEMPTION", lambda q: q["preemption"]),
     ("MAX-JOBS", lambda q: q["max_running_jobs"] or "-"),
 ]
 _AMOUNTS = ("used", "demand", "fair_share", "guaranteed", "ceiling")
@@ -119,6 +120,8 @@ def _text(queue: Json) -> str:
         f"Order      {queue['order'] or 'by the algorithm of the masters'}",
         f"Jobs       {queue['running']} running{at_most}, {queue['pending']} pending",
     ]
+    if queue["preemption"]:
+        lines.append(f"Preemption {queue['preemption']}")
     if queue["tenants"]:
         lines.append(f"Tenants    {', '.join(queue['tenants'])}")
     if queue["half_life_s"]:

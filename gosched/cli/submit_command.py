@@ -8,7 +8,14 @@ from typing import Any
 import click
 
 from gosched.cli.connect import connect, output_option, read_duration_s
-from gosched.cli.job_flags import DashedCommand, command_after_dashes, given, job_of_flags, job_options
+from gosched.cli.job_flags import (
+    DashedCommand,
+    command_after_dashes,
+    given,
+    job_of_flags,
+    job_options,
+    submit_options,
+)
 from gosched.cli.output import Json, as_data, say
 from gosched.cli.progress import ending, follow
 from gosched.client import GoSchedClient, JobDetail, Submitted
@@ -18,8 +25,9 @@ from gosched.core.job import JobSpec
 @click.command(cls=DashedCommand)
 @click.argument("file", required=False)
 @job_options
+@submit_options
 @click.option("--wait", is_flag=True, help="Wait for the end; return the job's own exit code.")
-@click.option("--timeout", metavar="DURATION", help="With --wait: give up after this time, with exit code 124.")
+@click.option("--wait-timeout", metavar="DURATION", help="With --wait: give up after this time, with exit code 124.")
 @click.option("--request-id", help="A repeat with the same id returns the first answer.")
 @output_option
 @click.pass_context
@@ -28,14 +36,16 @@ def command(
     /,
     file: str | None,
     wait: bool,
-    timeout: str | None,
+    wait_timeout: str | None,
     request_id: str | None,
     output: str,
     **flags: Any,
 ) -> int:
     """Submit the jobs of FILE (- is standard input), or one job: submit --cpu 4 --count 8 -- ./train.sh"""
-    timeout_s = read_duration_s(timeout, "--timeout")
+    timeout_s = read_duration_s(wait_timeout, "--wait-timeout")
     specs = _specs(ctx, file, flags)
+    if wait and any(spec.cron for spec in specs):
+        raise click.UsageError("--wait: a schedule has no end; wait for one of its runs with: goschedctl job wait")
     if request_id and len(specs) > 1:
         raise click.UsageError(f"--request-id names one job; there are {len(specs)} in {file}")
     client = connect(ctx)
@@ -74,6 +84,11 @@ def _specs(ctx: click.Context, file: str | None, flags: dict[str, Any]) -> list[
         raise click.UsageError("say what to submit: a FILE, - for standard input, or a command after --")
     if given(flags):
         raise click.UsageError(f"{given(flags)[0]} describes a job without a file; set it in {file} instead")
+    return read_specs(file)
+
+
+def read_specs(file: str) -> list[JobSpec]:
+    """Of a job file, or of standard input. Raises ConfigError."""
     from gosched.config import parse_job_file
     from gosched.config.load import read_file
 

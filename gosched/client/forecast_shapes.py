@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gosched.client.forecast import JobPlan, PlannedJob, Reserved
 from gosched.client.shapes import Json, explanation_json, nodes_json, time_json, victim_json
-from gosched.core.cluster import Window
+from gosched.core.cluster import Fence, Reservation, Window
 
 
 def plan_json(plan: JobPlan) -> Json:
@@ -18,11 +18,21 @@ def plan_json(plan: JobPlan) -> Json:
     }
 
 
+def reserved_json(reserved: Reserved) -> list[Json]:
+    """One shape for all `kind`s: a window that people made, the promised start of a job, the fence around the room of a
+    job whose victims have not ended. `id`: the window's name, or the job's id."""
+    return [
+        *(window_json(window) for window in reserved.windows),
+        *(_start_json(start) for start in reserved.reservations),
+        *(_fence_json(fence) for fence in reserved.fences),
+    ]
+
+
 def window_json(window: Window) -> Json:
     """`end` null: open. Neither queues nor tenants: kept for nobody."""
     return {
         "id": window.name,
-        "name": window.name,
+        "kind": "window",
         "start": time_json(window.start_ms),
         "end": time_json(window.end_ms),
         "nodes": list(window.nodes),
@@ -32,24 +42,29 @@ def window_json(window: Window) -> Json:
     }
 
 
-def reserved_json(reserved: Reserved) -> Json:
+def _start_json(start: Reservation) -> Json:
     return {
-        "revision": reserved.revision,
-        "windows": [window_json(window) for window in reserved.windows],
-        "reservations": [
-            {
-                "id": r.job_id,
-                "start": time_json(r.start_ms),
-                "end": time_json(r.end_ms),
-                "nodes": nodes_json([(share.node_id, share.count) for share in r.shares]),
-                "for_deadline": r.for_deadline,
-            }
-            for r in reserved.reservations
-        ],
-        "fences": [
-            {"id": f.job_id, "since": time_json(f.made_at_ms), "nodes": sorted({task.node_id for task in f.tasks})}
-            for f in reserved.fences
-        ],
+        "id": start.job_id,
+        "kind": "start",
+        "start": time_json(start.start_ms),
+        "end": time_json(start.end_ms),
+        "nodes": sorted({share.node_id for share in start.shares}),
+        "queues": [],
+        "tenants": [],
+        "reason": "deadline" if start.for_deadline else "",
+    }
+
+
+def _fence_json(fence: Fence) -> Json:
+    return {
+        "id": fence.job_id,
+        "kind": "fence",
+        "start": time_json(fence.made_at_ms),
+        "end": None,
+        "nodes": sorted({task.node_id for task in fence.tasks}),
+        "queues": [],
+        "tenants": [],
+        "reason": "its victims have not ended yet",
     }
 
 

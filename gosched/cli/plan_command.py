@@ -1,0 +1,62 @@
+"""`goschedctl plan FILE|-`: what would become of jobs if they were submitted now; nothing is submitted."""
+
+from __future__ import annotations
+
+import click
+
+from gosched.cli.connect import connect, output_option
+from gosched.cli.explain_command import nodes_text, victims_text
+from gosched.cli.output import Column, Json, as_data, say, table
+from gosched.cli.submit_command import read_specs
+from gosched.client.forecast_shapes import plan_json
+
+REFUSED, CANNOT_BE_PLACED = 1, 3
+_JOBS: list[Column] = [
+    ("JOB", lambda j: j["name"]),
+    ("OUTCOME", lambda j: j["outcome"].replace("_", " ")),
+    ("START", lambda j: j["start"]),
+    ("NODES", lambda j: nodes_text(j["nodes"])),
+    ("EVICTS", lambda j: victims_text(j["victims"])),
+    ("WHY", lambda j: j["explanation"]["message"] if j["explanation"] else ""),
+]
+_MOVED: list[Column] = [
+    ("JOB", lambda m: m["id"]),
+    ("NAME", lambda m: m["name"]),
+    ("BEFORE", lambda m: m["before"] or "no promise"),
+    ("AFTER", lambda m: m["after"] or "no promise"),
+]
+
+
+@click.command()
+@click.argument("file")
+@output_option
+@click.pass_context
+def command(ctx: click.Context, file: str, output: str) -> int:
+    """Plan the jobs of FILE (- is standard input) without submitting them.
+
+    Exit code 0: all would start now, or once their victims have ended. 3: one would wait. 1: one would be refused.
+    """
+    shape = plan_json(connect(ctx).plan(read_specs(file)))
+    if output in ("json", "yaml"):
+        click.echo(as_data(shape, output))
+    elif output == "name":
+        click.echo("\n".join(job["name"] for job in shape["jobs"]))
+    else:
+        click.echo(_text(shape))
+    for job in shape["jobs"]:
+        for warning in job["warnings"]:
+            say(f"{job['name']}: warning: {warning}")
+    return _code({job["outcome"] for job in shape["jobs"]})
+
+
+def _code(outcomes: set[str]) -> int:
+    if "refused" in outcomes:
+        return REFUSED
+    return CANNOT_BE_PLACED if "waits" in outcomes else 0
+
+
+def _text(plan: Json) -> str:
+    lines = [table(plan["jobs"], _JOBS)]
+    if plan["moved"]:
+        lines += ["", "Reserved starts of others that would change:", table(plan["moved"], _MOVED)]
+    return "\n".join(lines)
