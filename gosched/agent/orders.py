@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 
 from gosched.core.job import Runtime, StringMap
@@ -52,8 +53,13 @@ def parse_order(message: worker_pb2.TaskOrder) -> Order:
 
 
 def parse_stop(message: worker_pb2.StopOrder) -> StopWish:
+    number = message.checkpoint_signal
     return StopWish(
-        allocation_id=checked_id(message.allocation_id), grace_ms=max(0, message.grace_ms), reason=message.reason
+        allocation_id=checked_id(message.allocation_id),
+        grace_ms=max(0, message.grace_ms),
+        reason=message.reason,
+        checkpoint_signal=number if number in signal.valid_signals() else 0,
+        checkpoint_ms=max(0, message.checkpoint_ms),
     )
 
 

@@ -243,4 +243,5 @@ def _message(seen: TaskReport) -> node_pb2.TaskObservation:
         detail=seen.detail,
         started_at_ms=seen.started_at_ms,
         ended_at_ms=seen.ended_at_ms,
+        checkpoint_at_ms=seen.checkpoint_at_ms,
     )

@@ -28,6 +28,7 @@ from gosched.wire.v1 import worker_pb2
 
 # What a task gets from the agent's own environment when its order does not say otherwise.
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ")
+CHECKPOINT_VARIABLE = "GOSCHED_CHECKPOINT_FILE"
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -61,6 +62,22 @@ class TaskRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SavingRecord:
+    """When a task was asked to save itself, and when it had, or its time was over; 0: not yet."""
+
+    signalled_at_ms: int = 0
+    saved_at_ms: int = 0
+    over_at_ms: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.saved_at_ms or self.over_at_ms)
+
+
+NOT_SAVING = SavingRecord()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogLimits:
     """For each of the two streams: size of a file, and how many files stay."""
 
@@ -71,6 +88,7 @@ class LogLimits:
 class Spool:
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._checkpoint = str(path / supervisor.CHECKPOINT_FILE)
 
     @property
     def logs(self) -> Path:
@@ -90,13 +108,13 @@ class Spool:
         work.mkdir(mode=0o700, exist_ok=True)
         launch = {
             "command": list(order.command),
-            "env": _environment(order),
+            "env": _environment(order) | {CHECKPOINT_VARIABLE: self._checkpoint},
             "cwd": str(work / order.working_dir),
             "boot_id": boot_id(),
             "log_max_bytes": limits.max_bytes,
             "log_files": limits.files,
         }
-        for name in ("supervisor.json", "task.json", "stop.json", "exit.json"):
+        for name in ("supervisor.json", "task.json", "stop.json", "saving.json", "exit.json"):
             reserve(self.path / name)
         replace(self.path / "launch.json", json.dumps(launch).encode())
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -118,7 +136,9 @@ class Spool:
 
     def order_stop(self, wish: StopWish) -> None:
         """Stays in force until the task has ended; the supervisor reads it when it is signalled."""
-        replace(self.path / "stop.json", json.dumps({"grace_ms": wish.grace_ms, "reason": wish.reason}).encode())
+        stop = asdict(wish)
+        del stop["allocation_id"]
+        replace(self.path / "stop.json", json.dumps(stop).encode())
 
     def record_ending(self, ending: Ending) -> None:
         write_synced(self.path / "exit.json", json.dumps({**asdict(ending), "state": ending.state.name}).encode())
@@ -169,8 +189,18 @@ class Spool:
         data = _read(self.path / "stop.json")
         if not data:
             return None
-        stop = json.loads(data)
-        return StopWish(allocation_id="", grace_ms=stop["grace_ms"], reason=stop["reason"])
+        return StopWish(allocation_id="", **json.loads(data))
+
+    def saving(self) -> SavingRecord:
+        data = _read(self.path / "saving.json")
+        return SavingRecord(**json.loads(data)) if data else NOT_SAVING
+
+    def checkpoint_at_ms(self) -> int:
+        """When the task last saved itself, as it says; 0: never."""
+        try:
+            return os.lstat(self._checkpoint).st_ctime_ns // 1_000_000
+        except OSError:
+            return 0
 
     def ending(self) -> Ending | None:
         data = _read(self.path / "exit.json")

@@ -7,7 +7,8 @@ is written, synced, after the last process of the task's tree is gone, and the l
 then.
 
 It reads `launch.json` and, whenever SIGURG comes, `stop.json`; it writes `supervisor.json`, `task.json` once the task
-runs, `exit.json` and the logs. The agent has reserved room on the disk for each, so a full disk stops none of them.
+runs, `saving.json` when the task is asked to save itself, `exit.json` and the logs. The agent has reserved room on the
+disk for each, so a full disk stops none of them.
 SIGURG because its default is to be ignored: the agent may send it before the handler is there, since the file is read
 after that too.
 """
@@ -31,6 +32,8 @@ DRAIN_BYTES = (
 )  # at most so much is read from a pipe once the task is gone: only a stranger can still write to it
 RETRY_S = 1.0
 KILL_AGAIN_S = 1.0
+LOOK_AGAIN_S = 0.05  # while the task saves itself
+CHECKPOINT_FILE = "work/.gosched-checkpoint"  # the task writes it when it has saved itself
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the import would cost every task a few milliseconds
@@ -54,9 +57,13 @@ class Launch:
 
 
 class StopOrder:
-    def __init__(self, grace_ms: int, reason: str) -> None:
+    """First the signal and the time to save itself, unless either is 0; then SIGTERM, its grace, SIGKILL."""
+
+    def __init__(self, grace_ms: int, reason: str, checkpoint_signal: int = 0, checkpoint_ms: int = 0) -> None:
         self.grace_ms = grace_ms
         self.reason = reason
+        self.checkpoint_signal = checkpoint_signal
+        self.checkpoint_ms = checkpoint_ms
 
 
 class NotStarted(Exception):
@@ -178,20 +185,12 @@ def watch(pid: int, logs: list[Log], woken: int) -> tuple[int, StopOrder | None]
     for fd in by_fd:
         poll.register(fd, select.POLLIN)
     stop: StopOrder | None = None
-    stopped_at = 0.0
+    stopping = Stopping(pid)
     look = True  # an order may have come before the handler
     while True:
         if look:
-            order = read_stop()
-            if order is not None and stop is None:
-                stopped_at = time.monotonic()
-                if order.grace_ms > 0:
-                    send(-pid, signal.SIGTERM)  # its process group
-            stop = order or stop
-        wait_s = stopped_at + stop.grace_ms / 1000 - time.monotonic() if stop is not None else None
-        if wait_s is not None and wait_s <= 0:
-            send(pid, signal.SIGKILL)
-            wait_s = KILL_AGAIN_S
+            stop = read_stop() or stop
+        wait_s = stopping.go_on(stop) if stop is not None else None
         look = False
         for fd, _ in poll.poll(None if wait_s is None else wait_s * 1000 + 1):
             if fd == woken:
@@ -201,6 +200,112 @@ def watch(pid: int, logs: list[Log], woken: int) -> tuple[int, StopOrder | None]
         status = reap().get(pid)
         if status is not None:
             return status, stop
+
+
+class Stopping:
+    """How far the task's way to its end is: it saves itself, has its grace, is killed. A later order may only bring the
+    end nearer; what was sent is not sent again."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.saving: Saving | None = None
+        self.asked_at: float | None = None  # to end
+
+    def go_on(self, order: StopOrder) -> float:
+        """Does what is due. Returns in how many seconds to come again."""
+        if self.asked_at is None:
+            wait_s = self.save(order)
+            if wait_s > 0:
+                return wait_s
+            self.asked_at = time.monotonic()
+            if order.grace_ms > 0:
+                send(-self.pid, signal.SIGTERM)  # its process group
+        wait_s = self.asked_at + order.grace_ms / 1000 - time.monotonic()
+        if wait_s > 0:
+            return wait_s
+        send(self.pid, signal.SIGKILL)
+        return KILL_AGAIN_S
+
+    def save(self, order: StopOrder) -> float:
+        if self.saving is None and order.checkpoint_signal and order.checkpoint_ms:
+            self.saving = Saving(order.checkpoint_signal)
+        return self.saving.go_on(order.checkpoint_ms / 1000) if self.saving is not None else 0.0
+
+
+class Saving:
+    """The task is asked to save itself, and has until then written CHECKPOINT_FILE, or not."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.began_at = time.monotonic()
+        self.before = checkpoint_stamp()
+        self.record: dict[str, object] = {}
+
+    def go_on(self, limit_s: float) -> float:
+        """As Stopping.go_on; 0 when it is over."""
+        if not self.record and signal_handlers(self.number):
+            self.note("signalled_at_ms")
+        left_s = self.began_at + limit_s - time.monotonic()
+        if checkpoint_stamp() not in (self.before, None):
+            self.note("saved_at_ms")
+            return 0.0
+        if left_s <= 0:
+            self.note("over_at_ms")
+            return 0.0
+        return min(left_s, LOOK_AGAIN_S)
+
+    def note(self, what: str) -> None:
+        """For the agent to tell. A full disk must not keep the task from its end."""
+        self.record[what] = now_ms()
+        try:
+            write("saving.json", self.record)
+        except OSError as error:
+            print(f"cannot record {what}: {error}", file=sys.stderr, flush=True)
+
+
+def checkpoint_stamp() -> tuple[int, int] | None:
+    """Another one after each write of the file, or rename onto it: nobody can set the time of change of an inode."""
+    try:
+        found = os.lstat(CHECKPOINT_FILE)
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns
+
+
+def signal_handlers(number: int) -> bool:
+    """Sends the signal to each process of the task that can act on it, and to no other: a shell around the program
+    would die of it, and the task with it. False when there is none (yet)."""
+    found = False
+    family = descendants()
+    for pid in family:
+        try:
+            fd = os.pidfd_open(pid)
+        except OSError:  # it is gone
+            continue
+        try:
+            if can_act_on(number, pid, family):  # looked at after the descriptor is open: it is still the same process
+                signal.pidfd_send_signal(fd, number)
+                found = True
+        except (FileNotFoundError, ProcessLookupError):
+            pass
+        except PermissionError as error:
+            print(f"cannot signal {pid}: {error}", file=sys.stderr, flush=True)
+        finally:
+            os.close(fd)
+    return found
+
+
+def can_act_on(number: int, pid: int, family: set[int]) -> bool:
+    """It has a handler, or blocks the signal to fetch it itself."""
+    with open(f"/proc/{pid}/status", "rb") as file:
+        status = dict(line.partition(b":")[::2] for line in file)
+    if int(status[b"PPid"]) not in {*family, os.getpid()}:
+        return False
+    bit = 1 << (number - 1)
+    blocked = int(status[b"SigBlk"], 16)
+    if blocked & 1 << (signal.SIGSEGV - 1):  # all are blocked: the C library does so for a moment, to fork
+        blocked = 0
+    return bool((int(status[b"SigCgt"], 16) | blocked) & bit)
 
 
 def reap() -> dict[int, int]:
@@ -243,8 +348,21 @@ def own_children() -> list[int]:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return []
-    me = os.getpid()
-    found = []
+    return children_by_pid().get(os.getpid(), [])
+
+
+def descendants() -> set[int]:
+    """The whole task: its orphans are children of this process."""
+    children = children_by_pid()
+    found = list(children.get(os.getpid(), []))
+    for pid in found:
+        found.extend(children.get(pid, []))
+    return set(found)
+
+
+def children_by_pid() -> dict[int, list[int]]:
+    """Of all processes."""
+    found: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -252,8 +370,7 @@ def own_children() -> list[int]:
                     parent = int(file.read().rpartition(b")")[2].split()[1])
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if parent == me:
-                found.append(int(name))
+            found.setdefault(parent, []).append(int(name))
     return found
 
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 from google.protobuf.message import DecodeError
@@ -22,12 +25,13 @@ from google.protobuf.message import DecodeError
 from gosched.agent.datadir import DataDir, DataDirError
 from gosched.agent.orders import BadOrder, Order, buried_order
 from gosched.agent.processes import boot_id, kill_marked, open_process
-from gosched.agent.spool import Ending, LogLimits, Spool, spool_for, store_all
+from gosched.agent.spool import NOT_SAVING, Ending, LogLimits, SavingRecord, Spool, spool_for, store_all
 from gosched.core.command import TaskReport
 from gosched.core.job import Runtime, TaskState
-from gosched.node_logic.reconcile import Bury, Desired, Forget, Start, Stop, StopWish, reconcile
+from gosched.node_logic.reconcile import SAVING, Bury, Desired, Forget, Start, Stop, StopWish, hastened, reconcile
 
 MAX_FORGOTTEN = 1000  # records of ended tasks that are kept for their logs; the oldest beyond it go early
+CHECKPOINT_EVERY_S = 1.0  # no task is looked at for a checkpoint more often than that
 
 _POLL_MIN_S = 0.004
 _POLL_MAX_S = 0.1
@@ -43,6 +47,9 @@ class Task:
     pidfd: int = -1
     started_at_ms: int = 0
     stop: StopWish | None = None
+    saving: SavingRecord = NOT_SAVING
+    checkpoint_at_ms: int = 0
+    looked_at: float = -math.inf  # for a checkpoint, by the monotonic clock
     ending: Ending | None = None
     forgotten_at: float | None = None
 
@@ -53,6 +60,15 @@ class Task:
         if self.stop is not None:
             return TaskState.STOPPING
         return TaskState.RUNNING if self.started_at_ms else TaskState.STARTING
+
+    @property
+    def may_save(self) -> bool:
+        """It is to stop, and has time to save itself first."""
+        return self.stop is not None and self.stop.saves and not self.saving.is_over
+
+    def look_for_checkpoint(self) -> None:
+        self.looked_at = time.monotonic()
+        self.checkpoint_at_ms = max(self.checkpoint_at_ms, self.spool.checkpoint_at_ms())
 
 
 class Tasks:
@@ -72,6 +88,10 @@ class Tasks:
 
     def observed(self) -> list[TaskReport]:
         """All tasks that the masters still have to know of."""
+        due = time.monotonic() - CHECKPOINT_EVERY_S
+        for task in self._tasks.values():
+            if task.ending is None and task.looked_at <= due:
+                task.look_for_checkpoint()
         return [_report(task) for task in self._tasks.values() if task.forgotten_at is None]
 
     def find(self, allocation_id: str) -> Task | None:
@@ -150,7 +170,12 @@ class Tasks:
     # Following
 
     def _follow(self, task: Task) -> None:
-        follower = asyncio.create_task(self._follow_to_the_end(task))
+        self._watch(self._follow_to_the_end(task))
+        if task.may_save:
+            self._watch(self._follow_saving(task))
+
+    def _watch(self, watching: Coroutine[Any, Any, None]) -> None:
+        follower = asyncio.create_task(watching)
         self._followers.add(follower)
         follower.add_done_callback(self._on_follower_done)
 
@@ -182,12 +207,35 @@ class Tasks:
             record = task.spool.task()
             if record is not None:
                 task.started_at_ms = record.started_at_ms
-                self._logger(task).info("task started", pid=record.pid)
+                self._logger(task).info("task started", pid=record.pid, at=_shown(record.started_at_ms))
                 self._on_change()
                 return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(exited.wait(), pause)
             pause = min(pause * 1.5, _POLL_MAX_S)
+
+    async def _follow_saving(self, task: Task) -> None:
+        while task.may_save and task.ending is None:
+            self._look_at_saving(task)
+            await asyncio.sleep(_POLL_MAX_S)
+
+    def _look_at_saving(self, task: Task) -> None:
+        """Tells what the supervisor has recorded since the last look."""
+        before, now = task.saving, task.spool.saving()
+        if now == before:
+            return
+        task.saving = now
+        log = self._logger(task)
+        if now.signalled_at_ms != before.signalled_at_ms:
+            number = task.stop.checkpoint_signal if task.stop is not None else 0
+            log.info("checkpoint signal sent", signal=number, at=_shown(now.signalled_at_ms))
+        if now.saved_at_ms != before.saved_at_ms:
+            log.info("checkpoint acknowledged", at=_shown(now.saved_at_ms))
+        if now.over_at_ms != before.over_at_ms:
+            log.warning("checkpoint grace over", at=_shown(now.over_at_ms))
+        if now.is_over:
+            task.look_for_checkpoint()
+            self._on_change()
 
     async def _find_supervisor(self, task: Task) -> None:
         """Of this agent or of an earlier one; it may be at its first instruction still. None is found when it ended."""
@@ -206,6 +254,8 @@ class Tasks:
             pause = min(pause * 1.5, _POLL_MAX_S)
 
     def _end(self, task: Task, ending: Ending) -> None:
+        task.look_for_checkpoint()
+        self._look_at_saving(task)
         task.ending = ending
         self._logger(task).info(
             "task ended",
@@ -213,19 +263,24 @@ class Tasks:
             exit_code=ending.exit_code,
             reason=ending.reason,
             detail=ending.detail,
+            at=_shown(ending.ended_at_ms),
         )
         self._on_change()
 
     # Stopping and forgetting
 
     def _stop(self, task: Task, wish: StopWish) -> None:
-        """A repeated order does not begin the grace anew; it can only shorten it."""
-        if task.stop is not None and task.stop.grace_ms <= wish.grace_ms:
+        wish = wish if task.stop is None else hastened(task.stop, wish)
+        if wish == task.stop:
             return
         task.spool.order_stop(wish)
         task.stop = wish
-        self._logger(task).info("task told to stop", grace_ms=wish.grace_ms, reason=wish.reason)
+        self._logger(task).info(
+            "task told to stop", reason=wish.reason, checkpoint_ms=wish.checkpoint_ms, grace_ms=wish.grace_ms
+        )
         _wake(task)
+        if task.may_save:
+            self._watch(self._follow_saving(task))
         self._on_change()
 
     async def _bury(self, wish: StopWish) -> None:
@@ -282,6 +337,8 @@ class Tasks:
             self._tasks[order.allocation_id] = task
             if task.ending is None:
                 self._follow(task)
+            elif task.forgotten_at is None:
+                self._end(task, task.ending)  # perhaps while no agent was there to tell it
 
     async def close(self) -> None:
         """Stops watching, once the orders in hand are done. The tasks go on."""
@@ -292,7 +349,9 @@ class Tasks:
         await asyncio.gather(*followers, return_exceptions=True)
 
     def _logger(self, task: Task) -> structlog.stdlib.BoundLogger:
-        logger: structlog.stdlib.BoundLogger = self._log.bind(job=task.order.job_id, task=task.order.allocation_id)
+        logger: structlog.stdlib.BoundLogger = self._log.bind(
+            job=task.order.job_id, task=task.order.task_id, allocation=task.order.allocation_id
+        )
         return logger
 
 
@@ -341,7 +400,13 @@ def _wake(task: Task) -> None:
 
 def _report(task: Task) -> TaskReport:
     if task.ending is None:
-        return TaskReport(allocation_id=task.order.allocation_id, state=task.state, started_at_ms=task.started_at_ms)
+        return TaskReport(
+            allocation_id=task.order.allocation_id,
+            state=task.state,
+            reason=SAVING if task.may_save else "",
+            started_at_ms=task.started_at_ms,
+            checkpoint_at_ms=task.checkpoint_at_ms,
+        )
     end = task.ending
     return TaskReport(
         allocation_id=task.order.allocation_id,
@@ -351,7 +416,13 @@ def _report(task: Task) -> TaskReport:
         detail=end.detail,
         started_at_ms=end.started_at_ms,
         ended_at_ms=end.ended_at_ms,
+        checkpoint_at_ms=task.checkpoint_at_ms,
     )
+
+
+def _shown(at_ms: int) -> str:
+    """What happened while no agent was there is logged later: each line says when it was."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def _now_ms() -> int:

@@ -179,6 +179,7 @@ def _observation(message: node_pb2.TaskObservation) -> TaskReport:
         detail=message.detail[:MAX_DETAIL_LENGTH],
         started_at_ms=message.started_at_ms,
         ended_at_ms=message.ended_at_ms,
+        checkpoint_at_ms=message.checkpoint_at_ms,
     )
 
 

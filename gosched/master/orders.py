@@ -8,9 +8,10 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from gosched.core.cluster import Allocation
-from gosched.core.job import Framework, Job, Task, TaskGroup, allocation_id
+from gosched.core.job import Framework, Job, JobIntent, Task, TaskGroup, allocation_id
 from gosched.core.resources import GPU
 from gosched.core.state import ClusterState
+from gosched.machine.gangs import MEMBER_FAILED
 from gosched.wire.codec import fill
 from gosched.wire.v1 import types_pb2, worker_pb2
 
@@ -18,6 +19,7 @@ from gosched.wire.v1 import types_pb2, worker_pb2
 FIRST_PORT = 20_000
 PORTS = 10_000
 MAX_GANGS_REMEMBERED = 64
+_FAILURES = (MEMBER_FAILED, "TIMEOUT")  # why tasks of a gang are stopped that failed, even if it starts again
 
 
 class Orders:
@@ -37,7 +39,9 @@ class Orders:
             runtime=types_pb2.Runtime.Name(group.runtime),
             image=group.image,
             command=group.command,
-            env=dict(group.env) | environment(job, task, group, self._hosts_of(state, job, task)),
+            env=dict(group.env)
+            | element_variables(state, job)
+            | environment(job, task, group, self._hosts_of(state, job, task)),
             working_dir=group.working_dir,
             gpus=allocation.gpus,
             cpus=allocation.cpus,
@@ -55,11 +59,34 @@ class Orders:
 
 
 def stop_order(state: ClusterState, allocation: Allocation) -> worker_pb2.StopOrder:
-    return worker_pb2.StopOrder(
-        allocation_id=allocation.id,
-        grace_ms=state.jobs[allocation.job_id].spec.stop_grace_ms,
-        reason=state.tasks[allocation.task_id].reason,
-    )
+    job, task = state.jobs[allocation.job_id], state.tasks[allocation.task_id]
+    spec = job.spec
+    # What was told to leave and is cancelled meanwhile has no time to save itself any more.
+    reason = job.reason if job.intent is JobIntent.CANCEL else task.reason
+    order = worker_pb2.StopOrder(allocation_id=allocation.id, grace_ms=spec.stop_grace_ms, reason=reason)
+    if is_evicted(job, task):
+        order.checkpoint_signal = spec.preemption.checkpoint_signal
+        if order.checkpoint_signal:
+            order.checkpoint_ms = spec.preemption.grace_ms
+        else:
+            order.grace_ms = spec.preemption.grace_ms or spec.stop_grace_ms
+    return order
+
+
+def is_evicted(job: Job, task: Task) -> bool:
+    """A task that is STOPPING has to leave though nothing is wrong with its gang, and goes on later: it may save itself
+    first. Otherwise the job is at its end, or has failed and starts again."""
+    if task.reason in _FAILURES:
+        return False
+    return job.intent in (JobIntent.RUN, JobIntent.RESTART, JobIntent.SUSPEND)
+
+
+def element_variables(state: ClusterState, job: Job) -> dict[str, str]:
+    """What tells an array's element from the others: its index, and the values of the matrix."""
+    parent = state.jobs.get(job.parent)
+    if parent is None or not parent.spec.array.size:
+        return {}
+    return {**dict(parent.spec.array.values(job.element)), "GOSCHED_ARRAY_INDEX": str(job.element)}
 
 
 def environment(job: Job, task: Task, group: TaskGroup, hosts: str) -> dict[str, str]:
@@ -127,7 +154,7 @@ def _distributed(job: Job, task: Task, group: TaskGroup, master: str) -> dict[st
 
 def _host_of(state: ClusterState, member: Task, task: Task) -> str:
     node = state.nodes.get(member.node_id)
-    of_this_attempt = member.allocation_id == allocation_id(member.id, task.attempt)
+    of_this_attempt = member.allocation_id == allocation_id(member.id, task.attempt, member.moves)
     was_there = of_this_attempt and member.placed_at_ms <= task.placed_at_ms
     return _host(node.address) if node is not None and was_there else ""
 

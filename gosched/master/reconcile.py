@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from gosched.core.command import TaskReport
 from gosched.core.job import TaskState
 from gosched.core.state import ClusterState
+from gosched.master.orders import stop_order
+from gosched.node_logic.reconcile import SAVING
+
+CHECKPOINT_EVERY_MS = 1000  # at most so often a job's checkpoint gets into the log
 
 
 @dataclass(slots=True)
@@ -53,10 +57,24 @@ def _expected(verdict: Verdict, state: ClusterState, observation: TaskReport) ->
     if observation.state.is_final:
         verdict.reports.append(observation)
     elif task.state is TaskState.STOPPING:
-        if observation.state is not TaskState.STOPPING:
+        if observation.state is not TaskState.STOPPING or _saves_in_vain(state, observation):
             verdict.stop.append(observation.allocation_id)
-    elif task.state < observation.state <= TaskState.RUNNING:
+        elif _saved_since(state, observation):
+            verdict.reports.append(observation)
+    elif task.state < observation.state <= TaskState.RUNNING or _saved_since(state, observation):
         verdict.reports.append(observation)
+
+
+def _saved_since(state: ClusterState, observation: TaskReport) -> bool:
+    """Later than what the log knows of its job. The members of a gang save themselves together: one tells for all."""
+    known_ms = state.jobs[state.allocations[observation.allocation_id].job_id].checkpoint_at_ms
+    return observation.checkpoint_at_ms >= known_ms + CHECKPOINT_EVERY_MS
+
+
+def _saves_in_vain(state: ClusterState, observation: TaskReport) -> bool:
+    """It was told to leave, and nobody needs its checkpoint any more: its job is cancelled, say."""
+    order = stop_order(state, state.allocations[observation.allocation_id])
+    return observation.reason == SAVING and not order.checkpoint_signal
 
 
 def _unseen(verdict: Verdict, state: ClusterState, allocation_id: str, missing_before: Sequence[str]) -> None:

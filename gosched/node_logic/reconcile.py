@@ -7,18 +7,27 @@ answers go through the same function, so an order that arrives twice, late, or i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gosched.core.job import TaskState
+
+SAVING = "SAVING"  # the reason of a task that is STOPPING and still may save itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopWish:
-    """`grace_ms`: from the signal to the kill; 0 kills at once."""
+    """First `checkpoint_signal`, and up to `checkpoint_ms` to save itself (either 0: none of it); then SIGTERM, and up
+    to `grace_ms` until the kill; 0 kills at once."""
 
     allocation_id: str
     grace_ms: int
     reason: str = ""
+    checkpoint_signal: int = 0
+    checkpoint_ms: int = 0
+
+    @property
+    def saves(self) -> bool:
+        return self.checkpoint_signal > 0 and self.checkpoint_ms > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +62,15 @@ class Forget:
 
 
 Action = Start | Stop | Bury | Forget
+
+
+def hastened(now: StopWish, wish: StopWish) -> StopWish:
+    """What is in force after one more order to stop: it brings the end nearer, and never puts it off."""
+    grace_ms = min(now.grace_ms, wish.grace_ms)
+    checkpoint_ms = min(now.checkpoint_ms, wish.checkpoint_ms)
+    if (grace_ms, checkpoint_ms) == (now.grace_ms, now.checkpoint_ms):
+        return now
+    return replace(now, reason=wish.reason, grace_ms=grace_ms, checkpoint_ms=checkpoint_ms)
 
 
 def reconcile(desired: Desired, observed: Mapping[str, TaskState]) -> tuple[Action, ...]:

@@ -90,6 +90,7 @@ def test_a_task_gets_its_orders_environment_and_little_of_the_agents(
     master.await_end("j1/main/0.1")
     env = dict(line.split("=", 1) for line in agent.stdout("j1/main/0.1").decode().splitlines())
     assert env.pop("GOSCHED_ALLOCATION_ID") == "j1/main/0.1"
+    assert env.pop("GOSCHED_CHECKPOINT_FILE").startswith(str(agent.spool("j1/main/0.1") / "work"))
     assert (env["CUDA_VISIBLE_DEVICES"], env["WORD"], env["HOME"]) == ("0,1", "grün", "/nowhere")
     assert set(env) <= {"CUDA_VISIBLE_DEVICES", "WORD", "PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "PWD"}
 

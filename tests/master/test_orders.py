@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from gosched.core.cluster import Allocation, Node
-from gosched.core.job import Framework, GangPolicy, Job, JobSpec, JobState, Task, TaskGroup, TaskState, allocation_id
+from gosched.core.job import (
+    Array,
+    Axis,
+    Framework,
+    GangPolicy,
+    Job,
+    JobIntent,
+    JobSpec,
+    JobState,
+    Preemption,
+    Task,
+    TaskGroup,
+    TaskState,
+    allocation_id,
+)
 from gosched.core.resources import Resources
 from gosched.core.state import ClusterState
-from gosched.master.orders import Orders
+from gosched.machine.gangs import MEMBER_FAILED
+from gosched.master.orders import Orders, stop_order
 
 FIRST_MS, LATER_MS = 1000, 5000
 
@@ -35,10 +54,10 @@ def elastic_job(*, gpu_millis: int = 2000) -> ClusterState:
     return state
 
 
-def place(state: ClusterState, rank: int, at_ms: int, *, attempt: int = 2, cpus: str = "") -> None:
+def place(state: ClusterState, rank: int, at_ms: int, *, attempt: int = 2, cpus: str = "", moves: int = 0) -> None:
     task = f"j/w/{rank}"
     allocation = Allocation(
-        id=allocation_id(task, attempt),
+        id=allocation_id(task, attempt, moves),
         task_id=task,
         job_id="j",
         node_id=f"n{rank}",
@@ -60,6 +79,7 @@ def place(state: ClusterState, rank: int, at_ms: int, *, attempt: int = 2, cpus:
         gpus=allocation.gpus,
         cpus=cpus,
         placed_at_ms=at_ms,
+        moves=moves,
     )
     state.put_allocation(allocation)
     state.put_task(placed)
@@ -107,3 +127,77 @@ def test_cpus_reach_the_order_and_the_environment_only_when_they_are_named() -> 
     place(state, 2, LATER_MS, cpus="0-3,8")
     order = Orders().start(state, state.allocations["j/w/2.2"])
     assert order.cpus == order.env["GOSCHED_CPUS"] == "0-3,8"
+
+
+def test_a_member_that_moved_within_the_attempt_is_named_where_it_is() -> None:
+    state = elastic_job()
+    place(state, 2, FIRST_MS, moves=1)
+    assert environment(state, 0)["GOSCHED_HOSTS"] == "host-0,host-1,host-2,"
+
+
+def of_array(array: Array, element: int) -> ClusterState:
+    state = elastic_job()
+    job = state.jobs["j"]
+    group = replace(job.spec.groups[0], env=(("LR", "mine"), ("OWN", "kept")))
+    state.put_job(replace(job, parent="p", element=element, spec=replace(job.spec, groups=(group,))))
+    state.put_job(replace(job, id="p", spec=replace(job.spec, name="p", array=array)))
+    return state
+
+
+def test_an_element_of_an_array_is_told_its_index_and_the_values_of_the_matrix() -> None:
+    matrix = (Axis(name="LR", values=("0.1", "0.2")), Axis(name="SEED", values=("1", "2", "3")))
+    env = environment(of_array(Array(matrix=matrix), 4), 0)
+    assert (env["GOSCHED_ARRAY_INDEX"], env["LR"], env["SEED"], env["OWN"]) == ("4", "0.2", "2", "kept")
+    env = environment(of_array(Array(first=3, last=9, step=3), 6), 0)
+    assert (env["GOSCHED_ARRAY_INDEX"], env["LR"]) == ("6", "mine")
+
+
+def test_a_job_that_is_no_element_is_told_no_index() -> None:
+    assert "GOSCHED_ARRAY_INDEX" not in environment(elastic_job(), 0)
+    assert "GOSCHED_ARRAY_INDEX" not in environment(of_array(Array(), 1_700_000_000), 0)
+
+
+SAVES = Preemption(checkpoint_signal=10, grace_ms=60_000)
+
+
+def stopping(intent: JobIntent, reason: str, preemption: Preemption = SAVES) -> tuple[int, int, int, str]:
+    """Of the stop order: signal, time for the checkpoint, grace, reason."""
+    state = elastic_job()
+    job = state.jobs["j"]
+    state.put_job(replace(job, intent=intent, reason=reason, spec=replace(job.spec, preemption=preemption)))
+    task = state.tasks["j/w/0"]
+    state.put_task(replace(task, state=TaskState.STOPPING, reason="PREEMPTED" if reason == "CANCELLED" else reason))
+    order = stop_order(state, state.allocations["j/w/0.2"])
+    return order.checkpoint_signal, order.checkpoint_ms, order.grace_ms, order.reason
+
+
+@pytest.mark.parametrize(
+    ("intent", "reason"),
+    [
+        (JobIntent.RESTART, "PREEMPTED"),
+        (JobIntent.RESTART, "REQUEUED"),
+        (JobIntent.SUSPEND, "SUSPENDED"),
+        (JobIntent.RUN, "PREEMPTED"),  # an elastic task leaves
+    ],
+)
+def test_a_task_that_has_to_leave_may_save_itself(intent: JobIntent, reason: str) -> None:
+    assert stopping(intent, reason) == (10, 60_000, 10_000, reason)
+
+
+@pytest.mark.parametrize(
+    ("intent", "reason"),
+    [
+        (JobIntent.CANCEL, "CANCELLED"),  # after it was told to leave
+        (JobIntent.FAIL, "TIMEOUT"),
+        (JobIntent.RESTART, "TIMEOUT"),
+        (JobIntent.RESTART, MEMBER_FAILED),
+        (JobIntent.FAIL, MEMBER_FAILED),
+    ],
+)
+def test_the_task_of_a_job_that_is_cancelled_or_failed_has_the_usual_grace(intent: JobIntent, reason: str) -> None:
+    assert stopping(intent, reason) == (0, 0, 10_000, reason)
+
+
+def test_without_a_signal_the_grace_of_an_eviction_is_that_after_sigterm() -> None:
+    assert stopping(JobIntent.RESTART, "PREEMPTED", Preemption(grace_ms=90_000)) == (0, 0, 90_000, "PREEMPTED")
+    assert stopping(JobIntent.RESTART, "PREEMPTED", Preemption()) == (0, 0, 10_000, "PREEMPTED")

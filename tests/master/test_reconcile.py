@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gosched.core.cluster import Queue, TaskPlacement
@@ -17,7 +19,7 @@ from gosched.core.command import (
     SubmitJob,
     TaskReport,
 )
-from gosched.core.job import Framework, GangPolicy, JobSpec, TaskGroup
+from gosched.core.job import Framework, GangPolicy, JobIntent, JobSpec, Preemption, TaskGroup
 from gosched.core.job import TaskState as T
 from gosched.core.outcome import Accepted
 from gosched.core.resources import Resources
@@ -25,6 +27,7 @@ from gosched.core.state import ClusterState
 from gosched.machine import apply
 from gosched.master.orders import FIRST_PORT, PORTS, Orders
 from gosched.master.reconcile import compare
+from gosched.node_logic.reconcile import SAVING
 
 A = "j/g/0.1"
 
@@ -104,6 +107,27 @@ def test_a_task_to_be_stopped_is_told_so_until_the_agent_stops_it() -> None:
     assert compare(cluster(T.STOPPING), "a", [seen(T.RUNNING)]).stop == [A]
     assert compare(cluster(T.STOPPING), "a", []).stop == [A]
     assert compare(cluster(T.STOPPING), "a", [seen(T.STOPPING)]).stop == []
+
+
+@pytest.mark.parametrize("state", [T.STARTING, T.RUNNING, T.STOPPING])
+def test_a_checkpoint_is_news_once_and_for_its_whole_job(state: T) -> None:
+    made = cluster(state)
+    saved = replace(seen(state), checkpoint_at_ms=50_000)
+    assert compare(made, "a", [saved]).reports == [saved]
+    made.put_job(replace(made.jobs["j"], checkpoint_at_ms=50_000))
+    assert compare(made, "a", [saved]).reports == []
+    assert compare(made, "a", [replace(saved, checkpoint_at_ms=50_999)]).reports == [], "at most one a second"
+    assert len(compare(made, "a", [replace(saved, checkpoint_at_ms=51_000)]).reports) == 1
+
+
+def test_a_task_that_saves_itself_is_told_when_nobody_needs_it_any_more() -> None:
+    made = cluster(T.STOPPING)
+    saving = replace(seen(T.STOPPING), reason=SAVING)
+    assert compare(made, "a", [saving]).stop == [A], "the job is cancelled"
+    preemption = Preemption(checkpoint_signal=10, grace_ms=1000)
+    spec = replace(made.jobs["j"].spec, preemption=preemption)
+    made.put_job(replace(made.jobs["j"], spec=spec, intent=JobIntent.RESTART))
+    assert compare(made, "a", [saving]).stop == []
 
 
 def test_what_belongs_to_another_node_is_a_leftover_or_forgotten() -> None:

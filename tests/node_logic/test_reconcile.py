@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gosched.core.job import TaskState
-from gosched.node_logic.reconcile import Action, Bury, Desired, Forget, Start, Stop, StopWish, reconcile
+from gosched.node_logic.reconcile import Action, Bury, Desired, Forget, Start, Stop, StopWish, hastened, reconcile
 
 
 def wish(allocation_id: str) -> StopWish:
@@ -32,6 +32,36 @@ def test_only_ended_tasks_are_forgotten() -> None:
     desired = Desired(forget=("live", "ended", "unknown"))
     observed = {"live": TaskState.RUNNING, "ended": TaskState.LOST}
     assert reconcile(desired, observed) == (Forget(allocation_id="ended"),)
+
+
+_times = st.integers(0, 3)
+_wishes = st.builds(
+    StopWish,
+    allocation_id=st.just("a"),
+    grace_ms=_times,
+    checkpoint_ms=_times,
+    checkpoint_signal=st.sampled_from([0, 10]),
+    reason=st.sampled_from(["PREEMPTED", "CANCELLED"]),
+)
+
+
+@given(_wishes, _wishes)
+def test_one_more_order_to_stop_only_brings_the_end_nearer_and_the_same_again_changes_nothing(
+    now: StopWish, more: StopWish
+) -> None:
+    after = hastened(now, more)
+    assert after.grace_ms == min(now.grace_ms, more.grace_ms)
+    assert after.checkpoint_ms == min(now.checkpoint_ms, more.checkpoint_ms)
+    assert after.checkpoint_signal == now.checkpoint_signal, "what was sent cannot be taken back"
+    assert (after == now) or after.reason == more.reason
+    assert hastened(now, now) == now
+    assert hastened(after, more) == after
+
+
+def test_an_order_without_a_checkpoint_ends_the_saving() -> None:
+    evicted = StopWish(allocation_id="a", grace_ms=10, checkpoint_signal=10, checkpoint_ms=300, reason="PREEMPTED")
+    assert evicted.saves
+    assert not hastened(evicted, StopWish(allocation_id="a", grace_ms=900, reason="CANCELLED")).saves
 
 
 _ids = st.lists(st.sampled_from("abcdef"), max_size=6)

@@ -1,0 +1,206 @@
+"""Checkpoints: asked for before a stop, waited for, told of; and those that a task makes by itself."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gosched.wire.v1 import worker_pb2
+from tests.agent.conftest import Agent, FakeMaster, number_in, shell, wait_for
+
+MakeAgent = Callable[..., Agent]
+
+ID = "j1/main/0.1"
+SAVES = "trap 'echo signalled; touch $GOSCHED_CHECKPOINT_FILE' USR1; trap 'echo asked; exit 0' TERM; echo ready; "
+FOR_EVER = "while :; do sleep 0.02; done"
+PYTHON = """
+import os, pathlib, signal, sys, time
+def save(*_):
+    time.sleep(0.2)
+    pathlib.Path("half").write_text("")
+    os.rename("half", os.environ["GOSCHED_CHECKPOINT_FILE"])
+signal.signal(signal.SIGUSR1, save)
+print("ready", flush=True)
+while True: time.sleep(1)
+"""
+
+
+def evict(agent: Agent, allocation_id: str = ID, *, checkpoint_ms: int = 60_000, grace_ms: int = 5_000) -> None:
+    stop = worker_pb2.StopOrder(
+        allocation_id=allocation_id,
+        grace_ms=grace_ms,
+        reason="PREEMPTED",
+        checkpoint_signal=signal.SIGUSR1,
+        checkpoint_ms=checkpoint_ms,
+    )
+    me = agent.identity
+    agent.call(
+        "StopTasks",
+        worker_pb2.StopTasksRequest(epoch=1, node_id=me.node_id, incarnation=me.incarnation, orders=[stop]),
+    )
+
+
+def start(agent: Agent, line: str, allocation_id: str = ID) -> None:
+    agent.run(shell(allocation_id, line))
+    wait_for(lambda: b"ready" in written(agent, allocation_id), why="the task is ready")
+
+
+def written(agent: Agent, allocation_id: str = ID) -> bytes:
+    return b"".join(c.data for c in agent.logs(allocation_id, follow=False))
+
+
+def events(agent: Agent, *names: str) -> list[str]:
+    """Which of these were logged, in order; each line names job, task and allocation."""
+    found = []
+    for line in agent.lines:
+        for name in names:
+            if f'event="{name}"' in line:
+                assert "job=j1 task=j1/main/0 allocation=j1/main/0.1 " in line
+                found.append(name)
+    return found
+
+
+STORY = ("task started", "checkpoint signal sent", "checkpoint acknowledged", "checkpoint grace over", "task ended")
+
+
+def test_a_task_saves_itself_then_is_asked_to_end_and_the_log_tells_it_in_order(
+    master: FakeMaster, make_agent: MakeAgent
+) -> None:
+    agent = make_agent(master).start(master)
+    start(agent, SAVES + FOR_EVER)
+    before_ms = time.time() * 1000
+    evict(agent)
+    assert master.await_end(ID) == ("KILLED", 0, "PREEMPTED")
+    assert agent.stdout(ID) == b"ready\nsignalled\nasked\n"
+    assert master.seen(ID).checkpoint_at_ms >= before_ms - 10
+    assert events(agent, *STORY) == ["task started", "checkpoint signal sent", "checkpoint acknowledged", "task ended"]
+
+
+def test_a_program_behind_a_shell_without_a_handler_is_asked_and_the_shell_does_not_die_of_it(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(PYTHON)
+    agent = make_agent(master).start(master)
+    start(agent, f"{sys.executable} {tmp_path}/train.py; echo never; sleep 300")
+    evict(agent)
+    assert master.await_end(ID) == ("KILLED", 143, "PREEMPTED")
+    assert "checkpoint acknowledged" in events(agent, *STORY)
+    assert agent.stdout(ID) == b"ready\n"
+
+
+def test_a_handler_that_comes_late_is_still_asked(master: FakeMaster, make_agent: MakeAgent) -> None:
+    agent = make_agent(master).start(master)
+    start(agent, "echo ready; sleep 0.5; " + SAVES + FOR_EVER)
+    evict(agent)
+    assert master.await_end(ID) == ("KILLED", 0, "PREEMPTED")
+    assert agent.stdout(ID) == b"ready\nready\nsignalled\nasked\n"
+
+
+def test_a_task_that_ends_by_itself_after_the_signal_is_not_waited_for(
+    master: FakeMaster, make_agent: MakeAgent
+) -> None:
+    agent = make_agent(master).start(master)
+    start(agent, "trap 'exit 3' USR1; echo ready; " + FOR_EVER)
+    evict(agent)
+    assert master.await_end(ID, limit_s=5) == ("KILLED", 3, "PREEMPTED")
+
+
+def test_without_an_acknowledgement_the_time_runs_out_and_the_usual_stop_follows(
+    master: FakeMaster, make_agent: MakeAgent
+) -> None:
+    agent = make_agent(master).start(master)
+    start(agent, "trap 'echo signalled' USR1; trap '' TERM; echo ready; " + FOR_EVER)
+    began = time.monotonic()
+    evict(agent, checkpoint_ms=500, grace_ms=400)
+    assert master.await_end(ID) == ("KILLED", 137, "PREEMPTED")
+    assert 0.9 <= time.monotonic() - began < 4
+    assert events(agent, *STORY)[1:] == ["checkpoint signal sent", "checkpoint grace over", "task ended"]
+
+
+def test_an_old_checkpoint_is_no_answer(master: FakeMaster, make_agent: MakeAgent) -> None:
+    agent = make_agent(master).start(master)
+    start(agent, "trap 'echo signalled' USR1; touch $GOSCHED_CHECKPOINT_FILE; echo ready; " + FOR_EVER)
+    began = time.monotonic()
+    evict(agent, checkpoint_ms=600)
+    master.await_end(ID)
+    assert time.monotonic() - began >= 0.6
+
+
+def test_a_repeated_order_signals_once_and_one_without_a_checkpoint_cuts_the_wait_short(
+    master: FakeMaster, make_agent: MakeAgent
+) -> None:
+    agent = make_agent(master).start(master)
+    start(agent, "trap 'echo signalled' USR1; trap 'echo asked; exit 0' TERM; echo ready; " + FOR_EVER)
+    for _ in range(3):
+        evict(agent)
+    wait_for(lambda: b"signalled" in written(agent))
+    time.sleep(0.3)
+    assert master.seen(ID).reason == "SAVING"
+    agent.stop(ID, 9_000)
+    assert master.await_end(ID, limit_s=3) == ("KILLED", 0, "CANCELLED")
+    assert agent.stdout(ID) == b"ready\nsignalled\nasked\n"
+
+
+def test_the_wait_goes_on_and_ends_in_time_without_masters_and_agent(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    agent = make_agent(master).start(master)
+    line = f"trap 'touch {tmp_path}/signalled; sleep 1; touch $GOSCHED_CHECKPOINT_FILE' USR1; echo $$ > {tmp_path}/pid;"
+    start(agent, line + "echo ready; " + FOR_EVER)
+    evict(agent)
+    wait_for((tmp_path / "signalled").exists)
+    agent.end(signal.SIGKILL)
+    master.vanish()
+    pid = number_in(tmp_path / "pid")
+    wait_for(lambda: not Path(f"/proc/{pid}").exists(), limit_s=8)
+    agent.lines.clear()
+    master.serve()
+    agent.start(master)
+    assert master.await_end(ID) == ("KILLED", 143, "PREEMPTED")
+    story = events(agent, *STORY)
+    assert story == ["checkpoint signal sent", "checkpoint acknowledged", "task ended"]
+    times = [line.rpartition("at=")[2].split()[0] for line in agent.lines if 'event="checkpoint' in line]
+    assert times == sorted(times)
+    assert len(set(times)) == 2, "each line says when it was, not when it was logged"
+
+
+def test_checkpoints_of_a_running_task_are_told_with_the_heartbeats_over_restarts_of_the_agent(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    (tmp_path / "agent.yaml").write_text("heartbeat: 100ms\n")
+    agent = make_agent(master, f"--config={tmp_path}/agent.yaml").start(master)
+    save = f"if [ -e {tmp_path}/go ]; then rm {tmp_path}/go; touch $GOSCHED_CHECKPOINT_FILE; fi"
+    agent.run(shell(ID, f"while :; do {save}; sleep 0.02; done"))
+    master.await_state(ID, "RUNNING")
+    assert master.seen(ID).checkpoint_at_ms == 0
+
+    def told_after(at_ms: int) -> Any:
+        (tmp_path / "go").touch()
+        return wait_for(lambda: (seen := master.seen(ID)) and seen.checkpoint_at_ms > at_ms and seen)
+
+    first = told_after(0)
+    assert first.state == 4
+    second = told_after(first.checkpoint_at_ms)
+    agent.end(signal.SIGKILL)
+    agent.start(master)
+    wait_for(lambda: master.registrations[-1].tasks[0].checkpoint_at_ms == second.checkpoint_at_ms or None)
+    agent.stop(ID, 0)
+    master.await_end(ID)
+
+
+def test_checkpoint_done_inside_a_task_writes_the_file_and_outside_says_what_is_wrong(
+    master: FakeMaster, make_agent: MakeAgent
+) -> None:
+    agent = make_agent(master).start(master)
+    goschedctl = Path(sys.executable).with_name("goschedctl")
+    agent.run(shell(ID, f"{goschedctl} checkpoint-done"))
+    assert master.await_end(ID) == ("SUCCEEDED", 0, "")
+    assert master.seen(ID).checkpoint_at_ms > 0
+    outside = subprocess.run([goschedctl, "checkpoint-done"], env={}, capture_output=True, text=True, check=False)
+    assert (outside.returncode, outside.stdout) == (1, "")
+    assert "GOSCHED_CHECKPOINT_FILE" in outside.stderr
