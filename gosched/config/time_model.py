@@ -58,9 +58,7 @@ class PreemptionFile(Model):
     @model_validator(mode="after")
     def _grace_has_a_signal(self) -> PreemptionFile:
         if self.grace_ms is not None and self.checkpoint_signal is None:
-            problem = (
-                "is the time to save itself after checkpoint_signal: name one, or use stop_grace, that after SIGTERM"
-            )
+            problem = "is the time to act on checkpoint_signal: name that too (the time after SIGTERM is stop_grace)"
             raise problem_at(("grace",), problem)
         return self
 
