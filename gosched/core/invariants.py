@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gosched.core.accounting import half_life_of
-from gosched.core.cluster import NodeState
+from gosched.core.cluster import NodeState, TaskPlacement
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.job import Job, JobIntent, JobState, Task, TaskState, allocation_id, task_id
-from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
+from gosched.core.job import Job, JobIntent, JobState, MemberFailure, Task, TaskState, allocation_id, task_id
+from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS, MAX_WINDOWS
 from gosched.core.resources import GPU, ZERO, Resources
 from gosched.core.sharing import as_map, cluster_total, parent_of
-from gosched.core.state import ClusterState, account_key, wants_placement
+from gosched.core.state import ClusterState, account_key, group_of, wants_placement
 
 CPU = 1000  # milli-CPUs in one CPU
 
@@ -29,8 +29,12 @@ def check(state: ClusterState) -> list[str]:
         *_tasks(state),
         *_jobs(state),
         *_gangs(state),
+        *_fences(state),
+        *_fenced_room(state),
+        *_promises(state),
         *_sharing(state),
         *_indexes(state),
+        *_fence_indexes(state),
         *_sums(state),
         *_registry(state),
     ]
@@ -78,8 +82,10 @@ def _allocations(state: ClusterState) -> Iterator[str]:
         if task is None or not task.state.is_active or task.allocation_id != allocation.id:
             yield f"allocation {allocation.id} is of no active task"
             continue
-        if allocation.id != allocation_id(task.id, task.attempt):
-            yield f"allocation {allocation.id} is named for another attempt than its task's"
+        if allocation.id != allocation_id(task.id, task.attempt, task.moves):
+            yield f"allocation {allocation.id} is named for another attempt or move than its task's"
+        if allocation.leaves_for and task.state is not TaskState.STOPPING:
+            yield f"allocation {allocation.id} leaves for {allocation.leaves_for}, its task is {task.state.name}"
         place = (allocation.job_id, allocation.node_id, allocation.gpus, allocation.cpus)
         if place != (task.job_id, task.node_id, task.gpus, task.cpus):
             yield f"allocation {allocation.id} and its task disagree"
@@ -98,7 +104,7 @@ def _allocations(state: ClusterState) -> Iterator[str]:
 
 def _tasks(state: ClusterState) -> Iterator[str]:
     for task in state.tasks.values():
-        if task.state.is_active != (task.allocation_id in state.allocations):
+        if task.moves < 0 or task.state.is_active != (task.allocation_id in state.allocations):
             yield f"task {task.id} is {task.state.name}, allocation {task.allocation_id!r} disagrees"
         job = state.jobs.get(task.job_id)
         if job is None:
@@ -150,11 +156,15 @@ def _counters(job: Job, tasks: list[Task]) -> Iterator[str]:
 def _gangs(state: ClusterState) -> Iterator[str]:
     """A gang's minimum is placed, or nothing of it; what is not to run any more is on its way out."""
     for job in state.jobs.values():
+        if job.spec.is_parent:
+            continue
         states = [state.tasks[t].state for t in job.task_ids() if t in state.tasks]
         pending = states.count(TaskState.PENDING)
         runs = job.state is JobState.RUNNING and job.intent is JobIntent.RUN
         if job.state is JobState.PENDING and (pending != len(states) or job.intent is not JobIntent.RUN):
             yield f"job {job.id} is PENDING with {job.intent.name}, and only {pending} of its tasks are"
+        if job.state is JobState.SUSPENDED and pending != len(states):
+            yield f"job {job.id} is SUSPENDED, and only {pending} of its tasks are PENDING"
         if job.unplaced != (pending if runs else 0):
             yield f"job {job.id} is {job.state.name} and counts {job.unplaced} tasks without a place, not {pending}"
         if job.state is JobState.RUNNING and not job.active:
@@ -163,7 +173,7 @@ def _gangs(state: ClusterState) -> Iterator[str]:
             yield f"job {job.id} is {job.state.name} and not all its tasks have ended"
         if job.intent is not JobIntent.RUN and any(s.is_active and s is not TaskState.STOPPING for s in states):
             yield f"job {job.id} is to {job.intent.name} and not all its tasks are stopping"
-        if runs and job.failed:
+        if runs and job.failed and not _continues(job):
             yield f"job {job.id} runs on with a failed member"
         if job.state in (JobState.RUNNING, JobState.SUCCEEDED):
             yield from _minimum(state, job)
@@ -172,11 +182,92 @@ def _gangs(state: ClusterState) -> Iterator[str]:
 def _minimum(state: ClusterState, job: Job) -> Iterator[str]:
     for group in job.spec.groups:
         tasks = [state.tasks[t] for i in range(group.count) if (t := task_id(job.id, group.name, i)) in state.tasks]
-        placed = [task for task in tasks if task.allocation_id == allocation_id(task.id, task.attempt)]
+        placed = [t for t in tasks if t.allocation_id == allocation_id(t.id, t.attempt, t.moves)]
+        if _continues(job):
+            runs = job.state is JobState.RUNNING and job.intent is JobIntent.RUN
+            placed = [t for t in placed if not (runs and t.state.is_failure)]
         if len(placed) < group.floor:
             yield f"job {job.id} is {job.state.name}, {len(placed)} tasks of group {group.name} were placed"
-        if job.state is JobState.SUCCEEDED and any(task.state is not TaskState.SUCCEEDED for task in placed):
+        succeeded = sum(task.state is TaskState.SUCCEEDED for task in placed)
+        needed = group.floor if _continues(job) else len(placed)
+        if job.state is JobState.SUCCEEDED and succeeded < needed:
             yield f"job {job.id} SUCCEEDED, not all tasks of group {group.name} that were placed did"
+
+
+def _continues(job: Job) -> bool:
+    return job.spec.gang.on_member_failure is MemberFailure.CONTINUE
+
+
+def _fences(state: ClusterState) -> Iterator[str]:
+    """A fence is of a job that waits for just this start, or is about to."""
+    for job_id, fence in state.fences.items():
+        job = state.jobs.get(job_id)
+        if job is None or fence.job_id != job_id:
+            yield f"the fence of job {job_id} is in the wrong place, or its job is gone"
+            continue
+        stops = job.state is JobState.RUNNING and job.intent is JobIntent.RESTART and not job.held
+        waits = wants_placement(job) and job.attempt == fence.attempt
+        if not (waits or (stops and job.attempt + 1 == fence.attempt)):
+            yield f"job {job_id} is {job.state.name} at attempt {job.attempt}, and has a fence for {fence.attempt}"
+        ranks = [placement.rank for placement in fence.tasks]
+        if not ranks or ranks != sorted(dict.fromkeys(ranks)) or not 0 <= ranks[0] <= ranks[-1] < job.spec.task_count:
+            yield f"the fence of job {job_id} is of ranks {ranks}"
+        for node in dict.fromkeys(placement.node_id for placement in fence.tasks):
+            if node not in state.nodes or state.nodes[node].state is NodeState.DEAD:
+                yield f"the fence of job {job_id} is on node {node}, which does not live"
+
+
+def _fenced_room(state: ClusterState) -> Iterator[str]:
+    """Once all tasks that stop have stopped, every fence has its room and its devices."""
+    held = dict.fromkeys(state.nodes, ZERO)
+    gpus: Counter[tuple[str, int]] = Counter()
+    cpus: list[tuple[str, str]] = []
+    for allocation in state.allocations.values():
+        task = state.tasks.get(allocation.task_id)
+        if task is not None and task.state is not TaskState.STOPPING:
+            held[allocation.node_id] = held[allocation.node_id] + allocation.resources
+            gpus.update({(allocation.node_id, g): min(allocation.resources.gpu_millis, GPU) for g in allocation.gpus})
+            cpus.append((allocation.node_id, allocation.cpus))
+    fenced = [(p, group_of(state.jobs[j].spec, p.rank)) for j, f in state.fences.items() for p in f.tasks]
+    for placement, group in fenced:
+        held[placement.node_id] = held[placement.node_id] + group.resources
+        gpus.update({(placement.node_id, g): min(group.resources.gpu_millis, GPU) for g in placement.gpus})
+        cpus.append((placement.node_id, placement.cpus))
+    owned: dict[str, int] = {}
+    for node, text in cpus:
+        mask = parse_cpulist(text)
+        if mask & owned.get(node, 0):
+            yield f"CPUs {text} of node {node} will have two owners"
+        owned[node] = owned.get(node, 0) | mask
+    for node in dict.fromkeys(placement.node_id for placement, _ in fenced):
+        if not held[node].fits_in(state.nodes[node].capacity):
+            yield f"node {node} will hold {held[node]}, more than it has"
+    for (node, gpu), millis in gpus.items():
+        if millis > GPU:
+            yield f"GPU {gpu} of node {node} will be held {millis} thousandths"
+
+
+def _promises(state: ClusterState) -> Iterator[str]:
+    for job_id, reservation in state.reservations.items():
+        job = state.jobs.get(job_id)
+        if job is None or reservation.job_id != job_id or job_id in state.fences:
+            yield f"the reservation of job {job_id} is in the wrong place, or its job is gone or has a fence"
+            continue
+        if job.state is not JobState.PENDING or job.held or job.attempt != reservation.attempt:
+            yield f"job {job_id} is {job.state.name} at attempt {job.attempt} and has a reservation"
+        groups = {group.name: group.count for group in job.spec.groups}
+        for name, count in groups.items():
+            if sum(share.count for share in reservation.shares if share.group == name) > count:
+                yield f"the reservation of job {job_id} holds too many tasks of group {name}"
+        if any(s.node_id not in state.nodes or s.group not in groups or s.count < 1 for s in reservation.shares):
+            yield f"the reservation of job {job_id} names nodes or groups that are not there"
+    if len(state.windows) > MAX_WINDOWS:
+        yield f"there are {len(state.windows)} windows"
+    for name, window in state.windows.items():
+        if window.name != name or 0 < window.end_ms <= window.start_ms:
+            yield f"window {name} is in the wrong place, or ends before it starts"
+        if any(node not in state.nodes for node in window.nodes):
+            yield f"window {name} is of nodes that are not there"
 
 
 def _sharing(state: ClusterState) -> Iterator[str]:
@@ -207,7 +298,8 @@ def _indexes(state: ClusterState) -> Iterator[str]:
         yield "node_allocations is not what the allocations say"
     if sorted(state.usage) != sorted(state.nodes):
         yield "usage has other nodes than there are"
-    if sorted(state.pending) != sorted(job.id for job in state.jobs.values() if wants_placement(job)):
+    waiting = [job.id for job in state.jobs.values() if wants_placement(job) and job.id not in state.fences]
+    if sorted(state.pending) != sorted(waiting):
         yield "pending is not the jobs that want a place"
     ends = [state.jobs[j].ended_at_ms for j in state.finished if j in state.jobs]
     if sorted(state.finished) != sorted(job.id for job in state.jobs.values() if job.state.is_final):
@@ -222,6 +314,33 @@ def _indexes(state: ClusterState) -> Iterator[str]:
         yield "names does not lead to the newest jobs"
 
 
+def _fence_indexes(state: ClusterState) -> Iterator[str]:
+    by_node: dict[str, dict[str, tuple[TaskPlacement, ...]]] = {}
+    fenced: dict[str, Resources] = {}
+    for job_id, fence in state.fences.items():
+        for placement in fence.tasks:
+            own = by_node.setdefault(placement.node_id, {})
+            own[job_id] = (*own.get(job_id, ()), placement)
+            asked = group_of(state.jobs[job_id].spec, placement.rank).resources
+            fenced[placement.node_id] = fenced.get(placement.node_id, ZERO) + asked
+    if state.node_fences != by_node:
+        yield "node_fences is not what the fences say"
+    if state.fenced != {node: asked for node, asked in fenced.items() if asked != ZERO}:
+        yield "fenced is not what the fences ask for"
+    leaving: dict[str, Resources] = {}
+    awaited: Counter[str] = Counter()
+    for allocation in state.allocations.values():
+        if allocation.leaves_for:
+            awaited[allocation.leaves_for] += 1
+            leaving[allocation.node_id] = leaving.get(allocation.node_id, ZERO) + allocation.resources
+    if state.leaving != {node: held for node, held in leaving.items() if held != ZERO}:
+        yield "leaving is not what the allocations say"
+    if state.awaited != awaited:
+        yield "awaited is not what the allocations say"
+    if any(job_id not in state.fences for job_id in awaited):
+        yield "allocations leave for a job that has no fence"
+
+
 def _sums(state: ClusterState) -> Iterator[str]:
     charges: dict[tuple[str, str, str], Resources] = {}
     for allocation in state.allocations.values():
@@ -231,7 +350,8 @@ def _sums(state: ClusterState) -> Iterator[str]:
             charges[payer] = charges.get(payer, ZERO) + allocation.resources
     if state.charges != {payer: held for payer, held in charges.items() if held != ZERO}:
         yield "charges are not what the allocations hold"
-    running = Counter((j.spec.queue, j.spec.tenant) for j in state.jobs.values() if j.state is JobState.RUNNING)
+    gangs = [j.spec for j in state.jobs.values() if j.state is JobState.RUNNING and not j.spec.is_parent]
+    running = Counter((spec.queue, spec.tenant) for spec in gangs)
     if state.running != running:
         yield "running is not the count of RUNNING jobs"
     living = cluster_total((n.capacity, n.gpu_model) for n in state.nodes.values() if n.state is not NodeState.DEAD)

@@ -1,4 +1,4 @@
-"""Amounts by resource name, and the ceilings and guarantees of queues in them: what the planner and the state machine agree on.
+"""Amounts by resource name, ceilings and guarantees of queues in them: what planner and state machine agree on.
 
 Names: `cpu` (milli-CPUs), `memory`, `storage` (bytes), `gpu` (milli-GPUs), `gpu:MODEL`, and the cluster's own.
 """

@@ -5,23 +5,77 @@ Rule: nothing is written; what the gang's earlier tasks take is remembered here.
 
 from __future__ import annotations
 
-from gosched.core.cluster import Node, NodeState, TaskPlacement
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from gosched.core.cluster import Allocation, Node, NodeState, TaskPlacement
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.job import TaskGroup
 from gosched.core.matching import blocking_taint, meets
 from gosched.core.resources import GPU, ZERO, Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
-from gosched.core.state import ClusterState
+from gosched.core.state import ClusterState, group_of
 from gosched.machine.hardware import cpu_mask, cpulist_problem
 
 _CPU = 1000  # milli-CPUs in one CPU
 
 
+class Books(Protocol):
+    """What others hold on a node. The state itself is the books for a gang that starts at once."""
+
+    def held(self, node_id: str) -> tuple[Resources, ...]: ...
+
+    def node_gpus_held(self, node_id: str) -> Mapping[int, int]: ...
+
+    def node_cpus_held(self, node_id: str) -> int: ...
+
+
+class Filtered:
+    """What some allocations hold, and (`fences`) what all fences will."""
+
+    def __init__(self, state: ClusterState, counts: Callable[[Allocation], bool], *, fences: bool) -> None:
+        self._state = state
+        self._counts = counts
+        self._fences = fences
+
+    def held(self, node_id: str) -> tuple[Resources, ...]:
+        total = self._state.fenced.get(node_id, ZERO) if self._fences else ZERO
+        for allocation in self._allocations(node_id):
+            total = total + allocation.resources
+        return (total,)
+
+    def node_gpus_held(self, node_id: str) -> dict[int, int]:
+        held: dict[int, int] = {}
+        for allocation in self._allocations(node_id):
+            _take_gpus(held, allocation.gpus, allocation.resources)
+        for resources, placement in self._fenced(node_id):
+            _take_gpus(held, placement.gpus, resources)
+        return held
+
+    def node_cpus_held(self, node_id: str) -> int:
+        mask = 0
+        for allocation in self._allocations(node_id):
+            mask |= parse_cpulist(allocation.cpus)
+        for _, placement in self._fenced(node_id):
+            mask |= parse_cpulist(placement.cpus)
+        return mask
+
+    def _allocations(self, node_id: str) -> list[Allocation]:
+        held = [self._state.allocations[a] for a in self._state.node_allocations[node_id]]
+        return [allocation for allocation in held if self._counts(allocation)]
+
+    def _fenced(self, node_id: str) -> list[tuple[Resources, TaskPlacement]]:
+        fences = self._state.node_fences.get(node_id, {}) if self._fences else {}
+        specs = {job_id: self._state.jobs[job_id].spec for job_id in fences}
+        return [(group_of(specs[j], p.rank).resources, p) for j, placements in fences.items() for p in placements]
+
+
 class GangFit:
     """Each method that ends in `problem` returns one line for people, or an empty string."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, books: Books) -> None:
         self._state = state
+        self._books = books
         self._wanted: dict[str, Resources] = {}  # by node
         self._gpus: dict[str, dict[int, int]] = {}  # node -> GPU -> milli-GPUs taken, by others too
         self._cpus: dict[str, int] = {}  # node -> mask of owned CPUs, by others too
@@ -50,7 +104,8 @@ class GangFit:
     def room_problem(self) -> str:
         """To be asked after all groups."""
         for node, resources in self._wanted.items():
-            if not (self._state.usage[node] + resources).fits_in(self._state.nodes[node].capacity):
+            capacity = self._state.nodes[node].capacity
+            if not all((held + resources).fits_in(capacity) for held in self._books.held(node)):
                 return f"node {node} has no room for it any more"
         return ""
 
@@ -68,7 +123,7 @@ class GangFit:
         if not gpus:
             return ""
         if node.id not in self._gpus:
-            self._gpus[node.id] = self._state.node_gpus_held(node.id)
+            self._gpus[node.id] = dict(self._books.node_gpus_held(node.id))
         taken = self._gpus[node.id]
         for gpu in gpus:
             if not 0 <= gpu < node.capacity.gpu_millis // GPU:
@@ -89,11 +144,16 @@ class GangFit:
         if missing:
             return f"node {node.id} has no CPUs {format_cpulist(missing)}"
         if node.id not in self._cpus:
-            self._cpus[node.id] = self._state.node_cpus_held(node.id)
+            self._cpus[node.id] = self._books.node_cpus_held(node.id)
         if mask & self._cpus[node.id]:
             return f"CPUs {format_cpulist(mask & self._cpus[node.id])} of node {node.id} are taken"
         self._cpus[node.id] |= mask
         return ""
+
+
+def _take_gpus(held: dict[int, int], gpus: tuple[int, ...], resources: Resources) -> None:
+    for gpu in gpus:
+        held[gpu] = held.get(gpu, 0) + min(resources.gpu_millis, GPU)
 
 
 def _node_problem(node: Node, group: TaskGroup) -> str:

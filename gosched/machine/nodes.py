@@ -14,14 +14,17 @@ from gosched.core.lifecycle import NODE_STEPS, advance
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NODES
 from gosched.core.matching import blocking_taint
 from gosched.core.outcome import Accepted, Code, Event, NodeChanged, Outcome, Rejected
-from gosched.core.resources import GPU
+from gosched.core.resources import GPU, Resources
 from gosched.core.state import ClusterState
+from gosched.machine import fences
 from gosched.machine.accounts import bring_up
-from gosched.machine.gangs import after_ends, evict
+from gosched.machine.evictions import expel
+from gosched.machine.fits import Filtered
+from gosched.machine.gangs import after_ends
 from gosched.machine.hardware import cpu_mask, hardware_problem
 from gosched.machine.names import capacity_problem, id_problem, map_problem, name_problem
 from gosched.machine.placement_rules import taints_problem
-from gosched.machine.tasks import end
+from gosched.machine.tasks import NODE_LOST, end
 
 TAINTED = "TAINTED"
 
@@ -58,7 +61,7 @@ def _evict_intolerant(state: ClusterState, events: list[Event], node: Node, tain
         taint = blocking_taint(group.tolerations, taints)
         if taint is not None:
             detail = f"task {task.group}/{task.index} does not tolerate the taint {taint.key} of node {node.name}"
-            evict(state, events, job, TAINTED, detail)
+            expel(state, events, job, TAINTED, detail)
 
 
 def _problem(command: RegisterNode) -> str:
@@ -84,9 +87,15 @@ def _shrink_problem(state: ClusterState, known: Node, command: RegisterNode) -> 
         return f"tasks hold GPUs of node {node}, whose model cannot change meanwhile"
     enough_gpus = not gpus or max(gpus) < command.capacity.gpu_millis // GPU
     cpus_are_there = not state.node_cpus_held(node) & ~cpu_mask(command.hardware.numa_cpus)
-    if enough_gpus and cpus_are_there and state.usage[node].fits_in(command.capacity):
+    if enough_gpus and cpus_are_there and all(held.fits_in(command.capacity) for held in _must_have_room(state, node)):
         return ""
     return f"node {node} holds more than it now offers"
+
+
+def _must_have_room(state: ClusterState, node: str) -> tuple[Resources, ...]:
+    """What is held there now, and what will be once all have gone that stop, and all fences have become starts."""
+    later = Filtered(state, lambda a: state.tasks[a.task_id].state is not TaskState.STOPPING, fences=True)
+    return (state.usage[node], *later.held(node))
 
 
 def _registered(state: ClusterState, known: Node | None, command: RegisterNode) -> Node:
@@ -113,7 +122,8 @@ def _registered(state: ClusterState, known: Node | None, command: RegisterNode) 
 
 
 def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -> Outcome:
-    """Its tasks are LOST, the started and the merely placed ones alike, and their gangs follow their policies."""
+    """Its tasks are LOST, the started and the merely placed ones alike, and their gangs follow their policies. The
+    fences on it are dropped."""
     node = state.nodes.get(command.node_id)
     if node is None:
         return Rejected(code=Code.NOT_FOUND, detail=f"no node {command.node_id!a}")
@@ -130,9 +140,9 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     ended: dict[str, Task | None] = {}
     for allocation in sorted(state.node_allocations[node.id]):
         task = state.tasks[state.allocations[allocation].task_id]
-        lost = TaskReport(
-            allocation_id=allocation, state=TaskState.LOST, reason="NODE_LOST", detail=f"node {node.name} is dead"
-        )
+        detail = f"node {node.name} is dead"
+        lost = TaskReport(allocation_id=allocation, state=TaskState.LOST, reason=NODE_LOST, detail=detail)
         end(state, events, task, lost, ended)
     after_ends(state, events, ended)
+    fences.node_died(state, events, node.id)
     return Accepted(subject=node.id)

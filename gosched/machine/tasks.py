@@ -9,13 +9,16 @@ from dataclasses import replace
 
 from gosched.core.cluster import NodeState
 from gosched.core.command import ReportTasks, TaskReport
-from gosched.core.job import Task, TaskState
+from gosched.core.job import Job, Task, TaskState
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NAME_LENGTH
-from gosched.core.outcome import Accepted, Code, Event, Outcome, Rejected
+from gosched.core.outcome import Accepted, Code, Event, JobUpdated, Outcome, Rejected
 from gosched.core.state import ClusterState
 from gosched.machine.accounts import bring_up
 from gosched.machine.changes import change_task, count_change
-from gosched.machine.gangs import after_ends
+from gosched.machine.evictions import is_evicted
+from gosched.machine.gangs import after_ends, wait_again
+
+NODE_LOST = "NODE_LOST"
 
 
 def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Outcome:
@@ -30,6 +33,8 @@ def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Ou
         if allocation is None or allocation.node_id != node.id:
             continue
         task = state.tasks[allocation.task_id]
+        if seen.checkpoint_at_ms > 0:
+            _saved(state, events, state.jobs[task.job_id], seen.checkpoint_at_ms)
         if seen.state.is_final:
             end(state, events, task, seen, ended)
         elif seen.state.is_active and seen.state > task.state:
@@ -39,10 +44,12 @@ def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Ou
 
 
 def end(state: ClusterState, events: list[Event], task: Task, seen: TaskReport, ended: dict[str, Task | None]) -> None:
-    """Ends a task, frees what it held, and notes it in `ended` for `after_ends`."""
+    """Ends a task, frees what it held, and notes it in `ended` for `after_ends`. An elastic task that was evicted alone
+    waits for another place, however it ended, unless it succeeded."""
+    evicted = is_evicted(state.jobs[task.job_id], task)
     after = replace(
         task,
-        state=seen.state,
+        state=TaskState.KILLED if evicted and seen.state is not TaskState.SUCCEEDED else seen.state,
         reason=seen.reason[:MAX_NAME_LENGTH] or task.reason,
         detail=seen.detail[:MAX_DETAIL_LENGTH],
         started_at_ms=seen.started_at_ms or task.started_at_ms,
@@ -53,8 +60,18 @@ def end(state: ClusterState, events: list[Event], task: Task, seen: TaskReport, 
     state.drop_allocation(task.allocation_id)
     change_task(state, events, task, after)
     count_change(state, task.job_id, task.state, after.state)
+    if evicted and after.state is TaskState.KILLED:
+        wait_again(state, events, after)
     if ended.get(task.job_id) is None:
-        ended[task.job_id] = None if after.state is TaskState.SUCCEEDED else after
+        ended[task.job_id] = None if evicted or after.state is TaskState.SUCCEEDED else after
+
+
+def _saved(state: ClusterState, events: list[Event], job: Job, at_ms: int) -> None:
+    """The job's work up to then is safe. A node's clock may run ahead of ours."""
+    at_ms = min(at_ms, state.clock_ms)
+    if at_ms > job.checkpoint_at_ms:
+        state.put_job(replace(job, checkpoint_at_ms=at_ms))
+        events.append(JobUpdated(job_id=job.id))
 
 
 def _progress(state: ClusterState, events: list[Event], task: Task, seen: TaskReport) -> None:

@@ -1,0 +1,61 @@
+"""Whether one queue may take back room that others hold.
+
+Rule: nobody is taken below a guarantee that he holds, and only what is held beyond one is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gosched.core.job import Job
+from gosched.core.sharing import Amounts, add_to, charge_of, guarantees, lineage
+from gosched.core.state import ClusterState
+from gosched.machine.headroom import leaving_allocations
+
+
+def reclaim_problem(state: ClusterState, for_job: Job, allocations: list[str]) -> str:
+    """Of the queues that hold the allocations, looked at below the lowest ancestor that they share with the job's."""
+    guaranteed = guarantees(state.queues, state.total)
+    taken: dict[str, Amounts] = {}
+    for path, charge in _charges(state, allocations):
+        add_to(taken.setdefault(_below_common(for_job.spec.queue, path), {}), charge)
+    for path, charge in taken.items():
+        before = _held(state, path)
+        add_to(before, _leaving(state, path), -1)
+        after = dict(before)
+        add_to(after, charge, -1)
+        floor = guaranteed[path]
+        crossed = [name for name in floor if before.get(name, 0) >= floor[name] > after[name]] if floor else []
+        if crossed:
+            name = min(crossed)
+            return f"queue {path} would hold {after[name]} {name}, it is guaranteed {floor[name]}"
+        if all(after[name] < floor.get(name, 0) for name in charge):
+            return f"queue {path} holds no more than it is guaranteed"
+    return ""
+
+
+def _charges(state: ClusterState, allocations: Iterable[str]) -> list[tuple[str, Amounts]]:
+    found = [state.allocations[allocation] for allocation in allocations]
+    return [(state.jobs[a.job_id].spec.queue, charge_of(a.resources, a.gpu_model)) for a in found]
+
+
+def _below_common(queue: str, other: str) -> str:
+    """The ancestor of `other`, or itself, that is not one of `queue`: the topmost."""
+    own = lineage(queue)
+    return next(path for path in lineage(other) if path not in own)
+
+
+def _held(state: ClusterState, path: str) -> Amounts:
+    held: Amounts = {}
+    for (queue, _, model), resources in state.charges.items():
+        if path in lineage(queue):
+            add_to(held, charge_of(resources, model))
+    return held
+
+
+def _leaving(state: ClusterState, path: str) -> Amounts:
+    leaving: Amounts = {}
+    for queue, charge in _charges(state, leaving_allocations(state)):
+        if path in lineage(queue):
+            add_to(leaving, charge)
+    return leaving
