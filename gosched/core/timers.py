@@ -12,17 +12,34 @@ from gosched.core.job import Job, JobIntent, JobState
 
 def due_ms(job: Job) -> int:
     """The earliest moment; 0: nothing is."""
-    spec = job.spec
     if job.state.is_final:
         return 0
-    moments = []
-    if spec.timeout_ms and job.state is JobState.RUNNING and job.intent is JobIntent.RUN and not spec.is_parent:
-        moments.append(job.placed_at_ms + spec.timeout_ms)
-    if spec.gang.wait_ms and job.state is JobState.PENDING and not job.started_at_ms and not spec.is_parent:
-        moments.append(job.submitted_at_ms + spec.gang.wait_ms)
-    if job.deadline_ms and not job.deadline_missed and not spec.cron:
-        moments.append(job.deadline_ms)
-    return min(moments, default=0)
+    moments = (timeout_ms(job), patience_ms(job), deadline_ms(job), refill_ms(job))
+    return min((moment for moment in moments if moment), default=0)
+
+
+def timeout_ms(job: Job) -> int:
+    """When this attempt has run for too long; 0: never, or it does not run."""
+    runs = job.state is JobState.RUNNING and job.intent is JobIntent.RUN and not job.spec.is_parent
+    return job.placed_at_ms + job.spec.timeout_ms if runs and job.spec.timeout_ms else 0
+
+
+def patience_ms(job: Job) -> int:
+    """When a gang that could start, and never has, waits no longer; 0: never."""
+    may_start = job.state is JobState.PENDING and not (job.held or job.waits_for or job.spec.is_parent)
+    if not may_start or job.started_at_ms or not job.spec.gang.wait_ms:
+        return 0
+    return max(job.submitted_at_ms, job.not_before_ms) + job.spec.gang.wait_ms
+
+
+def deadline_ms(job: Job) -> int:
+    """When the deadline is missed; 0: there is none, or it has been. Each run of a schedule has its own."""
+    return 0 if job.deadline_missed or job.spec.cron else job.deadline_ms
+
+
+def refill_ms(job: Job) -> int:
+    """When an array that found no room for its next child looks again; 0: it need not."""
+    return job.not_before_ms if job.spec.is_parent else 0
 
 
 class Timers:

@@ -12,9 +12,23 @@ from __future__ import annotations
 from typing import assert_never
 
 from gosched.core import command as c
-from gosched.core.outcome import Accepted, Answer, Code, Event, Outcome, Rejected
+from gosched.core.outcome import Accepted, Answer, Code, Event, JobChanged, Outcome, Rejected
 from gosched.core.state import ClusterState
-from gosched.machine import epochs, jobs, nodes, plans, queues, quotas, tasks
+from gosched.machine import (
+    children,
+    control,
+    dependencies,
+    epochs,
+    jobs,
+    nodes,
+    plans,
+    queues,
+    quotas,
+    reservations,
+    tasks,
+    time,
+    windows,
+)
 from gosched.machine.names import id_problem
 
 Applied = tuple[Outcome, tuple[Event, ...]]
@@ -41,7 +55,7 @@ def apply(state: ClusterState, command: c.Command) -> Applied:
 
 def _answer(state: ClusterState, command: c.Command, events: list[Event]) -> Outcome:
     if not command.request_id:
-        return _fence(state, command) or _dispatch(state, command.body, events)
+        return _fence(state, command) or _carry_out(state, command.body, events)
     problem = id_problem("client id", command.client_id) or id_problem("request id", command.request_id)
     if problem:
         return Rejected(code=Code.INVALID, detail=problem)
@@ -51,7 +65,7 @@ def _answer(state: ClusterState, command: c.Command, events: list[Event]) -> Out
     fenced = _fence(state, command)
     if fenced is not None:  # not remembered: the next leader may ask it again
         return fenced
-    outcome = _dispatch(state, command.body, events)
+    outcome = _carry_out(state, command.body, events)
     state.put_answer(_remembered(command, outcome))
     return outcome
 
@@ -60,6 +74,19 @@ def _fence(state: ClusterState, command: c.Command) -> Rejected | None:
     if command.epoch in (0, state.epoch):
         return None
     return Rejected(code=Code.STALE_EPOCH, detail=f"epoch {command.epoch} is over; {state.leader} opened {state.epoch}")
+
+
+def _carry_out(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome:
+    """The command, then what comes of it: the jobs that ended free or end others, which is no different for these."""
+    outcome = _dispatch(state, body, events)
+    for event in events:  # it grows meanwhile
+        if isinstance(event, JobChanged) and event.after.is_final:
+            job = state.jobs[event.job_id]
+            dependencies.job_ended(state, events, job)
+            if job.parent:
+                children.child_ended(state, events, job)
+    reservations.follow_up(state, events)
+    return outcome
 
 
 def _dispatch(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome:
@@ -71,7 +98,7 @@ def _dispatch(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome
         case c.ReportTasks():
             return tasks.report(state, body, events)
         case c.CancelJob():
-            return jobs.cancel(state, body, events)
+            return jobs.cancel_one(state, body, events)
         case c.DropFinishedJobs():
             return jobs.drop_finished(state, body, events)
         case c.RegisterNode():
@@ -88,8 +115,16 @@ def _dispatch(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome
             return epochs.announce(state, body)
         case c.Noop():
             return Accepted()
-        case c.ControlJob() | c.RunSchedule() | c.PassTime() | c.SetWindow() | c.DropWindow():
-            return Rejected(code=Code.INVALID, detail=f"{type(body).__name__} is not carried out yet")
+        case c.ControlJob():
+            return control.control(state, body, events)
+        case c.RunSchedule():
+            return children.run_schedule(state, body, events)
+        case c.PassTime():
+            return time.pass_time(state, events)
+        case c.SetWindow():
+            return windows.set_one(state, body, events)
+        case c.DropWindow():
+            return windows.drop(state, body, events)
         case _:
             assert_never(body)
 

@@ -1,4 +1,4 @@
-"""What becomes of a gang: a member fails, all are stopped, the last one ends.
+"""What becomes of a gang: it is made, a member fails, all are stopped, the last one ends, the next attempt.
 
 Rule: a job is settled by its intent, and only once none of its tasks holds an allocation.
 """
@@ -8,33 +8,39 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from gosched.core.job import Job, JobIntent, JobState, MemberFailure, RetryCause, Task, TaskState
+from gosched.core.job import Job, JobIntent, JobState, MemberFailure, RetryCause, Task, TaskState, task_id
 from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
-from gosched.core.outcome import Event
+from gosched.core.outcome import Event, JobChanged
 from gosched.core.state import ClusterState
 from gosched.machine.changes import change_job, change_task
 
 MEMBER_FAILED = "GANG_MEMBER_FAILED"
 NOT_NEEDED = "NOT_NEEDED"  # an elastic task that got no place before the others were done
 _MAX_DOUBLINGS = 20
+_IN_PLACE = (TaskState.PLACED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
+
+
+def add_gang(state: ClusterState, events: list[Event], job: Job) -> None:
+    """A new job and its tasks."""
+    state.put_job(job)
+    state.next_sequence = job.sequence + 1
+    rank = 0
+    for group in job.spec.groups if job.spec.task_count else ():
+        name = group.name
+        for index in range(group.count):
+            state.put_task(Task(id=task_id(job.id, name, index), job_id=job.id, group=name, index=index, rank=rank))
+            rank += 1
+    events.append(JobChanged(job_id=job.id, queue=job.spec.queue, before=JobState.UNSPECIFIED, after=job.state))
 
 
 def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task | None]) -> None:
     """`ended`: the jobs whose tasks just ended, each with the first of these that did not succeed."""
     for job_id, failed in ended.items():
-        if failed is not None and state.jobs[job_id].intent is JobIntent.RUN:
-            _member_failed(state, events, state.jobs[job_id], failed)
+        job = state.jobs[job_id]
+        if failed is not None and job.intent is JobIntent.RUN and not _goes_on(state, events, job):
+            _member_failed(state, events, job, failed)
         if state.jobs[job_id].active == 0:
             settle(state, events, state.jobs[job_id])
-
-
-def evict(state: ClusterState, events: list[Event], job: Job, reason: str, detail: str) -> None:
-    """Stops a gang that did nothing wrong. It starts again if its policy restarts it after a preemption, else it fails;
-    one that is on its way out already stays so. The job holds an allocation."""
-    if job.intent is not JobIntent.RUN:
-        return
-    intent = JobIntent.RESTART if _may_restart(job, RetryCause.PREEMPTED) else JobIntent.FAIL
-    stop_all(state, events, replace(job, intent=intent, reason=reason, detail=detail, exit_code=None), reason)
 
 
 def stop_all(state: ClusterState, events: list[Event], job: Job, reason: str) -> None:
@@ -69,9 +75,46 @@ def settle(state: ClusterState, events: list[Event], job: Job) -> None:
     change_job(state, events, job, replace(done, ended_at_ms=state.clock_ms))
 
 
+def wait_again(state: ClusterState, events: list[Event], ended: Task) -> None:
+    """An elastic task that lost its place waits for another, while its job runs on."""
+    job = state.jobs[ended.job_id]
+    change_task(state, events, ended, _fresh(ended, ended.attempt, ended.moves + 1))
+    state.put_job(replace(job, failed=job.failed - ended.state.is_failure, unplaced=job.unplaced + 1))
+
+
+def may_restart(job: Job, cause: RetryCause) -> bool:
+    """A failure of its own costs the job one of `max_restarts`. A lost node or a preemption costs it nothing, up to
+    MAX_FREE_RESTARTS; but a job that wants no restarts (`max_restarts` 0) gets none of either kind.
+    """
+    policy = job.spec.retry
+    if job.spec.gang.on_member_failure is MemberFailure.FAIL_JOB or cause not in policy.when:
+        return False
+    if cause is RetryCause.FAILED:
+        return job.restarts < policy.max_restarts
+    free_restarts = job.attempt - 1 - job.restarts
+    return policy.max_restarts > 0 and free_restarts < MAX_FREE_RESTARTS
+
+
+def _goes_on(state: ClusterState, events: list[Event], job: Job) -> bool:
+    """Whether the gang does without the members that it has lost, since each group still has its floor. Those whose
+    node was lost wait for another place then."""
+    if job.spec.gang.on_member_failure is not MemberFailure.CONTINUE:
+        return False
+    tasks = state.tasks_of(job)
+    first = 0
+    for group in job.spec.groups:
+        if sum(task.state in _IN_PLACE for task in tasks[first : first + group.count]) < group.floor:
+            return False
+        first += group.count
+    for task in tasks:
+        if task.state is TaskState.LOST:
+            wait_again(state, events, task)
+    return True
+
+
 def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Task) -> None:
     cause = RetryCause.NODE_LOST if task.state is TaskState.LOST else RetryCause.FAILED
-    again = _may_restart(job, cause)
+    again = may_restart(job, cause)
     job = replace(
         job,
         intent=JobIntent.RESTART if again else JobIntent.FAIL,
@@ -79,21 +122,9 @@ def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Tas
         reason=task.reason or "TASK_FAILED",
         detail=f"task {task.group}/{task.index}: {task.detail or _how_it_ended(task)}",
         exit_code=None if again else task.exit_code,
+        not_before_ms=state.clock_ms + _backoff_ms(job) if again else 0,
     )
     stop_all(state, events, job, MEMBER_FAILED)
-
-
-def _may_restart(job: Job, cause: RetryCause) -> bool:
-    """A failure of its own costs the job one of `max_restarts`. A lost node or a preemption costs it nothing, up to
-    MAX_FREE_RESTARTS; but a job that wants no restarts (`max_restarts` 0) gets none of either kind.
-    """
-    policy = job.spec.retry
-    if job.spec.gang.on_member_failure is not MemberFailure.RESTART_GANG or cause not in policy.when:
-        return False
-    if cause is RetryCause.FAILED:
-        return job.restarts < policy.max_restarts
-    free_restarts = job.attempt - 1 - job.restarts
-    return policy.max_restarts > 0 and free_restarts < MAX_FREE_RESTARTS
 
 
 def _how_it_ended(task: Task) -> str:
@@ -103,35 +134,44 @@ def _how_it_ended(task: Task) -> str:
 
 
 def _next_attempt(state: ClusterState, events: list[Event], job: Job) -> None:
+    """Only a failure has set `not_before_ms`: who was stopped by others starts again as soon as there is room."""
     for task in state.tasks_of(job):
-        fresh = Task(
-            id=task.id,
-            job_id=task.job_id,
-            group=task.group,
-            index=task.index,
-            rank=task.rank,
-            attempt=job.attempt + 1,
-            allocation_id=task.allocation_id,
-            node_id=task.node_id,
-        )
+        fresh = _fresh(task, job.attempt + 1, 0)
         if task.state is TaskState.PENDING:  # an elastic one that never got a place
             state.put_task(fresh)
         else:
             change_task(state, events, task, fresh)
     waiting = replace(
         job,
-        state=JobState.PENDING,
+        state=JobState.SUSPENDED if job.intent is JobIntent.SUSPEND else JobState.PENDING,
         intent=JobIntent.RUN,
         attempt=job.attempt + 1,
         succeeded=0,
         failed=0,
-        not_before_ms=state.clock_ms + _backoff_ms(job),
+        placed_at_ms=0,
+        checkpoint_at_ms=0,
+        until_ms=0,
     )
     change_job(state, events, job, waiting)
 
 
+def _fresh(task: Task, attempt: int, moves: int) -> Task:
+    return Task(
+        id=task.id,
+        job_id=task.job_id,
+        group=task.group,
+        index=task.index,
+        rank=task.rank,
+        attempt=attempt,
+        allocation_id=task.allocation_id,
+        node_id=task.node_id,
+        moves=moves,
+    )
+
+
 def _backoff_ms(job: Job) -> int:
-    """Doubles with each attempt, up to MAX_BACKOFF_MS or what the user asked for, whichever is more."""
+    """Doubles with each attempt that was not preempted, up to MAX_BACKOFF_MS or what the user asked for, whichever is
+    more."""
     first = job.spec.retry.backoff_ms
-    doublings = min(job.attempt - 1, _MAX_DOUBLINGS)
+    doublings = min(job.attempt - 1 - job.preemptions, _MAX_DOUBLINGS)
     return min(first << doublings, max(first, MAX_BACKOFF_MS))

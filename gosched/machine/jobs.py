@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gosched.core.cluster import Tenant
 from gosched.core.command import CancelJob, DropFinishedJobs, SubmitJob
-from gosched.core.job import Job, JobIntent, JobSpec, JobState, Task, task_id
-from gosched.core.limits import (
-    MAX_LIVE_JOBS,
-    MAX_NAME_LENGTH,
-    MAX_TASKS,
-    MAX_TASKS_DROPPED_AT_ONCE,
-    MAX_TENANTS,
-)
+from gosched.core.job import Children, Dependency, Job, JobIntent, JobSpec, JobState
+from gosched.core.limits import MAX_NAME_LENGTH, MAX_TASKS_DROPPED_AT_ONCE, MAX_TENANTS
 from gosched.core.outcome import Accepted, Code, Event, JobChanged, Outcome, Rejected
 from gosched.core.state import ClusterState
-from gosched.machine.gangs import settle, stop_all
-from gosched.machine.names import name_problem
+from gosched.machine.children import cancel, fill, full, kept_name_problem
+from gosched.machine.dependencies import unmet
+from gosched.machine.gangs import add_gang
+from gosched.machine.names import moment_problem, name_problem
 from gosched.machine.queues import submission_refusal
-from gosched.machine.specs import spec_problem
+from gosched.machine.reservations import promise
+from gosched.machine.specs import MAX_PARENT_NAME_LENGTH, spec_problem
 
 
 def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outcome:
-    """A live job's name with the same spec meets that job."""
+    """A live job's name with the same spec meets that job. A reservation that cannot be made any more is among the
+    refusals of the answer; the job is there all the same."""
     spec = command.spec
-    problem = name_problem("job id", command.job_id) or spec_problem(spec)
+    problem = _command_problem(command)
     if problem:
         return Rejected(code=Code.INVALID, detail=problem)
     namesake = state.jobs.get(state.names.get(spec.name, ""))
@@ -36,59 +32,75 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
         return Rejected(code=Code.ALREADY_EXISTS, detail=detail)
     if command.job_id in state.jobs:
         return Rejected(code=Code.ALREADY_EXISTS, detail=f"job id {command.job_id} is taken")
+    kept = kept_name_problem(state, spec.name)
+    if kept:
+        return Rejected(code=Code.CONFLICT, detail=kept)
     refused = submission_refusal(state, spec) or _room_refusal(state, spec)
     if refused is not None:
         return refused
-    _create(state, command.job_id, spec)
-    events.append(
-        JobChanged(job_id=command.job_id, queue=spec.queue, before=JobState.UNSPECIFIED, after=JobState.PENDING)
-    )
-    return Accepted(subject=command.job_id)
+    waits_for = unmet(state, spec, command.job_id)
+    if isinstance(waits_for, Rejected):
+        return waits_for
+    return _create(state, command, waits_for, events)
+
+
+def _command_problem(command: SubmitJob) -> str:
+    spec, job_id = command.spec, command.job_id
+    problem = name_problem("job id", job_id) or spec_problem(spec)
+    if problem:
+        return problem
+    if spec.is_parent and len(job_id) > MAX_PARENT_NAME_LENGTH:
+        return f"job id has {len(job_id)} characters; for an array or a schedule {MAX_PARENT_NAME_LENGTH} are allowed"
+    if spec.cron and command.next_run_at_ms <= 0:
+        return f"schedule {spec.name} lacks the time of its first run"
+    if len(command.reservation) > 1 or any(reservation.job_id != job_id for reservation in command.reservation):
+        return "a submission comes with one reservation at most, that of its job"
+    return moment_problem("the first run at", command.next_run_at_ms)
 
 
 def _room_refusal(state: ClusterState, spec: JobSpec) -> Rejected | None:
-    if len(state.jobs) - len(state.finished) >= MAX_LIVE_JOBS:
-        what = f"{MAX_LIVE_JOBS} live jobs"
-    elif len(state.tasks) + spec.task_count > MAX_TASKS:
-        what = f"{MAX_TASKS} tasks"
-    elif spec.tenant not in state.tenants and len(state.tenants) >= MAX_TENANTS:
-        what = f"{MAX_TENANTS} tenants"
-    else:
-        return None
-    return Rejected(code=Code.EXHAUSTED, detail=f"the cluster holds {what}, its limit: try again when some are gone")
+    what = full(state, spec.task_count)
+    if not what and spec.tenant not in state.tenants and len(state.tenants) >= MAX_TENANTS:
+        what = f"the cluster holds {MAX_TENANTS} tenants, its limit"
+    return Rejected(code=Code.EXHAUSTED, detail=f"{what}: try again when some are gone") if what else None
 
 
-def _create(state: ClusterState, job_id: str, spec: JobSpec) -> None:
+def _create(
+    state: ClusterState, command: SubmitJob, waits_for: tuple[Dependency, ...], events: list[Event]
+) -> Accepted:
+    spec = command.spec
     if spec.tenant not in state.tenants:
         state.put_tenant(Tenant(name=spec.tenant, created_at_ms=state.clock_ms))
-    state.put_job(Job(id=job_id, spec=spec, sequence=state.next_sequence, submitted_at_ms=state.clock_ms))
-    state.next_sequence += 1
-    rank = 0
-    for group in spec.groups:
-        name = group.name
-        for index in range(group.count):
-            state.put_task(Task(id=task_id(job_id, name, index), job_id=job_id, group=name, index=index, rank=rank))
-            rank += 1
+    job = Job(
+        id=command.job_id,
+        spec=spec,
+        sequence=state.next_sequence,
+        submitted_at_ms=state.clock_ms,
+        held=spec.hold,
+        waits_for=waits_for,
+        children=Children(next_run_at_ms=command.next_run_at_ms if spec.cron else 0),
+    )
+    add_gang(state, events, job)
+    if spec.is_parent:
+        fill(state, events, job.id)
+    refusals = [refusal for wanted in command.reservation for refusal in promise(state, events, wanted)]
+    return Accepted(subject=job.id, refusals=tuple(refusals))
 
 
-def cancel(state: ClusterState, command: CancelJob, events: list[Event]) -> Outcome:
-    """By id or name. The job of the answer is CANCELLED once its tasks have stopped."""
+def cancel_one(state: ClusterState, command: CancelJob, events: list[Event]) -> Outcome:
+    """By id or name. The job of the answer is CANCELLED once its tasks have stopped, or its children have ended."""
     job = state.find_job(command.job_id)
     if job is None:
         return Rejected(code=Code.NOT_FOUND, detail=f"no job {command.job_id[:MAX_NAME_LENGTH]!a}")
     if job.state.is_final or job.intent is JobIntent.CANCEL:
         return Accepted(subject=job.id, unchanged=True)
-    reason = command.reason[:MAX_NAME_LENGTH] or "CANCELLED"
-    job = replace(job, intent=JobIntent.CANCEL, reason=reason, detail="", exit_code=None)
-    if job.active:
-        stop_all(state, events, job, reason)
-    else:
-        settle(state, events, job)
+    cancel(state, events, job, command.reason[:MAX_NAME_LENGTH] or "CANCELLED")
     return Accepted(subject=job.id)
 
 
 def drop_finished(state: ClusterState, command: DropFinishedJobs, events: list[Event]) -> Outcome:
-    """Stops after MAX_TASKS_DROPPED_AT_ONCE tasks; who wants all of it asks until the answer is `unchanged`."""
+    """Stops after MAX_TASKS_DROPPED_AT_ONCE tasks (a parent counts as one); who wants all of it asks until the answer
+    is `unchanged`."""
     if command.keep < 0:
         return Rejected(code=Code.INVALID, detail=f"{command.keep} finished jobs cannot be kept: give 0 or more")
     beyond = len(state.finished) - command.keep
@@ -99,7 +111,7 @@ def drop_finished(state: ClusterState, command: DropFinishedJobs, events: list[E
         if not wanted or tasks >= MAX_TASKS_DROPPED_AT_ONCE:
             break
         chosen.append(job)
-        tasks += job.spec.task_count
+        tasks += max(1, job.spec.task_count)
     for job in chosen:
         state.drop_job(job.id)
         events.append(JobChanged(job_id=job.id, queue=job.spec.queue, before=job.state, after=JobState.UNSPECIFIED))

@@ -7,10 +7,19 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from gosched.core.job import StringMap
-from gosched.core.limits import MAX_AMOUNT, MAX_CUSTOM_RESOURCES, MAX_GPUS, MAX_JOB_DEMAND, MAX_NAME_LENGTH, MAX_VALUES
+from gosched.core.limits import (
+    MAX_AMOUNT,
+    MAX_CUSTOM_RESOURCES,
+    MAX_DURATION_MS,
+    MAX_GPUS,
+    MAX_JOB_DEMAND,
+    MAX_NAME_LENGTH,
+    MAX_VALUES,
+)
 from gosched.core.resources import GPU, AmountMap, Resources
 from gosched.core.sharing import BUILT_IN, MODEL_PREFIX
 
+_MAX_TIME_MS = 253_402_300_800_000  # the year 10000
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -36,6 +45,19 @@ def id_problem(what: str, text: str) -> str:
         return f"{what} has {len(text)} characters; at most {MAX_NAME_LENGTH} are allowed"
     if not text.isprintable():
         return f"{what} {text!a} holds characters that cannot be printed"
+    return ""
+
+
+def moment_problem(what: str, moment_ms: int) -> str:
+    """A time of the clock; 0 where it may be open."""
+    if not 0 <= moment_ms < _MAX_TIME_MS:
+        return f"{what} {moment_ms} ms is not between the years 1970 and 10000"
+    return ""
+
+
+def duration_problem(what: str, duration_ms: int) -> str:
+    if not 0 <= duration_ms <= MAX_DURATION_MS:
+        return f"{what} of {duration_ms} ms is not between 0 and {MAX_DURATION_MS} ms"
     return ""
 
 

@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
-from gosched.core.job import Framework, JobSpec, MemberFailure, OnDisconnect, RetryCause, Runtime, StringMap, TaskGroup
+import re
+
+from gosched.core.job import (
+    Axis,
+    Condition,
+    Framework,
+    JobSpec,
+    MemberFailure,
+    OnDisconnect,
+    OnMiss,
+    Preemption,
+    PreemptionPolicy,
+    RetryCause,
+    Runtime,
+    StringMap,
+    TaskGroup,
+)
 from gosched.core.limits import (
     MAX_AMOUNT,
-    MAX_DURATION_MS,
+    MAX_ARRAY,
+    MAX_AXES,
+    MAX_DEPENDENCIES,
     MAX_GROUPS_PER_JOB,
     MAX_JOB_DEMAND,
     MAX_NAME_LENGTH,
+    MAX_PARALLEL,
     MAX_PRIORITY,
+    MAX_SIGNAL,
     MAX_SPEC_BYTES,
     MAX_TASKS_PER_JOB,
+    MAX_VALUES,
 )
 from gosched.core.sharing import charge_of
-from gosched.machine.names import id_problem, map_problem, name_problem, order_problem, request_problem
+from gosched.machine.names import (
+    duration_problem,
+    id_problem,
+    map_problem,
+    moment_problem,
+    name_problem,
+    order_problem,
+    request_problem,
+)
 from gosched.machine.placement_rules import rules_bytes, rules_problem
 
-_MAX_TIME_MS = 253_402_300_800_000  # the year 10000
+MAX_PARENT_NAME_LENGTH = MAX_NAME_LENGTH - 24  # its children's names end with their numbers: ".RUN.ELEMENT"
+_MAX_INDEX = 999_999_999
+_SIGKILL, _SIGSTOP = 9, 19
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def spec_problem(spec: JobSpec) -> str:
@@ -28,8 +60,13 @@ def spec_problem(spec: JobSpec) -> str:
         name_problem("job name", spec.name)
         or name_problem("tenant", spec.tenant)
         or _policy_problem(spec)
+        or _preemption_problem(spec.preemption)
+        or _after_problem(spec)
         or map_problem("label", spec.labels)
         or _groups_problem(spec)
+        or ((spec.array.step or spec.array.matrix) and _array_problem(spec))
+        or (spec.is_parent and _parent_problem(spec))
+        or ""
         or _size_problem(spec)
     )
 
@@ -38,26 +75,109 @@ def _policy_problem(spec: JobSpec) -> str:
     if not 0 <= spec.priority <= MAX_PRIORITY:
         return f"priority {spec.priority} is not between 0 and {MAX_PRIORITY}"
     if spec.gang.on_member_failure is MemberFailure.UNSPECIFIED:
-        return "gang.on_member_failure must be restart_gang or fail_job"
+        return "gang.on_member_failure must be restart_gang, fail_job or continue"
     if spec.on_disconnect is OnDisconnect.UNSPECIFIED:
         return "on_disconnect must be keep or stop"
     if spec.retry.max_restarts < 0:
         return f"retry.max {spec.retry.max_restarts} must not be negative"
     if len(spec.retry.when) > len(RetryCause) or RetryCause.UNSPECIFIED in spec.retry.when:
         return "retry.when names node_lost, preempted and failed, each at most once"
-    for what, duration in (("retry.backoff", spec.retry.backoff_ms), ("stop grace", spec.stop_grace_ms)):
-        if not 0 <= duration <= MAX_DURATION_MS:
-            return f"{what} of {duration} ms is not between 0 and {MAX_DURATION_MS} ms"
+    durations = (
+        ("retry.backoff", spec.retry.backoff_ms),
+        ("stop grace", spec.stop_grace_ms),
+        ("gang.wait", spec.gang.wait_ms),
+        ("timeout", spec.timeout_ms),
+        ("estimate", spec.estimate_ms),
+    )
+    for what, duration in durations:
+        problem = duration_problem(what, duration)
+        if problem:
+            return problem
+    if 0 < spec.timeout_ms < spec.estimate_ms:
+        return (
+            f"the estimate of {spec.estimate_ms} ms is beyond the timeout of {spec.timeout_ms} ms: it would never end"
+        )
     return _deadline_problem(spec)
 
 
 def _deadline_problem(spec: JobSpec) -> str:
     if spec.deadline_at_ms and spec.deadline_in_ms:
         return "the deadline is given twice: give deadline.at or deadline.in"
-    if not 0 <= spec.deadline_in_ms <= MAX_DURATION_MS:
-        return f"deadline.in of {spec.deadline_in_ms} ms is not between 0 and {MAX_DURATION_MS} ms"
-    if not 0 <= spec.deadline_at_ms < _MAX_TIME_MS:
-        return f"deadline.at {spec.deadline_at_ms} ms is not between the years 1970 and 10000"
+    if spec.on_miss is OnMiss.UNSPECIFIED:
+        return "deadline.on_miss must be continue or refuse"
+    return duration_problem("deadline.in", spec.deadline_in_ms) or moment_problem("deadline.at", spec.deadline_at_ms)
+
+
+def _preemption_problem(preemption: Preemption) -> str:
+    if preemption.policy not in (PreemptionPolicy.NEVER, PreemptionPolicy.LOWER_PRIORITY):
+        return "preemption.policy must be never or lower_priority"
+    number = preemption.checkpoint_signal
+    if not 0 <= number <= MAX_SIGNAL:
+        return f"preemption.checkpoint_signal {number} is not between 0 and {MAX_SIGNAL}"
+    if number in (_SIGKILL, _SIGSTOP):
+        return f"preemption.checkpoint_signal {number} cannot be caught: take another one, such as SIGUSR1"
+    return duration_problem("preemption.grace", preemption.grace_ms) or duration_problem(
+        "preemption.min_runtime", preemption.min_runtime_ms
+    )
+
+
+def _after_problem(spec: JobSpec) -> str:
+    if len(spec.after) > MAX_DEPENDENCIES:
+        return f"the job waits for {len(spec.after)} jobs; at most {MAX_DEPENDENCIES} are allowed"
+    if len(dict.fromkeys(wanted.job for wanted in spec.after)) != len(spec.after):
+        return "after names a job twice"
+    for wanted in spec.after:
+        problem = name_problem("after: job", wanted.job)
+        if problem:
+            return problem
+        if wanted.condition is Condition.UNSPECIFIED:
+            return f"after {wanted.job}: the condition must be success, failure or any"
+    return ""
+
+
+def _parent_problem(spec: JobSpec) -> str:
+    what = "a schedule" if spec.cron else "an array"
+    if len(spec.name) > MAX_PARENT_NAME_LENGTH:
+        return f"job name has {len(spec.name)} characters; of {what}, at most {MAX_PARENT_NAME_LENGTH} are allowed"
+    if spec.cron and not spec.timezone:
+        return f"schedule {spec.name} lacks its time zone: give one, such as UTC or Europe/Berlin"
+    return id_problem("schedule.cron", spec.cron) or id_problem("schedule.timezone", spec.timezone)
+
+
+def _array_problem(spec: JobSpec) -> str:
+    array, tasks = spec.array, sum(group.count for group in spec.groups)
+    if array.step and array.matrix:
+        return "the array has a range and a matrix: give one of them"
+    if array.step < 0 or not 0 <= array.first <= array.last <= _MAX_INDEX:
+        return f"array.range {array.first}-{array.last}/{array.step} must ascend between 0 and {_MAX_INDEX}"
+    if not 0 < array.size <= MAX_ARRAY:
+        return f"the array has {array.size} elements; 1 to {MAX_ARRAY} are allowed"
+    if array.parallelism < 0:
+        return f"array.parallelism {array.parallelism} must not be negative"
+    if array.parallelism > MAX_PARALLEL or (array.parallelism > 1 and array.parallelism * tasks > MAX_TASKS_PER_JOB):
+        most = min(MAX_PARALLEL, max(1, MAX_TASKS_PER_JOB // tasks))
+        return (
+            f"array.parallelism {array.parallelism} of {tasks} tasks each is too much: at most {most} may live at once"
+        )
+    if array.max_failures < -1:
+        return f"array.max_failures {array.max_failures} must be 0 or more, or -1 for any number"
+    return _matrix_problem(array.matrix)
+
+
+def _matrix_problem(matrix: tuple[Axis, ...]) -> str:
+    if len(matrix) > MAX_AXES:
+        return f"array.matrix has {len(matrix)} axes; at most {MAX_AXES} are allowed"
+    if len(dict.fromkeys(axis.name for axis in matrix)) != len(matrix):
+        return "array.matrix names an axis twice"
+    for axis in matrix:
+        if len(axis.name) > MAX_NAME_LENGTH or not _VARIABLE.fullmatch(axis.name):
+            return f"array.matrix: {axis.name[:MAX_NAME_LENGTH]!a} cannot be the name of an environment variable"
+        if len(axis.values) > MAX_VALUES:
+            return f"array.matrix {axis.name}: {len(axis.values)} values; at most {MAX_VALUES} are allowed"
+        for value in axis.values:
+            problem = id_problem(f"array.matrix {axis.name}: value", value)
+            if problem:
+                return problem
     return ""
 
 
@@ -70,7 +190,7 @@ def _groups_problem(spec: JobSpec) -> str:
         if group.name in names:
             return f"two groups are named {group.name}"
         names[group.name] = None
-    tasks = spec.task_count
+    tasks = sum(group.count for group in spec.groups)
     if tasks > MAX_TASKS_PER_JOB:
         return f"a job has at most {MAX_TASKS_PER_JOB} tasks; this one has {tasks}"
     floors = sum(group.floor for group in spec.groups)
@@ -126,7 +246,7 @@ def _env_problem(group: str, env: StringMap) -> str:
 
 
 def _size_problem(spec: JobSpec) -> str:
-    size = _map_bytes(spec.labels)
+    size = _map_bytes(spec.labels) + sum([len(value.encode()) for axis in spec.array.matrix for value in axis.values])
     for group in spec.groups:
         size += sum([len(part.encode()) for part in group.command]) + len(group.working_dir.encode())
         size += _map_bytes(group.env) + _map_bytes(group.node_selector) + rules_bytes(group)
