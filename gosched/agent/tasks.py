@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError
 from gosched.agent.datadir import DataDir, DataDirError
 from gosched.agent.orders import BadOrder, Order, buried_order
 from gosched.agent.processes import boot_id, kill_marked, open_process
-from gosched.agent.spool import NOT_SAVING, Ending, LogLimits, SavingRecord, Spool, spool_for, store_all
+from gosched.agent.spool import NOT_SAVING, Ending, LogLimits, SavingRecord, Spool, TaskRecord, spool_for, store_all
 from gosched.core.command import TaskReport
 from gosched.core.job import Runtime, TaskState
 from gosched.node_logic.reconcile import SAVING, Bury, Desired, Forget, Start, Stop, StopWish, hastened, reconcile
@@ -206,13 +206,16 @@ class Tasks:
         while not exited.is_set():
             record = task.spool.task()
             if record is not None:
-                task.started_at_ms = record.started_at_ms
-                self._logger(task).info("task started", pid=record.pid, at=_shown(record.started_at_ms))
+                self._started(task, record)
                 self._on_change()
                 return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(exited.wait(), pause)
             pause = min(pause * 1.5, _POLL_MAX_S)
+
+    def _started(self, task: Task, record: TaskRecord) -> None:
+        task.started_at_ms = record.started_at_ms
+        self._logger(task).info("task started", pid=record.pid, at=_shown(record.started_at_ms))
 
     async def _follow_saving(self, task: Task) -> None:
         while task.may_save and task.ending is None:
@@ -254,6 +257,8 @@ class Tasks:
             pause = min(pause * 1.5, _POLL_MAX_S)
 
     def _end(self, task: Task, ending: Ending) -> None:
+        if not task.started_at_ms and (record := task.spool.task()) is not None:  # it ended before it was looked at
+            self._started(task, record)
         task.look_for_checkpoint()
         self._look_at_saving(task)
         task.ending = ending

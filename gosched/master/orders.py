@@ -64,7 +64,7 @@ def stop_order(state: ClusterState, allocation: Allocation) -> worker_pb2.StopOr
     # What was told to leave and is cancelled meanwhile has no time to save itself any more.
     reason = job.reason if job.intent is JobIntent.CANCEL else task.reason
     order = worker_pb2.StopOrder(allocation_id=allocation.id, grace_ms=spec.stop_grace_ms, reason=reason)
-    if is_evicted(job, task):
+    if may_save(job, task):
         order.checkpoint_signal = spec.preemption.checkpoint_signal
         if order.checkpoint_signal:
             order.checkpoint_ms = spec.preemption.grace_ms
@@ -73,7 +73,7 @@ def stop_order(state: ClusterState, allocation: Allocation) -> worker_pb2.StopOr
     return order
 
 
-def is_evicted(job: Job, task: Task) -> bool:
+def may_save(job: Job, task: Task) -> bool:
     """A task that is STOPPING has to leave though nothing is wrong with its gang, and goes on later: it may save itself
     first. Otherwise the job is at its end, or has failed and starts again."""
     if task.reason in _FAILURES:

@@ -1,0 +1,152 @@
+"""Gangs that give way on a real cluster: they save themselves, end, and come back; nothing runs twice."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gosched.cli.local_cluster import AgentShape, LocalCluster
+from gosched.client import GoSchedClient
+from gosched.core.command import Action
+from gosched.core.job import JobState
+
+from .support import kill_whole, ledger_job, starts, until
+
+FOUR_CPUS = AgentShape(resources={"cpu": 4, "memory": "8Gi"})
+SHORT_LEASES = {"lease": {"node_timeout": "4s", "first_lease": "5s", "heartbeat": "500ms"}}
+
+# Writes what it does to a ledger; its first attempt ends only when it has to leave, the next one goes on from what the
+# first one saved, outside of its own directory, which ends with it.
+SAVER = """\
+name: low
+count: 2
+priority: 100
+resources: {{cpu: 3, memory: 1Mi}}
+stop_grace: 5s
+retry: {{max: 3, when: [preempted, node_lost]}}
+preemption: {{checkpoint_signal: SIGUSR1, grace: 40s}}
+run: |
+  log() {{ echo "$GOSCHED_ALLOCATION_ID $1" >> {home}/ledger; }}
+  saved={home}/saved-$GOSCHED_TASK_INDEX
+  log start
+  if [ -e $saved ]; then log restored; sleep 0.1; log end; exit 0; fi
+  trap 'log signalled; sleep {saving_s}; touch $saved; touch $GOSCHED_CHECKPOINT_FILE' USR1
+  trap 'log end; exit 0' TERM
+  while :; do sleep 0.05; done
+"""
+FIRST = ["start", "signalled", "end"]
+SECOND = ["start", "restored", "end"]
+
+
+def entries(home: Path) -> list[tuple[str, str]]:
+    """Allocation and word, in order."""
+    ledger = home / "ledger"
+    if not ledger.exists():
+        return []
+    return [(line.split()[0], line.split()[1]) for line in ledger.read_text().splitlines()]
+
+
+def count(home: Path, word: str) -> int:
+    return sum(said == word for _, said in entries(home))
+
+
+def story(cluster: LocalCluster, task: str) -> list[tuple[str, str]]:
+    """What the agents logged of a task, in the order in which it happened: event and allocation. An agent that was
+    started again tells once more what it finds."""
+    found: set[tuple[str, str, str]] = set()
+    for agent in cluster.agents.values():
+        for line in agent.log.read_text().splitlines():
+            if f" task={task} " in line and " at=" in line:
+                fields = dict(re.findall(r'(\w+)=("[^"]*"|\S+)', line))
+                found.add((fields["at"], fields["event"].strip('"'), fields["allocation"]))
+    return [(event, allocation) for _, event, allocation in sorted(found)]
+
+
+def check_victims(cluster: LocalCluster, client: GoSchedClient, home: Path) -> None:
+    """Each task saved itself, ended, and came back once; no task ran twice, or beside an earlier attempt of itself."""
+    for task in client.get_job("low").tasks:
+        first, second = f"{task.id}.1", f"{task.id}.2"
+        own = [entry for entry in entries(home) if entry[0].rpartition(".")[0] == task.id]
+        assert own == [(first, word) for word in FIRST] + [(second, word) for word in SECOND]
+        assert story(cluster, task.id) == [
+            ("task started", first),
+            ("checkpoint signal sent", first),
+            ("checkpoint acknowledged", first),
+            ("task ended", first),
+            ("task started", second),
+            ("task ended", second),
+        ]
+
+
+def test_a_low_gang_saves_itself_gives_way_to_a_high_one_and_comes_back(tmp_path: Path) -> None:
+    with LocalCluster(masters=3, agents=[FOUR_CPUS] * 2) as cluster, cluster.client() as client:
+        client.submit(SAVER.format(home=tmp_path, saving_s=1))
+        until(lambda: count(tmp_path, "start") == 2, "the low gang runs")
+        ledger = tmp_path / "high"
+        client.submit(ledger_job("high", ledger, count=2, cpu="3", then="sleep 1", more="priority: 900"))
+        until(lambda: count(tmp_path, "signalled") == 2, "both tasks are asked to save themselves")
+        assert starts(ledger) == [], "the room is not free yet"
+        assert client.get_job("high").state is JobState.PENDING
+        high = client.wait("high", timeout=40)
+        assert high.state is JobState.SUCCEEDED
+        assert len(starts(ledger)) == len({task for task, _, _ in starts(ledger)}) == 2
+        low = client.wait("low", timeout=40)
+        assert (low.state, low.job.attempt, low.job.preemptions, low.job.restarts) == (JobState.SUCCEEDED, 2, 1, 0)
+        check_victims(cluster, client, tmp_path)
+
+
+def test_a_leader_killed_while_victims_save_themselves_starts_the_preemptor_once_all_the_same(tmp_path: Path) -> None:
+    with (
+        LocalCluster(masters=3, agents=[FOUR_CPUS] * 2, settings=SHORT_LEASES) as cluster,
+        cluster.client() as client,
+    ):
+        client.submit(SAVER.format(home=tmp_path, saving_s=6))
+        until(lambda: count(tmp_path, "start") == 2, "the low gang runs")
+        ledger = tmp_path / "high"
+        client.submit(ledger_job("high", ledger, count=2, cpu="3", then="sleep 1", more="priority: 900"))
+        until(lambda: count(tmp_path, "signalled") == 2, "both tasks are asked to save themselves")
+        dead = cluster.leader()
+        kill_whole(dead)
+        assert cluster.leader().id != dead.id
+        assert starts(ledger) == [], "the victims still save themselves"
+        high = client.wait("high", timeout=60)
+        assert (high.state, high.job.attempt) == (JobState.SUCCEEDED, 1)
+        assert len(starts(ledger)) == len({task for task, _, _ in starts(ledger)}) == 2
+        assert client.wait("low", timeout=60).state is JobState.SUCCEEDED
+        check_victims(cluster, client, tmp_path)
+        cluster.restart(dead)
+        cluster.wait_ready()
+
+
+@pytest.mark.parametrize("with_agent", [True, False])
+def test_a_suspended_job_saves_itself_and_goes_on_when_it_is_resumed(tmp_path: Path, with_agent: bool) -> None:
+    """Without an agent too: the wait is over in time, and what came of it is told when an agent is there again."""
+    with LocalCluster(masters=1, agents=[FOUR_CPUS] * 2) as cluster, cluster.client() as client:
+        client.submit(SAVER.format(home=tmp_path, saving_s=1))
+        until(lambda: count(tmp_path, "start") == 2, "the job runs")
+        client.control("low", Action.SUSPEND)
+        until(lambda: count(tmp_path, "signalled") == 2, "both tasks are asked to save themselves")
+        if not with_agent:
+            for agent in cluster.agents.values():
+                agent.kill()
+            until(lambda: count(tmp_path, "end") == 2, "both have saved themselves and ended")
+            for agent in cluster.agents.values():
+                cluster.restart(agent)
+        until(lambda: client.get_job("low").state is JobState.SUSPENDED, "the job holds nothing any more")
+        assert client.get_job("low").job.checkpoint_at_ms == 0, "this attempt has nothing yet"
+        client.control("low", Action.RESUME)
+        assert client.wait("low", timeout=30).state is JobState.SUCCEEDED
+        check_victims(cluster, client, tmp_path)
+
+
+def test_a_job_that_is_cancelled_while_it_saves_itself_is_not_waited_for(tmp_path: Path) -> None:
+    with LocalCluster(masters=1, agents=[FOUR_CPUS] * 2, settings=SHORT_LEASES) as cluster, cluster.client() as client:
+        client.submit(SAVER.format(home=tmp_path, saving_s=0).replace("touch $GOSCHED_CHECKPOINT_FILE", "true"))
+        until(lambda: count(tmp_path, "start") == 2, "the job runs")
+        client.control("low", Action.SUSPEND)
+        until(lambda: count(tmp_path, "signalled") == 2, "both tasks are asked to save themselves")
+        client.cancel("low")
+        assert client.wait("low", timeout=10).state is JobState.CANCELLED
+        assert count(tmp_path, "end") == 2
