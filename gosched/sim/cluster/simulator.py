@@ -40,11 +40,13 @@ from gosched.core.resources import ZERO
 from gosched.core.state import ClusterState, group_of
 from gosched.machine import apply
 from gosched.scheduling import Policy, ViewBuilder, schedule
+from gosched.scheduling.seed import seed_of
 from gosched.sim.cluster.recorder import Recorder
 from gosched.sim.cluster.trace import TraceJob
 
 START_MS = 1_767_225_600_000  # 2026-01-01 00:00 UTC: a moment 0 would read as "never" in the records
 KEPT_JOBS = 10_000  # finished ones, as by default in a master
+MOST_NEWS = 10_000  # events
 MOST_IDLE_STEPS = 10_000  # moments in a row at which nothing changed: the rest waits for ever
 
 
@@ -114,6 +116,7 @@ class Simulator:
         self._dirty = False  # something changed that could start a job
         self._work: dict[str, _Work] = {}
         self._placed: list[str] = []  # allocations whose tasks are to be reported as running
+        self._news: list[Event] = []  # that the view does not have yet
         self.state = ClusterState()
         self._builder = ViewBuilder([label for plugin in policy.plugins for label in plugin.tracked_labels])
         self._builder.reset(self.state)
@@ -235,14 +238,19 @@ class Simulator:
     def _cycle(self) -> bool:
         """Whether it was cut short by a bound, and another one has to follow at once."""
         began = time.perf_counter()
+        self._update_view()
         view = self._builder.view(self.state)
-        plan = schedule(view, self._policy, self._now, self._seed)
+        plan = schedule(view, self._policy, self._now, seed_of(self._seed, view.revision))
         self.recorder.cycles_s.append(time.perf_counter() - began)
         refused = sum([len(self._tell(command.body).refusals) for command in plan.commands(0, self._now)])
         self.recorder.refused += refused
         if plan.wake_at_ms is not None:
             self._push(max(plan.wake_at_ms, self._now + 1), Kind.WAKE)
         return plan.more and not refused
+
+    def _update_view(self) -> None:
+        self._builder.apply(self.state, self._news)
+        self._news = []
 
     def _tell(self, body: Body) -> Accepted:
         outcome, events = apply(self.state, Command(body=body, at_ms=self._now))
@@ -254,12 +262,15 @@ class Simulator:
     def _drop_finished(self) -> None:
         """As a master does; seldom, since it looks at all that it keeps."""
         if len(self.state.finished) > 2 * KEPT_JOBS:
+            self._update_view()
             self._tell(DropFinishedJobs(keep=KEPT_JOBS, ended_before_ms=0))
 
     # What came of it
 
     def _react(self, events: tuple[Event, ...]) -> None:
-        self._builder.apply(self.state, events)
+        self._news += events
+        if len(self._news) > MOST_NEWS:
+            self._update_view()
         stopping: dict[str, list[str]] = {}  # by job
         evicted: dict[str, JobEvicted] = {}
         for event in events:

@@ -1,0 +1,25 @@
+"""The planner's policy, as a master makes it of its settings.
+
+Rule: what cannot be made alike here is refused, not left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gosched.config import MasterSettings
+from gosched.scheduling import Policy
+from gosched.scheduling.policy import ALL
+
+
+def policy_of(settings: MasterSettings) -> Policy:
+    """Raises ConfigError for plugins: they are loaded by masters alone."""
+    if settings.plugins:
+        raise settings.error("plugins", "plugins run in masters alone: take them out of a copy of this file")
+    scheduling = settings.scheduling
+    return replace(
+        Policy.of(settings.server.algorithm, settings.topology),
+        reservations=ALL if scheduling.reservations is None else scheduling.reservations,
+        max_victims=scheduling.max_victims,
+        max_victims_per_tenant=scheduling.max_victims_per_tenant,
+    )
