@@ -30,6 +30,12 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         self.calls: list[str] = []
         self.views: list[list[tuple[JobState, int]]] = []  # for each WatchJob: the states to send, at which revision
         self.log: bytes = b""
+        self.planned = scheduler_pb2.PlanJobResponse()
+        self.explained = scheduler_pb2.JobExplanation()
+        self.reserved = scheduler_pb2.ListReservationsResponse()
+        self.in_the_way: list[str] = []
+        self.actions: list[tuple[str, str]] = []
+        self.requests: list[object] = []  # of PlanJob, SetWindow and DropWindow
         self.log_breaks: list[int] = []  # for each StreamJobLogs: break off after so many bytes of it
         self._server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
         scheduler_pb2_grpc.add_SchedulerServiceServicer_to_server(self, self._server)
@@ -80,6 +86,43 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
     def CancelJob(self, request, context):
         self._maybe_fail("CancelJob", context)
         return scheduler_pb2.CancelJobResponse(job_id=self._find(request.job, context).id)
+
+    def ControlJob(self, request, context):
+        self._maybe_fail("ControlJob", context)
+        job = self._find(request.job, context)
+        done = (job.id, types_pb2.Action.Name(request.action).removeprefix("ACTION_").lower())
+        unchanged = done in self.actions
+        self.actions.append(done)
+        return scheduler_pb2.ControlJobResponse(job_id=job.id, unchanged=unchanged)
+
+    def PlanJob(self, request, context):
+        self._maybe_fail("PlanJob", context)
+        self.requests.append(request)
+        return self.planned
+
+    def ExplainJob(self, request, context):
+        self._maybe_fail("ExplainJob", context)
+        self.explained.job.CopyFrom(to_message(self._find(request.job, context), types_pb2.Job))
+        return self.explained
+
+    def SetWindow(self, request, context):
+        self._maybe_fail("SetWindow", context)
+        self.requests.append(request)
+        window = request.window
+        if request.resources:
+            window.nodes.extend(["n-1", "n-2"])
+        return scheduler_pb2.SetWindowResponse(window=window, in_the_way=self.in_the_way)
+
+    def DropWindow(self, request, context):
+        self._maybe_fail("DropWindow", context)
+        self.requests.append(request)
+        if request.name == "nope":
+            context.abort(grpc.StatusCode.NOT_FOUND, 'no reservation "nope"')
+        return scheduler_pb2.DropWindowResponse()
+
+    def ListReservations(self, request, context):
+        self._maybe_fail("ListReservations", context)
+        return self.reserved
 
     def StreamJobLogs(self, request, context):
         self._maybe_fail("StreamJobLogs", context)

@@ -7,6 +7,7 @@ import pytest
 
 from gosched.config import ConfigError, load_agent_settings, load_master_settings, parse_queue_file, resolve_listen
 from gosched.core.cluster import Queue, QueueOrder, QueueType, Quota
+from gosched.core.job import PreemptionPolicy
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 
@@ -105,6 +106,30 @@ def test_quotas_topology_and_plugins_are_read(write):
     assert [(p.name, p.timeout_ms, p.options) for p in settings.plugins] == [
         ("spark", 50, ()),
         ("hadoop", 20, (("racks", "3"), ("strict", "true"))),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{}", (4, 100, 50)),
+        ("scheduling: {reservations: all, max_victims: 0}", (None, 0, 50)),
+        ("scheduling: {reservations: 1, max_victims_per_tenant: 7}", (1, 100, 7)),
+    ],
+)
+def test_the_depth_of_reservations_and_the_victims_are_bounded(write, text, expected):
+    scheduling = load_master_settings(write(text), {}).scheduling
+    assert (scheduling.reservations, scheduling.max_victims, scheduling.max_victims_per_tenant) == expected
+
+
+def test_a_queue_says_what_its_jobs_may_evict_or_leaves_it_to_its_parent(write):
+    text = "queues: [{name: a, preemption: never, children: [{name: b}, {name: c, preemption: observe_only}]}]"
+    queues = load_master_settings(write(text), {}).queue_records()
+    assert [queue.preemption for queue in queues] == [
+        PreemptionPolicy.NEVER,
+        PreemptionPolicy.UNSPECIFIED,
+        PreemptionPolicy.OBSERVE_ONLY,
+        PreemptionPolicy.UNSPECIFIED,
     ]
 
 
@@ -228,6 +253,13 @@ def test_peers_may_have_ids_and_may_name_this_master_too(write):
         ("plugins: [{name: spark, option: {}}]", 1, 'plugins[0].option: unknown key (did you mean "options"?)'),
         ("tls: {cert: a}", 1, 'tls: needs "key"'),
         ("lease: {node_timeout: 0s}", 1, "expected at least 1"),
+        (
+            "scheduling: {reservations: many}",
+            1,
+            "scheduling.reservations: expected a number of jobs, or all, got 'many'",
+        ),
+        ("scheduling: {reservations: -1}", 1, "scheduling.reservations: expected a number of jobs, or all, got -1"),
+        ("scheduling: {max_victims: -1}", 1, "scheduling.max_victims: expected at least 0"),
         ("retention: {max_jobs: 1.5}", 1, "expected a whole number, got 1.5"),
         ("a: b: c", 1, "not valid YAML"),
         ("[1]", 1, "expected keys and values"),
@@ -299,6 +331,6 @@ def test_what_the_example_files_show_in_comments_loads_too(write, name, load):
 
 def test_every_key_of_a_queue_that_the_example_file_shows_loads(write):
     shown = re.findall(r"^#   (\w+: .*)", (EXAMPLES / "gosched.yaml").read_text(), re.MULTILINE)
-    assert len(shown) == 8
+    assert len(shown) == 9
     queues = load_master_settings(write("\n  ".join(["queues:\n- name: a", "type: capacity", *shown])), {})
     assert [queue.path for queue in queues.queue_records()] == ["a", "a.llm", "default"]
