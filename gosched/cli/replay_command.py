@@ -1,0 +1,64 @@
+"""`goschedctl replay`: a past cycle, planned again from a master's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gosched.cli.output import Json, as_data
+
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.option("--data-dir", type=_FOLDER, help="Of a master, or a copy of it; nothing is written there.")
+@click.option("--snapshot", type=_FILE, help="The file raft/snapshot of a data directory, alone.")
+@click.option("--revision", type=click.IntRange(0), help="That the plan was made from.  [default: the newest plan's]")
+@click.option("--config", metavar="FILE", help="The master's config: algorithm, topology, scheduling.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def command(data_dir: Path | None, snapshot: Path | None, revision: int | None, config: str | None, output: str) -> int:
+    """Plan a past cycle again, and compare it with what was committed then.
+
+    Exits with 1 if the log holds a plan of that revision and it is another one. Cycles that committed nothing are not
+    in the log; they are planned at the state's own clock.
+    """
+    from gosched.config import load_master_settings
+    from gosched.replication.journal import DamagedLog
+    from gosched.replication.offline import NotInLog, past_of_log, past_of_snapshot
+    from gosched.sim.cluster.policy import policy_of
+    from gosched.sim.cluster.replay import replay
+    from gosched.wire.batch import UnknownSchema
+
+    if (data_dir is None) == (snapshot is None):
+        raise click.UsageError("give one of --data-dir and --snapshot")
+    policy = policy_of(load_master_settings(config, {}))
+    try:
+        past = (
+            past_of_log(data_dir, revision) if data_dir is not None else past_of_snapshot(snapshot or Path(), revision)
+        )
+    except (NotInLog, DamagedLog, UnknownSchema, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    found = replay(past, policy)
+    click.echo(as_data(found, "json") if output == "json" else _text(found))
+    return 1 if found["equal"] is False else 0
+
+
+def _text(found: Json) -> str:
+    verdict = {True: "the same as the committed one", False: "NOT the committed one", None: "none was committed"}
+    lines = [
+        f"revision {found['revision']}, epoch {found['epoch']}, planned at {found['planned_at_ms']}, "
+        f"seed {found['seed']}: {verdict[found['equal']]}"
+    ]
+    for plan in found["plans"]:
+        for gang in plan["gangs"]:
+            nodes = sorted({task["node_id"] for task in gang["tasks"]})
+            victims = [eviction["job_id"] for eviction in gang["evictions"]]
+            evicts = f", evicts {', '.join(victims)}" if victims else ""
+            name = found["names"].get(gang["job_id"], "")
+            lines.append(f"start  {gang['job_id']} ({name}): {len(gang['tasks'])} tasks on {', '.join(nodes)}{evicts}")
+        lines += [f"promise  {r['job_id']} a start at {r['start_ms']}" for r in plan["reservations"]]
+        lines += [f"withdraw  {job_id}" for job_id in plan["withdrawn"]]
+    lines += [f"wait   {job_id}: {why['code']}: {why['message']}" for job_id, why in found["explanations"].items()]
+    return "\n".join(lines)

@@ -1,0 +1,126 @@
+"""Reads the log of a master that need not run: the state at a past revision, and the plans that were made from it.
+
+Rule: the files are only read; the log works on a copy in memory. Entries at the log's end that no majority had yet are
+read like all others: the log does not tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gosched.core.command import Command, CommitPlan
+from gosched.core.state import ClusterState
+from gosched.machine import apply
+from gosched.replication.disk import AppendFile
+from gosched.replication.journal import FILE as JOURNAL
+from gosched.replication.journal import DamagedLog, Entry, Journal
+from gosched.replication.peer_messages import REGULAR
+from gosched.replication.snapshot import FILE as SNAPSHOT
+from gosched.replication.snapshot import Snapshot, decode, restored
+from gosched.wire.batch import decode_batch
+
+
+class NotInLog(Exception):
+    """The revision that was asked for cannot be had. One line for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """`plans`: the commands that committed what was planned from this state, in the order of the log; a cycle that
+    committed nothing has none."""
+
+    state: ClusterState
+    plans: tuple[Command, ...] = ()
+
+
+def past_of_log(data_dir: Path, revision: int | None) -> Past:
+    """From a master's data directory; None: what the newest plan in the log was made from. Raises NotInLog,
+    DamagedLog, UnknownSchema, MachineBug, OSError."""
+    folder = data_dir / "raft"
+    if not (folder / JOURNAL).is_file():
+        raise NotInLog(f"{data_dir} is no master's data directory: it has no raft/{JOURNAL}")
+    snapshot, commands = _read(folder)
+    state = ClusterState() if snapshot is None else restored(snapshot)
+    if revision is None:
+        revision = next((body.revision for c in reversed(commands) if isinstance(body := c.body, CommitPlan)), None)
+        if revision is None:
+            raise NotInLog(f"no plan is in the log of {data_dir}: say --revision N")
+    if not state.revision <= revision <= state.revision + len(commands):
+        raise NotInLog(
+            f"revision {revision} is not in the log of {data_dir}: it goes from {state.revision} to "
+            f"{state.revision + len(commands)}"
+        )
+    ahead = revision - state.revision
+    for command in commands[:ahead]:
+        apply(state, command)
+    return Past(state=state, plans=_plans(commands[ahead:], state))
+
+
+def past_of_snapshot(path: Path, revision: int | None) -> Past:
+    """From a snapshot alone, at its own revision. Raises NotInLog, DamagedLog, OSError."""
+    state = restored(decode(path.read_bytes()))
+    if revision not in (None, state.revision):
+        raise NotInLog(f"{path} holds revision {state.revision}, not {revision}")
+    return Past(state=state)
+
+
+def _read(folder: Path) -> tuple[Snapshot | None, list[Command]]:
+    """The snapshot, if there is one, and all commands after it."""
+    files = {name: (folder / name).read_bytes() for name in (SNAPSHOT, JOURNAL) if (folder / name).is_file()}
+    journal = Journal(_Copy(files))
+    snapshot = decode(files[SNAPSHOT]) if SNAPSHOT in files else None
+    first = 1 if snapshot is None else snapshot.last[1] + 1
+    if journal.first_index > first:  # the log of a master that runs was made shorter between the two reads
+        raise DamagedLog(f"the log in {folder} begins after its snapshot: try again, or copy the folder first")
+    entries = journal[max(first - journal.first_index, 0) :]
+    assert isinstance(entries, list)
+    return snapshot, [command for entry in entries for command in _commands(entry)]
+
+
+def _commands(entry: Entry) -> tuple[Command, ...]:
+    return decode_batch(entry[0][1:]).commands if entry[0][:1] == REGULAR else ()
+
+
+def _plans(commands: list[Command], state: ClusterState) -> tuple[Command, ...]:
+    """One plan may take several commands; a leader that was deposed meanwhile may have sent another one."""
+    return tuple(
+        [c for c in commands if isinstance(c.body, CommitPlan) and (c.body.revision, c.epoch) == _made_at(state)]
+    )
+
+
+def _made_at(state: ClusterState) -> tuple[int, int]:
+    return state.revision, state.epoch
+
+
+class _Copy:
+    """A `Disk` of files in memory: what a journal mends when it opens is mended in the copy."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self._files = files
+
+    def read(self, name: str) -> bytes | None:
+        return self._files.get(name)
+
+    def append_to(self, name: str) -> AppendFile:
+        return _Nowhere()
+
+    def truncate(self, name: str, size: int) -> None:
+        self._files[name] = self._files[name][:size]
+
+    def replace(self, name: str, chunks: Iterable[bytes]) -> None:
+        self._files[name] = b"".join(chunks)
+
+
+class _Nowhere:
+    """An `AppendFile` that keeps nothing."""
+
+    def append(self, data: bytes) -> None:
+        pass
+
+    def sync(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
