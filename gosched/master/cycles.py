@@ -7,36 +7,55 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import structlog
 
 from gosched.core.cluster import NodeState
+from gosched.core.command import Eviction
 from gosched.core.job import JobSpec, JobState
-from gosched.core.outcome import Accepted, Event, JobChanged, NodeChanged, QueuesChanged, Rejected, TaskChanged
+from gosched.core.outcome import (
+    Accepted,
+    Event,
+    FenceChanged,
+    JobChanged,
+    JobUpdated,
+    NodeChanged,
+    QueuesChanged,
+    Rejected,
+    ReservationChanged,
+    TaskChanged,
+    WindowsChanged,
+)
 from gosched.core.state import ClusterState
 from gosched.master.clock import Clock
+from gosched.master.errors import busy
 from gosched.master.job_changes import JobChanges
 from gosched.master.planner import Planner
 from gosched.master.proposals import Proposals
 from gosched.observe.metrics import MasterMetrics
 from gosched.observe.sharing import Shares
 from gosched.replication.interface import Replication
-from gosched.scheduling import Explanation, Plan, Policy, ViewBuilder, look_again, warnings
+from gosched.scheduling import Explanation, Plan, Policy, View, ViewBuilder, look_again, warnings
+from gosched.scheduling.seed import seed_of
 
 MAX_DOUBLINGS = 10
 RETRY_S = 0.05  # after a gang of a plan was refused: the world had moved on
 MIN_REST_S, MAX_REST_S = 0.01, 0.05  # between two cycles
 NEVER_MS = 1 << 62
+ASK_S = 10.0  # until the planner has answered a question
+MAX_ASKED = 64  # questions that wait
+
+R = TypeVar("R")
 
 log = structlog.get_logger()
 
 
 class Cycles:
-    """Of the newest cycle: `explanations`, why each pending job waits, in the order in which it looked at them; and
-    `shares`, the fair share of each queue."""
+    """Of the newest cycle: `explanations`, why each pending job waits, in the order in which it looked at them;
+    `observed`, whom jobs of queues that only observe would evict; and `shares`, the fair share of each queue."""
 
     def __init__(
         self,
@@ -64,7 +83,10 @@ class Cycles:
         self._due_ms = NEVER_MS  # when a backoff ends that the newest plan waits for
         self._planner = Planner(policy)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
+        self._asked = 0
+        self._asking = asyncio.Lock()
         self.explanations: Mapping[str, Explanation] = {}
+        self.observed: Mapping[str, tuple[Eviction, ...]] = {}
         self.shares: Shares = {}
 
     def reset(self) -> None:
@@ -89,6 +111,22 @@ class Cycles:
     def warnings(self, spec: JobSpec) -> list[str]:
         return warnings(self._builder.nodes, spec)
 
+    async def ask(self, question: Callable[[View, Policy, int, int], R]) -> R:
+        """Of the view as it is when its turn comes, in the planner's thread; with the time and the seed of a cycle.
+        Raises ApiError when the planner has no time for it."""
+        if self._asked >= MAX_ASKED:
+            raise busy("the planner has many questions to answer; try again later")
+        self._asked += 1
+        try:
+            async with asyncio.timeout(ASK_S), self._asking:
+                view = self._builder.view(self._state)
+                given = (view, self._policy, self._now_ms(), seed_of(self._state.epoch, view.revision))
+                return await asyncio.get_running_loop().run_in_executor(self._thread, question, *given)
+        except TimeoutError:
+            raise busy(f"the planner did not answer within {ASK_S:.0f} s; try again later") from None
+        finally:
+            self._asked -= 1
+
     async def run(self, epoch: int) -> None:
         """Until it is cancelled."""
         wait_s = 0.0
@@ -101,6 +139,7 @@ class Cycles:
     def forget(self) -> None:
         """Leadership is lost: what was explained is old news."""
         self.explanations = {}
+        self.observed = {}
         self.shares = {}
 
     def position(self, job_id: str) -> int:
@@ -122,6 +161,9 @@ class Cycles:
     def _state(self) -> ClusterState:
         return self._replication.state
 
+    def _now_ms(self) -> int:
+        return max(self._clock.now_ms(), self._state.clock_ms)
+
     async def _wait(self, longest_s: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(longest_s):
@@ -130,15 +172,15 @@ class Cycles:
 
     async def _cycle(self, epoch: int) -> float:
         """Returns how long the next one may wait."""
-        if not self._state.pending:
+        if not self._state.pending and not self._state.windows:
             self._explain({})
             return self._period_s
         if self._planned == self._state.revision and self._clock.now_ms() < self._due_ms:
             return self._period_s  # the same view would give the same plan
-        plan = await self._make_plan()
+        plan = await self._make_plan(epoch)
         committed = await self._commit(plan, epoch)
         self._explain(plan.explanations)
-        self.shares = plan.shares
+        self.shares, self.observed = plan.shares, getattr(plan, "observed", {})  # TMP
         self._report_faults(plan.faults)
         self._metrics.planned(len(plan.gangs), plan.tasks, len(plan.explanations))
         self._refused_in_a_row = 0 if committed else self._refused_in_a_row + 1
@@ -148,13 +190,12 @@ class Cycles:
             self._wake.set()
         return min(self._period_s, max(0.0, (self._due_ms - self._clock.now_ms()) / 1000))
 
-    async def _make_plan(self) -> Plan:
+    async def _make_plan(self, epoch: int) -> Plan:
         started = self._clock.monotonic_s()
         view = self._builder.view(self._state)
         viewed = self._clock.monotonic_s()
-        now_ms = max(self._clock.now_ms(), self._state.clock_ms)
         plan = await asyncio.get_running_loop().run_in_executor(
-            self._thread, self._planner.plan, view, now_ms, random.getrandbits(32)
+            self._thread, self._planner.plan, view, self._now_ms(), seed_of(epoch, view.revision)
         )
         self._planned = view.revision
         self._due_ms = NEVER_MS if plan.wake_at_ms is None else plan.wake_at_ms
@@ -207,7 +248,11 @@ def _could_start_a_job(event: Event) -> bool:
             return before.is_active and not after.is_active
         case NodeChanged(after=after):
             return after is NodeState.READY
-        case QueuesChanged():
+        case FenceChanged(made=made):
+            return not made
+        case ReservationChanged(start_ms=start_ms):
+            return not start_ms
+        case QueuesChanged() | WindowsChanged() | JobUpdated():
             return True
         case _:
             return False

@@ -53,6 +53,14 @@ def unavailable(detail: str) -> ApiError:
     return ApiError(grpc.StatusCode.UNAVAILABLE, detail)
 
 
+def unmet(detail: str) -> ApiError:
+    return ApiError(grpc.StatusCode.FAILED_PRECONDITION, detail)
+
+
+def busy(detail: str) -> ApiError:
+    return ApiError(grpc.StatusCode.RESOURCE_EXHAUSTED, detail)
+
+
 def accepted(outcome: Outcome) -> Accepted:
     """Raises ApiError for a rejection."""
     if isinstance(outcome, Rejected):

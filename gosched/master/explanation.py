@@ -12,6 +12,9 @@ from gosched.core.job import Job, JobState
 from gosched.core.state import ClusterState
 from gosched.master.cycles import Cycles
 from gosched.master.status import StatusReader
+from gosched.master.unplanned import why_unplanned
+from gosched.master.victims import fill_victims
+from gosched.scheduling import Explanation
 from gosched.wire.codec import fill
 from gosched.wire.v1 import scheduler_pb2
 
@@ -21,13 +24,20 @@ def explain_job(state: ClusterState, job: Job, cycles: Cycles, status: StatusRea
     fill(job, answer.job)
     why = cycles.explanation(job.id)
     if job.id in state.pending and why is not None:
-        answer.code, answer.message, answer.limit, answer.nearest = why.code, why.message, why.limit, why.nearest
-        for name, nodes in why.refused:
-            answer.refused.add(filter=name, nodes=nodes)
+        fill_explanation(why, answer)
         answer.position = cycles.position(job.id)
+        fill_victims(state, cycles.observed.get(job.id, ()), state.clock_ms, answer.victims)
+    elif (unplanned := why_unplanned(state, job)) is not None:
+        answer.code, answer.message = unplanned
     elif job.state is JobState.PENDING:
-        answer.message = "its tasks are still being stopped" if job.active else "no cycle has looked at it yet"
+        answer.message = "no cycle has looked at it yet"
     tasks = Counter(task.node_id for task in state.tasks_of(job) if task.state.is_active)
     for node_id, count in sorted(tasks.items()):
         answer.nodes.add(node_id=node_id, tasks=count)
     return answer
+
+
+def fill_explanation(why: Explanation, answer: scheduler_pb2.JobExplanation) -> None:
+    answer.code, answer.message, answer.limit, answer.nearest = why.code, why.message, why.limit, why.nearest
+    for name, nodes in why.refused:
+        answer.refused.add(filter=name, nodes=nodes)

@@ -1,4 +1,4 @@
-"""HTTP of a master: status, explanations, queues, quotas, health and metrics.
+"""HTTP of a master: status, explanations, queues, quotas, reservations, health and metrics.
 
 Rule: `/api/v1/status` is the leader's view where there is a leader, and this master's own (naming no leader) where
 there is none, so that somebody who looks during an outage learns what is known.
@@ -14,6 +14,8 @@ from http import HTTPStatus
 import grpc
 from aiohttp import web
 
+from gosched.client.forecast import Reserved
+from gosched.client.forecast_shapes import reserved_json
 from gosched.client.model import JobExplanation, QuotaStatus, Status
 from gosched.client.shapes import explanation_json, queue_json, quota_json, status_json
 from gosched.config import ConfigError, Listen
@@ -59,6 +61,7 @@ class HttpApi:
                 web.get("/api/v1/status", self._get_status),
                 web.get("/api/v1/queues", self._get_queues),
                 web.get("/api/v1/quotas", self._get_quotas),
+                web.get("/api/v1/reservations", self._get_reservations),
                 web.get("/api/v1/jobs/{job}/explain", self._explain),
                 web.get("/healthz", self._healthz),
                 web.get("/readyz", self._readyz),
@@ -102,6 +105,10 @@ class HttpApi:
     async def _get_quotas(self, request: web.Request) -> web.Response:
         message = await self._calls.call("ListQuotas", scheduler_pb2.ListQuotasRequest())
         return web.json_response([quota_json(QuotaStatus.of(quota)) for quota in message.quotas])
+
+    async def _get_reservations(self, request: web.Request) -> web.Response:
+        message = await self._calls.call("ListReservations", scheduler_pb2.ListReservationsRequest())
+        return web.json_response(reserved_json(Reserved.of(message)))
 
     async def _explain(self, request: web.Request) -> web.Response:
         asked = scheduler_pb2.GetJobRequest(job=request.match_info["job"])

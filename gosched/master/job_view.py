@@ -11,6 +11,7 @@ from gosched.master.cycles import Cycles
 from gosched.master.errors import not_found, unavailable
 from gosched.master.job_changes import JobChanges
 from gosched.master.leadership import Leadership
+from gosched.master.unplanned import why_unplanned
 from gosched.replication.interface import Replication
 from gosched.scheduling import Explanation
 from gosched.wire.codec import fill
@@ -27,6 +28,8 @@ def job_view(state: ClusterState, job: Job, explanations: Mapping[str, Explanati
     why = explanations.get(job.id)
     if why is not None and job.id in state.pending:
         view.explanation.code, view.explanation.message = why.code, why.message
+    elif (unplanned := why_unplanned(state, job)) is not None:
+        view.explanation.code, view.explanation.message = unplanned
     return view
 
 

@@ -12,7 +12,7 @@ import structlog
 
 from gosched.config import MasterSettings
 from gosched.core.cluster import Master, NodeState
-from gosched.core.command import DropFinishedJobs, MarkNodeDead, OpenEpoch, SetQueues
+from gosched.core.command import DropFinishedJobs, MarkNodeDead, OpenEpoch, PassTime, SetQueues
 from gosched.core.outcome import NodeChanged, Rejected
 from gosched.core.state import ClusterState
 from gosched.master.clock import Clock
@@ -20,14 +20,18 @@ from gosched.master.cycles import Cycles
 from gosched.master.dispatch import Dispatcher
 from gosched.master.endings import end_all
 from gosched.master.errors import ApiError, accepted
+from gosched.master.eviction_watch import EvictionWatch
 from gosched.master.leadership import Leadership
 from gosched.master.leases import CHECK_S, Leases
 from gosched.master.proposals import Proposals
 from gosched.master.reload import differs, taken_from
+from gosched.master.schedules import Schedules
 from gosched.replication.interface import AppliedBatch, Replication
 
 RETRY_S = 0.1
 RETENTION_CHECK_S = 5.0
+TIMER_CHECK_S = 1.0  # the longest wait for a timer that was set meanwhile
+TIMER_REST_S = 0.02  # between two looks at what is due
 
 log = structlog.get_logger()
 
@@ -41,6 +45,8 @@ class Leader:
         cycles: Cycles,
         leases: Leases,
         dispatcher: Dispatcher,
+        schedules: Schedules,
+        evictions: EvictionWatch,
         clock: Clock,
         settings: MasterSettings,
         me: Master,
@@ -51,6 +57,8 @@ class Leader:
         self._cycles = cycles
         self._leases = leases
         self._dispatcher = dispatcher
+        self._schedules = schedules
+        self._evictions = evictions
         self._clock = clock
         self._settings = settings
         self._me = me
@@ -77,7 +85,12 @@ class Leader:
             self._begin(epoch)
             log.info("leading", epoch=epoch, revision=self._state.revision)
             await self._until_deposed(
-                epoch, self._cycles.run(epoch), self._watch_nodes(epoch), self._drop_finished(epoch)
+                epoch,
+                self._cycles.run(epoch),
+                self._schedules.run(epoch),
+                self._pass_time(epoch),
+                self._watch_nodes(epoch),
+                self._drop_finished(epoch),
             )
         finally:
             self._end(epoch)
@@ -87,6 +100,7 @@ class Leader:
         self._epoch = epoch
         self._leases.begin(node.id for node in self._state.nodes.values() if node.state is not NodeState.DEAD)
         self._cycles.reset()
+        self._schedules.reset()
         self._dispatcher.begin(epoch)
         self._leadership.opened(epoch)
 
@@ -120,6 +134,9 @@ class Leader:
         events = [event for applied in batch.commands for event in applied.events]
         self._cycles.take(events)
         self._dispatcher.take(events)
+        self._schedules.take(events)
+        for applied in batch.commands:
+            self._evictions.take(applied.events, at_ms=self._state.clock_ms, revision=applied.revision)
         for event in events:
             if isinstance(event, NodeChanged) and event.after is NodeState.DEAD:
                 self._leases.drop(event.node_id)
@@ -138,6 +155,15 @@ class Leader:
         outcome = await self._proposals.propose(command, epoch=epoch)
         if isinstance(outcome, Rejected):
             log.warning("the config's queues and quotas are not taken over", why=outcome.detail)
+
+    async def _pass_time(self, epoch: int) -> None:
+        """Says that time has passed whenever something is due by it: timeouts, deadlines, the end of a gang's wait."""
+        while True:
+            due_ms = self._state.timers.next_ms()
+            left_s = (due_ms - max(self._clock.now_ms(), self._state.clock_ms)) / 1000 if due_ms else TIMER_CHECK_S
+            if left_s <= 0:
+                accepted(await self._proposals.propose(PassTime(), epoch=epoch))
+            await asyncio.sleep(min(max(left_s, TIMER_REST_S), TIMER_CHECK_S))
 
     async def _watch_nodes(self, epoch: int) -> None:
         while True:

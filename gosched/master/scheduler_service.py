@@ -7,25 +7,37 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from gosched.core.cluster import Queue, Quota
-from gosched.core.command import Body, CancelJob, SetQueues, SetQuotas, SubmitJob
+from gosched.core.cluster import Queue, Quota, Window
+from gosched.core.command import (
+    Action,
+    Body,
+    CancelJob,
+    ControlJob,
+    DropWindow,
+    SetQueues,
+    SetQuotas,
+    SetWindow,
+    SubmitJob,
+)
 from gosched.core.job import Job, JobSpec
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES
+from gosched.core.outcome import Accepted
 from gosched.core.state import restore
-from gosched.master.clock import Clock
+from gosched.master.admission import Admissions
 from gosched.master.cycles import Cycles
 from gosched.master.errors import accepted, invalid, not_found, parsed
 from gosched.master.explanation import explain_job
-from gosched.master.ids import new_job_id
+from gosched.master.forecast import MAX_SPECS, forecast
 from gosched.master.job_changes import JobChanges
 from gosched.master.job_logs import JobLogs
 from gosched.master.job_view import job_view, watch_job
 from gosched.master.leadership import Leadership
 from gosched.master.proposals import Proposals
 from gosched.master.status import StatusReader
+from gosched.master.windows import chosen_nodes, in_the_way, list_reservations, named_nodes
 from gosched.replication.interface import Replication
 from gosched.wire.codec import fill, map_pairs
 from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
@@ -35,6 +47,16 @@ MAX_PAGE = 10_000
 MAX_PAGE_BYTES = 4 * 1024 * 1024
 MAX_RULES_BYTES = 480 * 1024  # of queues or quotas; they travel in one log entry
 SPEC_OVERHEAD_BYTES = 64 * 1024  # of the message, beyond its texts
+
+_Change = (
+    scheduler_pb2.SubmitJobRequest
+    | scheduler_pb2.CancelJobRequest
+    | scheduler_pb2.ControlJobRequest
+    | scheduler_pb2.SetQueuesRequest
+    | scheduler_pb2.SetQuotasRequest
+    | scheduler_pb2.SetWindowRequest
+    | scheduler_pb2.DropWindowRequest
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +68,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     changes: JobChanges
     logs: JobLogs
     status: StatusReader
-    clock: Clock
+    admissions: Admissions
 
     async def SubmitJob(self, request: scheduler_pb2.SubmitJobRequest, context: Any) -> scheduler_pb2.SubmitJobResponse:
         _check_request_id(request.client_id, request.request_id)
@@ -54,29 +76,38 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         if size > MAX_SPEC_BYTES + SPEC_OVERHEAD_BYTES:
             raise invalid(f"the job takes {size} bytes; at most {MAX_SPEC_BYTES} are allowed: keep data in files")
         spec = parsed(request.spec, JobSpec)
-        outcome = await self.proposals.propose(
-            SubmitJob(job_id=new_job_id(self.clock.now_ms()), spec=spec),
-            client_id=request.client_id,
-            request_id=request.request_id,
-        )
-        taken = accepted(outcome)
+        async with self.admissions.submission(spec, request.client_id, request.request_id) as submission:
+            taken = await self._change(submission.command, request)
+        warnings = self.cycles.warnings(spec)
         return scheduler_pb2.SubmitJobResponse(
             job_id=taken.subject,
-            warnings=self.cycles.warnings(spec),
+            warnings=[submission.warning, *warnings] if submission.warning else warnings,
             unchanged=taken.unchanged,
             revision=self.replication.state.revision,
         )
 
     async def CancelJob(self, request: scheduler_pb2.CancelJobRequest, context: Any) -> scheduler_pb2.CancelJobResponse:
-        _check_request_id(request.client_id, request.request_id)
-        outcome = await self.proposals.propose(
-            CancelJob(job_id=request.job, reason=request.reason),
-            client_id=request.client_id,
-            request_id=request.request_id,
+        taken = await self._change(CancelJob(job_id=request.job, reason=request.reason), request)
+        return scheduler_pb2.CancelJobResponse(job_id=taken.subject, revision=self.replication.state.revision)
+
+    async def ControlJob(
+        self, request: scheduler_pb2.ControlJobRequest, context: Any
+    ) -> scheduler_pb2.ControlJobResponse:
+        try:
+            action = Action(request.action)
+        except ValueError as error:
+            raise invalid(f"this version knows no action {request.action}") from error
+        taken = await self._change(ControlJob(job_id=request.job, action=action), request)
+        return scheduler_pb2.ControlJobResponse(
+            job_id=taken.subject, unchanged=taken.unchanged, revision=self.replication.state.revision
         )
-        return scheduler_pb2.CancelJobResponse(
-            job_id=accepted(outcome).subject, revision=self.replication.state.revision
-        )
+
+    async def PlanJob(self, request: scheduler_pb2.PlanJobRequest, context: Any) -> scheduler_pb2.PlanJobResponse:
+        if not 0 < len(request.specs) <= MAX_SPECS:
+            raise invalid(f"1 to {MAX_SPECS} jobs are planned together; {len(request.specs)} were given")
+        specs = [parsed(spec, JobSpec) for spec in request.specs]
+        await self.proposals.barrier()
+        return await forecast(self.replication.state, self.cycles, specs)
 
     async def GetJob(self, request: scheduler_pb2.GetJobRequest, context: Any) -> scheduler_pb2.JobView:
         job = await self._fresh_job(request.job)
@@ -124,12 +155,12 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         queues = tuple([parsed(queue, Queue) for queue in request.queues])
         quotas = tuple([parsed(quota, Quota) for quota in request.quotas])
         command = SetQueues(queues=queues, quotas=quotas, sets_quotas=request.sets_quotas)
-        unchanged = await self._set(command, request)
+        unchanged = (await self._change(command, request)).unchanged
         return scheduler_pb2.SetQueuesResponse(unchanged=unchanged, revision=self.replication.state.revision)
 
     async def SetQuotas(self, request: scheduler_pb2.SetQuotasRequest, context: Any) -> scheduler_pb2.SetQuotasResponse:
         quotas = tuple([parsed(quota, Quota) for quota in request.quotas])
-        unchanged = await self._set(SetQuotas(quotas=quotas, replace=request.replace), request)
+        unchanged = (await self._change(SetQuotas(quotas=quotas, replace=request.replace), request)).unchanged
         return scheduler_pb2.SetQuotasResponse(unchanged=unchanged, revision=self.replication.state.revision)
 
     async def ListQuotas(
@@ -137,6 +168,35 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     ) -> scheduler_pb2.ListQuotasResponse:
         await self.proposals.barrier()
         return self.status.quotas()
+
+    async def SetWindow(self, request: scheduler_pb2.SetWindowRequest, context: Any) -> scheduler_pb2.SetWindowResponse:
+        window = parsed(request.window, Window)
+        await self.proposals.barrier()
+        state = self.replication.state
+        if bool(window.nodes) == bool(request.resources):
+            raise invalid("give the nodes of the window, or the resources that nodes are chosen for")
+        nodes = (
+            named_nodes(state, window.nodes) if window.nodes else chosen_nodes(state, dict(request.resources), window)
+        )
+        await self._change(SetWindow(window=replace(window, nodes=nodes)), request)
+        answer = scheduler_pb2.SetWindowResponse(revision=state.revision)
+        made = state.windows.get(window.name)
+        if made is not None:  # else dropped since: this is the repeat of an old request
+            fill(made, answer.window)
+            answer.in_the_way.extend(in_the_way(state, made))
+        return answer
+
+    async def DropWindow(
+        self, request: scheduler_pb2.DropWindowRequest, context: Any
+    ) -> scheduler_pb2.DropWindowResponse:
+        await self._change(DropWindow(name=request.name), request)
+        return scheduler_pb2.DropWindowResponse(revision=self.replication.state.revision)
+
+    async def ListReservations(
+        self, request: scheduler_pb2.ListReservationsRequest, context: Any
+    ) -> scheduler_pb2.ListReservationsResponse:
+        await self.proposals.barrier()
+        return list_reservations(self.replication.state)
 
     async def GetClusterStatus(
         self, request: scheduler_pb2.GetClusterStatusRequest, context: Any
@@ -147,17 +207,14 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
             status.digest = await asyncio.to_thread(lambda: restore(frozen).digest())
         return status
 
-    async def _set(
-        self,
-        command: Body,
-        request: scheduler_pb2.SetQueuesRequest | scheduler_pb2.SetQuotasRequest,
-    ) -> bool:
-        """Whether all was so already. Raises ApiError."""
+    async def _change(self, command: Body, request: _Change) -> Accepted:
+        """Raises ApiError."""
         _check_request_id(request.client_id, request.request_id)
-        if request.ByteSize() > MAX_RULES_BYTES:
+        if not isinstance(command, SubmitJob) and request.ByteSize() > MAX_RULES_BYTES:
             raise invalid(f"they take {request.ByteSize()} bytes together; at most {MAX_RULES_BYTES} fit in one change")
-        outcome = await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
-        return accepted(outcome).unchanged
+        return accepted(
+            await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
+        )
 
     async def _fresh_job(self, id_or_name: str) -> Job:
         await self.proposals.barrier()

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 
 from gosched import __version__
 from gosched.config import Listen, MasterSettings
 from gosched.config.address import join_address
 from gosched.core.cluster import Master, NodeState
+from gosched.master.admission import Admissions
 from gosched.master.channels import Channels, read_tls
 from gosched.master.clock import Clock, SystemClock
 from gosched.master.cluster_service import ClusterService, keep_announced
@@ -20,6 +22,7 @@ from gosched.master.cycles import Cycles
 from gosched.master.dispatch import Dispatcher
 from gosched.master.edge import Edge
 from gosched.master.endings import end_all
+from gosched.master.eviction_watch import EvictionWatch
 from gosched.master.grpc_api import GrpcServer
 from gosched.master.http_api import HttpApi
 from gosched.master.job_changes import JobChanges
@@ -34,12 +37,14 @@ from gosched.master.plugin_runner import PluginRunner
 from gosched.master.proposals import Proposals
 from gosched.master.reload import Reload
 from gosched.master.scheduler_service import SchedulerService
+from gosched.master.schedules import Schedules
 from gosched.master.status import StatusReader
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.logs import log_events
 from gosched.observe.metrics import ClusterFacts, MasterMetrics, RaftFacts, tally
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
 from gosched.scheduling import Policy
+from gosched.scheduling.policy import ALL
 
 STOP_GRACE_S = 0.5
 HAND_OVER_S = 2.0
@@ -83,6 +88,7 @@ class MasterServer:
             period_s=settings.server.schedule_period_ms / 1000,
         )
         self._dispatcher = Dispatcher(replication, self._agents)
+        self._schedules = Schedules(replication, self._proposals, clock)
         self._status = StatusReader(replication, self._counts, lambda: self._cycles.shares, settings)
         self._clock = clock
         self._scheduler_service = self._make_scheduler_service()
@@ -116,6 +122,8 @@ class MasterServer:
             self._cycles,
             self._leases,
             self._dispatcher,
+            self._schedules,
+            EvictionWatch(self.metrics),
             self._clock,
             settings,
             self.record,
@@ -170,7 +178,7 @@ class MasterServer:
             changes=self._changes,
             logs=JobLogs(self._replication, self._leadership, self._agents, self._changes),
             status=self._status,
-            clock=self._clock,
+            admissions=Admissions(self._replication, self._cycles, self._clock),
         )
 
     def _node_service(self) -> NodeService:
@@ -240,6 +248,8 @@ class MasterServer:
             pending=tally(pending),
             queues=self._status.queue_uses(),
             heartbeat_age_s=max([self._leases.age_ms(node) for node in living], default=0) / 1000,
+            fences=len(state.fences),
+            reservations=len(state.reservations),
         )
 
 
@@ -250,4 +260,11 @@ def _policy(settings: MasterSettings) -> Policy:
     except ValueError as error:
         raise settings.error("plugins", str(error)) from error
     runner = PluginRunner({plugin.name: plugin.timeout_ms for plugin in settings.plugins})
-    return Policy.of(settings.server.algorithm, settings.topology, plugins, runner)
+    policy = Policy.of(settings.server.algorithm, settings.topology, plugins, runner)
+    rules = settings.scheduling
+    return replace(
+        policy,
+        reservations=ALL if rules.reservations is None else rules.reservations,
+        max_victims=rules.max_victims,
+        max_victims_per_tenant=rules.max_victims_per_tenant,
+    )

@@ -58,7 +58,7 @@ class ClusterCounts:
             self._wait(job.id, job.spec)
 
     def _wait(self, job_id: str, spec: JobSpec) -> None:
-        if job_id not in self._pending:
+        if job_id not in self._pending and not spec.is_parent:  # an array's children ask for themselves
             self._pending[job_id] = spec
             _add_demand(self.demand.setdefault(spec.queue, {}), spec, 1)
 

@@ -5,10 +5,24 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterable
+from typing import assert_never
 
 import structlog
 
-from gosched.core.outcome import EpochOpened, Event, JobChanged, NodeChanged, TaskChanged
+from gosched.core.outcome import (
+    DeadlineMissed,
+    EpochOpened,
+    Event,
+    FenceChanged,
+    JobChanged,
+    JobEvicted,
+    JobUpdated,
+    NodeChanged,
+    QueuesChanged,
+    ReservationChanged,
+    TaskChanged,
+    WindowsChanged,
+)
 
 log = structlog.get_logger()
 
@@ -43,5 +57,34 @@ def log_events(events: Iterable[Event], *, revision: int, epoch: int) -> None:
             case TaskChanged():
                 task = {"task": event.task_id, "node": event.node_id, "before": event.before.name}
                 log.debug("task", **task, after=event.after.name, reason=event.reason, epoch=epoch, revision=revision)
-            case _:
+            case QueuesChanged():
                 log.info("queues changed", epoch=epoch, revision=revision)
+            case WindowsChanged():
+                log.info("windows changed", epoch=epoch, revision=revision)
+            case _:
+                _log_force(event, {"job": event.job_id, "epoch": epoch, "revision": revision})
+
+
+def _log_force(
+    event: JobEvicted | FenceChanged | ReservationChanged | DeadlineMissed | JobUpdated, about: dict[str, str | int]
+) -> None:
+    match event:
+        case JobEvicted():
+            lost = {"tasks": event.tasks, "whole": event.whole, "lost_s": event.lost_ms / 1000}
+            log.info("evicted", **about, **lost, queue=event.queue, made_for=event.for_job, cause=event.cause.name)
+        case FenceChanged(made=True):
+            log.info("fence made", **about, nodes=len(event.node_ids))
+        case FenceChanged():
+            log.info("fence gone", **about, nodes=len(event.node_ids), why=event.why)
+        case ReservationChanged(broken=True):
+            log.warning("promised start broken", **about, start_ms=event.start_ms)
+        case ReservationChanged(start_ms=0):
+            log.info("promised start dropped", **about)
+        case ReservationChanged():
+            log.info("start promised", **about, start_ms=event.start_ms)
+        case DeadlineMissed():
+            log.warning("deadline missed", **about, queue=event.queue)
+        case JobUpdated():
+            log.debug("job updated", **about)
+        case _:
+            assert_never(event)

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from gosched.core.cluster import NodeState
 from gosched.core.job import JobState
-from gosched.core.outcome import EpochOpened, Event, JobChanged
+from gosched.core.outcome import DeadlineMissed, EpochOpened, Event, JobChanged, JobEvicted
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.sharing import QueueUse
 
@@ -48,6 +48,8 @@ class ClusterFacts:
     pending: Mapping[tuple[str, str], int] = field(default_factory=dict)
     queues: Mapping[str, QueueUse] = field(default_factory=dict)
     heartbeat_age_s: float = 0.0  # of the living node that was heard longest ago
+    fences: int = 0
+    reservations: int = 0
 
 
 class MasterMetrics:
@@ -62,6 +64,11 @@ class MasterMetrics:
         self._waits = self._histogram(
             "job_queue_wait_seconds", "From submission to the first placement", "queue", buckets=_WAITS
         )
+        self._victims = self._counter("preemption_victims", "Jobs that lost tasks for another, or a window", "queue")
+        self._evictions = self._counter("evictions", "The same by cause", "cause")
+        self._lost = self._counter("lost_work_seconds", "Work that evictions undid, times the tasks", "queue")
+        self._missed = self._counter("deadlines_missed", "Jobs that had not succeeded by their deadline", "queue")
+        self._turns = self._counter("preemption_cycles", "Times that jobs evicted each other in turn")
         self._handled = self._counter("grpc_server_handled", "RPCs that ended", "method", "code")
         self._http = self._histogram("http_request_duration_seconds", "HTTP requests", "route", "status")
         self._version = version
@@ -77,8 +84,19 @@ class MasterMetrics:
         for event in events:
             if isinstance(event, EpochOpened):
                 self._leader_changes.inc()
-            elif leading and isinstance(event, JobChanged) and event.wait_ms is not None:
+            elif not leading:
+                continue
+            elif isinstance(event, JobChanged) and event.wait_ms is not None:
                 self._waits.labels(event.queue).observe(event.wait_ms / 1000)
+            elif isinstance(event, JobEvicted):
+                self._victims.labels(event.queue).inc()
+                self._evictions.labels(event.cause.name.lower()).inc()
+                self._lost.labels(event.queue).inc(event.lost_ms / 1000)
+            elif isinstance(event, DeadlineMissed):
+                self._missed.labels(event.queue).inc()
+
+    def preemption_cycle(self) -> None:
+        self._turns.inc()
 
     def committed(self, seconds: float) -> None:
         self._commits.observe(seconds)
@@ -149,6 +167,8 @@ def _of_cluster(cluster: ClusterFacts) -> Iterable[GaugeMetricFamily]:
     yield _gauge(
         "node_heartbeat_age_seconds", "Of the living node heard longest ago", (), [((), cluster.heartbeat_age_s)]
     )
+    yield _gauge("fences", "Jobs that start once their victims have ended", (), [((), cluster.fences)])
+    yield _gauge("reservations", "Starts that pending jobs were promised", (), [((), cluster.reservations)])
     ratios = [((queue,), use.fair_share_ratio) for queue, use in shown.items()]
     yield _gauge(
         "queue_fair_share_ratio",

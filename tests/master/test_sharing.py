@@ -314,7 +314,7 @@ def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
             assert [line for line in said if not line.startswith("Queue has")] == [
                 "Position   1 in its queue",
                 "Waits      FRAGMENTED: room for 1 of 2 tasks",
-                "Held by    queue default: limit of 16 GPUs, 12 used",
+                "Limit      queue default: limit of 16 GPUs, 12 used",
                 "Refused    12 short of memory, 1 not ready",
                 "Nearest    needs 8 GPUs on one rack; best is r7 with 6",
                 "Fair share cpu 2",

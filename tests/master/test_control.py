@@ -1,0 +1,131 @@
+"""Holding, suspending and requeueing jobs; windows; what is reserved. Over both masters and over REST."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import aiohttp
+import grpc
+import pytest
+
+from gosched.core.job import JobState
+from gosched.wire.v1 import scheduler_pb2, types_pb2
+from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, two_masters, until
+
+FUTURE_MS = 4_000_000_000_000
+
+
+async def control(front: Front, job: str, action: str, request_id: str = "") -> scheduler_pb2.ControlJobResponse:
+    request = scheduler_pb2.ControlJobRequest(
+        job=job, action=f"ACTION_{action}", client_id="test", request_id=request_id
+    )
+    return await front.scheduler.ControlJob(request, timeout=LIMIT_S)
+
+
+async def set_window(front: Front, name: str, **more: Any) -> scheduler_pb2.SetWindowResponse:
+    resources = more.pop("resources", {})
+    window = types_pb2.Window(name=name, start_ms=FUTURE_MS, end_ms=FUTURE_MS + 1000, **more)
+    request = scheduler_pb2.SetWindowRequest(window=window, resources=resources)
+    return await front.scheduler.SetWindow(request, timeout=LIMIT_S)
+
+
+async def explained(front: Front, job: str) -> scheduler_pb2.JobExplanation:
+    return await front.scheduler.ExplainJob(scheduler_pb2.GetJobRequest(job=job), timeout=LIMIT_S)
+
+
+async def get(front: Front, path: str) -> Any:
+    url = f"http://{front.server.record.http_address}{path}"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        assert answer.status == 200
+        return json.loads(await answer.text())
+
+
+async def refused(call: Any) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await call
+    return raised.value.code(), raised.value.details() or ""
+
+
+def test_a_held_job_says_so_and_starts_when_it_is_released() -> None:
+    async def story() -> None:
+        slow = {"grpc_addr": "127.0.0.1:0", "http_addr": "127.0.0.1:0", "schedule_period": "60s"}
+        async with one_master(server=slow) as master, agent(master) as n1:
+            job_id = (await master.submit(spec("a", hold=True))).job_id
+            why = await explained(master, "a")
+            assert (why.code, why.message) == ("HELD", "it is held: goschedctl job release a")
+            assert (await master.job("a")).explanation.code == "HELD"
+            assert (await get(master, "/api/v1/jobs/a/explain"))["code"] == "HELD"
+            assert not n1.orders
+            assert (await control(master, "a", "RELEASE")).job_id == job_id
+            await until(lambda: n1.orders)  # at once, not after the period
+
+    asyncio.run(story())
+
+
+def test_a_job_is_suspended_and_resumed_by_any_master_and_a_repeat_changes_nothing() -> None:
+    async def story() -> None:
+        async with two_masters() as (_, one, two), agent(one) as n1:
+            job_id = (await one.submit(spec("a"))).job_id
+            await until(lambda: n1.orders)
+            n1.see_all(RUNNING)
+            await n1.beat(one)
+            assert not (await control(two, "a", "SUSPEND", "r1")).unchanged
+            await until(lambda: n1.stops)
+            n1.see_all(types_pb2.TASK_STATE_KILLED)
+            await n1.beat(one)
+            assert one.state.jobs[job_id].state is JobState.SUSPENDED
+            assert (await explained(two, "a")).code == "SUSPENDED"
+            await control(two, "a", "RESUME")
+            await control(two, "a", "SUSPEND", "r1")  # an old request, answered again
+            await until(lambda: one.state.jobs[job_id].active)
+            code, _ = await refused(control(one, "nobody", "HOLD"))
+            assert code is grpc.StatusCode.NOT_FOUND
+            code, _ = await refused(control(one, "a", "UNSPECIFIED"))
+            assert code is grpc.StatusCode.INVALID_ARGUMENT
+
+    asyncio.run(story())
+
+
+def test_a_window_is_made_by_name_or_by_amount_listed_and_dropped() -> None:
+    async def story() -> None:
+        async with two_masters() as (_, one, two), agent(one, "n1"), agent(one, "n2"):
+            await one.submit(spec("endless"))
+            await until(lambda: one.state.allocations)
+            (busy,) = {a.node_id for a in one.state.allocations.values()}
+            (idle,) = {"n1", "n2"} - {busy}
+            by_name = await set_window(two, "fix", nodes=[busy])
+            assert (list(by_name.window.nodes), len(by_name.in_the_way)) == ([busy], 1)
+            chosen = await set_window(two, "demo", resources={"cpu": 4000}, queues=["default"])
+            assert (list(chosen.window.nodes), list(chosen.in_the_way)) == ([idle], [])
+            listed = await two.scheduler.ListReservations(scheduler_pb2.ListReservationsRequest(), timeout=LIMIT_S)
+            assert [window.name for window in listed.windows] == ["demo", "fix"]
+            shown = await get(two, "/api/v1/reservations")
+            assert [(item["kind"], item["id"], item["nodes"]) for item in shown] == [
+                ("window", "demo", [idle]),
+                ("window", "fix", [busy]),
+            ]
+            await two.scheduler.DropWindow(scheduler_pb2.DropWindowRequest(name="demo"), timeout=LIMIT_S)
+            assert list(one.state.windows) == ["fix"]
+
+    asyncio.run(story())
+
+
+def test_a_window_that_cannot_be_is_refused() -> None:
+    async def story() -> None:
+        async with one_master() as master, agent(master, "n1"):
+            for more, code in (
+                ({"nodes": ["nobody"]}, grpc.StatusCode.NOT_FOUND),
+                ({}, grpc.StatusCode.INVALID_ARGUMENT),
+                ({"nodes": ["n1"], "resources": {"cpu": 1}}, grpc.StatusCode.INVALID_ARGUMENT),
+                ({"resources": {"cpu": 5000}}, grpc.StatusCode.FAILED_PRECONDITION),
+            ):
+                got, detail = await refused(set_window(master, "w", **more))
+                assert got is code, detail
+            drop = scheduler_pb2.DropWindowRequest(name="w")
+            got, _ = await refused(master.scheduler.DropWindow(drop, timeout=LIMIT_S))
+            assert got is grpc.StatusCode.NOT_FOUND
+            assert not master.state.windows
+
+    asyncio.run(story())
