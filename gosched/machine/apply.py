@@ -19,12 +19,12 @@ from gosched.machine import (
     control,
     dependencies,
     epochs,
+    fences,
     jobs,
     nodes,
     plans,
     queues,
     quotas,
-    reservations,
     tasks,
     time,
     windows,
@@ -77,7 +77,7 @@ def _fence(state: ClusterState, command: c.Command) -> Rejected | None:
 
 
 def _carry_out(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome:
-    """The command, then what comes of it: the jobs that ended free or end others, which is no different for these."""
+    """The command, then what comes of it: jobs that ended free or end others, and fences whose victims are gone end."""
     outcome = _dispatch(state, body, events)
     for event in events:  # it grows meanwhile
         if isinstance(event, JobChanged) and event.after.is_final:
@@ -85,7 +85,7 @@ def _carry_out(state: ClusterState, body: c.Body, events: list[Event]) -> Outcom
             dependencies.job_ended(state, events, job)
             if job.parent:
                 children.child_ended(state, events, job)
-    reservations.follow_up(state, events)
+    fences.follow_up(state, events)
     return outcome
 
 
