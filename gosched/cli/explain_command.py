@@ -57,11 +57,12 @@ def _victim_text(victim: Json) -> str:
 
 def _waiting(job: Json) -> list[tuple[str, str]]:
     use = job["queue_use"]
+    title = "Progress" if job["code"] in ("ARRAY", "SCHEDULE") else "Waits"
     if not job["message"] or use is None:
-        return [("Waits", job["message"])]
+        return [(title, job["message"])]
     return [
         ("Position", f"{job['position']} in its queue" if job["position"] else ""),
-        ("Waits", ": ".join(part for part in (job["code"], job["message"]) if part)),
+        (title, ": ".join(part for part in (job["code"], job["message"]) if part)),
         ("Limit", job["limit"]),
         ("Refused", ", ".join(f"{r['nodes']} {r['filter']}" for r in job["refused"])),
         ("Nearest", job["nearest"] if job["nearest"] != job["message"] else ""),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gosched.client.forecast import JobPlan, PlannedJob, Reserved
-from gosched.client.shapes import Json, explanation_json, nodes_json, time_json, victim_json
+from gosched.client.shapes import Json, nodes_json, time_json, victim_json, why_json
 from gosched.core.cluster import Fence, Reservation, Window
 
 
@@ -75,6 +75,6 @@ def _planned_json(job: PlannedJob) -> Json:
         "nodes": nodes_json(job.nodes),
         "victims": [victim_json(victim) for victim in job.victims],
         "start": time_json(job.start_ms),
-        "explanation": explanation_json(job.explanation) if job.explanation else None,
+        "explanation": why_json(job.explanation) if job.explanation else None,
         "warnings": list(job.warnings),
     }

@@ -164,17 +164,7 @@ def explanation_json(explanation: JobExplanation) -> Json:
         "state": explanation.job.state.name,
         "queue": explanation.job.spec.queue,
         "tenant": explanation.job.spec.tenant,
-        "code": explanation.code,
-        "message": explanation.message,
-        "position": explanation.position or None,
-        "limit": explanation.limit,
-        "refused": [{"filter": name, "nodes": nodes} for name, nodes in explanation.refused],
-        "nearest": explanation.nearest,
-        "holders": [_holder_json(holder) for holder in explanation.holders],
-        "estimated_start": time_json(explanation.start_ms),
-        "estimated_from": explanation.start_from,
-        "change": explanation.change,
-        "would_evict": [victim_json(victim) for victim in explanation.victims],
+        **why_json(explanation),
         "nodes": nodes_json(explanation.nodes),
         "queue_use": None
         if queue is None
@@ -189,6 +179,23 @@ def explanation_json(explanation: JobExplanation) -> Json:
         "submitted_at": time_json(explanation.job.submitted_at_ms),
         "started_at": time_json(explanation.job.started_at_ms),
         "ended_at": time_json(explanation.job.ended_at_ms),
+    }
+
+
+def why_json(explanation: JobExplanation) -> Json:
+    """Of a job that waits, or that would."""
+    return {
+        "code": explanation.code,
+        "message": explanation.message,
+        "position": explanation.position or None,
+        "limit": explanation.limit,
+        "refused": [{"filter": name, "nodes": nodes} for name, nodes in explanation.refused],
+        "nearest": explanation.nearest,
+        "holders": [_holder_json(holder) for holder in explanation.holders],
+        "estimated_start": time_json(explanation.start_ms),
+        "estimated_from": explanation.start_from,
+        "change": explanation.change,
+        "would_evict": [victim_json(victim) for victim in explanation.victims],
     }
 
 

@@ -65,6 +65,10 @@ def _job(document: Document) -> JobSpec:
     if isinstance(floor, int) and floor < count and len(job.tasks) > 1:
         problem = f"{floor} does not say of which task group: use a percent, which is of each of them, or all"
         raise document.error(("gang", "min"), problem)
+    parallelism = job.array.parallelism if job.array else None
+    if parallelism and parallelism > 1 and parallelism * count > MAX_TASKS_PER_JOB:
+        problem = f"{parallelism} elements of {count} tasks are more than the {MAX_TASKS_PER_JOB} that may live at once"
+        raise document.error(("array", "parallelism"), problem)
     return _spec(job)
 
 

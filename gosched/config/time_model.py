@@ -19,6 +19,7 @@ from gosched.core.limits import (
     MAX_AXES,
     MAX_DEPENDENCIES,
     MAX_DURATION_MS,
+    MAX_NAME_LENGTH,
     MAX_PARALLEL,
     MAX_SIGNAL,
     MAX_VALUES,
@@ -143,9 +144,12 @@ def _axis(key: str, values: object) -> Axis:
 
 def _axis_value(key: str, place: int, item: object) -> str:
     try:
-        return text(item)
+        value = text(item)
+        if len(value) > MAX_NAME_LENGTH or not value.isprintable():
+            raise ValueError(f"expected at most {MAX_NAME_LENGTH} characters that can be printed, got {shown(value)}")
     except ValueError as error:
         raise problem_at((key, place), str(error)) from error
+    return value
 
 
 class ArrayFile(Model):

@@ -72,6 +72,11 @@ def test_several_documents_are_several_jobs():
     assert [s.name for s in parse_job_file("name: a\nrun: x\n---\nname: b\nrun: y\n---\n", "f")] == ["a", "b"]
 
 
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "examples").glob("*.yaml")), ids=lambda p: p.name)
+def test_every_example_is_accepted(path):
+    assert not any(spec_problem(spec) for spec in parse_job_file(path.read_bytes(), path.name))
+
+
 def test_example_is_a_valid_gang_of_eight():
     (spec,) = parse_job_file((Path(__file__).parents[2] / "examples" / "gang.yaml").read_bytes(), "gang.yaml")
     assert spec.task_count == 8

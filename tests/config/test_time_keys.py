@@ -19,12 +19,15 @@ from gosched.core.job import (
     PreemptionPolicy,
 )
 from gosched.core.limits import MAX_DURATION_MS
+from gosched.machine.specs import spec_problem
 
 HOUR_MS = 3_600_000
 
 
 def job(text: str) -> JobSpec:
+    """What is accepted here is what the masters accept."""
     (spec,) = parse_job_file(f"name: a\nrun: x\n{text}", "f")
+    assert spec_problem(spec) == ""
     return spec
 
 
@@ -128,6 +131,11 @@ def test_a_schedule_has_a_zone_and_a_rule_for_overlap():
         ("array: {matrix: {GOSCHED_X: [1]}}", "f:3: array.matrix.GOSCHED_X: GOSCHED_X: names that begin with GOSCHED_"),
         ("array: {matrix: {A: 1}}", "f:3: array.matrix.A: expected a list of 1 to 1000 values, got 1"),
         ("array: {matrix: {A: []}}", "f:3: array.matrix.A: expected a list of 1 to 1000 values"),
+        (
+            "count: 300\narray: {range: 0-99, parallelism: 67}",
+            "f:4: array.parallelism: 67 elements of 300 tasks",
+        ),
+        ('array: {matrix: {A: ["a\\nb"]}}', "f:3: array.matrix.A[0]: expected at most 253 characters that can be"),
         ("array: {matrix: {A: [1, [2]]}}", "f:3: array.matrix.A[1]: expected text"),
         ("schedule: {}", 'f:3: schedule: needs "cron"'),
         ("schedule: {cron: 0 25 * * *}", "f:3: schedule.cron: expected minute, hour"),
