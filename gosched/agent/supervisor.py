@@ -273,7 +273,7 @@ def checkpoint_stamp() -> tuple[int, int] | None:
 
 
 def signal_handlers(number: int) -> bool:
-    """Sends the signal to each process of the task that can act on it, and to no other: a shell around the program
+    """Sends the signal to each process of the task that handles it, and to no other: a shell around the program
     would die of it, and the task with it. False when there is none (yet)."""
     found = False
     family = descendants()
@@ -283,7 +283,7 @@ def signal_handlers(number: int) -> bool:
         except OSError:  # it is gone
             continue
         try:
-            if can_act_on(number, pid, family):  # looked at after the descriptor is open: it is still the same process
+            if handles(number, pid, family):  # looked at after the descriptor is open: it is still the same process
                 signal.pidfd_send_signal(fd, number)
                 found = True
         except (FileNotFoundError, ProcessLookupError):
@@ -295,17 +295,13 @@ def signal_handlers(number: int) -> bool:
     return found
 
 
-def can_act_on(number: int, pid: int, family: set[int]) -> bool:
-    """It has a handler, or blocks the signal to fetch it itself."""
+def handles(number: int, pid: int, family: set[int]) -> bool:
+    """It has a handler. One that waits with sigwait instead cannot be told from one that would die."""
     with open(f"/proc/{pid}/status", "rb") as file:
         status = dict(line.partition(b":")[::2] for line in file)
     if int(status[b"PPid"]) not in {*family, os.getpid()}:
         return False
-    bit = 1 << (number - 1)
-    blocked = int(status[b"SigBlk"], 16)
-    if blocked & 1 << (signal.SIGSEGV - 1):  # all are blocked: the C library does so for a moment, to fork
-        blocked = 0
-    return bool((int(status[b"SigCgt"], 16) | blocked) & bit)
+    return bool(int(status.get(b"SigCgt", b"0"), 16) & 1 << (number - 1))
 
 
 def reap() -> dict[int, int]:

@@ -73,8 +73,9 @@ def _saved_since(state: ClusterState, observation: TaskReport) -> bool:
 
 def _saves_in_vain(state: ClusterState, observation: TaskReport) -> bool:
     """It was told to leave, and nobody needs its checkpoint any more: its job is cancelled, say."""
-    order = stop_order(state, state.allocations[observation.allocation_id])
-    return observation.reason == SAVING and not order.checkpoint_signal
+    if observation.reason != SAVING:
+        return False
+    return not stop_order(state, state.allocations[observation.allocation_id]).checkpoint_signal
 
 
 def _unseen(verdict: Verdict, state: ClusterState, allocation_id: str, missing_before: Sequence[str]) -> None:
