@@ -19,7 +19,6 @@ from gosched.wire.v1 import types_pb2, worker_pb2
 FIRST_PORT = 20_000
 PORTS = 10_000
 MAX_GANGS_REMEMBERED = 64
-_FAILURES = (MEMBER_FAILED, "TIMEOUT")  # why tasks of a gang are stopped that failed, even if it starts again
 
 
 class Orders:
@@ -76,9 +75,7 @@ def stop_order(state: ClusterState, allocation: Allocation) -> worker_pb2.StopOr
 def may_save(job: Job, task: Task) -> bool:
     """A task that is STOPPING has to leave though nothing is wrong with its gang, and goes on later: it may save itself
     first. Otherwise the job is at its end, or has failed and starts again."""
-    if task.reason in _FAILURES:
-        return False
-    return job.intent in (JobIntent.RUN, JobIntent.RESTART, JobIntent.SUSPEND)
+    return task.reason != MEMBER_FAILED and job.intent in (JobIntent.RUN, JobIntent.RESTART, JobIntent.SUSPEND)
 
 
 def element_variables(state: ClusterState, job: Job) -> dict[str, str]:

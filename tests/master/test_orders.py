@@ -189,7 +189,6 @@ def test_a_task_that_has_to_leave_may_save_itself(intent: JobIntent, reason: str
     [
         (JobIntent.CANCEL, "CANCELLED"),  # after it was told to leave
         (JobIntent.FAIL, "TIMEOUT"),
-        (JobIntent.RESTART, "TIMEOUT"),
         (JobIntent.RESTART, MEMBER_FAILED),
         (JobIntent.FAIL, MEMBER_FAILED),
     ],
