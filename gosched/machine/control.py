@@ -84,6 +84,7 @@ def _suspend(state: ClusterState, events: list[Event], job: Job) -> None:
     if job.active:
         stopping = replace(job, intent=JobIntent.SUSPEND, reason=SUSPENDED, detail="", exit_code=None, not_before_ms=0)
         stop_all(state, events, stopping, SUSPENDED)
+        events.append(JobUpdated(job_id=job.id))
         return
     change_job(state, events, job, replace(job, state=JobState.SUSPENDED, reason=SUSPENDED, detail="", not_before_ms=0))
     for child in live_children(state, job.id):

@@ -1,10 +1,13 @@
 """Repeats, the clock, revisions, and what happens when a handler has a bug."""
 
+from dataclasses import replace
+
 import pytest
 
 from gosched.core.command import CancelJob, Noop, OpenEpoch, SubmitJob
+from gosched.core.job import Array, Condition, Dependency, JobState
 from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED
-from gosched.core.outcome import Accepted, Code, Rejected
+from gosched.core.outcome import Accepted, Code, JobChanged, Rejected
 from gosched.core.state import ClusterState
 from gosched.machine import MachineBug, jobs
 from tests.machine.cluster import MASTER, Cluster, spec
@@ -75,3 +78,17 @@ def test_a_bug_leaves_apply_as_a_machine_bug_that_says_where(monkeypatch):
     c = Cluster()
     with pytest.raises(MachineBug, match=r"SubmitJob at revision 2 met a bug \(KeyError: 'oops'\).*its log is intact"):
         c.submit(spec())
+
+
+def test_what_comes_of_a_command_is_done_in_the_same_step():
+    """A job ends, the array that waited for it starts, and what waited for its failure can never start."""
+    c = Cluster()
+    c.submit(spec("etl"), "e1")
+    on_end = Dependency(job="etl", condition=Condition.ANY)
+    c.submit(spec("array", array=Array(last=1, step=1), after=(on_end,)), "a1")
+    c.submit(spec("report", after=(replace(on_end, condition=Condition.SUCCESS),)), "r1")
+    c.submit(spec("mail", after=(Dependency(job="report", condition=Condition.SUCCESS),)), "m1")
+    c.cancel("etl")
+    assert [event.job_id for event in c.events if isinstance(event, JobChanged)] == [
+        "e1", "a1.0", "a1.1", "a1", "r1", "m1"]  # fmt: skip
+    assert c.job("m1").state is JobState.CANCELLED

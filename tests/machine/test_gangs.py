@@ -2,12 +2,23 @@
 
 import pytest
 
-from gosched.core.command import ReportTasks, TaskReport
-from gosched.core.job import JobIntent, JobState, RetryCause, RetryPolicy, TaskState
+from gosched.core.command import Noop, ReportTasks, TaskReport
+from gosched.core.job import (
+    GangPolicy,
+    JobIntent,
+    JobSpec,
+    JobState,
+    MemberFailure,
+    RetryCause,
+    RetryPolicy,
+    Taint,
+    TaintEffect,
+    TaskState,
+)
 from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
 from gosched.core.outcome import Code, JobChanged, TaskChanged
 from gosched.core.resources import ZERO
-from tests.machine.cluster import Cluster, failing_fast, group, retrying, spec
+from tests.machine.cluster import Cluster, failing_fast, gang, group, retrying, spec
 
 T = TaskState
 
@@ -118,11 +129,14 @@ def test_a_task_killed_by_somebody_else_fails_the_gang(c):
     assert (c.job("j1").state, c.job("j1").exit_code) == (JobState.FAILED, 137)
 
 
-def fail_once(c: Cluster) -> None:
+def fail_once(c: Cluster) -> int:
+    """Milliseconds from the failure to the next attempt."""
     c.accept(ReportTasks(node_id="n1", incarnation="b1", reports=()), at_ms=c.job("j1").not_before_ms)
     c.place("j1", "n1")
     c.report("j1", 0, T.FAILED, 5)
+    failed_at_ms = c.state.clock_ms
     c.report("j1", 1, T.KILLED)
+    return c.job("j1").not_before_ms - failed_at_ms
 
 
 def test_restarts_after_failures_are_counted_and_end(c):
@@ -136,18 +150,43 @@ def test_restarts_after_failures_are_counted_and_end(c):
 
 def test_each_backoff_is_twice_the_one_before_up_to_the_cap(c):
     c.submit(retrying(restarts=30, backoff_ms=1000), "j1")
-    waits = []
-    for _ in range(30):
-        fail_once(c)
-        waits.append(c.job("j1").not_before_ms - c.state.clock_ms)
+    waits = [fail_once(c) for _ in range(30)]
     assert waits == [min(1000 << i, MAX_BACKOFF_MS) for i in range(30)]
 
 
 def test_a_backoff_longer_than_the_cap_stays_as_asked_for(c):
     c.submit(retrying(restarts=2, backoff_ms=MAX_BACKOFF_MS + 5), "j1")
-    fail_once(c)
-    fail_once(c)
-    assert c.job("j1").not_before_ms - c.state.clock_ms == MAX_BACKOFF_MS + 5
+    assert [fail_once(c), fail_once(c)] == [MAX_BACKOFF_MS + 5] * 2
+
+
+def test_a_gang_that_stops_for_longer_than_its_backoff_waits_no_more(c):
+    running(c, retrying(backoff_ms=100))
+    c.report("j1", 0, T.FAILED, 5)
+    c.accept(Noop(), at_ms=10_000)
+    c.report("j1", 1, T.KILLED)
+    c.place("j1", "n1")
+
+
+def test_preemptions_do_not_lengthen_the_backoff_of_a_failure(c):
+    c.submit(retrying(restarts=5, backoff_ms=1000), "j1")
+    for round_ in range(3):
+        c.place("j1", "n1")
+        c.node("n1", taints=(Taint(key=f"t{round_}", effect=TaintEffect.NO_EXECUTE),))
+        c.report("j1", 0, T.KILLED)
+        c.report("j1", 1, T.KILLED)
+        c.node("n1")
+    job = c.job("j1")
+    assert (job.state, job.attempt, job.preemptions, job.restarts, job.not_before_ms) == (JobState.PENDING, 4, 3, 0, 0)
+    assert fail_once(c) == 1000
+
+
+def test_a_new_attempt_forgets_the_start_and_the_checkpoint_of_the_one_before(c):
+    running(c, retrying())
+    c.report("j1", 0, T.RUNNING, checkpoint_at_ms=c.state.clock_ms)
+    assert c.job("j1").placed_at_ms > 0
+    c.report("j1", 0, T.FAILED, 1)
+    c.report("j1", 1, T.KILLED)
+    assert (c.job("j1").placed_at_ms, c.job("j1").checkpoint_at_ms, c.job("j1").until_ms) == (0, 0, 0)
 
 
 def test_a_cause_that_is_not_listed_is_not_retried(c):
@@ -191,3 +230,102 @@ def test_members_that_end_in_one_report_are_all_taken_as_reported(c):
     c.accept(ReportTasks(node_id="n1", incarnation="b1", reports=reports))
     assert c.task_states("j1") == list(ends)
     assert (c.job("j1").state, c.job("j1").exit_code) == (JobState.FAILED, 1)
+
+
+GOES_ON = GangPolicy(min_tasks=2, on_member_failure=MemberFailure.CONTINUE)
+
+
+def elastic(**more: object) -> JobSpec:
+    """Two tasks of four are enough."""
+    return spec("train", group(count=4, min_count=2), gang=GOES_ON, **more)
+
+
+def continuing(c: Cluster, **more: object) -> None:
+    c.submit(elastic(**more), "j1")
+    c.place("j1", "n1", "n1", "n1", "n2")
+    c.run_all("j1")
+
+
+def test_a_gang_that_continues_does_without_members_above_its_minimum(c):
+    continuing(c)
+    c.report("j1", 0, T.FAILED, 3)
+    c.report("j1", 3, T.KILLED, 137)
+    assert c.task_states("j1") == [T.FAILED, T.RUNNING, T.RUNNING, T.KILLED]
+    job = c.job("j1")
+    assert (job.state, job.intent, job.failed, job.unplaced) == (JobState.RUNNING, JobIntent.RUN, 1, 0)
+    for rank in (1, 2):
+        c.report("j1", rank, T.SUCCEEDED, 0)
+    assert (c.job("j1").state, c.job("j1").exit_code, c.job("j1").reason) == (JobState.SUCCEEDED, 0, "")
+
+
+def test_one_failure_more_than_the_minimum_bears_fails_the_gang(c):
+    continuing(c)
+    for rank in (0, 1):
+        c.report("j1", rank, T.FAILED, 3)
+    c.report("j1", 2, T.FAILED, 4)
+    assert c.task_states("j1") == [T.FAILED] * 3 + [T.STOPPING]
+    c.report("j1", 3, T.KILLED)
+    assert (c.job("j1").state, c.job("j1").exit_code) == (JobState.FAILED, 4)
+
+
+def test_below_its_minimum_a_gang_that_continues_restarts_as_its_policy_says(c):
+    continuing(c, retry=RetryPolicy(max_restarts=1, when=(RetryCause.FAILED,)))
+    for rank in range(3):
+        c.report("j1", rank, T.FAILED, 3)
+    c.report("j1", 3, T.KILLED)
+    assert (c.job("j1").state, c.job("j1").restarts) == (JobState.PENDING, 1)
+    assert c.task_states("j1") == [T.PENDING] * 4
+
+
+def test_members_that_succeeded_count_towards_the_minimum(c):
+    continuing(c)
+    for rank in (0, 1):
+        c.report("j1", rank, T.SUCCEEDED, 0)
+    for rank in (2, 3):
+        c.report("j1", rank, T.FAILED, 1)
+    assert c.job("j1").state is JobState.SUCCEEDED
+
+
+def test_members_that_wait_for_a_place_do_not(c):
+    c.submit(elastic(), "j1")
+    assert c.plan(gang(c.job("j1"), "n1", ranks=[0, 1])) == ()
+    c.report("j1", 0, T.FAILED, 1)
+    assert (c.job("j1").intent, c.task_states("j1")[1]) == (JobIntent.FAIL, T.STOPPING)
+
+
+def test_each_group_keeps_its_own_minimum(c):
+    groups = (group("ps", 1), group("worker", 3, min_count=1))
+    c.submit(spec("train", *groups, gang=GOES_ON), "j1")
+    c.place("j1", "n1")
+    c.report("j1", 1, T.FAILED, 1)
+    assert c.job("j1").intent is JobIntent.RUN
+    c.report("j1", 0, T.FAILED, 1)
+    assert c.job("j1").intent is JobIntent.FAIL
+
+
+def test_a_member_whose_node_was_lost_gets_another_place(c):
+    continuing(c)
+    c.die("n2")
+    lost = c.tasks("j1")[3]
+    assert (lost.state, lost.attempt, lost.moves) == (T.PENDING, 1, 1)
+    assert (c.job("j1").unplaced, c.job("j1").failed, list(c.state.pending)) == (1, 0, ["j1"])
+    assert c.plan(gang(c.job("j1"), "n1", ranks=[3])) == ()
+    assert c.tasks("j1")[3].allocation_id == "j1/worker/3.1-1"
+    c.succeed_all("j1")
+    assert c.job("j1").state is JobState.SUCCEEDED
+
+
+def test_losing_the_node_of_the_minimum_loses_the_gang(c):
+    continuing(c)
+    c.die("n1")
+    assert c.task_states("j1") == [T.LOST] * 3 + [T.STOPPING]
+    c.report("j1", 3, T.KILLED)
+    assert (c.job("j1").state, c.job("j1").reason) == (JobState.FAILED, "NODE_LOST")
+
+
+def test_a_lost_member_that_gets_no_place_before_the_others_are_done_is_not_needed(c):
+    continuing(c)
+    c.die("n2")
+    for rank in range(3):
+        c.report("j1", rank, T.SUCCEEDED, 0)
+    assert (c.job("j1").state, c.tasks("j1")[3].reason) == (JobState.SUCCEEDED, "NOT_NEEDED")

@@ -5,17 +5,25 @@ from dataclasses import replace
 import pytest
 
 from gosched.core import limits
-from gosched.core.cluster import Queue
+from gosched.core.cluster import Queue, Reservation, Share
 from gosched.core.command import CancelJob, DropFinishedJobs, SetQueues, SubmitJob
 from gosched.core.job import (
     Affinity,
     AntiAffinity,
+    Array,
+    Axis,
+    Condition,
+    Dependency,
     GangPolicy,
     JobIntent,
     JobSpec,
     JobState,
     LabelOp,
+    MemberFailure,
     Mode,
+    OnMiss,
+    Preemption,
+    PreemptionPolicy,
     RetryPolicy,
     Runtime,
     SpreadRule,
@@ -25,8 +33,10 @@ from gosched.core.job import (
     TolerationOp,
     TopologyRule,
 )
-from gosched.core.outcome import Code, JobChanged, TaskChanged
+from gosched.core.limits import MAX_DURATION_MS
+from gosched.core.outcome import Code, JobChanged, ReservationChanged, TaskChanged
 from gosched.core.resources import GPU, Resources
+from gosched.machine import children
 from gosched.machine import jobs as jobs_module
 from tests.machine.cluster import Cluster, group, spec
 
@@ -104,6 +114,14 @@ def tolerant(**fields: object) -> JobSpec:
     return ruled(tolerations=(Toleration(**fields),))  # type: ignore[arg-type]
 
 
+def after(job: str, condition: Condition = Condition.ANY) -> Dependency:
+    return Dependency(job=job, condition=condition)
+
+
+def matrix(*axes: Axis) -> JobSpec:
+    return spec(array=Array(matrix=axes))
+
+
 BAD_SPECS = {
     "name is empty": spec(""),
     "'a\\nb' may hold only": spec("a\nb"),
@@ -167,6 +185,44 @@ BAD_SPECS = {
     "retry.max -1": spec(retry=RetryPolicy(max_restarts=-1)),
     "retry.backoff": spec(retry=RetryPolicy(backoff_ms=-1)),
     "stop grace": spec(stop_grace_ms=-1),
+    "gang.wait of -1": spec(gang=GangPolicy(min_tasks=2, wait_ms=-1)),
+    "on_member_failure must be": spec(gang=GangPolicy(min_tasks=2, on_member_failure=MemberFailure.UNSPECIFIED)),
+    "timeout of -1": spec(timeout_ms=-1),
+    "estimate of 31622400001 ms is not": spec(estimate_ms=31_622_400_001),
+    "estimate of 2 ms is beyond the timeout of 1 ms": spec(estimate_ms=2, timeout_ms=1),
+    "deadline.on_miss must be": spec(on_miss=OnMiss.UNSPECIFIED),
+    "deadline.at 253402300800000 ms is not between": spec(deadline_at_ms=253_402_300_800_000),
+    "preemption.policy must be": spec(preemption=Preemption(policy=PreemptionPolicy.OBSERVE_ONLY)),
+    "preemption.policy must be never": spec(preemption=Preemption(policy=PreemptionPolicy.UNSPECIFIED)),
+    "preemption.grace of -1": spec(preemption=Preemption(grace_ms=-1)),
+    "preemption.min_runtime of -1": spec(preemption=Preemption(min_runtime_ms=-1)),
+    "checkpoint_signal -1 is not between 0 and 64": spec(preemption=Preemption(checkpoint_signal=-1)),
+    "checkpoint_signal 65": spec(preemption=Preemption(checkpoint_signal=65)),
+    "checkpoint_signal 9 cannot be caught": spec(preemption=Preemption(checkpoint_signal=9)),
+    "checkpoint_signal 19 cannot be caught": spec(preemption=Preemption(checkpoint_signal=19)),
+    "waits for 257 jobs": spec(after=tuple(after(f"j{i}") for i in range(257))),
+    "after names a job twice": spec(after=(after("x"), after("x", Condition.SUCCESS))),
+    "after: job 'a b' may hold only": spec(after=(after("a b"),)),
+    "after x: the condition must be": spec(after=(after("x", Condition.UNSPECIFIED),)),
+    "of an array, at most 229": spec("x" * 230, array=Array(last=1, step=1)),
+    "of a schedule, at most 229": spec("x" * 230, cron="* * * * *", timezone="UTC"),
+    "array.range 5-4/1 must ascend": spec(array=Array(first=5, last=4, step=1)),
+    "array.range -1-4/1 must ascend": spec(array=Array(first=-1, last=4, step=1)),
+    "array.range 0-4/-1 must ascend": spec(array=Array(last=4, step=-1)),
+    "array.range 0-1000000000/9999 must": spec(array=Array(last=1_000_000_000, step=9999)),
+    "10000001 elements; 1 to 10000000": spec(array=Array(last=10_000_000, step=1)),
+    "array has 0 elements": matrix(Axis(name="A", values=())),
+    "a range and a matrix": spec(array=Array(step=1, matrix=(Axis(name="A", values=("1",)),))),
+    "array.parallelism -1": spec(array=Array(step=1, parallelism=-1)),
+    "array.parallelism 10001 of 1 tasks": spec("a", ONE, array=Array(step=1, parallelism=10_001)),
+    "at most 2 may live at once": spec("a", group(count=9999), array=Array(step=1, parallelism=3)),
+    "array.max_failures -2": spec(array=Array(step=1, max_failures=-2)),
+    "array.matrix has 17 axes": matrix(*[Axis(name=f"A{i}", values=("1",)) for i in range(17)]),
+    "array.matrix names an axis twice": matrix(Axis(name="A", values=("1",)), Axis(name="A", values=("2",))),
+    "array.matrix: '1A' cannot be the name": matrix(Axis(name="1A", values=("1",))),
+    "array.matrix: 'A=B' cannot be the name": matrix(Axis(name="A=B", values=("1",))),
+    "array.matrix A: 1001 values": matrix(Axis(name="A", values=("1",) * 1001)),
+    "array.matrix A: value": matrix(Axis(name="A", values=("a\n",))),
     "label x": spec(labels=(("x", "a\x1b[31m"),)),
     "sorted and distinct": spec(labels=(("b", ""), ("a", ""))),
     "group worker: env keys must be": spec("a", replace(ONE, env=(("A", "1"), ("A", "2")))),
@@ -215,6 +271,63 @@ def test_every_placement_rule_is_allowed_at_once():
     assert c.job("j1").spec.groups == (rules,)
 
 
+def test_everything_about_time_and_force_is_allowed_at_once():
+    everything = spec(
+        "train",
+        ONE,
+        gang=GangPolicy(min_tasks=1, on_member_failure=MemberFailure.CONTINUE, wait_ms=MAX_DURATION_MS),
+        timeout_ms=MAX_DURATION_MS,
+        estimate_ms=MAX_DURATION_MS,
+        deadline_in_ms=1,
+        on_miss=OnMiss.REFUSE,
+        preemption=Preemption(policy=PreemptionPolicy.NEVER, grace_ms=1, checkpoint_signal=64, min_runtime_ms=1),
+        array=Array(last=9_999_999, step=1, parallelism=10_000, max_failures=0),
+        cron="0 3 * * *",
+        timezone="Europe/Berlin",
+    )
+    Cluster().accept(SubmitJob(job_id="j1", spec=everything, next_run_at_ms=1))
+
+
+def promise(job_id: str = "j1", node: str = "n1") -> Reservation:
+    shares = (Share(group="worker", node_id=node, count=2),)
+    return Reservation(job_id=job_id, attempt=1, start_ms=900, shares=shares, for_deadline=True, made_at_ms=1)
+
+
+def test_a_job_may_come_with_the_promise_of_its_start():
+    c = Cluster()
+    c.node("n1")
+    assert c.accept(SubmitJob(job_id="j1", spec=spec(), reservation=(promise(),))).refusals == ()
+    assert c.state.reservations == {"j1": promise()}
+    assert c.events[-1] == ReservationChanged(job_id="j1", start_ms=900)
+
+
+def test_a_promise_that_cannot_be_made_any_more_is_refused_and_the_job_taken():
+    c = Cluster()
+    (refusal,) = c.accept(SubmitJob(job_id="j1", spec=spec(), reservation=(promise(),))).refusals
+    assert refusal.detail == "reservation refused: there is no node 'n1'"
+    assert (list(c.state.pending), c.state.reservations) == (["j1"], {})
+
+
+def test_a_job_that_is_met_again_gets_no_promise():
+    c = Cluster()
+    c.node("n1")
+    c.submit(spec(), "j1")
+    assert c.accept(SubmitJob(job_id="j2", spec=spec(), reservation=(promise("j2"),))).unchanged
+    assert c.state.reservations == {}
+
+
+@pytest.mark.parametrize("promises", [(promise("j2"),), (promise(), promise())])
+def test_a_submission_has_one_promise_at_most_and_its_own(promises):
+    body = SubmitJob(job_id="j1", spec=spec(), reservation=promises)
+    assert "one reservation at most, that of its job" in Cluster().reject(body, Code.INVALID)
+
+
+def test_an_array_with_a_long_id_is_refused_since_its_children_add_to_it():
+    array = spec(array=Array(step=1))
+    assert "230 characters" in Cluster().reject(SubmitJob(job_id="x" * 230, spec=array), Code.INVALID)
+    Cluster().submit(spec(), "x" * 230)
+
+
 def test_jobs_go_into_leaves_only_and_into_queues_that_take_their_tenant():
     c = Cluster()
     queues = (Queue(path="a", tenants=("nlp", "vision")), Queue(path="a.b"), Queue(path="a.c", tenants=("nlp",)))
@@ -234,7 +347,7 @@ def test_jobs_go_into_leaves_only_and_into_queues_that_take_their_tenant():
 )
 def test_a_full_cluster_refuses_more(monkeypatch, limit, module_value, what):
     assert module_value < getattr(limits, limit)
-    monkeypatch.setattr(jobs_module, limit, module_value)
+    monkeypatch.setattr(jobs_module if limit == "MAX_TENANTS" else children, limit, module_value)
     c = Cluster()
     c.submit(spec("a"))
     assert what in c.reject(SubmitJob(job_id="j2", spec=spec("b", tenant="other")), Code.EXHAUSTED)

@@ -4,6 +4,7 @@ import pytest
 
 from gosched.core.cluster import Master, Queue, QueueType
 from gosched.core.command import AnnounceMaster, Noop, OpenEpoch, SetQueues
+from gosched.core.job import PreemptionPolicy
 from gosched.core.limits import MAX_DURATION_MS, MAX_MASTERS
 from gosched.core.outcome import Accepted, Code, EpochOpened, QueuesChanged
 from tests.machine.cluster import MASTER, Cluster, spec
@@ -93,6 +94,13 @@ def test_a_guarantee_binds_the_queues_below_for_the_resources_that_it_names():
     top = capacity("a", guaranteed=(("gpu", 4),), limit=(("gpu", 4), ("gpu:h100", 2), ("x.y", 0)))
     below = [capacity(f"a.{q}", guaranteed=(("cpu", 9), ("gpu", 2))) for q in "xy"]
     Cluster().accept(SetQueues(queues=(top, *below)))
+
+
+@pytest.mark.parametrize("policy", PreemptionPolicy)
+def test_a_queue_says_whether_its_jobs_may_preempt_or_leaves_it_to_its_parent(policy):
+    c = Cluster()
+    c.accept(SetQueues(queues=(Queue(path="a", preemption=policy),)))
+    assert c.state.queues["a"].preemption is policy
 
 
 def test_percents_are_summed_among_neighbours_only():
