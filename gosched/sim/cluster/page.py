@@ -91,15 +91,19 @@ def _waits(data: Json) -> str:
 
 
 def _gantt(data: Json) -> str:
-    """A row for each job, or for an even choice of them."""
+    """A row for each job; of many, the one of each few that was there for longest."""
     jobs = data["jobs"]
     step = -(-len(jobs) // MOST_ROWS) or 1
-    chosen = jobs[::step]
     end = data["summary"]["end_ms"]
+    chosen = [max(jobs[at : at + step], key=lambda job: _stay(job, end)) for at in range(0, len(jobs), step)]
     drawn = [bar for row, job in enumerate(chosen) for bar in _bars(row, job, end)]
-    which = "every job" if step == 1 else f"one job of {step}"
+    which = "every job" if step == 1 else f"of each {step} jobs, the one that was there for longest"
     key = legend(["waits", "runs", "runs until it is evicted"], (GREY, _RUNS, _EVICTED))
     return f"<h2>Gantt: {which}</h2>{key}{gantt(drawn, len(chosen), end)}"
+
+
+def _stay(job: Json, end_ms: int) -> int:
+    return int((end_ms if job["end_ms"] is None else job["end_ms"]) - job["submit_ms"])
 
 
 def _bars(row: int, job: Json, end_ms: int) -> list[Bar]:

@@ -6,18 +6,18 @@ Rule: times are milliseconds from the start of the trace; only `cycles_s` differ
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gosched.core.job import Job, JobState
-from gosched.core.outcome import JobEvicted
+from gosched.core.outcome import JobEvicted, Refusal
 from gosched.core.resources import Resources
 from gosched.observe.pingpong import EvictionGraph
 from gosched.sim.cluster.series import Series
 
 TOTALS = ("cpu_millis", "memory_bytes", "gpu_millis", "waiting", "running")
 QUEUE = "queue:"  # before a queue's name: what it holds of the resource that `measure` names
-MOST_CYCLES_SHOWN = 10  # of jobs that evict each other
+MOST_SHOWN = 10  # cycles of jobs that evict each other, refusals
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,7 +68,8 @@ class Recorder:
         self.eviction_cycles: list[tuple[str, ...]] = []  # the first few: jobs that evicted each other in turn
         self.eviction_cycles_found = 0
         self.broken_promises = 0
-        self.refused = 0  # gangs of plans
+        self.refused = 0  # gangs of plans; none, unless planner and state machine disagree
+        self.refusals: list[Refusal] = []  # the first few
         self.cycles_s: list[float] = []
         self.end_ms = 0
         self._places = {queue: len(TOTALS) + i for i, queue in enumerate(queues)}
@@ -81,8 +82,10 @@ class Recorder:
         return list(self._places)
 
     def pass_time(self, now_ms: int) -> None:
-        self.series.hold(now_ms, self._now)
-        self.end_ms = now_ms
+        """Before what happens at that moment."""
+        if now_ms > self.end_ms:
+            self.series.hold(now_ms, self._now)
+            self.end_ms = now_ms
 
     def submitted(self, job: Job, now_ms: int, work_ms: int | None) -> None:
         spec = job.spec
@@ -133,13 +136,17 @@ class Recorder:
         cycle = self._graph.add(event.for_job, [event.job_id], now_ms) if event.for_job else None
         if cycle:
             self.eviction_cycles_found += 1
-            if len(self.eviction_cycles) < MOST_CYCLES_SHOWN:
+            if len(self.eviction_cycles) < MOST_SHOWN:
                 self.eviction_cycles.append(cycle)
 
     def promised(self, job_id: str, start_ms: int, now_ms: int) -> None:
         record = self.jobs[job_id]
         if record.promised_ms is None and record.start_ms is None:
             record.promised_ms, record.promised_at_ms = start_ms, now_ms
+
+    def refuse(self, refusals: Sequence[Refusal]) -> None:
+        self.refused += len(refusals)
+        self.refusals += refusals[: MOST_SHOWN - len(self.refusals)]
 
     def _count(self, state: JobState, change: int) -> None:
         if state is JobState.PENDING:

@@ -147,6 +147,7 @@ def _summary(recorder: Recorder, jobs: list[JobRecord]) -> Json:
         },
         "cycles": len(recorder.cycles_s),
         "refused_gangs": recorder.refused,
+        "refusals_shown": [f"{refusal.job_id}: {refusal.detail}" for refusal in recorder.refusals],
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from gosched.core.cluster import Queue, Quota
@@ -28,6 +28,7 @@ from gosched.core.job import Job, JobIntent, JobState, TaskState
 from gosched.core.outcome import (
     Accepted,
     Event,
+    FenceChanged,
     JobChanged,
     JobEvicted,
     JobUpdated,
@@ -136,7 +137,6 @@ class Simulator:
         while self._heap and idle < MOST_IDLE_STEPS:
             revision = self.state.revision
             self._now = self._heap[0][0]
-            self.recorder.pass_time(self._now - START_MS)
             while self._heap and self._heap[0][0] == self._now:
                 _, kind, _, what = heapq.heappop(self._heap)
                 self._happen(kind, what)
@@ -144,6 +144,7 @@ class Simulator:
             self._plan()
             self._report_running()
             self._drop_finished()
+            self._arm()
             idle = idle + 1 if self.state.revision == revision else 0
         return self.recorder
 
@@ -173,8 +174,12 @@ class Simulator:
 
     def _submit(self, source: TraceJob) -> None:
         job_id = f"j{self._arrived:07}"
+        spec = source.spec
+        namesake = self.state.find_job(spec.name)
+        if namesake is not None and not namesake.state.is_final:  # a master would take it for the same one
+            spec = replace(spec, name=f"{spec.name}-{self._arrived}")
         self._work[job_id] = _Work(source, source.duration_ms)
-        self._tell(SubmitJob(job_id=job_id, spec=source.spec))
+        self._tell(SubmitJob(job_id=job_id, spec=spec))
 
     def _end(self, what: _End) -> None:
         """The attempt has done its work, if it is still the one that runs."""
@@ -215,9 +220,12 @@ class Simulator:
         due = self.state.timers.next_ms()
         if due and due <= self._now:
             self._tell(PassTime())
-            due = self.state.timers.next_ms()
-            if due and due <= self._now:
-                raise SimulationFailed("internal error, please report it: time passed and something is still due")
+
+    def _arm(self) -> None:
+        """For what is due next, as everything stands now."""
+        due = self.state.timers.next_ms()
+        if due and due <= self._now:
+            raise SimulationFailed("internal error, please report it: time passed and something is still due")
         if due and (due < self._armed_ms or self._armed_ms <= self._now):
             self._armed_ms = due
             self._push(due, Kind.DUE)
@@ -242,17 +250,18 @@ class Simulator:
         view = self._builder.view(self.state)
         plan = schedule(view, self._policy, self._now, seed_of(self._seed, view.revision))
         self.recorder.cycles_s.append(time.perf_counter() - began)
-        refused = sum([len(self._tell(command.body).refusals) for command in plan.commands(0, self._now)])
-        self.recorder.refused += refused
+        refusals = [refusal for c in plan.commands(0, self._now) for refusal in self._tell(c.body).refusals]
+        self.recorder.refuse(refusals)
         if plan.wake_at_ms is not None:
             self._push(max(plan.wake_at_ms, self._now + 1), Kind.WAKE)
-        return plan.more and not refused
+        return plan.more and not refusals
 
     def _update_view(self) -> None:
         self._builder.apply(self.state, self._news)
         self._news = []
 
     def _tell(self, body: Body) -> Accepted:
+        self.recorder.pass_time(self._now - START_MS)
         outcome, events = apply(self.state, Command(body=body, at_ms=self._now))
         if isinstance(outcome, Rejected):
             raise SimulationFailed(f"{type(body).__name__}: {outcome.detail}")
@@ -283,7 +292,7 @@ class Simulator:
                     evicted[event.job_id] = event
                 case ReservationChanged():
                     self._on_promise(event)
-                case NodeChanged() | JobUpdated():
+                case NodeChanged() | JobUpdated() | FenceChanged():
                     self._dirty = True
         for job_id, allocations in stopping.items():
             self._stop(self.state.jobs[job_id], allocations, evicted.get(job_id))

@@ -35,7 +35,7 @@ def time_unit(span_ms: float) -> tuple[str, int]:
 
 def lines(columns: Sequence[Sequence[float]], width_ms: int, y_title: str, top: float | None = None) -> str:
     """Each over time; a value holds for `width_ms`."""
-    frame = _Frame(max(len(c) for c in columns) * width_ms, top or _largest(columns), y_title)
+    frame = _Frame(max(len(c) for c in columns) * width_ms, top or 1.08 * _largest(columns), y_title)
     drawn = []
     for i, column in enumerate(columns):
         points = []
@@ -65,7 +65,7 @@ def stacked(columns: Sequence[Sequence[float]], width_ms: int, y_title: str, top
 
 def bars(counts: Sequence[int], labels: Sequence[str], x_title: str, y_title: str) -> str:
     """A histogram."""
-    frame = _Frame(len(counts), max([*counts, 1]), y_title, x_ticks=[], x_title=x_title)
+    frame = _Frame(len(counts), 1.1 * max([*counts, 1]), y_title, x_ticks=[], x_title=x_title)
     drawn = []
     for i, count in enumerate(counts):
         left, right, up = frame.x(i + 0.08), frame.x(i + 0.92), frame.y(count)
@@ -119,7 +119,7 @@ class _Frame:
         self._x_unit = size
         self._x_title = x_title or f"time, {unit}"
         self._x_ticks = [tick * size for tick in ticks(span / size)] if x_ticks is None else x_ticks
-        self._y_ticks = ticks(self._top, 4) if y_ticks else []
+        self._y_ticks = ticks(self._top, 5) if y_ticks else []
 
     def x(self, value: float) -> float:
         return _LEFT + value / self._span * (WIDTH - _LEFT - _RIGHT)
