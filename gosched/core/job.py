@@ -355,7 +355,7 @@ class JobSpec:
     """What a user submitted, with defaults filled in. Groups are never empty and have distinct names.
 
     A deadline is a moment (`deadline_at_ms`) or a time after submission (`deadline_in_ms`); both 0: none.
-    `estimate_ms`: how long an attempt runs, as far as the user knows; `timeout_ms`: when it is ended; 0: not known, none.
+    `estimate_ms`: how long an attempt runs, as far as the user knows; `timeout_ms`: when it is ended; 0: none.
     `after`: jobs that must end first. `cron` (with `timezone`): the job is a schedule, and each run a job of its own.
     """
 

@@ -321,21 +321,25 @@ class ClusterState:
         """Milli-GPUs that nobody else may take of each GPU of the node, by its index; none for one that is free: what
         allocations hold now, or what they and the fences will hold once all have gone that leave, if that is more."""
         held: dict[int, int] = {}
-        stays: dict[int, int] = {}
         for allocation in [self.allocations[a] for a in self.node_allocations.get(node_id, ())]:
-            millis = min(allocation.resources.gpu_millis, GPU)
             for gpu in allocation.gpus:
-                held[gpu] = held.get(gpu, 0) + millis
-                if not allocation.leaves_for:
-                    stays[gpu] = stays.get(gpu, 0) + millis
-        fences = self.node_fences.get(node_id)
-        if not fences:
+                held[gpu] = held.get(gpu, 0) + min(allocation.resources.gpu_millis, GPU)
+        if node_id not in self.node_fences:
             return held
-        for job_id, placements in fences.items():
+        after = self.node_gpus_after(node_id)
+        return {gpu: max(held.get(gpu, 0), after.get(gpu, 0)) for gpu in sorted({*held, *after})}
+
+    def node_gpus_after(self, node_id: str) -> dict[int, int]:
+        """Milli-GPUs that will be held of each GPU once all have gone that leave for a fence."""
+        held: dict[int, int] = {}
+        for allocation in [self.allocations[a] for a in self.node_allocations.get(node_id, ())]:
+            for gpu in allocation.gpus if not allocation.leaves_for else ():
+                held[gpu] = held.get(gpu, 0) + min(allocation.resources.gpu_millis, GPU)
+        for job_id, placements in self.node_fences.get(node_id, {}).items():
             for placement in placements:
                 for gpu in placement.gpus:
-                    stays[gpu] = stays.get(gpu, 0) + min(self._asked(job_id, placement).gpu_millis, GPU)
-        return {gpu: max(held.get(gpu, 0), stays.get(gpu, 0)) for gpu in sorted({*held, *stays})}
+                    held[gpu] = held.get(gpu, 0) + min(self._asked(job_id, placement).gpu_millis, GPU)
+        return held
 
     def node_cpus_held(self, node_id: str) -> int:
         """The mask of the CPUs that allocations on the node own, or fences will."""

@@ -15,7 +15,10 @@ from gosched.core.job import (
     Job,
     JobSpec,
     JobState,
+    MemberFailure,
     Mode,
+    PreemptionPolicy,
+    RetryCause,
     SpreadRule,
     Strategy,
     StringMap,
@@ -25,6 +28,7 @@ from gosched.core.job import (
     Toleration,
     TopologyRule,
 )
+from gosched.core.limits import MAX_FREE_RESTARTS
 from gosched.core.resources import GPU as MILLIS
 from gosched.core.resources import AmountMap, Resources
 from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, as_map
@@ -130,7 +134,9 @@ class PendingGang:
     the same.
 
     `tasks`, `total`, `charge`: of the floors together; `most`: all tasks. `standing`: (group, node id) of its tasks
-    that hold a place. `keeps_apart`: (group, level) where a group wants no other task of the job.
+    that hold a place. `keeps_apart`: (group, level) where a group wants no other task of the job. `span_ms`: how long
+    it will hold its place from now on, 0: unknown; `is_promised`: no longer than that. `may_evict`: jobs of lower
+    priority in its queue; `yields`: it may be evicted itself, and needs `grace_ms` for it.
     """
 
     job_id: str
@@ -152,6 +158,11 @@ class PendingGang:
     keeps_apart: tuple[tuple[str, str], ...]
     joins: bool
     shape: str
+    span_ms: int = 0
+    is_promised: bool = False
+    may_evict: bool = False
+    yields: bool = False
+    grace_ms: int = 0
 
 
 def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
@@ -183,7 +194,7 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         priority=spec.priority,
         sequence=job.sequence,
         not_before_ms=job.not_before_ms,
-        deadline_ms=spec.deadline_at_ms or (spec.deadline_in_ms and job.submitted_at_ms + spec.deadline_in_ms),
+        deadline_ms=job.deadline_ms,
         asks=asks,
         tasks=sum([ask.floor for ask in asks]),
         most=sum([len(ask.ranks) for ask in asks]),
@@ -193,7 +204,31 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         keeps_apart=tuple([(g.name, rule.level) for g in spec.groups for rule in g.anti_affinity if rule.job == SELF]),
         joins=joins,
         shape=_shape(asks, job.id if joins else ""),
+        span_ms=spec.span_ms,
+        is_promised=bool(spec.timeout_ms),
+        may_evict=spec.preemption.policy is PreemptionPolicy.LOWER_PRIORITY,
+        yields=spec.preemption.preemptible and starts_again(job),
+        grace_ms=grace_of(spec),
     )
+
+
+def starts_again(job: Job) -> bool:
+    """After an eviction; one that would not is never evicted."""
+    retry = job.spec.retry
+    return (
+        retry.max_restarts > 0
+        and RetryCause.PREEMPTED in retry.when
+        and job.spec.gang.on_member_failure is not MemberFailure.FAIL_JOB
+        and job.attempt - 1 - job.restarts < MAX_FREE_RESTARTS
+    )
+
+
+def grace_of(spec: JobSpec) -> int:
+    """From the order to leave until it has left, at most."""
+    rules = spec.preemption
+    if rules.checkpoint_signal:
+        return rules.grace_ms + spec.stop_grace_ms
+    return rules.grace_ms or spec.stop_grace_ms
 
 
 def asks_of(spec: JobSpec) -> tuple[Ask, ...]:

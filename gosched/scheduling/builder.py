@@ -8,14 +8,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from gosched.core.cluster import Node, NodeState
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.job import SELF, Job, JobState
+from gosched.core.job import SELF, Job, JobIntent, JobState
 from gosched.core.limits import MAX_GPUS
-from gosched.core.outcome import Event, JobChanged, NodeChanged, TaskChanged
+from gosched.core.outcome import Event, FenceChanged, JobChanged, JobEvicted, JobUpdated, NodeChanged, TaskChanged
 from gosched.core.resources import GPU as MILLIS
 from gosched.core.resources import Resources
 from gosched.core.sharing import Amounts, add_to
@@ -23,7 +24,20 @@ from gosched.core.state import ClusterState
 from gosched.scheduling.asks import PendingGang, pending_gang, vector
 from gosched.scheduling.devices import derived
 from gosched.scheduling.labelled import Labelled
-from gosched.scheduling.view import CUSTOM, GPU, GPU_MODEL, LINK, SHARE, WHOLE, NodeColumns, Typical, View
+from gosched.scheduling.running import RunningGang, running_gang
+from gosched.scheduling.view import (
+    CUSTOM,
+    GPU,
+    GPU_MODEL,
+    LINK,
+    SHARE,
+    WHOLE,
+    IntArray,
+    NodeColumns,
+    Soon,
+    Typical,
+    View,
+)
 
 
 class ViewBuilder:
@@ -38,13 +52,19 @@ class ViewBuilder:
         self._avoided: Counter[str] = Counter()  # names of jobs that pending gangs keep away from
         self._live: dict[str, Counter[Typical]] = {}
         self._workload: Counter[Typical] = Counter()  # of the live jobs
+        self._holders: dict[str, RunningGang] = {}
+        self._repairs: dict[str, PendingGang] = {}
+        self._moved: dict[str, None] = {}  # jobs whose places changed since the newest view
 
     def reset(self, state: ClusterState) -> None:
         self.nodes = NodeColumns.empty()
         self._refresh_nodes(state, list(state.nodes))
         self._gangs, self._demand, self._avoided = {}, {}, Counter()
         self._live, self._workload = {}, Counter()
-        self._refresh_gangs(state, [job.id for job in state.jobs.values() if not job.state.is_final])
+        self._holders, self._repairs = {}, {}
+        live = [job.id for job in state.jobs.values() if not job.state.is_final]
+        self._moved = dict.fromkeys(live)
+        self._refresh_gangs(state, live)
         self._labelled.reset(state)
 
     def apply(self, state: ClusterState, events: Iterable[Event]) -> None:
@@ -57,16 +77,20 @@ class ViewBuilder:
                 jobs[event.job_id] = None
                 if event.before.is_active != event.after.is_active:
                     loaded[event.node_id] = None
+                    self._moved[event.job_id] = None
                     self._labelled.take(state, event)
-            elif isinstance(event, JobChanged):
-                jobs[event.job_id] = None
             elif isinstance(event, NodeChanged):
                 changed[event.node_id] = None
+            elif isinstance(event, JobChanged | JobUpdated | JobEvicted | FenceChanged):
+                jobs[event.job_id] = self._moved[event.job_id] = None
+                if isinstance(event, FenceChanged):
+                    loaded.update(dict.fromkeys(event.node_ids))
         self._refresh_nodes(state, list(changed))
         self._refresh_load(state, [node for node in loaded if node not in changed])
         self._refresh_gangs(state, jobs)
 
     def view(self, state: ClusterState) -> View:
+        self._refresh_holders(state)
         return View(
             revision=state.revision,
             nodes=self.nodes.copy(),
@@ -81,6 +105,11 @@ class ViewBuilder:
             workload={kind: count for kind, count in self._workload.items() if count},
             standing={name: _standing(state, name) for name in sorted(self._avoided)},
             labelled=self._labelled.copy(),
+            holders=self._holders.copy(),
+            repairs=tuple(self._repairs.values()),
+            reservations=state.reservations.copy(),
+            windows=tuple(state.windows.values()),
+            soon={node: _soon(state, node) for node in state.node_fences},
         )
 
     def _refresh_nodes(self, state: ClusterState, node_ids: Sequence[str]) -> None:
@@ -162,9 +191,12 @@ class ViewBuilder:
         nodes = self.nodes
         rows = [nodes.row(node_id) for node_id in node_ids]
         used = np.zeros((len(rows), nodes.free.shape[1]), dtype=np.int64)
-        held = [state.usage[node_id] for node_id in node_ids]
-        used[:, : len(vector(held[0]))] = [vector(r) for r in held]
-        _add_custom(used, held, nodes.custom)
+        held = [state.held(node_id) for node_id in node_ids]
+        used[:, :4] = [vector(now) for now, *_ in held]
+        _add_custom(used, [now for now, *_ in held], nodes.custom)
+        for i, (_, *later) in enumerate(held):
+            for resources in later:
+                np.maximum(used[i], self._row(resources), out=used[i])
         free = nodes.capacity[rows] - used
         devices = np.where(
             np.arange(nodes.gpu_free.shape[1]) < (nodes.capacity[rows, WHOLE] // MILLIS)[:, None], MILLIS, 0
@@ -179,6 +211,28 @@ class ViewBuilder:
         nodes.gpu_free[rows] = devices
         free[:, [WHOLE, SHARE, LINK]] = derived(devices, nodes.gpu_link[rows])
         nodes.free[rows] = free
+
+    def _row(self, resources: Resources) -> IntArray:
+        """As a row of the columns, the derived ones left out."""
+        row = np.zeros(self.nodes.free.shape[1], dtype=np.int64)
+        row[:4] = vector(resources)
+        for name, amount in resources.custom:
+            if name in self.nodes.custom:
+                row[self.nodes.custom[name]] = amount
+        return row
+
+    def _refresh_holders(self, state: ClusterState) -> None:
+        for job_id in self._moved:
+            self._repairs.pop(job_id, None)
+            job = state.jobs.get(job_id)
+            gang = running_gang(state, job) if job is not None and not job.state.is_final else None
+            if job is None or gang is None:
+                self._holders.pop(job_id, None)
+                continue
+            self._holders[job_id] = gang
+            if gang.lost_member and gang.is_leaving and job_id not in state.fences:
+                self._repairs[job_id] = pending_gang(next_attempt(job))
+        self._moved = {}
 
     def _refresh_gangs(self, state: ClusterState, job_ids: Iterable[str]) -> None:
         for job_id in job_ids:
@@ -208,6 +262,28 @@ class ViewBuilder:
             add_to(self._demand[gang.queue], dict(gang.charge), -1)
             self._avoided.subtract(_avoids(gang))
             self._avoided += Counter()  # drops what nobody avoids any more
+
+
+def next_attempt(job: Job) -> Job:
+    """As it will be once all its tasks have gone."""
+    return replace(job, state=JobState.PENDING, intent=JobIntent.RUN, attempt=job.attempt + 1, active=0, running=0)
+
+
+def _soon(state: ClusterState, node_id: str) -> Soon:
+    now, later = state.held(node_id)
+    freed = {
+        name: getattr(now, name) - getattr(later, name)
+        for name in ("cpu_millis", "memory_bytes", "storage_bytes", "gpu_millis")
+    }
+    after = dict(later.custom)
+    custom = {name: amount - after.get(name, 0) for name, amount in now.custom}
+    amounts = Resources(
+        **{name: max(amount, 0) for name, amount in freed.items()},
+        custom=tuple([(name, amount) for name, amount in custom.items() if amount > 0]),
+    )
+    after_all = state.node_gpus_after(node_id)
+    gpus = {gpu: millis - after_all.get(gpu, 0) for gpu, millis in state.node_gpus_held(node_id).items()}
+    return Soon(amounts, {gpu: millis for gpu, millis in gpus.items() if millis > 0})
 
 
 def _kinds(job: Job) -> Counter[Typical]:

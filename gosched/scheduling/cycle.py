@@ -1,39 +1,54 @@
 """One scheduling cycle, from a view to a plan.
 
-Rule: the same view, policy, time and seed give the same plan, and nothing is held for a gang that does not fit.
+Rule: the same view, policy, time and seed give the same plan, and nothing is held idle for a gang that does not fit:
+what it was promised, others use until then.
 """
 
 from __future__ import annotations
 
 from gosched.scheduling import explain
+from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.explain import Explainer, Explanation
-from gosched.scheduling.gangs import place
-from gosched.scheduling.limits import Limits, placed_charge
+from gosched.scheduling.limits import placed_charge
 from gosched.scheduling.ordering import bands
 from gosched.scheduling.plan import ALWAYS_ENCODES, MAX_COMMAND_BYTES, Plan, may_encode
 from gosched.scheduling.plugins import Plugins
 from gosched.scheduling.policy import Policy
-from gosched.scheduling.room import Room
+from gosched.scheduling.promises import keep_promises
+from gosched.scheduling.scene import Scene
 from gosched.scheduling.standing import Standing
-from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.turns import Turns
 from gosched.scheduling.view import View
 
 
 def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
-    """Looks at every pending gang once, each time at one of the queue whose turn it is, and places those that fit."""
-    plan = Plan(revision=view.revision)
+    """Windows, repairs and promises first; then every other pending gang once, each time at one of the queue whose turn
+    it is: it starts, or others are evicted for it, or it waits and, if it is among the first, is promised a start."""
+    plan = Plan(revision=view.revision, planned_at_ms=now_ms, seed=seed)
     plugins = Plugins(view, policy.plugins, policy.runner)
-    room = Room(view.nodes)
-    terrain = Terrain(view, policy, room, plugins)
-    explainer = Explainer(room, terrain)
-    limits = Limits(view)
+    scene = Scene(view, policy, plugins, plan)
+    explainer = Explainer(scene.plain, scene.terrain)
+    limits = scene.limits
     standing = Standing(view, limits, now_ms)
     plan.shares = standing.shares
     misses: dict[object, Explanation] = {}  # by shape: room only shrinks, so equal gangs miss for the same reason
+    limited: dict[object, Explanation] = {}  # the same for limits
     stopped_at: Explanation | None = None
 
-    for lines in bands(view, policy, plugins):
+    scene.clear_windows()
+    for broken in view.repairs:
+        scene.repair(broken)
+    promised = keep_promises(scene)
+    waiting: list[PendingGang] = []
+    for pending in view.pending:
+        if pending.job_id not in promised:
+            waiting.append(pending)
+        elif claim := promised[pending.job_id]:
+            plan.explanations[pending.job_id] = explain.reserved(explainer.of(pending), claim.reservation)
+        else:
+            standing.take(pending, dict(pending.charge))
+
+    for lines in bands(view.queues, waiting, policy, plugins, now_ms):
         turns = Turns(lines, standing.shares, standing.used)
         while (gang := turns.next()) is not None:
             shape = limits.shape(gang, plugins)
@@ -41,29 +56,27 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
                 plan.delay(gang)
             elif stopped_at is not None:
                 plan.explanations[gang.job_id] = stopped_at
-            elif shape in misses:
-                plan.explanations[gang.job_id] = misses[shape]
+            elif shape in limited:
+                plan.explanations[gang.job_id] = limited[shape]
             elif held := limits.why_not(gang):
-                misses[shape] = plan.explanations[gang.job_id] = explain.held_back(*held)
-            elif gang.most > ALWAYS_ENCODES and not may_encode(gang, room.longest_id):
+                limited[shape] = plan.explanations[gang.job_id] = explain.held_back(*held)
+            elif gang.most > ALWAYS_ENCODES and not may_encode(gang, scene.plain.longest_id):
                 plan.explanations[gang.job_id] = explain.too_large(MAX_COMMAND_BYTES)
             elif plan.tasks and plan.tasks + gang.tasks > policy.max_tasks:
                 plan.more = True
                 stopped_at = plan.explanations[gang.job_id] = explain.queued(len(plan.gangs) + len(plan.explanations))
-            elif len(misses) >= policy.max_misses:
+            elif len(misses) + len(limited) >= policy.max_misses:
                 stopped_at = plan.explanations[gang.job_id] = explain.queued(len(plan.gangs) + len(plan.explanations))
-            elif placement := place(gang, room, terrain, seed, allowance := limits.allowance(gang)):
-                plan.add(placement)
-                terrain.placed(gang, placement)
-                plugins.placed(gang, placement)
-                limits.take(gang, placement, view.nodes)
+            elif placement := scene.begin(gang, shape, allowance := limits.allowance(gang)):
                 charge = placed_charge(gang, placement)
                 turns.placed(charge)
                 if policy.strict:  # the next band goes on where this one ends
                     standing.take(gang, charge)
                 continue
             else:
-                misses[shape] = plan.explanations[gang.job_id] = explainer.of(gang, allowance.banned)
+                if shape not in misses:
+                    misses[shape] = explainer.of(gang, allowance.banned)
+                plan.explanations[gang.job_id] = scene.wait(gang, allowance, misses[shape])
             turns.passed()
     plan.faults = tuple(plugins.faults)
     return plan

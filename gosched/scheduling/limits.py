@@ -47,8 +47,9 @@ class Limits:
         self.used: dict[str, Amounts] = {}  # by queue path, of all levels
         self.used_by: dict[tuple[str, str], Amounts] = {}  # by (queue, tenant)
         tenants: dict[str, Amounts] = {}
-        for (queue, tenant, model), held in view.charges.items():
-            charge = charge_of(held, model)
+        charges = [(queue, tenant, charge_of(held, model)) for (queue, tenant, model), held in view.charges.items()]
+        charges += [(gang.queue, gang.tenant, gang.charge()) for gang in view.holders.values() if gang.fenced]
+        for queue, tenant, charge in charges:
             for path in lineage(queue):
                 add_to(self.used.setdefault(path, {}), charge)
             add_to(self.used_by.setdefault((queue, tenant), {}), charge)

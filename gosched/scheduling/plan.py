@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from gosched.core.cluster import Reservation
 from gosched.core.command import Command, CommitPlan, GangPlacement
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.explain import Explanation, backoff
+from gosched.scheduling.victims import Victim
 
 # One log entry holds 512 KiB; the rest is for the batch and the command around the plan.
 MAX_COMMAND_BYTES = 508 * 1024
 ALWAYS_ENCODES = 64  # tasks: the longest id and all GPUs of a node are 2.4 KiB each
+_Part = GangPlacement | Reservation | str  # of a plan: the text is the id of a job whose promise is withdrawn
 CPULIST_BYTES = 64  # of a task's own CPUs, as a rule; `may_encode` counts on it
 
 
@@ -20,9 +23,13 @@ CPULIST_BYTES = 64  # of a task's own CPUs, as a rule; `may_encode` counts on it
 class Plan:
     """`explanations`: every gang that was not placed, by job id, in the order in which they were looked at.
     `wake_at_ms`: when a backoff ends first. `more`: a bound cut the cycle short, run another one at once. `shares`:
-    each queue's fair share by resource. `faults`: plugins that were switched off, a line for each."""
+    each queue's fair share by resource. `faults`: plugins that were switched off, a line for each. `reservations`: new
+    ones and those that change; `withdrawn`: jobs whose promise is taken back. `observed`: what queues that only observe
+    would have evicted, by job id."""
 
     revision: int
+    planned_at_ms: int = 0
+    seed: int = 0
     gangs: list[GangPlacement] = field(default_factory=list)
     tasks: int = 0
     explanations: dict[str, Explanation] = field(default_factory=dict)
@@ -30,6 +37,9 @@ class Plan:
     more: bool = False
     shares: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
+    reservations: list[Reservation] = field(default_factory=list)
+    withdrawn: list[str] = field(default_factory=list)
+    observed: dict[str, tuple[Victim, ...]] = field(default_factory=dict)
 
     def add(self, gang: GangPlacement) -> None:
         self.gangs.append(gang)
@@ -37,30 +47,58 @@ class Plan:
 
     def delay(self, gang: PendingGang) -> None:
         self.explanations[gang.job_id] = backoff(gang)
-        self.wake_at_ms = min(gang.not_before_ms, self.wake_at_ms or gang.not_before_ms)
+        self.wake_at(gang.not_before_ms)
+
+    def wake_at(self, moment_ms: int) -> None:
+        """The same view gives another plan from then on."""
+        if moment_ms > self.planned_at_ms:
+            self.wake_at_ms = min(moment_ms, self.wake_at_ms or moment_ms)
 
     def commands(self, epoch: int, at_ms: int, max_bytes: int = MAX_COMMAND_BYTES) -> list[Command]:
-        """CommitPlan commands, each at most `max_bytes` when encoded. A gang is never split."""
-        chunks: list[list[GangPlacement]] = []
+        """CommitPlan commands, each at most `max_bytes` when encoded. A gang is never split. Evictions and starts come
+        before promises: what is promised counts with them."""
+        parts: list[tuple[int, GangPlacement | Reservation | str]] = [
+            (encoded_bytes(gang), gang) for gang in self.gangs
+        ]
+        parts += [(_name_bytes(job_id), job_id) for job_id in self.withdrawn]
+        parts += [(_reservation_bytes(reservation), reservation) for reservation in self.reservations]
+        chunks: list[list[_Part]] = []
         room = 0
-        for gang in self.gangs:
-            size = encoded_bytes(gang)
+        for size, part in parts:
             if not chunks or size > room:
                 chunks.append([])
                 room = max_bytes
-            chunks[-1].append(gang)
+            chunks[-1].append(part)
             room -= size
-        return [
-            Command(body=CommitPlan(revision=self.revision, gangs=tuple(chunk)), epoch=epoch, at_ms=at_ms)
-            for chunk in chunks
-        ]
+        return [Command(body=self._body(chunk), epoch=epoch, at_ms=at_ms) for chunk in chunks]
+
+    def _body(self, chunk: list[_Part]) -> CommitPlan:
+        return CommitPlan(
+            revision=self.revision,
+            planned_at_ms=self.planned_at_ms,
+            seed=self.seed,
+            gangs=tuple([part for part in chunk if isinstance(part, GangPlacement)]),
+            reservations=tuple([part for part in chunk if isinstance(part, Reservation)]),
+            withdrawn=tuple([part for part in chunk if isinstance(part, str)]),
+        )
 
 
 def encoded_bytes(gang: GangPlacement) -> int:
     """At least the size of the gang's message; a test holds it against the codec."""
-    return _gang_bytes(gang.job_id) + sum(
-        _task_bytes(len(t.node_id.encode()), len(t.gpus), len(t.cpus)) for t in gang.tasks
+    return (
+        _gang_bytes(gang.job_id)
+        + sum([_task_bytes(len(t.node_id.encode()), len(t.gpus), len(t.cpus)) for t in gang.tasks])
+        + sum([_name_bytes(e.job_id) + 24 + 4 * len(e.ranks) for e in gang.evictions])
     )
+
+
+def _reservation_bytes(reservation: Reservation) -> int:
+    shares = [_name_bytes(share.group) + _name_bytes(share.node_id) + 16 for share in reservation.shares]
+    return _gang_bytes(reservation.job_id) + 64 + sum(shares)
+
+
+def _name_bytes(name: str) -> int:
+    return 4 + len(name.encode())
 
 
 def may_encode(gang: PendingGang, longest_node_id: Callable[[], int]) -> bool:
@@ -79,7 +117,7 @@ def _most_bytes(gang: PendingGang, node_id: int) -> int:
 
 
 def _gang_bytes(job_id: str) -> int:
-    return 32 + len(job_id.encode())
+    return 48 + len(job_id.encode())
 
 
 def _task_bytes(node_id: int, gpus: int, cpus: int) -> int:

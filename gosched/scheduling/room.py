@@ -5,7 +5,8 @@ Rule: whatever is taken can be given back in one step (`mark`, `undo`), to the l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from gosched.core.job import Strategy
 from gosched.core.resources import GPU as MILLIS
 from gosched.scheduling.asks import Ask, PendingGang
 from gosched.scheduling.devices import (
+    derived,
     derived_of_one,
     numa_that_fits,
     pick_cpus,
@@ -44,6 +46,43 @@ class Seat:
 class _Taken:
     ask: Ask
     seats: list[Seat]
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """Room that comes free: amounts by column (the derived ones 0), milli-GPUs by device, masks of owned CPUs."""
+
+    rows: IntArray
+    amounts: IntArray
+    gpu_rows: IntArray
+    gpus: IntArray
+    gpu_millis: IntArray
+    cpus: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of a room, distinct and ascending. `owned`: for each the mask of its owned CPUs."""
+
+    rows: IntArray
+    free: IntArray
+    gpu_free: IntArray
+    owned: list[int]
+
+    def limited(self, other: Rows) -> None:
+        """Where both have a row it is no better than in the other."""
+        rows, here, there = np.intersect1d(self.rows, other.rows, assume_unique=True, return_indices=True)
+        if rows.size:
+            self.free[here] = np.minimum(self.free[here], other.free[there])
+            self.gpu_free[here] = np.minimum(self.gpu_free[here], other.gpu_free[there])
+            for i, j in zip(here.tolist(), there.tolist(), strict=True):
+                self.owned[i] |= other.owned[j]
+
+    def closed(self, rows: IntArray) -> None:
+        """Nothing is free on these rows, where it has them."""
+        here = np.flatnonzero(np.isin(self.rows, rows))
+        self.free[here] = 0
+        self.gpu_free[here] = 0
 
 
 class Room:
@@ -232,6 +271,94 @@ class Room:
         if ask.rules.wants_gpu:
             for row in rows.tolist():
                 self.free[row, [WHOLE, SHARE, LINK]] = self._derived(row)
+        self._moved(rows)
+
+    def _rekey(self, rows: IntArray) -> None:
+        for strategy, keys in self._keys.items():
+            keys[rows] = self.scale.keys(strategy, self.free[rows], rows)
+
+    def _rank(self, strategy: Strategy) -> Ranked:
+        found = self._ranked[strategy] = Ranked(self.keys(strategy), self._ready_rows, self.free)
+        return found
+
+    # Other rooms
+
+    def copy(self) -> Room:
+        """Independent of this one, and without its caches."""
+        self.settle()
+        return Room(replace(self.nodes, free=self.free, gpu_free=self.gpu_free, cpus_owned=self._owned))
+
+    def grow(self, more: Freed) -> None:
+        """Room that comes free: this is not the room of now any more, but a later one."""
+        self.settle()
+        np.add.at(self.free, more.rows, more.amounts)
+        np.add.at(self.gpu_free, (more.gpu_rows, more.gpus), more.gpu_millis)
+        for row, mask in more.cpus:
+            self._owned[row] &= ~mask
+        self._renew(np.unique(more.rows))
+
+    def has(self, wanted: Freed) -> bool:
+        """Whether all of it is free here."""
+        self.settle()
+        rows, places = np.unique(wanted.rows, return_inverse=True)
+        needed = np.zeros((len(rows), self.free.shape[1]), dtype=np.int64)
+        np.add.at(needed, places, wanted.amounts)
+        return (
+            bool(((self.free[rows] >= needed) | (needed == 0)).all())
+            and bool((self.gpu_free[wanted.gpu_rows, wanted.gpus] >= wanted.gpu_millis).all())
+            and not any(self._owned[row] & mask for row, mask in wanted.cpus)
+        )
+
+    def lose(self, taken: Freed) -> None:
+        """What somebody keeps: all of it is free here."""
+        np.subtract.at(self.free, taken.rows, taken.amounts)
+        np.subtract.at(self.gpu_free, (taken.gpu_rows, taken.gpus), taken.gpu_millis)
+        for row, mask in taken.cpus:
+            self._owned[row] |= mask
+        self._renew(np.unique(taken.rows))
+
+    def give(self, ask: Ask, seats: Sequence[Seat]) -> None:
+        """What was taken for these seats is free again."""
+        self.settle()
+        for seat in seats:
+            self._give_back_devices(ask, seat)
+        rows, counts = np.unique([seat.row for seat in seats], return_counts=True)
+        self.free[rows, : len(ask.each)] += counts[:, None] * np.array(ask.each)
+        for name, amount in ask.custom:
+            self.free[rows, self.nodes.custom[name]] += counts * amount
+        self._renew(rows)
+
+    def occupy(self, ask: Ask, seats: Sequence[Seat]) -> None:
+        """Takes just these seats, which another room with no more in it has given."""
+        for seat in seats:
+            for gpu in seat.gpus:
+                self.gpu_free[seat.row, gpu] -= min(ask.each[GPU], MILLIS)
+            self._owned[seat.row] |= seat.cpus
+        rows, counts = np.unique([seat.row for seat in seats], return_counts=True)
+        self._change(ask, rows, counts)
+
+    def rows(self, rows: IntArray) -> Rows:
+        """How the rows stand."""
+        self.settle()
+        return Rows(rows, self.free[rows], self.gpu_free[rows], [self._owned[row] for row in rows.tolist()])
+
+    def put(self, rows: Rows) -> None:
+        """The rows stand like this now: they have less than before."""
+        self.settle()
+        at = rows.rows
+        before = self.free[at]
+        self.free[at] = rows.free
+        self.gpu_free[at] = rows.gpu_free
+        self.free[at[:, None], [WHOLE, SHARE, LINK]] = derived(rows.gpu_free, self.nodes.gpu_link[at])
+        for row, owned in zip(at.tolist(), rows.owned, strict=True):
+            self._owned[row] = owned
+        lost = np.maximum(before, 0) - np.maximum(self.free[at], 0)
+        less = np.where(self.nodes.ready[at][:, None], lost, 0).sum(axis=0)
+        self.total = [total - part for total, part in zip(self.total, less.tolist(), strict=True)]
+        self._moved(at)
+
+    def _moved(self, rows: IntArray) -> None:
+        """Their places in the orders follow."""
         self._rekey(rows)
         self.touched.extend(rows.tolist())
         if len(rows) > MAX_MOVES:
@@ -241,13 +368,16 @@ class Room:
             for row, key, left in zip(rows.tolist(), keys, self.free[rows].tolist(), strict=True):
                 ranked.move(row, key, left)
 
-    def _rekey(self, rows: IntArray) -> None:
-        for strategy, keys in self._keys.items():
-            keys[rows] = self.scale.keys(strategy, self.free[rows], rows)
-
-    def _rank(self, strategy: Strategy) -> Ranked:
-        found = self._ranked[strategy] = Ranked(self.keys(strategy), self._ready_rows, self.free)
-        return found
+    def _renew(self, rows: IntArray) -> None:
+        """After a change that is no placement: what is derived and cached follows."""
+        self.free[rows[:, None], [WHOLE, SHARE, LINK]] = derived(self.gpu_free[rows], self.nodes.gpu_link[rows])
+        ready = self.free[self.nodes.ready]
+        self.total = summed(ready).tolist()
+        self._largest = ready.max(axis=0, initial=0).tolist()
+        self._keys.clear()
+        self._ranked.clear()
+        self._missed.clear()
+        self.touched.extend(rows.tolist())
 
     # Devices
 

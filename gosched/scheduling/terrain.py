@@ -4,6 +4,7 @@ tree of domains. Everything is made when it is asked for first, and kept for the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -38,6 +39,13 @@ class Terrain:
         self._choices: dict[object, Choice] = {}
         self._models: dict[tuple[str, ...], BoolArray] = {}
         self._gradients: dict[Strategy, Gradient] = {}
+
+    def over(self, room: Room) -> Terrain:
+        """The same ground with another room on it; what is known of the ground is shared."""
+        other = copy(self)
+        other._room = room
+        other._gradients = {}
+        return other
 
     def placed(self, gang: PendingGang, placement: GangPlacement) -> None:
         """Those that keep away from it do so from now on."""

@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gosched.core.cluster import Account, Queue, Quota
+from gosched.core.cluster import Account, Queue, Quota, Reservation, Window
 from gosched.core.job import Affinity, Taint
 from gosched.core.limits import MAX_JOB_DEMAND
 from gosched.core.resources import Resources
 from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.labels import NO_VALUE, BoolArray, IntArray, LabelColumns
+from gosched.scheduling.running import RunningGang
 
 # Columns of every [nodes x resources] array. WHOLE: milli-GPUs of devices that are free entirely; SHARE: the most that
 # one device has free; LINK: WHOLE within the best island of fast links. From CUSTOM on: the cluster's own resources.
@@ -123,6 +124,13 @@ class Typical(NamedTuple):
     where: Where
 
 
+class Soon(NamedTuple):
+    """Amounts, and milli-GPUs by device."""
+
+    amounts: Resources
+    gpus: Mapping[int, int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """The state at one revision, as the planner needs it. Gangs stand in no particular order.
@@ -131,6 +139,9 @@ class View:
     jobs by (queue, tenant); `demand`: what the pending gangs of each queue ask for; `standing`: node ids where the
     jobs stand that pending ones keep away from, by job name; `workload`: tasks of live jobs, by kind;
     `labelled`: for each label of jobs that a plugin tracks, how many tasks of jobs with it hold a place, by node id.
+    `holders`: gangs that hold a place or a fence, by job id; `repairs`: those that lost a member with a node and are
+    about to start again, as they will want to be placed. `soon`: of nodes with fences, what is free for others once all
+    have gone that leave, beyond what is free now.
     """
 
     revision: int
@@ -146,6 +157,11 @@ class View:
     standing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     workload: Mapping[Typical, int] = field(default_factory=dict)
     labelled: Mapping[tuple[str, str], Mapping[str, int]] = field(default_factory=dict)
+    holders: Mapping[str, RunningGang] = field(default_factory=dict)
+    repairs: tuple[PendingGang, ...] = ()
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
+    windows: tuple[Window, ...] = ()
+    soon: Mapping[str, Soon] = field(default_factory=dict)
 
 
 def summed(columns: IntArray) -> IntArray:

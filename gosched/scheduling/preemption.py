@@ -1,0 +1,303 @@
+"""Finds room for a gang by evicting others: where first, then whom.
+
+The domain is chosen first, topology included; in it, node by node, what it costs to win room for the gang's tasks one
+after the other, elastic surplus before whole gangs, lower priorities before higher ones, then by the work that is lost.
+What is chosen is simulated: the gang is placed for real in the room that the victims leave, then each victim stays
+whose own place is still free. Only what was proven so is planned. (The shape of it is that of KAI-Scheduler's and
+Kueue's: simulate, prune, commit.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gosched.core.command import Cause, GangPlacement
+from gosched.core.sharing import Amounts, add_to, lineage
+from gosched.scheduling.asks import Ask, PendingGang, vector
+from gosched.scheduling.domains import grounds
+from gosched.scheduling.future import freed_by
+from gosched.scheduling.gangs import place
+from gosched.scheduling.limits import Allowance
+from gosched.scheduling.room import Freed, Room
+from gosched.scheduling.running import RunningGang
+from gosched.scheduling.terrain import Terrain
+from gosched.scheduling.victims import Books, Victim, cost_of
+from gosched.scheduling.view import BoolArray, IntArray, NodeColumns
+
+MAX_DOMAINS = 8  # that are simulated for one gang
+MAX_SIMULATIONS = 400  # placements tried in one cycle
+
+
+@dataclass(frozen=True, slots=True)
+class Rescue:
+    """A placement and what it takes. `room`: how all nodes stand once the victims have gone and the gang is there."""
+
+    placement: GangPlacement
+    victims: tuple[Victim, ...]
+    room: Room
+    freed: Freed
+
+
+@dataclass(slots=True)
+class _Tasks:
+    """Tasks that might go, as columns. `gang`: index into `gangs`; `core`: it takes the whole gang with it."""
+
+    gangs: list[RunningGang]
+    gang: IntArray
+    row: IntArray
+    rank: IntArray
+    core: BoolArray
+    cost: IntArray
+    amounts: IntArray  # cpu, memory, storage, gpu
+    queue: IntArray  # of each gang: index into `queues`
+    priority: IntArray  # of each gang
+    queues: list[str]
+
+
+@dataclass(slots=True)
+class Preemption:
+    """Of one cycle. `exhausted`: the budget of simulations is used up, so a miss does not say that it is impossible."""
+
+    nodes: NodeColumns
+    holders: Mapping[str, RunningGang]
+    books: Books
+    now_ms: int
+    seed: int
+    simulations: int = 0
+    _tasks: _Tasks | None = field(default=None, init=False)
+
+    @property
+    def exhausted(self) -> bool:
+        return self.simulations >= MAX_SIMULATIONS
+
+    def rescue(self, gang: PendingGang, base: Room, terrain: Terrain, allowance: Allowance) -> Rescue | None:
+        """`base`: the room without what the gang may not touch. None: nothing was found."""
+        if gang.joins or self.exhausted or not self.books.may_help(gang):
+            return None
+        tasks = self._all_tasks()
+        chosen = self._eligible(gang, tasks)
+        if not chosen.any():
+            return None
+        whole = base.copy()
+        whole.grow(_freed(self.nodes, tasks, chosen))
+        if not whole.may_hold(gang):
+            return None
+        best: Rescue | None = None
+        for masks in self._domains(gang, whole, terrain):
+            found = self._in_domain(gang, base, terrain, allowance, tasks, chosen, masks)
+            if found is not None and (best is None or self._price(found) < self._price(best)):
+                best = found
+            if self.exhausted:
+                break
+        return best
+
+    def overdue(self, gang: PendingGang, base: Room, terrain: Terrain, allowance: Allowance) -> Rescue | None:
+        """For a gang whose reserved start has come: those go that run on condition, and had to be gone by now."""
+        late = [
+            Victim(holder, Cause.BACKFILL)
+            for holder in sorted(self.holders.values(), key=lambda holder: holder.sequence)
+            if holder.until_ms and holder.until_ms - holder.grace_ms <= self.now_ms and self.books.may_be_sent(holder)
+        ]
+        return self._proven(gang, base, terrain, allowance, late) if late else None
+
+    def _domains(self, gang: PendingGang, whole: Room, terrain: Terrain) -> Iterator[BoolArray]:
+        """Where it could stand if all went that may go: the smallest domains first; anywhere, if it has no rule."""
+        over = terrain.over(whole)
+        choices = [over.choice(gang, ask) for ask in gang.asks]
+        for number, masks in enumerate(grounds(gang, choices, whole, over)):
+            if number >= MAX_DOMAINS:
+                break
+            allowed = np.ones(len(self.nodes), dtype=np.bool_)
+            if all(mask is not None for mask in masks):
+                allowed = np.logical_or.reduce([mask for mask in masks if mask is not None])
+            yield allowed
+
+    def _in_domain(
+        self,
+        gang: PendingGang,
+        base: Room,
+        terrain: Terrain,
+        allowance: Allowance,
+        tasks: _Tasks,
+        chosen: BoolArray,
+        domain: BoolArray,
+    ) -> Rescue | None:
+        """With the cheapest set there; if that was not enough after all, with all that may go there."""
+        here = chosen & domain[tasks.row]
+        if not here.any():
+            return None
+        first = self._cheapest(gang, base, terrain, tasks, here, domain)
+        for candidates in (first, np.flatnonzero(here)):
+            if candidates is None:
+                continue
+            victims = self._permitted(gang, tasks, candidates)
+            if victims and (found := self._proven(gang, base, terrain, allowance, victims)) is not None:
+                return found
+        return None
+
+    def _cheapest(
+        self, gang: PendingGang, base: Room, terrain: Terrain, tasks: _Tasks, here: BoolArray, domain: BoolArray
+    ) -> IntArray | None:
+        """Tasks to go so that the hardest group finds its places: node by node, first where a place costs least."""
+        ask = max(gang.asks, key=lambda a: (a.each[3] * a.floor, a.each[0] * a.floor))
+        allowed = terrain.choice(gang, ask).allowed & domain
+        wanted = max(ask.floor, 1) - int(base.slots(ask, allowed).sum())
+        own = np.flatnonzero(here & allowed[tasks.row])
+        if not own.size:
+            return None
+        own = own[np.lexsort((tasks.rank[own], tasks.cost[own], tasks.row[own]))]
+        gained, price = _gains(ask, base.free, tasks, own)
+        ends = np.flatnonzero(np.append(tasks.row[own][1:] != tasks.row[own][:-1], True))
+        begins = np.concatenate([[0], ends[:-1] + 1])
+        options: list[tuple[float, int, int]] = []
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            part = gained[begin : end + 1]
+            if part[-1] > 0:
+                ratio = np.where(part > 0, price[begin : end + 1] / np.maximum(part, 1), np.inf)
+                options.append((float(ratio.min()), begin, end))
+        picked: list[IntArray] = []
+        for _, begin, end in sorted(options):
+            part = gained[begin : end + 1]
+            ratio = np.where(part > 0, price[begin : end + 1] / np.maximum(part, 1), np.inf)
+            last = int(ratio.argmin())
+            if int(part[last]) >= wanted:  # no more than is missing
+                last = int(np.argmax(part >= wanted))
+            picked.append(own[begin : begin + last + 1])
+            wanted -= int(part[last])
+            if wanted <= 0:
+                break
+        return np.concatenate(picked) if picked else None
+
+    def _permitted(self, gang: PendingGang, tasks: _Tasks, indices: IntArray) -> list[Victim]:
+        """As victims, the cheapest first, as far as guarantees and caps allow."""
+        surplus: dict[int, list[int]] = {}
+        whole: dict[int, None] = {}
+        for index in sorted(indices.tolist(), key=lambda i: (int(tasks.cost[i]), i)):
+            number = int(tasks.gang[index])
+            if tasks.core[index]:
+                whole[number] = None
+            else:
+                surplus.setdefault(number, []).append(int(tasks.rank[index]))
+        victims: list[Victim] = []
+        lost: dict[str, Amounts] = {}
+        groups = [(number, tuple(ranks)) for number, ranks in surplus.items() if number not in whole]
+        for number, ranks in [*groups, *((number, ()) for number in whole)]:
+            holder = tasks.gangs[number]
+            cause = self.books.cause(gang, holder)
+            if cause is None or not self.books.has_left(victims, holder):
+                continue
+            victim = Victim(holder, cause, ranks)
+            if self.books.may_go(gang, victim, lost):
+                victims.append(victim)
+                for path in lineage(holder.queue):
+                    add_to(lost.setdefault(path, {}), holder.charge(ranks))
+        return victims
+
+    def _proven(
+        self, gang: PendingGang, base: Room, terrain: Terrain, allowance: Allowance, victims: list[Victim]
+    ) -> Rescue | None:
+        """The gang placed in the room that they leave, and of them those that it takes."""
+        self.simulations += 1
+        room = base.copy()
+        room.grow(freed_by(self.nodes, [(v.gang, v.ranks) for v in victims]))
+        placement = place(gang, room, terrain.over(room), self.seed, allowance)
+        if placement is None:
+            return None
+        needed: list[Victim] = []
+        dearest = sorted(victims, key=lambda v: (-self._cost(v), -v.gang.sequence))
+        for victim in dearest:
+            back = freed_by(self.nodes, [(victim.gang, victim.ranks)])
+            if room.has(back):
+                room.lose(back)
+            else:
+                needed.append(victim)
+        if not needed:
+            return None
+        needed.reverse()
+        return Rescue(placement, tuple(needed), room, freed_by(self.nodes, [(v.gang, v.ranks) for v in needed]))
+
+    def _price(self, rescue: Rescue) -> int:
+        return sum([self._cost(victim) for victim in rescue.victims])
+
+    def _cost(self, victim: Victim) -> int:
+        return cost_of(victim.gang, self.now_ms, victim.tasks, surplus=bool(victim.ranks))
+
+    def _eligible(self, gang: PendingGang, tasks: _Tasks) -> BoolArray:
+        """By queue and priority; whether a task may go is the same for all of its gang."""
+        may = np.zeros(len(tasks.gangs), dtype=np.bool_)
+        for index, queue in enumerate(tasks.queues):
+            members = tasks.queue == index
+            if queue == gang.queue:
+                may |= members & (tasks.priority < gang.priority)
+            elif self.books.may_reclaim(gang, queue):
+                may |= members
+        gone = [self.books.is_gone(holder) for holder in tasks.gangs]
+        found: BoolArray = (may & ~np.array(gone, dtype=np.bool_))[tasks.gang]
+        return found
+
+    def _all_tasks(self) -> _Tasks:
+        if self._tasks is None:
+            gangs = [holder for holder in self.holders.values() if self.books.is_evictable(holder)]
+            self._tasks = _columns(self.nodes, sorted(gangs, key=lambda g: g.sequence), self.now_ms)
+        return self._tasks
+
+
+def _columns(nodes: NodeColumns, gangs: list[RunningGang], now_ms: int) -> _Tasks:
+    row_of = {node_id: row for row, node_id in enumerate(nodes.ids)}
+    queues = sorted({gang.queue for gang in gangs})
+    number_of = {queue: number for number, queue in enumerate(queues)}
+    found: list[tuple[int, int, int, bool, int, int, int, int, int]] = []
+    for number, gang in enumerate(gangs):
+        surplus = frozenset(gang.surplus)
+        vectors = [vector(each) for each in gang.each]
+        core = cost_of(gang, now_ms, len(gang.holdings), surplus=False)
+        loose = cost_of(gang, now_ms, 1, surplus=True)
+        for held in gang.holdings:
+            row = row_of.get(held.node_id)
+            if row is not None:
+                is_core = held.rank not in surplus
+                cost = core if is_core else loose
+                found.append((number, row, held.rank, is_core, cost, *vectors[held.group]))
+    table = np.array(found, dtype=np.int64).reshape(len(found), 9)
+    return _Tasks(
+        gangs=gangs,
+        gang=table[:, 0],
+        row=table[:, 1],
+        rank=table[:, 2],
+        core=table[:, 3].astype(np.bool_),
+        cost=table[:, 4],
+        amounts=table[:, 5:],
+        queue=np.array([number_of[gang.queue] for gang in gangs], dtype=np.int64),
+        priority=np.array([gang.priority for gang in gangs], dtype=np.int64),
+        queues=queues,
+    )
+
+
+def _freed(nodes: NodeColumns, tasks: _Tasks, chosen: BoolArray) -> Freed:
+    picked: dict[int, list[int]] = {}
+    for index in np.flatnonzero(chosen).tolist():
+        picked.setdefault(int(tasks.gang[index]), []).append(int(tasks.rank[index]))
+    return freed_by(nodes, [(tasks.gangs[number], ranks) for number, ranks in picked.items()])
+
+
+def _gains(ask: Ask, free: IntArray, tasks: _Tasks, own: IntArray) -> tuple[IntArray, IntArray]:
+    """For each task, in the order given (by node): how many more of the group's tasks fit on its node once it and those
+    before it on the node have gone; and what all these cost. Devices are left to the simulation."""
+    rows = tasks.row[own]
+    starts = np.concatenate([[True], rows[1:] != rows[:-1]])
+    offset = np.maximum.accumulate(np.where(starts, np.arange(len(own)), 0))
+    gained = np.full(len(own), 1 << 40, dtype=np.int64)
+    at_first = gained.copy()
+    for column, amount in enumerate(ask.each):
+        if amount:
+            total = np.cumsum(tasks.amounts[own, column])
+            here = total - (total - tasks.amounts[own, column])[offset]
+            now = np.maximum(free[rows, column], 0)
+            np.minimum(gained, (now + here) // amount, out=gained)
+            np.minimum(at_first, now // amount, out=at_first)
+    costs = np.cumsum(tasks.cost[own])
+    price = costs - (costs - tasks.cost[own])[offset]
+    return gained - at_first, price

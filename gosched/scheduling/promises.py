@@ -1,0 +1,102 @@
+"""Keeps the promises of earlier cycles: reserved gangs are looked at before all others, the oldest promise first.
+
+Rule: a reserved start moves to a later time only because the room is not there any more, or belongs to somebody who may
+evict the gang; never for a gang that came later. When not all can be kept, the newest is broken first.
+"""
+
+from __future__ import annotations
+
+from gosched.scheduling.asks import PendingGang
+from gosched.scheduling.claims import Claim
+from gosched.scheduling.earliest import Start
+from gosched.scheduling.limits import Allowance
+from gosched.scheduling.running import NEVER_MS
+from gosched.scheduling.scene import MIN_GAIN_MS, Scene
+
+MAX_IMPROVED = 16  # promises for which an earlier start is looked for in a cycle
+
+
+def keep_promises(scene: Scene) -> dict[str, Claim | None]:
+    """Of each gang that was promised a start its claim, if it still waits for it; None: it starts in this plan."""
+    kept: dict[str, Claim | None] = {}
+    claims = _standing(scene)
+    for claim in claims:
+        scene.claims.add(claim)
+    for number, claim in enumerate(claims):
+        gang = claim.gang
+        if scene.limits.why_not(gang) or gang.not_before_ms > scene.now_ms:
+            _withdraw(scene, claim)
+            continue
+        allowance = scene.limits.allowance(gang)
+        if _start(scene, claim, allowance):
+            kept[gang.job_id] = None
+        elif found := _renewed(scene, claim, allowance, improve=number < MAX_IMPROVED):
+            kept[gang.job_id] = found
+            scene.promises += not found.reservation.for_deadline
+            scene.plan.wake_at(found.start_ms - scene.grace_ms)
+    return kept
+
+
+def _standing(scene: Scene) -> list[Claim]:
+    """In order of their promises; those that nobody waits for any more, or too many, are withdrawn."""
+    gangs = {gang.job_id: gang for gang in scene.view.pending}
+    found: list[Claim] = []
+    places = scene.policy.reservations
+    ordered = sorted(scene.view.reservations.values(), key=lambda r: (not r.for_deadline, r.made_at_ms, r.job_id))
+    for reservation in ordered:
+        gang = gangs.get(reservation.job_id)
+        if gang is None or gang.joins or gang.attempt != reservation.attempt:
+            continue  # the state machine forgets it
+        if not reservation.for_deadline:
+            places -= 1
+        if places < 0 and not reservation.for_deadline:
+            scene.plan.withdrawn.append(reservation.job_id)
+        else:
+            found.append(Claim(gang, reservation))
+    return sorted(found, key=lambda claim: (claim.reservation.made_at_ms, claim.gang.sequence))
+
+
+def _start(scene: Scene, claim: Claim, allowance: Allowance) -> bool:
+    gang = claim.gang
+    is_due = claim.start_ms - scene.grace_ms <= scene.now_ms
+    if not is_due and not scene.plain.may_hold(gang):
+        return False
+    scene.lift(claim)
+    shape = scene.limits.shape(gang, scene.plugins)
+    if scene.start(gang, shape, allowance) or (is_due and scene.claim_overdue(gang, allowance)):
+        return True
+    rescued = scene.rescue(gang, shape, allowance)
+    if rescued is not None and not rescued.observed:
+        return True
+    scene.keep(claim)
+    return False
+
+
+def _renewed(scene: Scene, claim: Claim, allowance: Allowance, *, improve: bool) -> Claim | None:
+    """The claim, or one that starts at another time; None: there is no time for it any more."""
+    gang, seed = claim.gang, scene.plan.seed
+    scene.claims.surveyed()
+    holds = claim.rows is not None and claim.start_ms > scene.now_ms
+    if holds and not improve:
+        return claim
+    scene.lift(claim)
+    before = claim.start_ms - MIN_GAIN_MS if holds else NEVER_MS
+    start = scene.profile.earliest(gang, seed, allowance, before_ms=before)
+    if start is None and not holds:
+        scene.plan.withdrawn.append(gang.job_id)
+        return None
+    if start is not None:
+        return _promised(scene, gang, claim, start)
+    scene.keep(claim)
+    return claim
+
+
+def _promised(scene: Scene, gang: PendingGang, claim: Claim, start: Start) -> Claim:
+    old = claim.reservation
+    new = scene.promise(gang, start, for_deadline=old.for_deadline, made_at_ms=old.made_at_ms)
+    return next(c for c in scene.claims.all if c.reservation is new)
+
+
+def _withdraw(scene: Scene, claim: Claim) -> None:
+    scene.lift(claim)
+    scene.plan.withdrawn.append(claim.gang.job_id)

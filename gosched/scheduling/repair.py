@@ -1,0 +1,74 @@
+"""A gang that lost members with a node starts again where it stood: the others keep their nodes, the lost ones get new
+places in the same domain, and ranks follow the topology anew.
+
+Rule: in place or not at all; a gang that does not fit so waits for a place like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gosched.core.cluster import TaskPlacement
+from gosched.core.command import GangPlacement
+from gosched.scheduling.asks import Ask, PendingGang
+from gosched.scheduling.future import freed_by
+from gosched.scheduling.gangs import place
+from gosched.scheduling.room import Room
+from gosched.scheduling.running import Holding, RunningGang
+from gosched.scheduling.terrain import Terrain
+from gosched.scheduling.view import IntArray
+
+
+def repaired(
+    gang: PendingGang, holder: RunningGang, base: Room, terrain: Terrain, seed: int
+) -> tuple[GangPlacement, Room, IntArray] | None:
+    """The gang's next placement, the room once it is there, and the rows that changed."""
+    nodes = base.nodes
+    kept = [held for held in holder.holdings if bool(nodes.ready[nodes.rows([held.node_id])].all())]
+    room = base.copy()
+    room.grow(freed_by(nodes, [(holder, ())]))
+    room.lose(freed_by(nodes, [(replace(holder, holdings=tuple(kept)), ())]))
+    tasks = [TaskPlacement(rank=h.rank, node_id=h.node_id, gpus=h.gpus, cpus=h.cpus) for h in kept]
+    if missing := _missing(gang, kept):
+        found = place(missing, room, terrain.over(room), seed)
+        if found is None:
+            return None
+        tasks += found.tasks
+    rows = np.unique(nodes.rows([h.node_id for h in holder.holdings] + [task.node_id for task in tasks]))
+    return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=_renewed(gang, tasks, terrain)), room, rows
+
+
+def _missing(gang: PendingGang, kept: list[Holding]) -> PendingGang | None:
+    """What is to be placed beside those that stay."""
+    there = {held.rank for held in kept}
+    asks: list[Ask] = []
+    for ask in gang.asks:
+        ranks = tuple([rank for rank in ask.ranks if rank not in there])
+        if ranks:
+            asks.append(replace(ask, ranks=ranks, floor=max(ask.floor - (ask.count - len(ranks)), 0)))
+    if not asks:
+        return None
+    group_of = {rank: ask.group for ask in gang.asks for rank in ask.ranks}
+    total = tuple([sum([ask.each[c] * ask.floor for ask in asks]) for c in range(4)])
+    return replace(
+        gang,
+        asks=tuple(asks),
+        tasks=sum([ask.floor for ask in asks]),
+        most=sum([ask.count for ask in asks]),
+        total=(total[0], total[1], total[2], total[3]),
+        standing=tuple([(group_of[held.rank], held.node_id) for held in kept]),
+    )
+
+
+def _renewed(gang: PendingGang, tasks: list[TaskPlacement], terrain: Terrain) -> tuple[TaskPlacement, ...]:
+    """Neighbours in rank are neighbours in the tree of domains."""
+    nodes, position = terrain.nodes, terrain.topology.position
+    group_of = {rank: index for index, ask in enumerate(gang.asks) for rank in ask.ranks}
+    renewed: list[TaskPlacement] = []
+    for index, ask in enumerate(gang.asks):
+        own = [task for task in tasks if group_of[task.rank] == index]
+        own.sort(key=lambda task: (int(position[nodes.row(task.node_id)]), task.gpus, task.rank))
+        renewed += [replace(task, rank=rank) for rank, task in zip(ask.ranks, own, strict=False)]
+    return tuple(renewed)

@@ -1,0 +1,131 @@
+"""The room of now, as each gang may use it: without what is claimed before it would end, and what is closed to it.
+
+Rule: all rooms are kept in step, so what one gang takes is gone for every other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gosched.core.command import GangPlacement
+from gosched.core.cpulist import parse_cpulist
+from gosched.scheduling.asks import Ask, PendingGang
+from gosched.scheduling.claims import MIN_LOAN_MS, Claims
+from gosched.scheduling.room import Room, Rows, Seat
+from gosched.scheduling.running import NEVER_MS
+from gosched.scheduling.terrain import Terrain
+from gosched.scheduling.view import IntArray, NodeColumns
+
+Key = tuple[tuple[str, ...], tuple[int, ...]]  # whose claims count, which windows do
+
+OPEN: Key = ((), ())
+
+
+@dataclass(slots=True)
+class Ground:
+    """`key` names what it is without; gangs of one shape and key miss for the same reason. `until_ms`: what starts here
+    has to be gone then; 0: never."""
+
+    key: object
+    room: Room
+    terrain: Terrain
+    until_ms: int = 0
+
+
+class Rooms:
+    def __init__(self, plain: Room, terrain: Terrain, claims: Claims, now_ms: int) -> None:
+        self.plain = plain
+        self._claims = claims
+        self._now_ms = now_ms
+        self._grounds: dict[Key, Ground] = {OPEN: Ground(OPEN, plain, terrain)}
+
+    def of(self, gang: PendingGang) -> Ground:
+        """Where the gang may start for as long as it wants to run."""
+        claims = self._claims
+        if not claims.all and not claims.windows:
+            return self._grounds[OPEN]
+        return self._ground(self._key(gang, self._now_ms + gang.span_ms if gang.is_promised else NEVER_MS))
+
+    def loan(self, gang: PendingGang) -> Ground | None:
+        """Where a gang that yields may start if it is gone when the first claim or window begins; None: that would be
+        too soon, or there is nothing to gain."""
+        claims = self._claims
+        if not gang.yields or gang.joins or not (claims.all or claims.windows):
+            return None
+        whole = self._key(gang, NEVER_MS)
+        starts = [claim.start_ms for claim in claims.all] + [claims.windows[i].start_ms for i in whole[1]]
+        until = min([start for start in starts if start > self._now_ms], default=0)
+        if until - self._now_ms < max(MIN_LOAN_MS, 2 * gang.grace_ms):
+            return None
+        now = self._ground(self._key(gang, self._now_ms + 1))
+        return Ground(("loan", now.key), now.room, now.terrain, until)
+
+    def untouched(self, gang: PendingGang) -> Room:
+        """A copy of the room of now without the nodes of claims and windows that the gang has to respect."""
+        jobs, windows = self._key(gang, self._now_ms + gang.span_ms if gang.is_promised else NEVER_MS)
+        closed = [rows.rows for rows in self._claims.rows_of(jobs)]
+        closed += [self._claims.closed[index] for index in windows]
+        room = self.plain.copy()
+        if closed:
+            rows = room.rows(np.unique(np.concatenate(closed)))
+            rows.closed(rows.rows)
+            room.put(rows)
+        return room
+
+    def took(self, gang: PendingGang, placement: GangPlacement, ground: Ground) -> None:
+        """What was placed in the ground's room is gone in all others too."""
+        if len(self._grounds) == 1 and ground.room is self.plain:
+            return
+        seats = seats_of(gang, placement, self.plain.nodes)
+        if ground.room is not self.plain:
+            for ask, own in seats:
+                self.plain.occupy(ask, own)
+        self.refresh(np.unique([seat.row for _, own in seats for seat in own]))
+
+    def refresh(self, rows: IntArray) -> None:
+        """These rows have changed in the plain room, or in the claims."""
+        for key, ground in self._grounds.items():
+            if ground.room is not self.plain:
+                ground.room.put(self._restricted(key, rows))
+
+    def renew(self) -> None:
+        """The claims are others now."""
+        self._grounds = {OPEN: self._grounds[OPEN]}
+
+    def _key(self, gang: PendingGang, end_ms: int) -> Key:
+        claims = self._claims
+        return claims.binding(gang, end_ms), claims.windows_of(gang, self._now_ms, end_ms)
+
+    def _ground(self, key: Key) -> Ground:
+        found = self._grounds.get(key)
+        if found is None:
+            room = self.plain.copy()
+            jobs, windows = key
+            touched = [rows.rows for rows in self._claims.rows_of(jobs)]
+            touched += [self._claims.closed[index] for index in windows]
+            if touched:
+                room.put(self._restricted(key, np.unique(np.concatenate(touched))))
+            found = self._grounds[key] = Ground(key, room, self._grounds[OPEN].terrain.over(room))
+        return found
+
+    def _restricted(self, key: Key, rows: IntArray) -> Rows:
+        jobs, windows = key
+        found = self.plain.rows(rows)
+        for claimed in self._claims.rows_of(jobs):
+            found.limited(claimed)
+        for index in windows:
+            found.closed(self._claims.closed[index])
+        return found
+
+
+def seats_of(gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> list[tuple[Ask, list[Seat]]]:
+    """By group."""
+    by_rank = {task.rank: task for task in placement.tasks}
+    found: list[tuple[Ask, list[Seat]]] = []
+    for ask in gang.asks:
+        own = [by_rank[rank] for rank in ask.ranks if rank in by_rank]
+        if own:
+            found.append((ask, [Seat(nodes.row(t.node_id), t.gpus, parse_cpulist(t.cpus)) for t in own]))
+    return found

@@ -1,0 +1,239 @@
+"""The working state of one cycle: the room of now and of later, what is promised, and who may be evicted.
+
+Rule: whatever is decided for one gang is known to all that follow, in every room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gosched.core.cluster import Reservation
+from gosched.core.command import Cause, Eviction, GangPlacement
+from gosched.core.job import PreemptionPolicy
+from gosched.scheduling import explain
+from gosched.scheduling.asks import PendingGang
+from gosched.scheduling.claims import Claim, Claims, is_for, shares_of
+from gosched.scheduling.earliest import Profile, Start
+from gosched.scheduling.explain import Explanation
+from gosched.scheduling.future import Future
+from gosched.scheduling.gangs import place
+from gosched.scheduling.limits import Allowance, Limits, placed_charge
+from gosched.scheduling.plan import Plan
+from gosched.scheduling.plugins import Plugins
+from gosched.scheduling.policy import Policy
+from gosched.scheduling.preemption import Preemption, Rescue
+from gosched.scheduling.repair import repaired
+from gosched.scheduling.room import Room
+from gosched.scheduling.rooms import Ground, Rooms
+from gosched.scheduling.running import NEVER_MS
+from gosched.scheduling.terrain import Terrain
+from gosched.scheduling.victims import Books, Victim
+from gosched.scheduling.view import IntArray, View
+
+MIN_GAIN_MS = 1000  # a promise is changed only if the gang would start so much earlier
+
+
+@dataclass(frozen=True, slots=True)
+class Rescued:
+    """A gang that starts once its victims have gone; `observed`: it would, if its queue did more than observe."""
+
+    placement: GangPlacement
+    victims: tuple[Victim, ...]
+    observed: bool
+
+
+class Scene:
+    def __init__(self, view: View, policy: Policy, plugins: Plugins, plan: Plan) -> None:
+        self.view = view
+        self.policy = policy
+        self.plugins = plugins
+        self.plan = plan
+        self.now_ms = plan.planned_at_ms
+        self.plain = Room(view.nodes)
+        self.terrain = Terrain(view, policy, self.plain, plugins)
+        self.limits = Limits(view)
+        self.future = Future(view, self.now_ms)
+        self.claims = Claims(view.nodes, view.windows, self.future, self.plain, self.now_ms)
+        self.rooms = Rooms(self.plain, self.terrain, self.claims, self.now_ms)
+        self.profile = Profile(self.plain, self.terrain, self.future, self.claims, self.now_ms)
+        self.preemption = Preemption(
+            view.nodes, view.holders, Books(view, self.limits, policy, self.now_ms), self.now_ms, plan.seed
+        )
+        self.grace_ms = max([holder.grace_ms for holder in view.holders.values() if holder.until_ms], default=0)
+        self.promises = 0  # reserved starts that were made because the gang was next
+        self._missed: dict[tuple[object, object], None] = {}
+        self._hopeless: dict[tuple[str, int, object], None] = {}
+
+    def begin(self, gang: PendingGang, shape: object, allowance: Allowance) -> GangPlacement | None:
+        """Starts the gang now, or as soon as those have gone that have to go for it; None: it waits."""
+        if placement := self.start(gang, shape, allowance):
+            return placement
+        rescued = self.rescue(gang, shape, allowance)
+        if rescued is None:
+            return None
+        if rescued.observed:
+            self.plan.observed[gang.job_id] = rescued.victims
+            return None
+        return rescued.placement
+
+    def wait(self, gang: PendingGang, allowance: Allowance, why: Explanation) -> Explanation:
+        """What is said of a gang that waits; the first of them are promised a start."""
+        if gang.job_id in self.plan.observed:
+            why = explain.would_evict(why, self.plan.observed[gang.job_id], self.now_ms)
+        if self.promises < self.policy.reservations and not gang.joins:
+            reservation = self.reserve(gang, allowance)
+            if reservation is not None:
+                return explain.reserved(why, reservation)
+        return why
+
+    def start(self, gang: PendingGang, shape: object, allowance: Allowance) -> GangPlacement | None:
+        """Places the gang now, where it may stay; or, if it yields, where it may stay for a while."""
+        for ground in self._grounds(gang):
+            if (shape, ground.key) in self._missed:
+                continue
+            placement = place(gang, ground.room, ground.terrain, self.plan.seed, allowance)
+            if placement is None:
+                self._missed[shape, ground.key] = None
+                continue
+            if ground.until_ms:
+                placement = replace(placement, until_ms=ground.until_ms)
+            self._started(gang, placement, ground)
+            return placement
+        return None
+
+    def rescue(self, gang: PendingGang, shape: object, allowance: Allowance) -> Rescued | None:
+        """Evicts others for the gang, as its queue allows."""
+        key = (gang.queue, gang.priority, shape)
+        if key in self._hopeless or not self.preemption.books.may_help(gang):
+            return None
+        found = self.preemption.rescue(gang, self.rooms.untouched(gang), self.terrain, allowance)
+        if found is None:
+            if not self.preemption.exhausted:
+                self._hopeless[key] = None
+            return None
+        if self.preemption.books.policy_of(gang.queue) is PreemptionPolicy.OBSERVE_ONLY:
+            self._hopeless[key] = None
+            return Rescued(found.placement, found.victims, observed=True)
+        return self._rescued(gang, found)
+
+    def claim_overdue(self, gang: PendingGang, allowance: Allowance) -> Rescued | None:
+        """The gang's reserved start has come: what runs on its room on that condition goes."""
+        found = self.preemption.overdue(gang, self.rooms.untouched(gang), self.terrain, allowance)
+        return self._rescued(gang, found) if found is not None else None
+
+    def reserve(self, gang: PendingGang, allowance: Allowance) -> Reservation | None:
+        """Promises the gang the first start that is in sight."""
+        start = self.profile.earliest(gang, self.plan.seed, allowance)
+        if start is None:
+            return None
+        self.promises += 1
+        return self.promise(gang, start)
+
+    def promise(
+        self, gang: PendingGang, start: Start, *, for_deadline: bool = False, made_at_ms: int = 0
+    ) -> Reservation:
+        reservation = Reservation(
+            job_id=gang.job_id,
+            attempt=gang.attempt,
+            start_ms=start.at_ms,
+            end_ms=start.at_ms + gang.span_ms if gang.span_ms else 0,
+            shares=shares_of(gang, start.placement),
+            for_deadline=for_deadline,
+            made_at_ms=made_at_ms or self.now_ms,
+        )
+        self.plan.reservations.append(reservation)
+        self.keep(Claim(gang, reservation))
+        return reservation
+
+    def keep(self, claim: Claim) -> None:
+        self.claims.add(claim)
+        self.rooms.renew()
+        self.plan.wake_at(claim.start_ms - self.grace_ms)
+        self.plan.wake_at(claim.start_ms)
+
+    def lift(self, claim: Claim) -> None:
+        self.claims.remove(claim)
+        self.rooms.renew()
+
+    def repair(self, gang: PendingGang) -> bool:
+        """Gives a gang that lost a member its old nodes again, and others for what was lost."""
+        holder = self.view.holders[gang.job_id]
+        found = repaired(gang, holder, self.rooms.untouched(gang), self.terrain, self.plan.seed)
+        if found is None:
+            return False
+        placement, room, rows = found
+        eviction = Eviction(job_id=gang.job_id, attempt=holder.attempt, cause=Cause.REPAIR)
+        placement = replace(placement, evictions=(eviction,))
+        self.plan.add(placement)
+        self._fenced(gang, placement, room, rows)
+        return True
+
+    def clear_windows(self) -> None:
+        """Evicts those who stand in the way of a window that begins, and may be evicted."""
+        holders = sorted(self.view.holders.values(), key=lambda holder: holder.sequence)
+        for window in self.claims.windows:
+            self.plan.wake_at(window.start_ms)
+            self.plan.wake_at(window.end_ms)
+            nodes = frozenset(window.nodes)
+            for holder in holders:
+                begins = window.start_ms - holder.grace_ms
+                if is_for(window, holder.queue, holder.tenant) or not any(h.node_id in nodes for h in holder.holdings):
+                    continue
+                if begins > self.now_ms:
+                    self.plan.wake_at(begins)
+                elif holder.ends_ms(self.now_ms) > window.start_ms and self.preemption.books.may_be_sent(holder):
+                    victim = Victim(holder, Cause.WINDOW)
+                    self.plan.add(GangPlacement(job_id="", attempt=0, tasks=(), evictions=(_eviction(victim),)))
+                    self.preemption.books.evicted([victim])
+
+    def _grounds(self, gang: PendingGang) -> Iterator[Ground]:
+        yield self.rooms.of(gang)
+        if (loan := self.rooms.loan(gang)) is not None:
+            yield loan
+
+    def _started(self, gang: PendingGang, placement: GangPlacement, ground: Ground) -> None:
+        until = placement.until_ms
+        ends = min(self.now_ms + gang.span_ms if gang.span_ms else NEVER_MS, until or NEVER_MS)
+        # A claim is not to rest on what an estimate says of a gang that comes after it.
+        self.claims.took(gang, placement, ends if gang.is_promised else until or NEVER_MS)
+        self.rooms.took(gang, placement, ground)
+        self.future.placed(gang, placement, ends)
+        self._note(gang, placement, placed_charge(gang, placement))
+        self.plan.add(placement)
+
+    def _rescued(self, gang: PendingGang, found: Rescue) -> Rescued:
+        placement = replace(found.placement, evictions=tuple([_eviction(victim) for victim in found.victims]))
+        self.plan.add(placement)
+        self.preemption.books.evicted(list(found.victims))
+        self.future.evicted({victim.gang.job_id for victim in found.victims if not victim.ranks})
+        rows = np.unique(np.concatenate([found.freed.rows, self.view.nodes.rows([t.node_id for t in placement.tasks])]))
+        self._fenced(gang, placement, found.room, rows)
+        return Rescued(placement, found.victims, observed=False)
+
+    def _fenced(self, gang: PendingGang, placement: GangPlacement, room: Room, rows: IntArray) -> None:
+        """Others get what is free now and will still be once the victims have gone and the gang is there."""
+        now = self.plain.rows(rows)
+        now.limited(room.rows(rows))
+        self.plain.put(now)
+        self.future.placed(gang, placement, self.now_ms + gang.span_ms if gang.span_ms else NEVER_MS)
+        self.claims.changed()
+        self.rooms.renew()
+        self._note(gang, placement, placed_charge(gang, placement))
+
+    def _note(self, gang: PendingGang, placement: GangPlacement, charge: Mapping[str, int]) -> None:
+        self.terrain.placed(gang, placement)
+        self.plugins.placed(gang, placement)
+        self.limits.take(gang, placement, self.view.nodes)
+        self.preemption.books.started(gang, charge)
+
+
+def _eviction(victim: Victim) -> Eviction:
+    return Eviction(
+        job_id=victim.gang.job_id,
+        attempt=victim.gang.attempt,
+        ranks=tuple(sorted(victim.ranks)),
+        cause=victim.cause,
+    )

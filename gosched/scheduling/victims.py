@@ -1,0 +1,160 @@
+"""Who may be evicted for whom, and what each eviction costs.
+
+Rules: within a queue only a strictly lower priority goes. Across queues a queue gets what it is guaranteed: at the
+children of the lowest common ancestor the one that asks stays within its guarantee, and no queue on the victim's side
+falls below a guarantee that it holds. Whoever reclaimed is within its guarantee, so nobody can reclaim it back: two
+queues never evict each other in turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gosched.core.cluster import Queue
+from gosched.core.command import Cause
+from gosched.core.job import PreemptionPolicy
+from gosched.core.sharing import Amounts, add_to, guarantees, lineage
+from gosched.scheduling.asks import PendingGang
+from gosched.scheduling.limits import Limits
+from gosched.scheduling.policy import Policy
+from gosched.scheduling.running import RunningGang
+from gosched.scheduling.view import View
+
+# The parts of a cost, the highest first: whole gangs after surplus tasks, then by priority, then by lost work.
+_PRIORITY, _GANG = 1 << 30, 1 << 41
+_MOST_LOST_S = _PRIORITY - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """`ranks`: surplus tasks that go; empty: the whole gang."""
+
+    gang: RunningGang
+    cause: Cause
+    ranks: tuple[int, ...] = ()
+
+    @property
+    def tasks(self) -> int:
+        return len(self.ranks) or len(self.gang.holdings)
+
+
+class Books:
+    """What the queues hold while evictions are planned, and who may still be evicted in this cycle."""
+
+    def __init__(self, view: View, limits: Limits, policy: Policy, now_ms: int) -> None:
+        self._queues = view.queues
+        self._guarantees = guarantees(view.queues, view.total)
+        self._used: dict[str, Amounts] = {path: dict(amounts) for path, amounts in limits.used.items()}
+        self._policy = policy
+        self._now_ms = now_ms
+        self._gone: dict[str, None] = {}
+        self._by_tenant: Counter[str] = Counter()
+        self._lowest: dict[str, int] = {}  # priority of gangs that may be evicted, by queue
+        for gang in view.holders.values():
+            if gang.is_leaving or gang.fenced:  # what leaves is as good as gone, what has a fence as good as there
+                for path in lineage(gang.queue):
+                    add_to(self._used.setdefault(path, {}), gang.charge(), 1 if gang.fenced else -1)
+            if self.is_evictable(gang):
+                self._lowest[gang.queue] = min(gang.priority, self._lowest.get(gang.queue, gang.priority))
+
+    def may_help(self, gang: PendingGang) -> bool:
+        """False is certain, and costs nothing per gang that runs."""
+        if not gang.may_evict or self.policy_of(gang.queue) is PreemptionPolicy.NEVER or not self._lowest:
+            return False
+        if self._lowest.get(gang.queue, gang.priority) < gang.priority:
+            return True
+        return any(self.may_reclaim(gang, queue) for queue in self._lowest if queue != gang.queue)
+
+    def may_reclaim(self, gang: PendingGang, queue: str) -> bool:
+        """From another queue, as the queues stand now."""
+        return self._owed(gang, queue) and self._borrows(queue, gang)
+
+    def is_gone(self, gang: RunningGang) -> bool:
+        """It is a victim of this cycle already."""
+        return gang.job_id in self._gone
+
+    def policy_of(self, path: str) -> PreemptionPolicy:
+        return preemption_of(self._queues, path)
+
+    def is_evictable(self, gang: RunningGang) -> bool:
+        return self.may_be_sent(gang) and gang.evictable_from_ms <= self._now_ms
+
+    def may_be_sent(self, gang: RunningGang) -> bool:
+        """Whether it may go at all; one that knew when it has to is not protected by what it ran."""
+        return gang.is_preemptible and not gang.is_leaving and not gang.fenced and not self.is_gone(gang)
+
+    def cause(self, gang: PendingGang, victim: RunningGang) -> Cause | None:
+        """Why the victim might go for the gang, as the queues stand now."""
+        if not self.is_evictable(victim):
+            return None
+        if victim.queue == gang.queue:
+            return Cause.PREEMPT if victim.priority < gang.priority else None
+        return Cause.RECLAIM if self.may_reclaim(gang, victim.queue) else None
+
+    def may_go(self, gang: PendingGang, victim: Victim, before: Mapping[str, Amounts]) -> bool:
+        """Whether it may go on top of what `before` (by queue path) has lost already."""
+        if victim.cause is not Cause.RECLAIM:
+            return True
+        freed = victim.gang.charge(victim.ranks)
+        sides = _below_common(gang.queue, victim.gang.queue)
+        for path in sides:
+            held, lost = self._used.get(path, {}), before.get(path, {})
+            for name, least in self._guarantees.get(path, {}).items():
+                left = held.get(name, 0) - lost.get(name, 0)
+                if freed.get(name, 0) and left >= least > left - freed[name]:
+                    return False
+        return self._borrows(victim.gang.queue, gang, before)
+
+    def has_left(self, victims: list[Victim], new: RunningGang) -> bool:
+        """Whether the caps of the round and of the tenant allow one more."""
+        number = len(self._gone) + len(victims)
+        own = self._by_tenant[new.tenant] + sum([victim.gang.tenant == new.tenant for victim in victims])
+        return number < self._policy.max_victims and own < self._policy.max_victims_per_tenant
+
+    def evicted(self, victims: list[Victim]) -> None:
+        for victim in victims:
+            self._gone[victim.gang.job_id] = None
+            self._by_tenant[victim.gang.tenant] += 1
+            for path in lineage(victim.gang.queue):
+                add_to(self._used.setdefault(path, {}), victim.gang.charge(victim.ranks), -1)
+
+    def started(self, gang: PendingGang, charge: Mapping[str, int]) -> None:
+        for path in lineage(gang.queue):
+            add_to(self._used.setdefault(path, {}), charge)
+
+    def _owed(self, gang: PendingGang, other: str) -> bool:
+        """Whether the gang's side would stay within its guarantee."""
+        if not gang.charge:
+            return False
+        path = _below_common(other, gang.queue)[0]
+        own, used = self._guarantees.get(path, {}), self._used.get(path, {})
+        return all(used.get(name, 0) + amount <= own.get(name, 0) for name, amount in gang.charge if ":" not in name)
+
+    def _borrows(self, queue: str, gang: PendingGang, before: Mapping[str, Amounts] | None = None) -> bool:
+        """Whether the queue's side holds more than its guarantee of something that the gang asks for."""
+        path = _below_common(gang.queue, queue)[0]
+        own, used = self._guarantees.get(path, {}), self._used.get(path, {})
+        lost = (before or {}).get(path, {})
+        return any(used.get(name, 0) - lost.get(name, 0) > own.get(name, 0) for name, _ in gang.charge)
+
+
+def preemption_of(queues: Mapping[str, Queue], path: str) -> PreemptionPolicy:
+    """Of the nearest queue, upwards from this one, that says."""
+    for ancestor in reversed(lineage(path)):
+        if ancestor in queues and queues[ancestor].preemption:
+            return queues[ancestor].preemption
+    return PreemptionPolicy.LOWER_PRIORITY
+
+
+def cost_of(gang: RunningGang, now_ms: int, tasks: int, *, surplus: bool) -> int:
+    """Lower goes first."""
+    lost_s = min(gang.lost_ms(now_ms, tasks) // 1000, _MOST_LOST_S)
+    return (0 if surplus else _GANG) + gang.priority * _PRIORITY + lost_s
+
+
+def _below_common(one: str, other: str) -> tuple[str, ...]:
+    """The other queue and its ancestors below the lowest one that both have, the topmost first."""
+    line, shared = lineage(other), set(lineage(one))
+    return tuple([path for path in line if path not in shared])
