@@ -74,6 +74,7 @@ def command(
     from gosched.config import load_master_settings
     from gosched.core.cluster import QueueOrder
     from gosched.replication.applier import GC_THRESHOLD
+    from gosched.scheduling.policy import ALL
     from gosched.sim.cluster.page import page
     from gosched.sim.cluster.policy import policy_of
     from gosched.sim.cluster.report import as_text, report
@@ -120,7 +121,7 @@ def command(
             "nodes": len(cluster),
             "algorithm": settings.server.algorithm,
             "order": policy.order.name.lower(),
-            "reservations": policy.reservations,
+            "reservations": "all" if policy.reservations == ALL else policy.reservations,
             "seed": seed,
             "period_ms": period,
             "left_out": [list(pair) for pair in found.left_out],
