@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import TypeVar
 
 import structlog
@@ -49,6 +50,7 @@ ASK_S = 10.0  # until the planner has answered a question
 MAX_ASKED = 64  # questions that wait
 
 R = TypeVar("R")
+Lines = Mapping[str, Sequence[str]]  # queue -> the jobs that wait in it, in the order in which a cycle looked at them
 
 log = structlog.get_logger()
 
@@ -88,6 +90,7 @@ class Cycles:
         self.explanations: Mapping[str, Explanation] = {}
         self.observed: Mapping[str, tuple[Eviction, ...]] = {}
         self.shares: Shares = {}
+        self._lines: Lines = {}
 
     def reset(self) -> None:
         self._builder.reset(self._state)
@@ -146,13 +149,9 @@ class Cycles:
         """The place of a pending job in its queue, 1 is next; 0: the newest cycle did not look at it."""
         if job_id not in self.explanations:
             return 0
-        state, place = self._state, 1
-        queue = state.jobs[job_id].spec.queue
-        for other in self.explanations:
-            if other == job_id:
-                break
-            place += other in state.pending and state.jobs[other].spec.queue == queue
-        return place
+        line = self._lines[self._state.jobs[job_id].spec.queue]
+        ahead = islice(line, line.index(job_id))
+        return 1 + sum(map(self._state.pending.__contains__, ahead))
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
@@ -172,14 +171,12 @@ class Cycles:
 
     async def _cycle(self, epoch: int) -> float:
         """Returns how long the next one may wait."""
-        if not self._state.pending and not self._state.windows:
-            self._explain({})
-            return self._period_s
         if self._planned == self._state.revision and self._clock.now_ms() < self._due_ms:
             return self._period_s  # the same view would give the same plan
-        plan = await self._make_plan(epoch)
+        plan, lines = await self._make_plan(epoch)
         committed = await self._commit(plan, epoch)
         self._explain(plan.explanations)
+        self._lines = lines
         self.shares, self.observed = plan.shares, getattr(plan, "observed", {})  # TMP
         self._report_faults(plan.faults)
         self._metrics.planned(len(plan.gangs), plan.tasks, len(plan.explanations))
@@ -190,19 +187,24 @@ class Cycles:
             self._wake.set()
         return min(self._period_s, max(0.0, (self._due_ms - self._clock.now_ms()) / 1000))
 
-    async def _make_plan(self, epoch: int) -> Plan:
+    async def _make_plan(self, epoch: int) -> tuple[Plan, Lines]:
         started = self._clock.monotonic_s()
         view = self._builder.view(self._state)
         viewed = self._clock.monotonic_s()
-        plan = await asyncio.get_running_loop().run_in_executor(
-            self._thread, self._planner.plan, view, self._now_ms(), seed_of(epoch, view.revision)
+        plan, lines = await asyncio.get_running_loop().run_in_executor(
+            self._thread, self._plan, view, self._now_ms(), seed_of(epoch, view.revision)
         )
         self._planned = view.revision
         self._due_ms = NEVER_MS if plan.wake_at_ms is None else plan.wake_at_ms
         self._metrics.cycle_phase("view", viewed - started)
         self._plan_s = self._clock.monotonic_s() - viewed
         self._metrics.cycle_phase("plan", self._plan_s)
-        return plan
+        return plan, lines
+
+    def _plan(self, view: View, now_ms: int, seed: int) -> tuple[Plan, Lines]:
+        """In the planner's thread."""
+        plan = self._planner.plan(view, now_ms, seed)
+        return plan, _lines(view, plan.explanations)
 
     async def _commit(self, plan: Plan, epoch: int) -> bool:
         """False when a part of the plan was refused; it is planned anew then."""
@@ -234,6 +236,15 @@ class Cycles:
             plugin, _, why = fault.partition(": ")
             log.warning("plugin switched off for this cycle", plugin=plugin, why=why)
             self._metrics.plugin_failed(plugin)
+
+
+def _lines(view: View, looked_at: Iterable[str]) -> Lines:
+    queue_of = {gang.job_id: gang.queue for gang in view.pending}
+    lines: dict[str, list[str]] = {}
+    for job_id in looked_at:
+        if job_id in queue_of:
+            lines.setdefault(queue_of[job_id], []).append(job_id)
+    return lines
 
 
 def _differ(before: Explanation | None, after: Explanation | None) -> bool:
