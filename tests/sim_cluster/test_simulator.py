@@ -12,9 +12,10 @@ from gosched.core.job import JobState, Preemption
 from gosched.scheduling import Policy
 from gosched.sim.cluster import simulator as module
 from gosched.sim.cluster.simulator import START_MS, SimulationFailed, Simulator
+from gosched.sim.cluster.trace import TraceJob
 from tests.sim_cluster.support import by_name, job, nodes, simulated
 
-FIFO = Policy(order=QueueOrder.FIFO, reservations=0)
+FIFO = Policy(order=QueueOrder.FIFO, reservations=0, max_victims=0)
 
 
 def test_jobs_wait_for_room_and_take_their_time() -> None:
@@ -187,3 +188,33 @@ def test_policy_is_that_of_the_caller() -> None:
     by_arrival = by_name(simulated(jobs, nodes(), policy=FIFO))
     assert by_priority["high"].start_ms == 10_000
     assert by_arrival["low"].start_ms == 10_000
+
+
+EASY = Policy(order=QueueOrder.FIFO, reservations=1)
+
+
+def stream(length: int) -> list[TraceJob]:
+    """Small jobs that keep four CPUs busy, and one job among them that needs all four."""
+    small = [job(5 * i, 20, name=f"s{i}", timeout_ms=20_000) for i in range(length)]
+    return sorted([*small, job(52, 10, cpus=4, name="big", timeout_ms=10_000)], key=lambda j: j.at_ms)
+
+
+def test_a_promised_start_is_kept_and_the_estimate_is_right() -> None:
+    big = by_name(simulated(stream(100), nodes(), policy=EASY))["big"]
+    assert big.promised_ms is not None
+    assert big.start_ms == big.promised_ms < 80_000
+
+
+def test_without_reservations_a_stream_of_small_jobs_starves_a_big_one() -> None:
+    big = by_name(simulated(stream(100), nodes(), policy=FIFO))["big"]
+    assert big.start_ms is not None
+    assert big.start_ms > 500_000
+
+
+def test_the_planner_itself_evicts_for_a_higher_priority() -> None:
+    jobs = [job(0, 100, cpus=4, name="low"), job(40, 20, cpus=4, name="high", priority=900)]
+    recorder = simulated(jobs, nodes())
+    found = by_name(recorder)
+    assert not recorder.refusals
+    assert found["high"].start_ms == 40_000
+    assert (found["low"].evictions, found["low"].end_ms) == (1, 160_000)
