@@ -12,7 +12,9 @@ from gosched.core.job import Job, JobIntent, JobState
 
 def due_ms(job: Job) -> int:
     """The earliest moment; 0: nothing is."""
-    if job.state.is_final:
+    spec = job.spec
+    has_limits = spec.timeout_ms or spec.gang.wait_ms or spec.deadline_at_ms or spec.deadline_in_ms or job.not_before_ms
+    if not has_limits or job.state.is_final:  # as with most puts
         return 0
     moments = (timeout_ms(job), patience_ms(job), deadline_ms(job), refill_ms(job))
     return min((moment for moment in moments if moment), default=0)

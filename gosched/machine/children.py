@@ -41,13 +41,14 @@ def fill(state: ClusterState, events: list[Event], parent_id: str) -> None:
     parent = state.jobs[parent_id]
     if parent.spec.cron or not _may_have_children(parent):
         return
-    array, limit = parent.spec.array, at_once(parent.spec)
+    array, limit, common = parent.spec.array, at_once(parent.spec), _common_spec(parent)
     made, live, problem = parent.children.made, parent.children.live, ""
     while made < array.size and live < limit and not problem:
-        child_id, spec = _child(parent, array.index(made))
+        element = array.index(made)
+        child_id, spec = f"{parent.id}.{element}", _named(common, element)
         problem = _obstacle(state, child_id, spec)
         if not problem:
-            _add_child(state, events, parent, child_id, array.index(made), spec)
+            _add_child(state, events, parent, child_id, element, spec)
             made, live = made + 1, live + 1
     look_again_ms = state.clock_ms + LOOK_AGAIN_MS if problem else 0
     _count_made(state, events, replace(parent, detail=problem, not_before_ms=look_again_ms), made, live)
@@ -64,7 +65,7 @@ def run_schedule(state: ClusterState, command: RunSchedule, events: list[Event])
         return Rejected(code=Code.CONFLICT, detail=problem)
     parent = replace(parent, children=replace(parent.children, next_run_at_ms=command.next_run_at_ms))
     element = parent.children.made + 1
-    _, spec = _child(parent, element)
+    spec = _named(_common_spec(parent), element)
     why = _skips(state, parent) or _obstacle(state, command.child_id, spec)
     if why:
         state.put_job(replace(parent, detail=f"skipped the run that was due at {command.due_at_ms} ms: {why}"))
@@ -149,14 +150,16 @@ def _may_have_children(parent: Job) -> bool:
     return runs and not (parent.held or parent.waits_for)
 
 
-def _child(parent: Job, element: int) -> tuple[str, JobSpec]:
-    """Its id and its spec. The elements of an array share its deadline; each run of a schedule has its own."""
-    spec = replace(parent.spec, name=f"{parent.spec.name}.{element}", hold=False, after=())
+def _common_spec(parent: Job) -> JobSpec:
+    """Of its children. The elements of an array share its deadline; each run of a schedule has its own."""
+    spec = replace(parent.spec, hold=False, after=())
     if spec.cron:
-        spec = replace(spec, cron="", timezone="", overlap=Overlap.UNSPECIFIED)
-    else:
-        spec = replace(spec, array=Array(), deadline_at_ms=parent.deadline_ms, deadline_in_ms=0)
-    return f"{parent.id}.{element}", spec
+        return replace(spec, cron="", timezone="", overlap=Overlap.UNSPECIFIED)
+    return replace(spec, array=Array(), deadline_at_ms=parent.deadline_ms, deadline_in_ms=0)
+
+
+def _named(common: JobSpec, element: int) -> JobSpec:
+    return replace(common, name=f"{common.name}.{element}")
 
 
 def _obstacle(state: ClusterState, child_id: str, spec: JobSpec) -> str:
@@ -178,6 +181,7 @@ def _add_child(
         submitted_at_ms=state.clock_ms,
         parent=parent.id,
         element=element,
+        deadline_missed=parent.deadline_missed,  # told already, once for all that is to come
     )
     add_gang(state, events, child)
 

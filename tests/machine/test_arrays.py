@@ -278,6 +278,9 @@ def test_the_elements_of_an_array_share_its_deadline(c):
     assert c.job("a1.1").deadline_ms == parent(c).deadline_ms == c.job("a1").submitted_at_ms + 500
     c.accept(PassTime(), at_ms=parent(c).deadline_ms)
     assert [event.job_id for event in c.events] == ["a1", "a1.1"]
+    end(c, "a1.1")
+    assert c.job("a1.2").deadline_missed
+    assert c.accept(PassTime()).unchanged
 
 
 def test_a_suspended_array_suspends_its_children_and_goes_on_where_it_was(c):
