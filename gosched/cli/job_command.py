@@ -175,7 +175,8 @@ def _dependencies(job: Json) -> str:
 
 
 def _text(job: Json) -> str:
-    reason = ": ".join(part for part in (job["reason"], job["detail"]) if part)
+    is_counted = job["reason"] in ("ARRAY", "SCHEDULE")  # what the reason then says stands below
+    reason = "" if is_counted else ": ".join(part for part in (job["reason"], job["detail"]) if part)
     lines = [
         f"Job        {job['id']}",
         f"Name       {job['name']}",

@@ -14,6 +14,7 @@ from gosched.client import GoSchedClient, NotFound
 from gosched.client.shapes import queue_json
 from gosched.config.errors import suggestion
 from gosched.core.cluster import Quota
+from gosched.core.sharing import lineage
 
 _COLUMNS: list[Column] = [
     ("QUEUE", lambda q: q["name"]),
@@ -66,7 +67,7 @@ def show(ctx: click.Context, queue: str, output: str) -> None:
     if output in ("json", "yaml"):
         click.echo(as_data(shape, output))
     else:
-        click.echo(shape["id"] if output == "name" else _text(shape))
+        click.echo(shape["id"] if output == "name" else _text(shape, _preemption(shape, queues)))
 
 
 @command.command("apply")
@@ -111,17 +112,25 @@ def _changes(before: Mapping[str, object], after: Mapping[str, object]) -> list[
     ]
 
 
-def _text(queue: Json) -> str:
+def _preemption(queue: Json, queues: Mapping[str, Json]) -> str:
+    """Its own rule, or that of the nearest queue above it that has one."""
+    line = [queues[path] for path in reversed(lineage(queue["name"])) if path in queues]
+    found = next((above for above in line if above["preemption"]), None)
+    if found is None:
+        return "lower_priority (default)"
+    return found["preemption"] if found is queue else f"{found['preemption']} (of {found['name']})"
+
+
+def _text(queue: Json, preemption: str) -> str:
     shares = f"weight {queue['weight']}, capacity {queue['capacity_pct']} %, at most {queue['max_pct']} %"
     at_most = f" (at most {queue['max_running_jobs']})" if queue["max_running_jobs"] else ""
     lines = [
         f"Queue      {queue['name']}",
         f"Type       {queue['type']} ({shares})",
         f"Order      {queue['order'] or 'by the algorithm of the masters'}",
+        f"Preemption {preemption}",
         f"Jobs       {queue['running']} running{at_most}, {queue['pending']} pending",
     ]
-    if queue["preemption"]:
-        lines.append(f"Preemption {queue['preemption']}")
     if queue["tenants"]:
         lines.append(f"Tenants    {', '.join(queue['tenants'])}")
     if queue["half_life_s"]:

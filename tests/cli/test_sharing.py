@@ -23,6 +23,7 @@ queues:
     type: capacity
     capacity_pct: 60
     max_pct: 80
+    preemption: never
     children:
       - {name: llm, limit: {gpu: 16, "gpu:h100": 8}, max_running_jobs: 4, order: fair, half_life: 24h}
 """
@@ -113,6 +114,9 @@ def test_queues_are_listed_in_every_output_and_one_is_shown(story, tmp_path):
             assert llm["demand"]["cpu"] == 64
             text = (await ctl("queue", "show", "research.llm")).out
             assert "Jobs       0 running (at most 4), 1 pending" in text
+            assert "Preemption never (of research)\n" in text
+            assert "Preemption lower_priority (default)\n" in (await ctl("queue", "show", "default")).out
+            assert "Preemption never\n" in (await ctl("queue", "show", "research")).out
             assert next(line for line in text.splitlines() if line.startswith("gpu:h100")).split()[-1] == "8"
             result = await ctl("queue", "show", "reserch")
             assert result.code == 1
