@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -52,16 +54,28 @@ def count(home: Path, word: str) -> int:
     return sum(said == word for _, said in entries(home))
 
 
-def story(cluster: LocalCluster, task: str) -> list[tuple[str, str]]:
-    """What the agents logged of a task, in the order in which it happened: event and allocation. An agent that was
-    started again tells once more what it finds."""
-    found: set[tuple[str, str, str]] = set()
+class Told(NamedTuple):
+    """A line of an agent's log about a task."""
+
+    at_ms: int
+    event: str
+    allocation: str
+
+    def is_of(self, event: str, attempt: int) -> bool:
+        return self.event == event and self.allocation.endswith(f".{attempt}")
+
+
+def story(cluster: LocalCluster, task: str) -> list[Told]:
+    """What the agents logged of a task, in the order in which it happened. An agent that was started again tells once
+    more what it finds."""
+    found: set[Told] = set()
     for agent in cluster.agents.values():
         for line in agent.log.read_text().splitlines():
             if f" task={task} " in line and " at=" in line:
                 fields = dict(re.findall(r'(\w+)=("[^"]*"|\S+)', line))
-                found.add((fields["at"], fields["event"].strip('"'), fields["allocation"]))
-    return [(event, allocation) for _, event, allocation in sorted(found)]
+                at_ms = round(datetime.fromisoformat(fields["at"]).timestamp() * 1000)
+                found.add(Told(at_ms, fields["event"].strip('"'), fields["allocation"]))
+    return sorted(found)
 
 
 def check_victims(cluster: LocalCluster, client: GoSchedClient, home: Path) -> None:
@@ -70,7 +84,7 @@ def check_victims(cluster: LocalCluster, client: GoSchedClient, home: Path) -> N
         first, second = f"{task.id}.1", f"{task.id}.2"
         own = [entry for entry in entries(home) if entry[0].rpartition(".")[0] == task.id]
         assert own == [(first, word) for word in FIRST] + [(second, word) for word in SECOND]
-        assert story(cluster, task.id) == [
+        assert [(told.event, told.allocation) for told in story(cluster, task.id)] == [
             ("task started", first),
             ("checkpoint signal sent", first),
             ("checkpoint acknowledged", first),
@@ -95,6 +109,9 @@ def test_a_low_gang_saves_itself_gives_way_to_a_high_one_and_comes_back(tmp_path
         low = client.wait("low", timeout=40)
         assert (low.state, low.job.attempt, low.job.preemptions, low.job.restarts) == (JobState.SUCCEEDED, 2, 1, 0)
         check_victims(cluster, client, tmp_path)
+        gone_ms = max(t.at_ms for task in low.tasks for t in story(cluster, task.id) if t.is_of("task ended", 1))
+        begun_ms = min(t.at_ms for task in high.tasks for t in story(cluster, task.id) if t.is_of("task started", 1))
+        assert 0 <= begun_ms - gone_ms < 2000, "the preemptor starts the moment the last victim is gone"
 
 
 def test_a_leader_killed_while_victims_save_themselves_starts_the_preemptor_once_all_the_same(tmp_path: Path) -> None:
