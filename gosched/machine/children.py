@@ -95,6 +95,7 @@ def child_ended(state: ClusterState, events: list[Event], child: Job) -> None:
     )
     parent = replace(parent, children=count)
     state.put_job(parent)
+    events.append(JobUpdated(job_id=parent.id))
     if parent.intent is JobIntent.RUN and 0 <= parent.spec.array.max_failures < count.failed and not parent.spec.cron:
         _end(state, events, _failed(parent))
     elif parent.intent is JobIntent.RUN:

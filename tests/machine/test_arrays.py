@@ -6,7 +6,7 @@ import pytest
 from gosched.core.command import Action, ControlJob, DropFinishedJobs, PassTime, SubmitJob
 from gosched.core.job import Array, Axis, Children, Condition, Dependency, GangPolicy, Job, JobSpec, JobState, TaskState
 from gosched.core.limits import MAX_ARRAY, MAX_PARALLEL
-from gosched.core.outcome import Code, JobChanged
+from gosched.core.outcome import Code, JobChanged, JobUpdated
 from gosched.core.state import restore
 from gosched.machine import children
 from gosched.machine.children import LOOK_AGAIN_MS, at_once
@@ -56,6 +56,7 @@ def test_each_end_makes_the_next_child_and_the_last_one_ends_the_array(c):
     for n in range(4):
         assert live(c) == [f"a1.{i}" for i in range(n, min(n + 2, 4))]
         end(c, f"a1.{n}")
+        assert JobUpdated(job_id="a1") in c.events
     assert parent(c).children == Children(made=4, succeeded=4)
     assert (parent(c).state, parent(c).exit_code, parent(c).ended_at_ms) == (JobState.SUCCEEDED, 0, c.state.clock_ms)
     assert c.events[-1] == JobChanged(job_id="a1", queue="default", before=JobState.RUNNING, after=JobState.SUCCEEDED)
