@@ -9,13 +9,13 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
 import structlog
 
 from gosched.core.cluster import NodeState
-from gosched.core.command import Eviction
 from gosched.core.job import JobSpec, JobState
 from gosched.core.outcome import (
     Accepted,
@@ -56,8 +56,8 @@ log = structlog.get_logger()
 
 
 class Cycles:
-    """Of the newest cycle: `explanations`, why each pending job waits, in the order in which it looked at them;
-    `observed`, whom jobs of queues that only observe would evict; and `shares`, the fair share of each queue."""
+    """Of the newest cycle: `explanations`, why each pending job waits, in the order in which it looked at them; and
+    `shares`, the fair share of each queue."""
 
     def __init__(
         self,
@@ -88,7 +88,6 @@ class Cycles:
         self._asked = 0
         self._asking = asyncio.Lock()
         self.explanations: Mapping[str, Explanation] = {}
-        self.observed: Mapping[str, tuple[Eviction, ...]] = {}
         self.shares: Shares = {}
         self._lines: Lines = {}
 
@@ -105,11 +104,15 @@ class Cycles:
             self._wake.set()
 
     def explanation(self, job_id: str) -> Explanation | None:
-        """The newest cycle's; where that was brief, the whole one as of now."""
+        """The whole one as of now; what only a cycle finds out is the newest cycle's."""
         why = self.explanations.get(job_id)
-        if why is not None and why.brief:
-            return look_again(self._builder.view(self._state), self._policy, job_id) or why
-        return why
+        now_ms = max(self._clock.now_ms(), self._state.clock_ms)
+        whole = look_again(self._builder.view(self._state), self._policy, job_id, now_ms)
+        if why is None or whole is None:
+            return whole or why
+        if why.start_ms:  # promised there
+            whole = replace(whole, start_ms=why.start_ms, start_from=why.start_from)
+        return replace(whole, victims=why.victims)
 
     def warnings(self, spec: JobSpec) -> list[str]:
         return warnings(self._builder.nodes, spec)
@@ -142,7 +145,6 @@ class Cycles:
     def forget(self) -> None:
         """Leadership is lost: what was explained is old news."""
         self.explanations = {}
-        self.observed = {}
         self.shares = {}
 
     def position(self, job_id: str) -> int:
@@ -177,7 +179,7 @@ class Cycles:
         committed = await self._commit(plan, epoch)
         self._explain(plan.explanations)
         self._lines = lines
-        self.shares, self.observed = plan.shares, getattr(plan, "observed", {})  # TMP
+        self.shares = plan.shares
         self._report_faults(plan.faults)
         self._metrics.planned(len(plan.gangs), plan.tasks, len(plan.explanations))
         self._refused_in_a_row = 0 if committed else self._refused_in_a_row + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gosched.core.job import (
@@ -57,6 +57,25 @@ class Rules:
     anti_affinity: tuple[AntiAffinity, ...]
     needs_link: bool
     needs_numa: bool
+
+    def changed(
+        self,
+        *,
+        selector: StringMap | None = None,
+        gpu_model: str | None = None,
+        topology: tuple[TopologyRule, ...] | None = None,
+    ) -> Rules:
+        return _rules(
+            self.selector if selector is None else selector,
+            self.gpu_model if gpu_model is None else gpu_model,
+            self.gpu_memory_bytes,
+            self.wants_gpu,
+            self.affinity,
+            self.tolerations,
+            self.topology if topology is None else topology,
+            self.spread,
+            self.anti_affinity,
+        )
 
     @property
     def is_more_than_amounts(self) -> bool:
@@ -229,6 +248,19 @@ def grace_of(spec: JobSpec) -> int:
     if rules.checkpoint_signal:
         return rules.grace_ms + spec.stop_grace_ms
     return rules.grace_ms or spec.stop_grace_ms
+
+
+def with_asks(gang: PendingGang, asks: tuple[Ask, ...]) -> PendingGang:
+    """The gang with other asks, and all that follows from them."""
+    return replace(
+        gang,
+        asks=asks,
+        tasks=sum([ask.floor for ask in asks]),
+        most=sum([len(ask.ranks) for ask in asks]),
+        total=_total(asks),
+        charge=_charge(asks, gang.joins),
+        shape=_shape(asks, gang.job_id if gang.joins else ""),
+    )
 
 
 def asks_of(spec: JobSpec) -> tuple[Ask, ...]:

@@ -1,29 +1,101 @@
-"""Why one gang waits, worked out when somebody asks: as if it were the only one that waits at the view."""
+"""Why one gang waits, worked out when somebody asks: with all that is promised, but as if it were the next.
+
+Rule: nothing is said that was not looked at in the view that it is about.
+"""
 
 from __future__ import annotations
 
-from gosched.scheduling.explain import Explainer, Explanation, Reason, held_back
-from gosched.scheduling.gangs import place
-from gosched.scheduling.limits import Limits
+from dataclasses import replace
+
+from gosched.core.sharing import Amounts, add_to, as_map, charge_of
+from gosched.scheduling.asks import PendingGang
+from gosched.scheduling.earliest import Start
+from gosched.scheduling.explain import Explainer, Explanation, Holder, Reason, held_back
+from gosched.scheduling.plan import Plan
 from gosched.scheduling.plugins import Plugins
 from gosched.scheduling.policy import Policy
-from gosched.scheduling.room import Room
-from gosched.scheduling.terrain import Terrain
+from gosched.scheduling.promises import standing_claims
+from gosched.scheduling.running import NEVER_MS
+from gosched.scheduling.scene import Scene
+from gosched.scheduling.smallest_change import smallest_change
 from gosched.scheduling.view import View
+
+MAX_HOLDERS = 5
 
 _FITS_NOW = Explanation(code=Reason.QUEUED, message="it fits by now; its turn comes in the next cycle")
 
 
-def look_again(view: View, policy: Policy, job_id: str) -> Explanation | None:
-    """The whole explanation; None for a job that does not wait. Costs a look at every node."""
+def look_again(view: View, policy: Policy, job_id: str, now_ms: int, seed: int = 0) -> Explanation | None:
+    """The whole explanation; None for a job that does not wait. Costs some looks at every node."""
     gang = next((gang for gang in view.pending if gang.job_id == job_id), None)
     if gang is None:
         return None
-    room, limits = Room(view.nodes), Limits(view)
-    terrain = Terrain(view, policy, room, Plugins(view, policy.plugins, policy.runner))
-    if held := limits.why_not(gang):
-        return held_back(*held)
-    allowance = limits.allowance(gang)
-    if place(gang, room, terrain, 0, allowance):
+    scene = scene_of(view, policy, now_ms, seed, without=job_id)
+    return explained(scene, gang)
+
+
+def scene_of(view: View, policy: Policy, now_ms: int, seed: int, without: str = "") -> Scene:
+    """With the promises of all, or of all but one; nothing comes of it."""
+    plan = Plan(revision=view.revision, planned_at_ms=now_ms, seed=seed)
+    scene = Scene(view, policy, Plugins(view, policy.plugins, policy.runner), plan)
+    for claim in standing_claims(scene):
+        if claim.gang.job_id != without:
+            scene.claims.add(claim)
+    return scene
+
+
+def explained(scene: Scene, gang: PendingGang) -> Explanation:
+    if scene.would_start(gang):
         return _FITS_NOW
-    return Explainer(room, terrain).full(gang, allowance.banned)
+    held = scene.limits.why_not(gang)
+    if held:
+        why = held_back(*held)
+    else:
+        allowance = scene.limits.allowance(gang)
+        ground = scene.rooms.of(gang)
+        why = Explainer(ground.room, ground.terrain).full(gang, allowance.banned)
+        if ground.room is not scene.plain and scene.fits_plain(gang):
+            why = _promised_to_others(scene, why)
+        why = _with_start(scene, gang, why)
+    return replace(why, change=smallest_change(scene, gang))
+
+
+def _promised_to_others(scene: Scene, why: Explanation) -> Explanation:
+    names = [claim.gang.name for claim in scene.claims.all] + [window.name for window in scene.claims.windows]
+    message = f"there is room for it now, but it is reserved for {', '.join(names[:3])}, and it might run into that"
+    return replace(why, code=Reason.RESERVED, message=message, nearest="")
+
+
+def _with_start(scene: Scene, gang: PendingGang, why: Explanation) -> Explanation:
+    own = scene.view.reservations.get(gang.job_id)
+    start = scene.profile.earliest(gang, scene.plan.seed, scene.limits.allowance(gang)) if not gang.joins else None
+    if start is None:
+        return why
+    at_ms, source = start.at_ms, "estimated from the limits and estimates of what runs; nothing is reserved for it yet"
+    if own is not None and own.attempt == gang.attempt:
+        at_ms, source = min(own.start_ms, at_ms), "reserved for its deadline" if own.for_deadline else "reserved"
+    return replace(why, start_ms=at_ms, start_from=source, holders=_holders(scene, start))
+
+
+def _holders(scene: Scene, start: Start) -> tuple[Holder, ...]:
+    """Those on the nodes where it would start that end by then."""
+    nodes = frozenset([task.node_id for task in start.placement.tasks])
+    found: list[Holder] = []
+    for holder in scene.view.holders.values():
+        until = holder.ends_ms(scene.now_ms)
+        if until > start.at_ms or not any(held.node_id in nodes for held in holder.holdings):
+            continue
+        amounts: Amounts = {}
+        for held in holder.holdings:
+            if held.node_id in nodes:
+                add_to(amounts, charge_of(holder.each[held.group], held.gpu_model))
+        found.append(
+            Holder(
+                job_id=holder.job_id,
+                name=holder.name,
+                queue=holder.queue,
+                held=as_map(amounts),
+                until_ms=until if until < NEVER_MS else 0,
+            )
+        )
+    return tuple(sorted(found, key=lambda holder: (holder.until_ms, holder.job_id))[:MAX_HOLDERS])

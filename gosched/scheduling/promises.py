@@ -19,7 +19,7 @@ MAX_IMPROVED = 16  # promises for which an earlier start is looked for in a cycl
 def keep_promises(scene: Scene) -> dict[str, Claim | None]:
     """Of each gang that was promised a start its claim, if it still waits for it; None: it starts in this plan."""
     kept: dict[str, Claim | None] = {}
-    claims = _standing(scene)
+    claims = standing_claims(scene)
     for claim in claims:
         scene.claims.add(claim)
     for number, claim in enumerate(claims):
@@ -37,7 +37,7 @@ def keep_promises(scene: Scene) -> dict[str, Claim | None]:
     return kept
 
 
-def _standing(scene: Scene) -> list[Claim]:
+def standing_claims(scene: Scene) -> list[Claim]:
     """In order of their promises; those that nobody waits for any more, or too many, are withdrawn."""
     gangs = {gang.job_id: gang for gang in scene.view.pending}
     found: list[Claim] = []

@@ -12,7 +12,7 @@ import numpy as np
 
 from gosched.core.cluster import TaskPlacement
 from gosched.core.command import GangPlacement
-from gosched.scheduling.asks import Ask, PendingGang
+from gosched.scheduling.asks import Ask, PendingGang, with_asks
 from gosched.scheduling.future import freed_by
 from gosched.scheduling.gangs import place
 from gosched.scheduling.room import Room
@@ -51,13 +51,8 @@ def _missing(gang: PendingGang, kept: list[Holding]) -> PendingGang | None:
     if not asks:
         return None
     group_of = {rank: ask.group for ask in gang.asks for rank in ask.ranks}
-    total = tuple([sum([ask.each[c] * ask.floor for ask in asks]) for c in range(4)])
     return replace(
-        gang,
-        asks=tuple(asks),
-        tasks=sum([ask.floor for ask in asks]),
-        most=sum([ask.count for ask in asks]),
-        total=(total[0], total[1], total[2], total[3]),
+        with_asks(gang, tuple(asks)),
         standing=tuple([(group_of[held.rank], held.node_id) for held in kept]),
     )
 

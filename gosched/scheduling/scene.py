@@ -171,6 +171,31 @@ class Scene:
         self._fenced(gang, placement, room, rows)
         return True
 
+    def placement_now(self, gang: PendingGang) -> GangPlacement | None:
+        """Where the gang could start at once, and stay; nothing is taken."""
+        if self.limits.why_not(gang):
+            return None
+        ground = self.rooms.of(gang)
+        if not ground.room.may_hold(gang):
+            return None
+        room = ground.room.copy()
+        return place(gang, room, ground.terrain.over(room), self.plan.seed, self.limits.allowance(gang))
+
+    def would_start(self, gang: PendingGang) -> bool:
+        return self.placement_now(gang) is not None
+
+    def fits_plain(self, gang: PendingGang) -> bool:
+        """If nothing were promised to anybody."""
+        room = self.plain.copy()
+        return place(gang, room, self.terrain.over(room), self.plan.seed, self.limits.allowance(gang)) is not None
+
+    def would_evict(self, gang: PendingGang) -> tuple[Victim, ...]:
+        """Whom; nothing is taken. Empty: nobody, or that would not help."""
+        if self.limits.why_not(gang):
+            return ()
+        found = self.preemption.rescue(gang, self.rooms.untouched(gang), self.terrain, self.limits.allowance(gang))
+        return found.victims if found is not None else ()
+
     def clear_windows(self) -> None:
         """Evicts those who stand in the way of a window that begins, and may be evicted."""
         holders = sorted(self.view.holders.values(), key=lambda holder: holder.sequence)
