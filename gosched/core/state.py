@@ -266,7 +266,9 @@ class ClusterState:
             by_node.setdefault(placement.node_id, []).append(placement)
         for node, placements in by_node.items():
             self.node_fences.setdefault(node, {})[fence.job_id] = tuple(placements)
-            self.fenced[node] = self.fenced.get(node, ZERO) + self._fenced(fence.job_id, placements)
+            held = self.fenced.get(node, ZERO) + self._fenced(fence.job_id, placements)
+            if not held.is_zero():
+                self.fenced[node] = held
         self._touch("fences", fence.job_id)
 
     def drop_fence(self, job_id: str) -> None:
@@ -274,7 +276,7 @@ class ClusterState:
         fence = self.fences.pop(job_id)
         for node in dict.fromkeys(placement.node_id for placement in fence.tasks):
             placements = self.node_fences[node].pop(job_id)
-            left = self.fenced.pop(node) - self._fenced(job_id, placements)
+            left = self.fenced.pop(node, ZERO) - self._fenced(job_id, placements)
             if not left.is_zero():
                 self.fenced[node] = left
             if not self.node_fences[node]:

@@ -270,7 +270,8 @@ def next_attempt(job: Job) -> Job:
 
 
 def _soon(state: ClusterState, node_id: str) -> Soon:
-    now, later = state.held(node_id)
+    held = state.held(node_id)
+    now, later = held[0], held[-1]
     freed = {
         name: getattr(now, name) - getattr(later, name)
         for name in ("cpu_millis", "memory_bytes", "storage_bytes", "gpu_millis")

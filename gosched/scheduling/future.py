@@ -44,6 +44,7 @@ class Future:
         self._now_ms = now_ms
         self._row_of: dict[str, int] = {}
         self._entries: list[_Entry] | None = None
+        self._new: list[tuple[PendingGang, GangPlacement, int]] = []
         self._all: Freed | None = None
         self._ends: IntArray = np.zeros(0, dtype=np.int64)
         self._gpu_ends: IntArray = np.zeros(0, dtype=np.int64)
@@ -52,10 +53,7 @@ class Future:
     def placed(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
         """`end_ms`: when it ends or has to go; NEVER_MS: it is not known."""
         if end_ms < NEVER_MS:
-            group_of = {rank: index for index, ask in enumerate(gang.asks) for rank in ask.ranks}
-            each = [_resources(gang, index) for index in range(len(gang.asks))]
-            holdings = [Holding(t.rank, group_of[t.rank], t.node_id, t.gpus, t.cpus, "") for t in placement.tasks]
-            self._load().extend(self._of(gang.job_id, end_ms, holdings, each))
+            self._new.append((gang, placement, end_ms))
             self._all = None
 
     def evicted(self, job_ids: Collection[str]) -> None:
@@ -94,9 +92,18 @@ class Future:
         return self._all
 
     def _load(self) -> list[_Entry]:
+        if self._entries is None:
+            self._entries = self._at_first()
+        for gang, placement, end_ms in self._new:
+            group_of = {rank: index for index, ask in enumerate(gang.asks) for rank in ask.ranks}
+            each = [_resources(gang, index) for index in range(len(gang.asks))]
+            holdings = [Holding(t.rank, group_of[t.rank], t.node_id, t.gpus, t.cpus, "") for t in placement.tasks]
+            self._entries += self._of(gang.job_id, end_ms, holdings, each)
+        self._new.clear()
+        return self._entries
+
+    def _at_first(self) -> list[_Entry]:
         """Of the gangs that held a place when the cycle began."""
-        if self._entries is not None:
-            return self._entries
         view, now_ms = self._view, self._now_ms
         self._row_of = {node_id: row for row, node_id in enumerate(self._nodes.ids)}
         found: list[_Entry] = []
@@ -111,7 +118,6 @@ class Future:
                 row, gpus = self._row_of[node_id], tuple(soon.gpus.items())
                 end = now_ms + max(grace, 1)
                 found.append(_Entry("", end, row, vector(soon.amounts), soon.amounts.custom, gpus, 0))
-        self._entries = found
         return found
 
     def _of(self, job_id: str, end_ms: int, holdings: Iterable[Holding], each: Sequence[Resources]) -> Iterator[_Entry]:

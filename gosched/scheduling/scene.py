@@ -5,7 +5,7 @@ Rule: whatever is decided for one gang is known to all that follow, in every roo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from gosched.scheduling.earliest import Profile, Start
 from gosched.scheduling.explain import Explanation
 from gosched.scheduling.future import Future
 from gosched.scheduling.gangs import place
-from gosched.scheduling.limits import Allowance, Limits, placed_charge
+from gosched.scheduling.limits import Allowance, Limits
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.plugins import Plugins
 from gosched.scheduling.policy import Policy
@@ -226,7 +226,7 @@ class Scene:
         self.claims.took(gang, placement, ends if gang.is_promised else until or NEVER_MS)
         self.rooms.took(gang, placement, ground)
         self.future.placed(gang, placement, ends)
-        self._note(gang, placement, placed_charge(gang, placement))
+        self._note(gang, placement)
         self.plan.add(placement)
 
     def _rescued(self, gang: PendingGang, found: Rescue) -> Rescued:
@@ -246,13 +246,13 @@ class Scene:
         self.future.placed(gang, placement, self.now_ms + gang.span_ms if gang.span_ms else NEVER_MS)
         self.claims.changed()
         self.rooms.renew()
-        self._note(gang, placement, placed_charge(gang, placement))
+        self._note(gang, placement)
 
-    def _note(self, gang: PendingGang, placement: GangPlacement, charge: Mapping[str, int]) -> None:
+    def _note(self, gang: PendingGang, placement: GangPlacement) -> None:
         self.terrain.placed(gang, placement)
         self.plugins.placed(gang, placement)
         self.limits.take(gang, placement, self.view.nodes)
-        self.preemption.books.started(gang, charge)
+        self.preemption.books.started(gang, placement)
 
 
 def _eviction(victim: Victim) -> Eviction:

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gosched.core.cluster import Queue
-from gosched.core.command import Cause
+from gosched.core.command import Cause, GangPlacement
 from gosched.core.job import PreemptionPolicy
 from gosched.core.sharing import Amounts, add_to, guarantees, lineage
 from gosched.scheduling.asks import PendingGang
-from gosched.scheduling.limits import Limits
+from gosched.scheduling.limits import Limits, placed_charge
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.running import RunningGang
 from gosched.scheduling.view import View
@@ -47,6 +47,7 @@ class Books:
         self._queues = view.queues
         self._guarantees = guarantees(view.queues, view.total)
         self._used: dict[str, Amounts] = {path: dict(amounts) for path, amounts in limits.used.items()}
+        self._started: list[tuple[PendingGang, GangPlacement]] = []
         self._policy = policy
         self._now_ms = now_ms
         self._gone: dict[str, None] = {}
@@ -100,7 +101,7 @@ class Books:
         freed = victim.gang.charge(victim.ranks)
         sides = _below_common(gang.queue, victim.gang.queue)
         for path in sides:
-            held, lost = self._used.get(path, {}), before.get(path, {})
+            held, lost = self._held(path), before.get(path, {})
             for name, least in self._guarantees.get(path, {}).items():
                 left = held.get(name, 0) - lost.get(name, 0)
                 if freed.get(name, 0) and left >= least > left - freed[name]:
@@ -120,22 +121,30 @@ class Books:
             for path in lineage(victim.gang.queue):
                 add_to(self._used.setdefault(path, {}), victim.gang.charge(victim.ranks), -1)
 
-    def started(self, gang: PendingGang, charge: Mapping[str, int]) -> None:
-        for path in lineage(gang.queue):
-            add_to(self._used.setdefault(path, {}), charge)
+    def started(self, gang: PendingGang, placement: GangPlacement) -> None:
+        """It is booked when somebody looks: most cycles evict nobody."""
+        self._started.append((gang, placement))
+
+    def _held(self, path: str) -> Amounts:
+        for gang, placement in self._started:
+            charge = placed_charge(gang, placement)
+            for ancestor in lineage(gang.queue):
+                add_to(self._used.setdefault(ancestor, {}), charge)
+        self._started.clear()
+        return self._used.get(path, {})
 
     def _owed(self, gang: PendingGang, other: str) -> bool:
         """Whether the gang's side would stay within its guarantee."""
         if not gang.charge:
             return False
         path = _below_common(other, gang.queue)[0]
-        own, used = self._guarantees.get(path, {}), self._used.get(path, {})
+        own, used = self._guarantees.get(path, {}), self._held(path)
         return all(used.get(name, 0) + amount <= own.get(name, 0) for name, amount in gang.charge if ":" not in name)
 
     def _borrows(self, queue: str, gang: PendingGang, before: Mapping[str, Amounts] | None = None) -> bool:
         """Whether the queue's side holds more than its guarantee of something that the gang asks for."""
         path = _below_common(gang.queue, queue)[0]
-        own, used = self._guarantees.get(path, {}), self._used.get(path, {})
+        own, used = self._guarantees.get(path, {}), self._held(path)
         lost = (before or {}).get(path, {})
         return any(used.get(name, 0) - lost.get(name, 0) > own.get(name, 0) for name, _ in gang.charge)
 
