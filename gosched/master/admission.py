@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING  # TMP
 
 from gosched.core.command import SubmitJob
 from gosched.core.job import Job, JobSpec, OnMiss
@@ -22,9 +21,7 @@ from gosched.master.errors import invalid, unavailable, unmet
 from gosched.master.ids import new_job_id
 from gosched.master.schedules import first_run_ms
 from gosched.replication.interface import Replication
-
-if TYPE_CHECKING:  # TMP
-    from gosched.scheduling.admission import Admission  # TMP
+from gosched.scheduling.admission import Admission, admit
 
 WAIT_S = 10.0  # for the submissions with deadlines that came before
 
@@ -77,8 +74,6 @@ class Admissions:
         state = self._state
         now_ms = max(self._clock.now_ms(), state.clock_ms)
         job = Job(id=job_id, spec=spec, sequence=state.next_sequence, submitted_at_ms=now_ms)
-        from gosched.scheduling.admission import admit  # TMP
-
         found = await self._cycles.ask(lambda view, policy, at_ms, seed: admit(view, policy, job, at_ms, seed))
         if found.reservation is None:
             return _without_promise(job_id, spec, _line(found))
@@ -120,9 +115,9 @@ def _without_promise(job_id: str, spec: JobSpec, why: str) -> Submission:
 def _line(found: Admission) -> str:
     parts = [f"the deadline cannot be promised: {found.problem}"]
     if found.earliest_ms:
-        parts.append(f"the earliest feasible time is {utc(found.earliest_ms)}")
+        parts.append(f"it could be done at the earliest at {utc(found.earliest_ms)}")
     if found.largest:
-        parts.append(f"the largest gang that fits has {found.largest} tasks")
+        parts.append(f"the largest gang of it that fits in time has {found.largest} tasks")
     if found.priority:
-        parts.append(f"priority {found.priority} would do")
+        parts.append(f"priority {found.priority} would start it at once")
     return "; ".join(parts)

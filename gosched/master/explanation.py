@@ -13,7 +13,6 @@ from gosched.core.state import ClusterState
 from gosched.master.cycles import Cycles
 from gosched.master.status import StatusReader
 from gosched.master.unplanned import why_unplanned
-from gosched.master.victims import fill_victims
 from gosched.scheduling import Explanation
 from gosched.wire.codec import fill
 from gosched.wire.v1 import scheduler_pb2
@@ -26,7 +25,6 @@ def explain_job(state: ClusterState, job: Job, cycles: Cycles, status: StatusRea
     if job.id in state.pending and why is not None:
         fill_explanation(why, answer)
         answer.position = cycles.position(job.id)
-        fill_victims(state, cycles.observed.get(job.id, ()), state.clock_ms, answer.victims)
     elif (unplanned := why_unplanned(state, job)) is not None:
         answer.code, answer.message = unplanned
     elif job.state is JobState.PENDING:
@@ -41,3 +39,21 @@ def fill_explanation(why: Explanation, answer: scheduler_pb2.JobExplanation) -> 
     answer.code, answer.message, answer.limit, answer.nearest = why.code, why.message, why.limit, why.nearest
     for name, nodes in why.refused:
         answer.refused.add(filter=name, nodes=nodes)
+    answer.start_ms, answer.start_from, answer.change = why.start_ms, why.start_from, why.change
+    for holder in why.holders:
+        answer.holders.add(
+            job_id=holder.job_id,
+            name=holder.name,
+            queue=holder.queue,
+            held=dict(holder.held),
+            until_ms=holder.until_ms,
+        )
+    for victim in why.victims:
+        answer.victims.add(
+            job_id=victim.job_id,
+            name=victim.name,
+            tasks=victim.tasks,
+            whole=victim.whole,
+            cause=victim.cause.name.lower(),
+            lost_ms=victim.lost_ms,
+        )

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING  # TMP
 
 from gosched.core.job import Array, JobSpec
 from gosched.core.state import ClusterState
@@ -17,10 +16,8 @@ from gosched.machine.specs import spec_problem
 from gosched.master.cycles import Cycles
 from gosched.master.explanation import fill_explanation
 from gosched.master.victims import fill_victims
+from gosched.scheduling.what_if import WhatIf, what_if
 from gosched.wire.v1 import scheduler_pb2
-
-if TYPE_CHECKING:  # TMP
-    from gosched.scheduling.what_if import WhatIf  # TMP
 
 MAX_SPECS = 100
 REFUSED = "refused"
@@ -30,8 +27,6 @@ async def forecast(state: ClusterState, cycles: Cycles, specs: Sequence[JobSpec]
     """Raises ApiError when the planner has no time for it."""
     problems = [_problem(state, spec) for spec in specs]
     planned = tuple([_as_planned(spec) for spec, problem in zip(specs, problems, strict=True) if not problem])
-    from gosched.scheduling.what_if import what_if  # TMP
-
     found = await cycles.ask(lambda view, policy, at_ms, seed: what_if(view, policy, planned, at_ms, seed))
     answers = iter(found.jobs)
     response = scheduler_pb2.PlanJobResponse(revision=state.revision)
