@@ -202,7 +202,7 @@ def _about_time(job: Json) -> list[tuple[str, str]]:
         ("Waits for", _dependencies(job)),
         ("Deadline", f"{job['deadline']}{missed}" if job["deadline"] else ""),
         ("Limits", ", ".join(limits)),
-        ("Evicted", f"{job['preemptions']} times" if job["preemptions"] else ""),
+        ("Evicted", f"{job['preemptions']} time(s)" if job["preemptions"] else ""),
         ("Checkpoint", job["checkpoint_at"] or ""),
         ("Backfilled", f"may be evicted from {job['evictable_from']}" if job["evictable_from"] else ""),
     ]

@@ -53,6 +53,8 @@ def run(file: str, masters: int, agents: int, data_dir: Path | None) -> int:
     specs = parse_job_file(read_file(file, what="job file"), file)
     if len(specs) != 1:
         raise ConfigError(f"{file}: {len(specs)} jobs in it; local run takes a file with one")
+    if specs[0].cron:
+        raise ConfigError(f"{file}: a schedule has no end: submit it to a cluster that stays")
     with (
         _ends_on_signal(),
         LocalCluster(data_dir, masters=masters, agents=agents) as cluster,

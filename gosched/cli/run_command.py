@@ -12,7 +12,7 @@ from gosched.cli.job_flags import DashedCommand, command_after_dashes, job_of_fl
 from gosched.cli.logs_command import print_logs
 from gosched.cli.output import say
 from gosched.cli.progress import ending, follow
-from gosched.cli.submit_command import submit
+from gosched.cli.submit_command import submit, wait_shown
 from gosched.client import GoSchedClient, GoSchedError, JobDetail
 from gosched.core.job import JobSpec, JobState, TaskState
 
@@ -29,9 +29,11 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
 
 
 def run_to_end(client: GoSchedClient, spec: JobSpec) -> int:
-    """Submits, shows the way to the start, prints the logs, returns the job's exit code."""
+    """Submits, shows the way to the start, prints the logs (of an array its progress), returns the job's exit code."""
     job = submit(client, spec).job_id
     try:
+        if spec.is_parent:
+            return wait_shown(client, job, None).exit_code
         for _ in follow(_until_started(client, job)):
             pass
         print_logs(client.logs(job, follow=True), prefixed=spec.task_count > 1)

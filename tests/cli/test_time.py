@@ -82,7 +82,7 @@ def test_parents_show_their_children_and_waiting_jobs_what_they_wait_for(ctl, ma
     assert "Runs       4 so far, 4 succeeded\n" in text
     text = ctl("job", "show", "report").out
     assert "Waits for  j-1 (success)\n" in text
-    assert "Evicted    2 times\n" in text
+    assert "Evicted    2 time(s)\n" in text
     text = ctl("job", "show", "j-4").out
     assert "Part of    j-1, number 7\n" in text
     assert "Limits     timeout 3600s\n" in text
@@ -112,6 +112,14 @@ def test_nobody_waits_for_the_end_of_a_schedule(ctl, master, tmp_path):
     assert "a schedule has no end" in result.err
     assert master.calls == []
     assert ctl("submit", str(path)).code == 0
+
+
+def test_local_run_of_a_schedule_is_refused_before_anything_starts(ctl, tmp_path):
+    path = tmp_path / "nightly.yaml"
+    path.write_text('name: nightly\nrun: x\nschedule: {cron: "0 2 * * *"}\n')
+    result = ctl("local", "run", str(path))
+    assert (result.code, result.out) == (2, "")
+    assert "a schedule has no end" in result.err
 
 
 def test_documents_are_submitted_after_those_that_they_wait_for(ctl, master, tmp_path):
