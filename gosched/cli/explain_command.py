@@ -31,6 +31,7 @@ def _text(job: Json) -> str:
         ("Queue", f"{job['queue']} (tenant {job['tenant']})"),
         *_waiting(job),
         *_future(job),
+        *_details(job),
         *_running(job),
         *_ended(job),
     ]
@@ -56,19 +57,11 @@ def _victim_text(victim: Json) -> str:
 
 
 def _waiting(job: Json) -> list[tuple[str, str]]:
-    use = job["queue_use"]
     title = "Progress" if job["code"] in ("ARRAY", "SCHEDULE") else "Waits"
-    if not job["message"] or use is None:
-        return [(title, job["message"])]
     return [
         ("Position", f"{job['position']} in its queue" if job["position"] else ""),
         (title, ": ".join(part for part in (job["code"], job["message"]) if part)),
         ("Limit", job["limit"]),
-        ("Refused", ", ".join(f"{r['nodes']} {r['filter']}" for r in job["refused"])),
-        ("Nearest", job["nearest"] if job["nearest"] != job["message"] else ""),
-        ("Queue has", amounts_text(use["used"])),
-        ("Fair share", amounts_text(use["fair_share"])),
-        ("Ceiling", amounts_text(use["ceiling"])),
     ]
 
 
@@ -83,6 +76,19 @@ def _future(job: Json) -> list[tuple[str, str]]:
         ("Starts", ": ".join(part for part in (start, job["estimated_from"]) if part)),
         ("Would help", job["change"]),
         ("Observed", f"would evict {victims_text(job['would_evict'])}" if job["would_evict"] else ""),
+    ]
+
+
+def _details(job: Json) -> list[tuple[str, str]]:
+    use = job["queue_use"]
+    if not job["message"] or use is None:
+        return []
+    return [
+        ("Refused", ", ".join(f"{r['nodes']} {r['filter']}" for r in job["refused"])),
+        ("Nearest", job["nearest"] if job["nearest"] != job["message"] else ""),
+        ("Queue has", amounts_text(use["used"])),
+        ("Fair share", amounts_text(use["fair_share"])),
+        ("Ceiling", amounts_text(use["ceiling"])),
     ]
 
 

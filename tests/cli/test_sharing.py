@@ -100,7 +100,8 @@ def test_queues_are_listed_in_every_output_and_one_is_shown(story, tmp_path):
         await ctl("queue", "apply", str(path))
         async with agent(master, cpus=10):
             await master.submit(replace(spec("waits", cpus=64), queue="research.llm"))
-            await until(lambda: master.server._cycles.shares)  # of the cycle that looked at it; they stay the same now
+            # Of the cycle that looked at it; they stay the same now.
+            await until(lambda: master.server._cycles.shares.get("research.llm", {}).get("cpu"))
             assert (await ctl("queue", "list", "-o", "name")).out == "default\nresearch\nresearch.llm\n"
             lines = (await ctl("queue", "list")).out.splitlines()
             assert lines[2].split()[:4] == ["research", "capacity", "1", "0"]
