@@ -74,7 +74,9 @@ class Admissions:
         state = self._state
         now_ms = max(self._clock.now_ms(), state.clock_ms)
         job = Job(id=job_id, spec=spec, sequence=state.next_sequence, submitted_at_ms=now_ms)
-        found = await self._cycles.ask(lambda view, policy, at_ms, seed: admit(view, policy, job, at_ms, seed))
+        found = await self._cycles.questions.ask(
+            lambda view, policy, at_ms, seed: admit(view, policy, job, at_ms, seed)
+        )
         if found.reservation is None:
             return _without_promise(job_id, spec, _line(found))
         return Submission(command=SubmitJob(job_id=job_id, spec=spec, reservation=(found.reservation,)))

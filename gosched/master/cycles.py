@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
-from typing import TypeVar
 
 import structlog
 
@@ -32,10 +31,10 @@ from gosched.core.outcome import (
 )
 from gosched.core.state import ClusterState
 from gosched.master.clock import Clock
-from gosched.master.errors import busy
 from gosched.master.job_changes import JobChanges
 from gosched.master.planner import Planner
 from gosched.master.proposals import Proposals
+from gosched.master.questions import Given, Questions
 from gosched.observe.metrics import MasterMetrics
 from gosched.observe.sharing import Shares
 from gosched.replication.interface import Replication
@@ -46,10 +45,7 @@ MAX_DOUBLINGS = 10
 RETRY_S = 0.05  # after a gang of a plan was refused: the world had moved on
 MIN_REST_S, MAX_REST_S = 0.01, 0.05  # between two cycles
 NEVER_MS = 1 << 62
-ASK_S = 10.0  # until the planner has answered a question
-MAX_ASKED = 64  # questions that wait
 
-R = TypeVar("R")
 Lines = Mapping[str, Sequence[str]]  # queue -> the jobs that wait in it, in the order in which a cycle looked at them
 
 log = structlog.get_logger()
@@ -57,7 +53,7 @@ log = structlog.get_logger()
 
 class Cycles:
     """Of the newest cycle: `explanations`, why each pending job waits, in the order in which it looked at them; and
-    `shares`, the fair share of each queue."""
+    `shares`, the fair share of each queue. `questions`: to the planner, answered between two cycles."""
 
     def __init__(
         self,
@@ -85,8 +81,12 @@ class Cycles:
         self._due_ms = NEVER_MS  # when a backoff ends that the newest plan waits for
         self._planner = Planner(policy)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
-        self._asked = 0
-        self._asking = asyncio.Lock()
+        self.questions = Questions(self._thread, self._given)
+        # Who waits for an explanation does not wait for a plan; but a plugin is never called by two threads at once.
+        self._aside = (
+            self._thread if policy.plugins else ThreadPoolExecutor(max_workers=1, thread_name_prefix="explain")
+        )
+        self._explainer = Questions(self._aside, self._given)
         self.explanations: Mapping[str, Explanation] = {}
         self.shares: Shares = {}
         self._lines: Lines = {}
@@ -103,11 +103,10 @@ class Cycles:
         if any(_could_start_a_job(event) for event in events):
             self._wake.set()
 
-    def explanation(self, job_id: str) -> Explanation | None:
-        """The whole one as of now; what only a cycle finds out is the newest cycle's."""
+    async def explanation(self, job_id: str) -> Explanation | None:
+        """The whole one as of now; what only a cycle finds out is the newest cycle's. Raises ApiError."""
+        whole = await self._explainer.ask(lambda view, policy, at_ms, seed: look_again(view, policy, job_id, at_ms))
         why = self.explanations.get(job_id)
-        now_ms = max(self._clock.now_ms(), self._state.clock_ms)
-        whole = look_again(self._builder.view(self._state), self._policy, job_id, now_ms)
         if why is None or whole is None:
             return whole or why
         if why.start_ms:  # promised there
@@ -116,22 +115,6 @@ class Cycles:
 
     def warnings(self, spec: JobSpec) -> list[str]:
         return warnings(self._builder.nodes, spec)
-
-    async def ask(self, question: Callable[[View, Policy, int, int], R]) -> R:
-        """Of the view as it is when its turn comes, in the planner's thread; with the time and the seed of a cycle.
-        Raises ApiError when the planner has no time for it."""
-        if self._asked >= MAX_ASKED:
-            raise busy("the planner has many questions to answer; try again later")
-        self._asked += 1
-        try:
-            async with asyncio.timeout(ASK_S), self._asking:
-                view = self._builder.view(self._state)
-                given = (view, self._policy, self._now_ms(), seed_of(self._state.epoch, view.revision))
-                return await asyncio.get_running_loop().run_in_executor(self._thread, question, *given)
-        except TimeoutError:
-            raise busy(f"the planner did not answer within {ASK_S:.0f} s; try again later") from None
-        finally:
-            self._asked -= 1
 
     async def run(self, epoch: int) -> None:
         """Until it is cancelled."""
@@ -157,10 +140,15 @@ class Cycles:
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
+        self._aside.shutdown(wait=False, cancel_futures=True)
 
     @property
     def _state(self) -> ClusterState:
         return self._replication.state
+
+    def _given(self) -> Given:
+        view = self._builder.view(self._state)
+        return view, self._policy, self._now_ms(), seed_of(self._state.epoch, view.revision)
 
     def _now_ms(self) -> int:
         return max(self._clock.now_ms(), self._state.clock_ms)

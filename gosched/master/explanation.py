@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gosched.core.job import Job, JobState
+from gosched.core.job import JobState
 from gosched.core.state import ClusterState
 from gosched.master.cycles import Cycles
+from gosched.master.errors import not_found
 from gosched.master.status import StatusReader
 from gosched.master.unplanned import why_unplanned
 from gosched.scheduling import Explanation
@@ -18,10 +19,16 @@ from gosched.wire.codec import fill
 from gosched.wire.v1 import scheduler_pb2
 
 
-def explain_job(state: ClusterState, job: Job, cycles: Cycles, status: StatusReader) -> scheduler_pb2.JobExplanation:
+async def explain_job(
+    state: ClusterState, job_id: str, cycles: Cycles, status: StatusReader
+) -> scheduler_pb2.JobExplanation:
+    """Raises ApiError when the planner has no time for it."""
+    why = await cycles.explanation(job_id) if job_id in state.pending else None
+    job = state.jobs.get(job_id)
+    if job is None:
+        raise not_found(f"job {job_id} has been forgotten: it ended long ago")
     answer = scheduler_pb2.JobExplanation(revision=state.revision, queue=status.queue(job.spec.queue))
     fill(job, answer.job)
-    why = cycles.explanation(job.id)
     if job.id in state.pending and why is not None:
         fill_explanation(why, answer)
         answer.position = cycles.position(job.id)

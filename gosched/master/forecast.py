@@ -27,7 +27,7 @@ async def forecast(state: ClusterState, cycles: Cycles, specs: Sequence[JobSpec]
     """Raises ApiError when the planner has no time for it."""
     problems = [_problem(state, spec) for spec in specs]
     planned = tuple([_as_planned(spec) for spec, problem in zip(specs, problems, strict=True) if not problem])
-    found = await cycles.ask(lambda view, policy, at_ms, seed: what_if(view, policy, planned, at_ms, seed))
+    found = await cycles.questions.ask(lambda view, policy, at_ms, seed: what_if(view, policy, planned, at_ms, seed))
     answers = iter(found.jobs)
     response = scheduler_pb2.PlanJobResponse(revision=state.revision)
     for spec, problem in zip(specs, problems, strict=True):

@@ -149,7 +149,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
 
     async def ExplainJob(self, request: scheduler_pb2.GetJobRequest, context: Any) -> scheduler_pb2.JobExplanation:
         job = await self._fresh_job(request.job)
-        return explain_job(self.replication.state, job, self.cycles, self.status)
+        return await explain_job(self.replication.state, job.id, self.cycles, self.status)
 
     async def SetQueues(self, request: scheduler_pb2.SetQueuesRequest, context: Any) -> scheduler_pb2.SetQueuesResponse:
         queues = tuple([parsed(queue, Queue) for queue in request.queues])

@@ -13,7 +13,7 @@ import pytest
 from gosched.core.cluster import Reservation, Share, TaskPlacement
 from gosched.core.command import Cause, Eviction, GangPlacement
 from gosched.core.job import Array, Condition, Dependency, Job, JobSpec, OnMiss
-from gosched.master import admission, cycles, forecast
+from gosched.master import admission, forecast, questions
 from gosched.scheduling import Explanation, Reason
 from gosched.scheduling.admission import Admission
 from gosched.scheduling.what_if import WhatIf, WhatIfPlan
@@ -197,7 +197,7 @@ def test_a_plan_says_what_would_become_of_each_job_and_commits_nothing(monkeypat
 
 def test_a_planner_that_does_not_answer_in_time_is_said_to_be_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
-    monkeypatch.setattr(cycles, "ASK_S", 0.05)
+    monkeypatch.setattr(questions, "ANSWER_S", 0.05)
     monkeypatch.setattr(forecast, "what_if", lambda *given: go_on.wait(LIMIT_S))
 
     async def story() -> None:

@@ -18,7 +18,7 @@ from gosched.client import GoSchedClient
 from gosched.config import load_master_settings
 from gosched.core.cluster import Queue, Quota
 from gosched.core.job import JobState
-from gosched.master import planner
+from gosched.master import cycles, planner
 from gosched.master.cycles import Cycles
 from gosched.master.job_changes import JobChanges
 from gosched.scheduling import Plan
@@ -292,6 +292,7 @@ def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
         return Plan(revision=view.revision, explanations=found, shares=shares, faults=("spark: took 80 ms of 50 ms",))
 
     monkeypatch.setattr(planner, "schedule", plan)
+    monkeypatch.setattr(cycles, "look_again", lambda *given: why)
 
     async def story() -> None:
         async with one_master() as master:
