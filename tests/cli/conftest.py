@@ -1,13 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from gosched.cli.main import run_cli
 from tests.client.fake_cluster import FakeMaster
+from tests.master.harness import Front, one_master
 
 
 @dataclass
@@ -15,6 +18,9 @@ class Result:
     code: int
     out: str
     err: str
+
+
+Ctl = Callable[..., Awaitable[Result]]
 
 
 @pytest.fixture(autouse=True)
@@ -48,3 +54,26 @@ def job_file(tmp_path) -> Path:
     path = tmp_path / "job.yaml"
     path.write_text("name: a\nrun: echo hi\ncount: 2\n")
     return path
+
+
+@pytest.fixture
+def story(capfdbinary) -> Callable[[Callable[[Front, Ctl], Awaitable[None]]], None]:
+    """Runs a story with one master and a goschedctl that talks to it."""
+
+    def tell(told: Callable[[Front, Ctl], Awaitable[None]]) -> None:
+        async def whole() -> None:
+            async with one_master() as master:
+
+                async def ctl(*args: str) -> Result:
+                    capfdbinary.readouterr()
+                    given = ["--endpoints", master.server.record.grpc_address, *args]
+                    code = await asyncio.to_thread(run_cli, given)
+                    out, err = capfdbinary.readouterr()
+                    return Result(code, out.decode(), err.decode())
+
+                await told(master, ctl)
+
+        with capture_logs():  # the master's lines would go to the same stdout
+            asyncio.run(whole())
+
+    return tell

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
 import yaml
-from structlog.testing import capture_logs
 
-from gosched.cli.main import run_cli
 from gosched.core.cluster import Quota
 from gosched.core.job import Taint, TaintEffect
-from tests.cli.conftest import Result
-from tests.master.harness import RUNNING, SUCCEEDED, Front, agent, one_master, spec, until
+from tests.master.harness import RUNNING, SUCCEEDED, agent, spec, until
 
 FILE = """
 queues:
@@ -27,30 +22,6 @@ queues:
     children:
       - {name: llm, limit: {gpu: 16, "gpu:h100": 8}, max_running_jobs: 4, order: fair, half_life: 24h}
 """
-Ctl = Callable[..., Awaitable[Result]]
-
-
-@pytest.fixture
-def story(capfdbinary) -> Callable[[Callable[[Front, Ctl], Awaitable[None]]], None]:
-    """Runs a story with one master and a goschedctl that talks to it."""
-
-    def tell(told: Callable[[Front, Ctl], Awaitable[None]]) -> None:
-        async def whole() -> None:
-            async with one_master() as master:
-
-                async def ctl(*args: str) -> Result:
-                    capfdbinary.readouterr()
-                    given = ["--endpoints", master.server.record.grpc_address, *args]
-                    code = await asyncio.to_thread(run_cli, given)
-                    out, err = capfdbinary.readouterr()
-                    return Result(code, out.decode(), err.decode())
-
-                await told(master, ctl)
-
-        with capture_logs():  # the master's lines would go to the same stdout
-            asyncio.run(whole())
-
-    return tell
 
 
 def test_apply_says_what_changed_and_that_nothing_did(story, tmp_path):

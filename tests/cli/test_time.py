@@ -13,6 +13,7 @@ from gosched.core.cluster import Fence, Reservation, Share, TaskPlacement, Windo
 from gosched.core.job import Array, Children, Condition, Dependency, JobState, Overlap
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import scheduler_pb2, types_pb2
+from tests.master.harness import agent, until
 
 NOON = 1_796_126_400_000  # 2026-12-01T12:00:00Z
 HOUR_MS = 3_600_000
@@ -286,3 +287,48 @@ def test_what_is_reserved_is_listed_and_a_window_is_deleted(ctl, master):
     assert ctl("reservation", "delete", "maint").err == "maint: deleted\n"
     assert master.requests[-1].name == "maint"
     assert ctl("reservation", "delete", "nope").code == 1
+
+
+def test_a_real_master_holds_plans_and_keeps_windows(story, tmp_path):
+    path = tmp_path / "jobs.yaml"
+    path.write_text("name: fits\nrun: x\nresources: {cpu: 2}\n---\nname: waits\nrun: x\nresources: {cpu: 9}\n")
+
+    async def told(master, ctl):
+        async with agent(master, "n1", cpus=4):
+            result = await ctl("plan", str(path), "-o", "json")
+            assert result.code == 3
+            planned = json.loads(result.out)["jobs"]
+            assert [(job["outcome"], job["nodes"]) for job in planned] == [
+                ("starts", [{"node": "n1", "tasks": 1}]),
+                ("waits", []),
+            ]
+            assert planned[1]["explanation"]["code"] == "NODE_TOO_SMALL"
+            assert not master.state.jobs
+            await ctl("submit", "--hold", "--name", "h", "--", "true")
+            assert "Waits      HELD: " in (await ctl("explain", "h")).out
+            assert (await ctl("job", "hold", "h")).err.endswith(": unchanged\n")
+            assert (await ctl("job", "release", "h")).err.endswith(": released\n")
+            await until(lambda: master.state.find_job("h").state is JobState.RUNNING)
+            assert (
+                await ctl("reservation", "create", "m", "--resources", "cpu=3", "--from", "+1h", "--to", "+2h")
+            ).code == 0
+            assert master.state.windows["m"].nodes == ("n1",)
+            assert (await ctl("reservation", "list", "-o", "name")).out == "m\n"
+            assert (await ctl("reservation", "delete", "m")).code == 0
+            assert not master.state.windows
+
+    story(told)
+
+
+def test_a_real_master_counts_the_elements_of_an_array(story):
+    async def told(master, ctl):
+        await ctl("submit", "--array", "1-5%2", "--name", "sweep", "--", "true")
+        text = (await ctl("job", "show", "sweep")).out
+        assert "Elements   0 of 5 done, 2 live\n" in text
+        assert sorted(job.spec.name for job in master.state.jobs.values()) == ["sweep", "sweep.1", "sweep.2"]
+        assert "Progress   ARRAY: 5 elements: 2 live" in (await ctl("explain", "sweep")).out
+        await ctl("job", "cancel", "sweep")
+        result = await ctl("job", "wait", "sweep")
+        assert (result.code, result.err) == (1, "sweep: cancelled\n")
+
+    story(told)
