@@ -27,7 +27,7 @@ from gosched.core.state import ClusterState
 from gosched.machine.apply import apply
 from gosched.scheduling import Policy, View, ViewBuilder, schedule
 from gosched.scheduling.view import CUSTOM, NO_VALUE, NodeColumns
-from tests.scheduling import tables
+from tests.scheduling import notation
 from tests.scheduling.cluster import allocation, group, job, node, resources, state_of
 
 
@@ -188,13 +188,13 @@ class World:
         getattr(self, kind)(*args)
 
     def join(self, which: int, kind: str) -> None:
-        body = tables.node([f"n{which}", *NODES[kind].split()])
+        body = notation.node([f"n{which}", *NODES[kind].split()])
         self.do(replace(body, incarnation=f"boot-{self.now}"))
 
     def submit(self, kind: str, queue: int) -> None:
         self.jobs += 1
         words = [f"j{self.jobs}", ["default", "other"][queue], ":", *GROUPS[kind].split()]
-        self.do(SubmitJob(job_id=f"j{self.jobs}", spec=tables.job(words)))
+        self.do(SubmitJob(job_id=f"j{self.jobs}", spec=notation.job(words)))
 
     def schedule(self) -> None:
         for command in schedule(self.builder.view(self.state), Policy(), self.now, 1).commands(0, self.now):

@@ -6,7 +6,7 @@ import pytest
 
 from gosched.core.cluster import NodeState
 from gosched.core.job import Strategy
-from gosched.scheduling import Policy, cycle, gangs
+from gosched.scheduling import Policy, gangs, scene
 from tests.scheduling.cluster import allocation, group, job, node, plan_of, resources, where, why
 
 BINPACK = Policy(strategy=Strategy.BINPACK)
@@ -169,8 +169,8 @@ def test_a_gang_larger_than_the_bound_of_a_cycle_is_placed_alone() -> None:
 
 def test_equal_gangs_that_do_not_fit_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
-    place = cycle.place
-    monkeypatch.setattr(cycle, "place", lambda gang, *rest: tried.append(gang.job_id) or place(gang, *rest))
+    place = scene.place
+    monkeypatch.setattr(scene, "place", lambda gang, *rest: tried.append(gang.job_id) or place(gang, *rest))
     plan = plan_of([node("a", cpu=4)], [job(i, group(cpu=5)) for i in range(1, 100)] + [job(100, group())])
     assert tried == ["j1", "j100"]
     assert len(plan.explanations) == 99

@@ -23,7 +23,7 @@ from gosched.core.job import Job
 from gosched.core.state import ClusterState, restore
 from gosched.scheduling import Plan, Policy, ViewBuilder, filters, gangs, limits, ordering, room, schedule, turns
 from gosched.scheduling.policy import ALGORITHMS
-from tests.scheduling import tables
+from tests.scheduling import notation, tables
 from tests.scheduling.checker import LEVELS, Ledger
 from tests.scheduling.tables import World
 
@@ -159,14 +159,14 @@ def note(made: Scenario) -> Scenario:
 def lives(scenario: Scenario) -> Iterator[tuple[World, Plan]]:
     """The world before each commit, and the plan."""
     world = World()
-    world.do(SetQueues(queues=tuple([tables.queue(words.split()) for words in scenario.queues])))
+    world.do(SetQueues(queues=tuple([notation.queue(words.split()) for words in scenario.queues])))
     if scenario.quotas:
-        world.do(SetQuotas(quotas=tuple([tables.quota(words.split()) for words in scenario.quotas])))
+        world.do(SetQuotas(quotas=tuple([notation.quota(words.split()) for words in scenario.quotas])))
     for words in scenario.nodes:
-        world.do(tables.node(words.split()))
+        world.do(notation.node(words.split()))
     for jobs, ends in zip(scenario.rounds, scenario.ends, strict=True):
         for words in jobs:
-            spec = tables.job(words.split())
+            spec = notation.job(words.split())
             world.do(SubmitJob(job_id=spec.name, spec=spec))
         plan = world.plan(scenario.policy)
         yield world, plan
@@ -434,9 +434,12 @@ def only_the_first_order_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def uneven_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        gangs._Try, "_spread", lambda self, ask, index, slots, least, wanted, split: split(slots, max(least, 1))
-    )
+    def uneven(
+        self: gangs._Try, ask: Any, index: int, slots: Any, least: int, wanted: int, split: Callable[[Any, int], Any]
+    ) -> Any:
+        return split(slots, max(least, 1)) if slots.sum() >= max(least, 1) else None
+
+    monkeypatch.setattr(gangs._Try, "_spread", uneven)
 
 
 def togetherness_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,7 +475,7 @@ def elastic_tasks_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def first_found_first_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "_sorted", lambda gangs, order, policy: list(gangs))
+    monkeypatch.setattr(ordering, "_sorted", lambda gangs, *rest: list(gangs))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,264 @@
+"""Reclaim across queues: a queue gets what it is guaranteed, and nobody falls below what he is."""
+
+from __future__ import annotations
+
+import pytest
+
+from gosched.core.job import JobState
+from tests.scheduling.tables import begin, check
+
+HALVES = """
+        queues
+          x  capacity 50%
+          y  capacity 50%
+        nodes
+          a  8cpu
+"""
+
+
+def test_a_queue_takes_back_what_it_is_guaranteed_whatever_the_priorities() -> None:
+    check(f"""{HALVES}
+        jobs
+          y1  y yields priority=9 since=2h : 1x 4cpu  on a
+          y2  y yields priority=9 since=1h : 1x 4cpu  on a
+          x1  x : 1x 4cpu
+        plan
+          x1  a | reclaim y2
+    """)
+
+
+def test_a_queue_takes_back_no_more_than_its_guarantee() -> None:
+    check(f"""{HALVES}
+        jobs
+          y1  y yields since=2h : 1x 4cpu  on a
+          y2  y yields since=1h : 1x 4cpu  on a
+          x1  x : 1x 5cpu
+        plan
+          x1  INSUFFICIENT
+    """)
+
+
+def test_what_a_queue_holds_of_its_guarantee_already_counts() -> None:
+    check(f"""{HALVES}
+        jobs
+          x1  x since=3h : 1x 2cpu  on a
+          y1  y yields since=2h : 1x 4cpu  on a
+          y2  y yields since=1h : 1x 2cpu  on a
+          x2  x : 1x 2cpu
+          x3  x : 1x 2cpu
+        plan
+          x2  a | reclaim y2
+          x3  INSUFFICIENT
+    """)
+
+
+def test_no_queue_is_taken_below_a_guarantee_that_it_holds() -> None:
+    """y holds 6 of 8 and is guaranteed 4: the gang of 4 cannot go, it would leave 2."""
+    check(f"""{HALVES}
+        jobs
+          y1  y yields since=2h : 2x 2cpu  on a a
+          y2  y yields since=1h : 2x 1cpu  on a a
+          x1  x : 1x 4cpu
+          x2  x : 1x 3cpu
+        plan
+          x1  a | reclaim y2
+          x2  INSUFFICIENT
+    """)
+
+
+def test_a_gang_that_could_only_start_by_taking_others_below_their_guarantee_waits() -> None:
+    check("""
+        queues
+          x  capacity 50%
+          y  capacity 50%
+        nodes
+          a  4cpu
+          b  4cpu
+        jobs
+          y1  y yields : 1x 3cpu  on a
+          y2  y yields : 1x 3cpu  on b
+          x1  x : 1x 4cpu
+        plan
+          x1  INSUFFICIENT
+    """)
+
+
+def test_a_queue_below_its_guarantee_gives_nothing() -> None:
+    check("""
+        queues
+          x  capacity 25%
+          y  capacity 25%
+          z  fair
+        nodes
+          a  4cpu
+          b  4cpu
+        jobs
+          y1  y yields : 1x 2cpu  on a
+          z1  z yields : 1x 4cpu  on b
+          x1  x : 1x 2cpu
+          x2  x : 1x 2cpu
+        plan
+          x1  a
+          x2  INSUFFICIENT
+    """)
+
+
+def test_within_one_queue_reclaim_takes_the_cheapest_and_surplus_first() -> None:
+    check(f"""{HALVES}
+        jobs
+          y1  y yields priority=5 since=1m : 1..3x 2cpu  on a a a
+          y2  y yields since=5h : 1x 2cpu  on a
+          x1  x : 1x 4cpu
+        plan
+          x1  a | reclaim y1/1,2
+    """)
+
+
+@pytest.mark.parametrize(
+    ("victim", "reclaimer", "queue"),
+    [
+        ("stays", "", ""),
+        ("", "", ""),
+        ("yields min_runtime=2h since=1h", "", ""),
+        ("yields", "", "never"),
+        ("yields", "never", ""),
+    ],
+    ids=["not preemptible", "would not start again", "min_runtime", "its queue evicts nobody", "it evicts nobody"],
+)
+def test_nothing_is_reclaimed(victim: str, reclaimer: str, queue: str) -> None:
+    check(f"""
+        queues
+          x  capacity 50% {queue}
+          y  capacity 50%
+        nodes
+          a  8cpu
+        jobs
+          y1  y {victim} : 1x 8cpu  on a
+          x1  x {reclaimer} : 1x 4cpu
+        plan
+          x1  INSUFFICIENT
+    """)
+
+
+def test_a_queue_that_only_observes_says_what_it_would_reclaim() -> None:
+    check("""
+        queues
+          x  capacity 50% observe_only
+          y  capacity 50%
+        nodes
+          a  8cpu
+        jobs
+          y1  y yields since=1h : 1x 4cpu  on a
+          y2  y yields since=2h : 1x 4cpu  on a
+          x1  x : 1x 4cpu
+        plan
+          x1  INSUFFICIENT  would reclaim y1
+    """)
+
+
+def test_reclaim_looks_at_the_children_of_the_lowest_common_ancestor() -> None:
+    """Inside of p each child has half of p's 8; q is within its guarantee and gives nothing."""
+    check("""
+        queues
+          p    capacity 50%
+          p.a  capacity 50%
+          p.b  capacity 50%
+          q    capacity 50%
+        nodes
+          n  16cpu
+        jobs
+          b1  p.b yields since=2h : 1x 4cpu  on n
+          b2  p.b yields since=1h : 1x 4cpu  on n
+          q1  q yields since=1m : 1x 8cpu  on n
+          a1  p.a : 1x 4cpu
+        plan
+          a1  n | reclaim b2
+    """)
+
+
+def test_a_child_within_its_own_guarantee_gives_way_if_its_parent_borrows() -> None:
+    """q.u holds what its parent could give it, but q holds 12 of its 8."""
+    check("""
+        queues
+          p    capacity 50%
+          q    capacity 50%
+          q.u  capacity 50%
+          q.v  capacity 50%
+        nodes
+          n  16cpu
+        jobs
+          u1  q.u yields since=3h : 1x 4cpu  on n
+          v1  q.v yields since=2h : 1x 4cpu  on n
+          v2  q.v yields since=1h : 1x 4cpu  on n
+          p0  p since=4h : 1x 4cpu  on n
+          p1  p : 1x 4cpu
+        plan
+          p1  n | reclaim v2
+    """)
+
+
+def test_a_nested_guarantee_is_kept_though_the_parent_borrows() -> None:
+    """q holds 12 of its 8; v holds exactly its 4 and u 8: only u gives, though v would be cheaper."""
+    check("""
+        queues
+          p    capacity 50%
+          q    capacity 50%
+          q.u  capacity 50%
+          q.v  capacity 50%
+        nodes
+          n  16cpu
+        jobs
+          u1  q.u yields since=3h : 1x 4cpu  on n
+          u2  q.u yields since=2h : 1x 4cpu  on n
+          v1  q.v yields since=1m : 1x 4cpu  on n
+          p0  p since=4h : 1x 4cpu  on n
+          p1  p : 1x 4cpu
+        plan
+          p1  n | reclaim u2
+    """)
+
+
+def test_what_is_reclaimed_is_not_taken_back_and_the_victim_waits() -> None:
+    world = begin(f"""{HALVES}
+        jobs
+          y1  y yields since=2h : 1x 4cpu  on a
+          y2  y yields since=1h : 1x 4cpu  on a
+          x1  x yields : 1x 4cpu
+    """)
+    world.expect("x1 a | reclaim y2")
+    world.stop()
+    assert world.state.jobs["x1"].state is JobState.RUNNING
+    for _ in range(3):
+        world.expect("y2 INSUFFICIENT")
+
+
+def test_what_a_fence_keeps_counts_as_held_by_its_queue() -> None:
+    world = begin(f"""{HALVES}
+        jobs
+          y1  y yields since=2h : 1x 4cpu  on a
+          y2  y yields since=1h : 1x 4cpu  on a
+          x1  x : 1x 4cpu
+          x2  x : 1x 4cpu
+    """)
+    world.expect("x1 a | reclaim y2\nx2 INSUFFICIENT")
+    world.expect("x2 INSUFFICIENT")
+
+
+def test_in_one_cycle_two_gangs_do_not_take_a_queue_below_its_guarantee_together() -> None:
+    check("""
+        queues
+          x  capacity 25%
+          y  capacity 25%
+          z  capacity 50%
+        nodes
+          a  8cpu
+        jobs
+          z1  z yields since=3h : 1x 3cpu  on a
+          z2  z yields since=2h : 1x 3cpu  on a
+          z3  z yields since=1h : 1x 2cpu  on a
+          x1  x : 1x 2cpu
+          y1  y : 1x 2cpu
+        plan
+          x1  a | reclaim z3
+          y1  INSUFFICIENT
+    """)
