@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from gosched.core.outcome import Event, JobChanged, TaskChanged
+from gosched.core.outcome import DeadlineMissed, Event, FenceChanged, JobChanged, JobEvicted, JobUpdated, TaskChanged
+
+_OF_A_JOB = JobChanged | TaskChanged | JobUpdated | JobEvicted | FenceChanged | DeadlineMissed
 
 
 class JobChanges:
@@ -32,7 +34,7 @@ class JobChanges:
 
     def take(self, events: Iterable[Event]) -> None:
         if self._watchers:
-            self.touch({e.job_id for e in events if isinstance(e, JobChanged | TaskChanged)})
+            self.touch({event.job_id for event in events if isinstance(event, _OF_A_JOB)})
 
     def touch(self, job_ids: Iterable[str]) -> None:
         for job_id in job_ids:

@@ -30,7 +30,7 @@ class Unplanned(StrEnum):
 
 
 def why_unplanned(state: ClusterState, job: Job) -> tuple[Unplanned, str] | None:
-    """A code and one line; None for a job that the planner looks at, that runs, or that has ended."""
+    """A code and one line; None for a job that the planner looks at, that runs on, or that has ended."""
     name = job.spec.name
     if job.state.is_final:
         return None
@@ -38,10 +38,10 @@ def why_unplanned(state: ClusterState, job: Job) -> tuple[Unplanned, str] | None
         return Unplanned.SUSPENDED, f"it is suspended: goschedctl job resume {name}"
     if job.spec.is_parent and not (job.held or job.waits_for):
         return _of_parent(job)
+    if job.intent is not JobIntent.RUN:
+        return Unplanned.STOPPING, f"{_tasks(job.active)} of it still {'has' if job.active == 1 else 'have'} to stop"
     if job.state is not JobState.PENDING and not job.spec.is_parent:
         return None
-    if job.intent is not JobIntent.RUN or (job.active and job.id not in state.fences):
-        return Unplanned.STOPPING, f"{_tasks(job.active)} of it still have to stop"
     if job.held:
         return Unplanned.HELD, f"it is held: goschedctl job release {name}"
     if job.waits_for:

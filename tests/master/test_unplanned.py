@@ -83,8 +83,9 @@ def test_a_fence_names_its_nodes_the_victims_and_how_much_is_still_to_go() -> No
 
 
 def test_an_evicted_gang_is_stopping_before_it_waits_again() -> None:
-    victim = job("victim", intent=JobIntent.RESTART, active=2)
-    assert told(ClusterState(), victim) == ("STOPPING", "2 tasks of it still have to stop")
+    for state in (JobState.PENDING, JobState.RUNNING):
+        victim = job("victim", intent=JobIntent.RESTART, active=2, state=state)
+        assert told(ClusterState(), victim) == ("STOPPING", "2 tasks of it still have to stop")
 
 
 @pytest.mark.parametrize("state", [JobState.PENDING, JobState.RUNNING])
