@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gosched.core.cluster import Queue, Quota, Window
@@ -69,6 +69,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     logs: JobLogs
     status: StatusReader
     admissions: Admissions
+    windows: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def SubmitJob(self, request: scheduler_pb2.SubmitJobRequest, context: Any) -> scheduler_pb2.SubmitJobResponse:
         _check_request_id(request.client_id, request.request_id)
@@ -171,14 +172,17 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
 
     async def SetWindow(self, request: scheduler_pb2.SetWindowRequest, context: Any) -> scheduler_pb2.SetWindowResponse:
         window = parsed(request.window, Window)
-        await self.proposals.barrier()
-        state = self.replication.state
         if bool(window.nodes) == bool(request.resources):
             raise invalid("give the nodes of the window, or the resources that nodes are chosen for")
-        nodes = (
-            named_nodes(state, window.nodes) if window.nodes else chosen_nodes(state, dict(request.resources), window)
-        )
-        await self._change(SetWindow(window=replace(window, nodes=nodes)), request)
+        await self.proposals.barrier()
+        state = self.replication.state
+        async with self.windows:  # so that no two windows are given the same nodes
+            nodes = (
+                named_nodes(state, window.nodes)
+                if window.nodes
+                else chosen_nodes(state, dict(request.resources), window)
+            )
+            await self._change(SetWindow(window=replace(window, nodes=nodes)), request)
         answer = scheduler_pb2.SetWindowResponse(revision=state.revision)
         made = state.windows.get(window.name)
         if made is not None:  # else dropped since: this is the repeat of an old request

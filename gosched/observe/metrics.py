@@ -15,6 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gosched.core.cluster import NodeState
+from gosched.core.command import Cause
 from gosched.core.job import JobState
 from gosched.core.outcome import DeadlineMissed, EpochOpened, Event, JobChanged, JobEvicted
 from gosched.observe.counts import ClusterCounts
@@ -65,7 +66,7 @@ class MasterMetrics:
             "job_queue_wait_seconds", "From submission to the first placement", "queue", buckets=_WAITS
         )
         self._victims = self._counter("preemption_victims", "Jobs that lost tasks for another, or a window", "queue")
-        self._evictions = self._counter("evictions", "The same by cause", "cause")
+        self._evictions = self._counter("evictions", "Jobs that lost tasks, by cause; repairs in place too", "cause")
         self._lost = self._counter("lost_work_seconds", "Work that evictions undid, times the tasks", "queue")
         self._missed = self._counter("deadlines_missed", "Jobs that had not succeeded by their deadline", "queue")
         self._turns = self._counter("preemption_cycles", "Times that jobs evicted each other in turn")
@@ -89,7 +90,8 @@ class MasterMetrics:
             elif isinstance(event, JobChanged) and event.wait_ms is not None:
                 self._waits.labels(event.queue).observe(event.wait_ms / 1000)
             elif isinstance(event, JobEvicted):
-                self._victims.labels(event.queue).inc()
+                if event.cause is not Cause.REPAIR:  # a gang that starts again in place is nobody's victim
+                    self._victims.labels(event.queue).inc()
                 self._evictions.labels(event.cause.name.lower()).inc()
                 self._lost.labels(event.queue).inc(event.lost_ms / 1000)
             elif isinstance(event, DeadlineMissed):

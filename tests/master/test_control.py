@@ -112,6 +112,17 @@ def test_a_window_is_made_by_name_or_by_amount_listed_and_dropped() -> None:
     asyncio.run(story())
 
 
+def test_windows_that_are_made_at_once_are_given_different_nodes() -> None:
+    async def story() -> None:
+        async with one_master() as master, agent(master, "n1"), agent(master, "n2"):
+            made = await asyncio.gather(*[set_window(master, name, resources={"cpu": 4000}) for name in "ab"])
+            assert sorted(node for answer in made for node in answer.window.nodes) == ["n1", "n2"]
+            again = await set_window(master, "a", resources={"cpu": 4000})  # its own nodes do not stand in its way
+            assert again.window == made[0].window
+
+    asyncio.run(story())
+
+
 def test_a_window_that_cannot_be_is_refused() -> None:
     async def story() -> None:
         async with one_master() as master, agent(master, "n1"):

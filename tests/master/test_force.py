@@ -57,7 +57,7 @@ def test_a_higher_priority_waits_behind_its_fence_and_starts_when_the_victim_has
                 why = await explained(master, "high")
                 assert (why.code, why.message) == (
                     "FENCE",
-                    "it starts on n1 when low made room: 1 task still to go",
+                    "it starts on n1 once low made room: 1 task still to go",
                 )
                 assert (await master.job("high")).explanation.code == "FENCE"
                 assert (await explained(master, "low")).code == "STOPPING"

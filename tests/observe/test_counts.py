@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gosched.core.cluster import NodeState, Queue, TaskPlacement
 from gosched.core.command import (
     Body,
@@ -17,7 +19,7 @@ from gosched.core.command import (
     SubmitJob,
     TaskReport,
 )
-from gosched.core.job import GangPolicy, JobSpec, JobState, RetryCause, RetryPolicy, TaskGroup, TaskState
+from gosched.core.job import Array, GangPolicy, JobSpec, JobState, RetryCause, RetryPolicy, TaskGroup, TaskState
 from gosched.core.outcome import Accepted
 from gosched.core.resources import Resources
 from gosched.core.sharing import as_map
@@ -94,3 +96,15 @@ def test_a_job_that_comes_and_goes_within_one_batch_leaves_no_demand() -> None:
     assert not state.jobs
     kept.take(state, events)
     assert as_map(kept.demand.get("default", {})) == ()
+
+
+def test_an_array_asks_for_nothing_its_elements_do() -> None:
+    state, kept = ClusterState(), ClusterCounts()
+    array = replace(_spec("sweep"), array=Array(last=99, step=1, parallelism=3))
+    for body in (STORY[0], SubmitJob(job_id="sweep", spec=array)):
+        _, events = apply(state, Command(body=body, at_ms=state.clock_ms + 1))
+        kept.take(state, events)
+    assert kept.demand["default"]["cpu"] == 3 * 2 * 1000
+    recount = ClusterCounts()
+    recount.reset(state)
+    assert recount.demand == kept.demand

@@ -34,6 +34,7 @@ def test_victims_lost_work_and_missed_deadlines_are_counted_by_the_leader_alone(
         evicted("a", "x"),
         evicted("b", "y", Cause.RECLAIM),
         evicted("c", "", Cause.WINDOW),
+        evicted("d", "d", Cause.REPAIR, lost_ms=0),
         DeadlineMissed(job_id="d", queue="q"),
     )
     metrics.take(events, leading=False)
@@ -43,6 +44,7 @@ def test_victims_lost_work_and_missed_deadlines_are_counted_by_the_leader_alone(
         'gosched_preemption_victims_total{queue="q"} 3.0',
         'gosched_evictions_total{cause="reclaim"} 1.0',
         'gosched_evictions_total{cause="window"} 1.0',
+        'gosched_evictions_total{cause="repair"} 1.0',
         'gosched_lost_work_seconds_total{queue="q"} 4.5',
         'gosched_deadlines_missed_total{queue="q"} 1.0',
         "gosched_preemption_cycles_total 0.0",
