@@ -126,7 +126,8 @@ def said(plan: Plan, expected: Sequence[str], promises: Mapping[str, Reservation
         lines.append(line if agrees else whole + more + nodes)
     placed = [line for line in lines if line.split()[0] not in plan.explanations]
     waiting = [line for line in lines if line.split()[0] in plan.explanations]
-    return placed + sorted(waiting, key=lambda line: list(wanted).index(line.split()[0]) if wanted else 0)
+    order = {job_id: number for number, job_id in enumerate(wanted)}
+    return placed + sorted(waiting, key=lambda line: order.get(line.split()[0], len(order)))
 
 
 def _place(task: TaskPlacement, with_devices: bool) -> str:

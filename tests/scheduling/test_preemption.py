@@ -351,7 +351,9 @@ def test_a_gang_that_is_on_its_way_out_is_nobodys_victim() -> None:
     world.expect("high INSUFFICIENT")
 
 
-def test_the_fence_holds_against_everybody_in_the_same_cycle_and_in_later_ones_and_fires_when_the_last_is_gone() -> None:
+def test_the_fence_holds_against_everybody_in_the_same_cycle_and_in_later_ones_and_fires_when_the_last_is_gone() -> (
+    None
+):
     world = begin("""
         nodes
           a  4cpu
@@ -366,8 +368,8 @@ def test_the_fence_holds_against_everybody_in_the_same_cycle_and_in_later_ones_a
         small  a
         high   INSUFFICIENT
     """)
-    world.submit("tiny : 1x 1cpu".split())
-    world.submit("huge priority=10 : 1x 4cpu".split())
+    world.submit(["tiny", ":", "1x", "1cpu"])
+    world.submit(["huge", "priority=10", ":", "1x", "4cpu"])
     world.expect("huge INSUFFICIENT\nhigh INSUFFICIENT\ntiny INSUFFICIENT @10s a")
     world.stop()
     assert world.state.jobs["top"].state is JobState.RUNNING
@@ -384,7 +386,7 @@ def test_room_on_the_fenced_node_that_the_fence_does_not_need_is_free_for_others
           high  priority=8 : 1x 2cpu
     """)
     world.expect("high a | preempt low")
-    world.submit("small : 1x 2cpu".split())
+    world.submit(["small", ":", "1x", "2cpu"])
     world.expect("small INSUFFICIENT @10s a")
     world.stop()
     world.expect("small a\nlow INSUFFICIENT")

@@ -1,0 +1,147 @@
+"""A gang that lost members with a node starts again where it stood."""
+
+from __future__ import annotations
+
+from gosched.core.job import JobState
+from gosched.scheduling import Policy
+from tests.scheduling.tables import World, begin
+
+RACKS = Policy(topology=("zone", "rack"))
+NODES = """
+        nodes
+          a  4cpu rack=r1 zone=z
+          b  4cpu rack=r1 zone=z
+          c  4cpu rack=r1 zone=z
+          d  4cpu rack=r2 zone=z
+          e  4cpu rack=r2 zone=z
+"""
+
+
+def test_lost_tasks_get_places_in_the_same_rack_the_others_keep_theirs_and_ranks_follow_the_topology() -> None:
+    world = begin(f"""{NODES}
+        jobs
+          gang  yields since=1h : 2x 4cpu in:rack  on b c
+    """)
+    world.kill("b")
+    world.expect("gang a c | repair gang", RACKS)
+    assert nodes_of(world, "gang") == []
+    world.stop()
+    assert nodes_of(world, "gang") == ["a", "c"]
+    gang = world.state.jobs["gang"]
+    assert (gang.state, gang.attempt, gang.restarts) == (JobState.RUNNING, 2, 0)
+
+
+def test_nobody_takes_the_places_of_a_gang_that_is_repaired_meanwhile() -> None:
+    world = begin(f"""{NODES}
+        jobs
+          other  since=1h : 2x 4cpu  on d e
+          gang   yields since=1h : 2x 4cpu in:rack  on b c
+          next   priority=9 : 1x 4cpu
+          last   priority=9 : 1x 4cpu
+    """)
+    world.kill("b")
+    world.expect("gang a c | repair gang\nnext INSUFFICIENT\nlast INSUFFICIENT", RACKS)
+    world.expect("next INSUFFICIENT\nlast INSUFFICIENT", RACKS)
+    world.stop()
+    assert nodes_of(world, "gang") == ["a", "c"]
+
+
+def test_a_gang_that_does_not_fit_in_its_domain_any_more_waits_for_another_one() -> None:
+    world = begin(f"""{NODES}
+        jobs
+          other  since=1h : 1x 4cpu  on a
+          gang   yields since=1h : 2x 4cpu in:rack  on b c
+    """)
+    world.kill("b")
+    world.expect("", RACKS)
+    world.stop()
+    world.expect("gang d e", RACKS)
+
+
+def test_a_gang_without_a_rule_is_repaired_with_any_node() -> None:
+    world = begin(f"""{NODES}
+        jobs
+          other  since=1h : 2x 4cpu  on a c
+          gang   yields since=1h : 2x 4cpu  on b d
+    """)
+    world.kill("b")
+    world.expect("gang d e | repair gang", RACKS)
+
+
+def test_a_task_that_has_room_on_the_gangs_own_nodes_goes_there() -> None:
+    world = begin("""
+        nodes
+          a  4cpu
+          b  8cpu
+        jobs
+          gang  yields since=1h : 2x 4cpu  on a b
+    """)
+    world.kill("a")
+    world.expect("gang b b | repair gang", RACKS)
+
+
+def test_a_gang_that_goes_on_without_its_lost_members_is_not_repaired_but_filled_up() -> None:
+    world = begin("""
+        nodes
+          a  4cpu
+          b  4cpu
+          c  4cpu
+        jobs
+          gang  yields continue since=1h : 1..2x 4cpu  on a b
+    """)
+    world.kill("b")
+    assert world.state.jobs["gang"].state is JobState.RUNNING
+    world.expect("gang c", RACKS)
+
+
+def test_an_elastic_gang_is_repaired_with_as_many_tasks_as_have_room() -> None:
+    world = begin("""
+        nodes
+          a  4cpu
+          b  4cpu
+          c  4cpu
+        jobs
+          gang   yields since=1h : 2..3x 4cpu  on a b c
+    """)
+    world.kill("a")
+    world.expect("gang b c | repair gang", RACKS)
+
+
+def test_whoever_was_evicted_for_another_gang_is_not_repaired() -> None:
+    world = begin("""
+        nodes
+          a  4cpu
+          b  4cpu
+        jobs
+          gang  yields since=1h : 2x 4cpu  on a b
+          high  priority=9 : 1x 4cpu
+    """)
+    world.expect("high a | preempt gang")
+    world.kill("b")
+    world.expect("")
+    world.stop()
+    assert nodes_of(world, "high") == ["a"]
+
+
+def test_the_loss_of_a_fenced_node_ends_the_fence_and_the_gang_is_placed_anew() -> None:
+    world = begin("""
+        nodes
+          a  4cpu
+          b  4cpu
+          c  4cpu
+        jobs
+          one   yields since=1h : 1x 4cpu  on a
+          two   yields since=2h : 1x 4cpu  on b
+          four  yields since=3h : 1x 4cpu  on c
+          high  priority=9 : 2x 4cpu
+    """)
+    world.expect("high a b | preempt one | preempt two")
+    world.kill("b")
+    assert world.state.fences == {}
+    world.stop()
+    world.expect("high a c | preempt four\none INSUFFICIENT\ntwo INSUFFICIENT")
+
+
+def nodes_of(world: World, job_id: str) -> list[str]:
+    tasks = world.state.tasks_of(world.state.jobs[job_id])
+    return [task.node_id for task in tasks if task.state.is_active and task.state.name != "STOPPING"]
