@@ -6,7 +6,7 @@ Rule: everything here is done under one epoch, named in every command; once anot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 
 import structlog
 
@@ -157,13 +157,23 @@ class Leader:
             log.warning("the config's queues and quotas are not taken over", why=outcome.detail)
 
     async def _pass_time(self, epoch: int) -> None:
-        """Says that time has passed whenever something is due by it: timeouts, deadlines, the end of a gang's wait."""
+        """Says that time has passed whenever something is due by it: timeouts, deadlines, the end of a window."""
         while True:
-            due_ms = self._state.timers.next_ms()
-            left_s = (due_ms - max(self._clock.now_ms(), self._state.clock_ms)) / 1000 if due_ms else TIMER_CHECK_S
-            if left_s <= 0:
-                accepted(await self._proposals.propose(PassTime(), epoch=epoch))
-            await asyncio.sleep(min(max(left_s, TIMER_REST_S), TIMER_CHECK_S))
+            rest_s = TIMER_CHECK_S
+            due_ms = min([moment for moment in self._moments() if moment], default=0)
+            if due_ms:
+                left_s = (due_ms - max(self._clock.now_ms(), self._state.clock_ms)) / 1000
+                rest_s = min(max(left_s, TIMER_REST_S), TIMER_CHECK_S)
+                if left_s <= 0:
+                    outcome = accepted(await self._proposals.propose(PassTime(), epoch=epoch))
+                    rest_s = TIMER_CHECK_S if outcome.unchanged else TIMER_REST_S
+            await asyncio.sleep(rest_s)
+
+    def _moments(self) -> Iterator[int]:
+        """When something is due; 0: never."""
+        yield self._state.timers.next_ms()
+        for window in self._state.windows.values():
+            yield window.end_ms
 
     async def _watch_nodes(self, epoch: int) -> None:
         while True:

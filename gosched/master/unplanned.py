@@ -54,11 +54,13 @@ def why_unplanned(state: ClusterState, job: Job) -> tuple[Unplanned, str] | None
 def _of_parent(job: Job) -> tuple[Unplanned, str]:
     children = job.children
     ended = f"{children.succeeded} succeeded, {children.failed} failed, {children.cancelled} cancelled"
+    problem = f"; {job.detail}" if job.detail else ""
     if job.spec.cron:
-        moment = utc(children.next_run_at_ms)
-        return Unplanned.SCHEDULE, f"next run at {moment}; {children.made} runs so far: {children.live} live, {ended}"
-    to_come = job.spec.array.size - children.made
-    return Unplanned.ARRAY, f"{job.spec.array.size} elements: {children.live} live, {ended}, {to_come} to come"
+        line = f"next run at {utc(children.next_run_at_ms)}; {children.made} runs so far: {children.live} live, {ended}"
+        return Unplanned.SCHEDULE, line + problem
+    size = job.spec.array.size
+    line = f"{size} elements: {children.live} live, {ended}, {size - children.made} to come"
+    return Unplanned.ARRAY, line + problem
 
 
 def _awaited(state: ClusterState, dependency: Dependency) -> str:

@@ -112,6 +112,20 @@ def test_a_window_is_made_by_name_or_by_amount_listed_and_dropped() -> None:
     asyncio.run(story())
 
 
+def test_a_window_is_forgotten_once_it_has_ended() -> None:
+    async def story() -> None:
+        async with one_master() as master, agent(master, "n1"):
+            now_ms = master.state.clock_ms
+            window = types_pb2.Window(name="w", nodes=["n1"], start_ms=now_ms, end_ms=now_ms + 500)
+            await master.scheduler.SetWindow(scheduler_pb2.SetWindowRequest(window=window), timeout=LIMIT_S)
+            job_id = (await master.submit(spec("a"))).job_id
+            await until(lambda: not master.state.windows)
+            assert master.state.clock_ms >= window.end_ms
+            await until(lambda: master.state.jobs[job_id].active)
+
+    asyncio.run(story())
+
+
 def test_windows_that_are_made_at_once_are_given_different_nodes() -> None:
     async def story() -> None:
         async with one_master() as master, agent(master, "n1"), agent(master, "n2"):

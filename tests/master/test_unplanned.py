@@ -102,3 +102,5 @@ def test_parents_count_their_children(state: JobState) -> None:
         "next run at 2027-01-15T08:00:00Z; 60 runs so far: 50 live, 7 succeeded, 2 failed, 1 cancelled",
     )
     assert told(ClusterState(), replace(nightly, held=True))[0] == "HELD"
+    skipped = replace(nightly, detail="skipped the run that was due at 5 ms")
+    assert told(ClusterState(), skipped)[1].endswith("; skipped the run that was due at 5 ms")
