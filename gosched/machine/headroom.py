@@ -96,7 +96,7 @@ class Headroom:
                 holder.running += jobs
         self._depart(departures(state, leaving_allocations(state)), 1)
         for fence in state.fences.values():
-            self.take(state.jobs[fence.job_id], _fenced(state, fence), fence=True)
+            self.take(state.jobs[fence.job_id], fenced_charge(state, fence), fence=True)
 
     def _depart(self, leaving: Sequence[Departure], times: int) -> None:
         for departure in leaving:
@@ -148,7 +148,8 @@ def leaving_allocations(state: ClusterState) -> list[str]:
     return [a for node in state.leaving for a in state.node_allocations[node] if state.allocations[a].leaves_for]
 
 
-def _fenced(state: ClusterState, fence: Fence) -> Amounts:
+def fenced_charge(state: ClusterState, fence: Fence) -> Amounts:
+    """What its job will hold once it has started."""
     spec = state.jobs[fence.job_id].spec
     wanted: Amounts = {}
     for placement in fence.tasks:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from gosched.core.job import Job
 from gosched.core.sharing import Amounts, add_to, charge_of, guarantees, lineage
 from gosched.core.state import ClusterState
-from gosched.machine.headroom import leaving_allocations
+from gosched.machine.headroom import fenced_charge, leaving_allocations
 
 
 def reclaim_problem(state: ClusterState, for_job: Job, allocations: list[str]) -> str:
@@ -21,7 +21,6 @@ def reclaim_problem(state: ClusterState, for_job: Job, allocations: list[str]) -
         add_to(taken.setdefault(_below_common(for_job.spec.queue, path), {}), charge)
     for path, charge in taken.items():
         before = _held(state, path)
-        add_to(before, _leaving(state, path), -1)
         after = dict(before)
         add_to(after, charge, -1)
         floor = guaranteed[path]
@@ -46,16 +45,15 @@ def _below_common(queue: str, other: str) -> str:
 
 
 def _held(state: ClusterState, path: str) -> Amounts:
+    """Once all fences have become starts."""
     held: Amounts = {}
     for (queue, _, model), resources in state.charges.items():
         if path in lineage(queue):
             add_to(held, charge_of(resources, model))
-    return held
-
-
-def _leaving(state: ClusterState, path: str) -> Amounts:
-    leaving: Amounts = {}
     for queue, charge in _charges(state, leaving_allocations(state)):
         if path in lineage(queue):
-            add_to(leaving, charge)
-    return leaving
+            add_to(held, charge, -1)
+    for fence in state.fences.values():
+        if path in lineage(state.jobs[fence.job_id].spec.queue):
+            add_to(held, fenced_charge(state, fence))
+    return held

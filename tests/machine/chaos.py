@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from random import Random
 
-from gosched.core.cluster import Hardware, Master, NodeState, Queue, QueueType, Quota, TaskPlacement
+from gosched.core.cluster import (
+    Hardware,
+    Master,
+    NodeState,
+    Queue,
+    QueueType,
+    Quota,
+    Reservation,
+    Share,
+    TaskPlacement,
+    Window,
+)
 from gosched.core.command import (
+    Action,
     AnnounceMaster,
     Body,
     CancelJob,
+    Cause,
     Command,
     CommitPlan,
+    ControlJob,
     DropFinishedJobs,
+    DropWindow,
+    Eviction,
     GangPlacement,
     MarkNodeDead,
     Noop,
     OpenEpoch,
+    PassTime,
     RegisterNode,
     ReportTasks,
     SetQueues,
     SetQuotas,
+    SetWindow,
     SubmitJob,
     TaskReport,
 )
@@ -29,20 +48,27 @@ from gosched.core.job import (
     Affinity,
     GangPolicy,
     Job,
+    JobIntent,
     JobSpec,
     JobState,
     LabelOp,
     MemberFailure,
+    Preemption,
+    PreemptionPolicy,
     RetryCause,
     RetryPolicy,
     Taint,
     TaintEffect,
+    Task,
     TaskGroup,
     TaskState,
     Toleration,
 )
 from gosched.core.resources import GPU, AmountMap, Resources
 from gosched.core.state import ClusterState
+from gosched.machine import fits
+from gosched.machine.fits import Filtered
+from gosched.machine.gangs import may_restart
 
 NODES = ("n1", "n2", "n3", "n9")
 BOOTS = ("b1", "b2")
@@ -50,40 +76,46 @@ QUEUES = ("default", "prod", "prod.a", "prod.b")
 TENANTS = ("x", "y")
 FPGAS = (("fpga", 2),)
 CPU = 1000
-NAMES = (*"abcdefgh", "bad name")
+NAMES = (*"abcdefghijklm", "bad name")
 
 
 def submit(r: Random, state: ClusterState) -> Body:
     groups = tuple(_group(r, f"g{i}") for i in range(r.choice((1, 1, 2))))
     retry = RetryPolicy(
-        max_restarts=r.choice((0, 1, 5)),
+        max_restarts=r.choice((0, 1, 5, 5)),
         backoff_ms=r.choice((0, 0, 5)),
-        when=r.choice(((), (RetryCause.FAILED, RetryCause.NODE_LOST), (RetryCause.NODE_LOST, RetryCause.PREEMPTED))),
+        when=r.choice(
+            ((), (RetryCause.FAILED, RetryCause.NODE_LOST), *[(RetryCause.NODE_LOST, RetryCause.PREEMPTED)] * 3)
+        ),
     )
-    failure = r.choice((MemberFailure.RESTART_GANG, MemberFailure.RESTART_GANG, MemberFailure.FAIL_JOB))
+    again = MemberFailure.RESTART_GANG
+    failure = r.choice((again, again, again, MemberFailure.CONTINUE, MemberFailure.FAIL_JOB))
     gang = GangPolicy(min_tasks=sum(g.floor for g in groups), on_member_failure=failure)
     spec = JobSpec(
         name=r.choice(NAMES),
-        queue=r.choice((*QUEUES, "default", "default", "prod.a", "nope")),
+        queue=r.choice((*QUEUES, *["default"] * 4, "prod.a", "prod.b", "nope")),
         tenant=r.choice(TENANTS),
         gang=gang,
         groups=groups,
         retry=retry,
+        priority=r.choice((0, 0, 5, 9)),
+        preemption=Preemption(preemptible=r.random() < 0.9, min_runtime_ms=r.choice((0, 0, 0, 20))),
+        hold=r.random() < 0.05,
     )
     return SubmitJob(job_id=f"j{r.randrange(1000)}", spec=spec)
 
 
 def _group(r: Random, name: str) -> TaskGroup:
-    count = r.choice((1, 1, 2, 2, 3, 3, 3, 0))
+    count = r.choice((1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 0))
     gpus = r.choice((0, 0, 0, 0, GPU, 2 * GPU, 300, 500, 500, 1500))
     custom = r.choice(((), (), (), (("fpga", 1),)))
     return TaskGroup(
         name=name,
         count=count,
-        min_count=r.choice((0, 0, 1, 1, 1, 2)),
+        min_count=r.choice((0, 0, 1, 1, 1, 1, 2)),
         command=("true",),
         resources=Resources(cpu_millis=r.choice((0, 500, 1000)), gpu_millis=gpus, custom=custom),
-        node_selector=r.choice(((), (), (("zone", "a"),))),
+        node_selector=r.choice(((), (), (), (("zone", "a"),))),
         affinity=r.choice(((), (), (Affinity(label="zone", op=LabelOp.NOT_IN, values=("b",)),))),
         tolerations=r.choice(((), (), (Toleration(key="broken"),))),
     )
@@ -105,26 +137,119 @@ def plan(r: Random, state: ClusterState) -> Body:
             )
         if len(tasks) > 1 and r.random() < 0.1:
             tasks.pop()
-        gangs.append(GangPlacement(job_id=job_id, attempt=job.attempt + (r.random() < 0.1), tasks=tuple(tasks)))
+        gangs.append(
+            GangPlacement(
+                job_id=job_id,
+                attempt=job.attempt + (r.random() < 0.1),
+                tasks=tuple(tasks),
+                until_ms=r.choice((0, state.clock_ms + 20)),
+            )
+        )
     gangs += [gangs[0]] if gangs and r.random() < 0.1 else []
-    return CommitPlan(revision=state.revision, gangs=tuple(gangs))
+    reservations = [_reservation(r, state, job_id) for job_id in r.sample(jobs, min(len(jobs), 1))]
+    return CommitPlan(
+        revision=state.revision,
+        gangs=tuple(gangs),
+        reservations=tuple(reservations),
+        withdrawn=tuple(r.sample([*state.reservations], min(len(state.reservations), r.choice((0, 0, 1))))),
+    )
 
 
-def _first_fit(r: Random, state: ClusterState, job: Job) -> list[TaskPlacement]:
-    """Each task on any node, with the first GPUs and, half of the time, the first CPUs that are free there."""
+def _reservation(r: Random, state: ClusterState, job_id: str) -> Reservation:
+    job = state.jobs[job_id]
+    return Reservation(
+        job_id=job_id,
+        attempt=job.attempt,
+        start_ms=state.clock_ms + r.choice((-9, 50, 500)),
+        shares=tuple(Share(group=g.name, node_id=r.choice(NODES[:3]), count=g.floor) for g in job.spec.groups),
+        for_deadline=r.random() < 0.2,
+        made_at_ms=state.clock_ms,
+    )
+
+
+def force(r: Random, state: ClusterState) -> Body:
+    """Placements that make others go: where these stand, with their devices, or anywhere."""
+    gangs = [_repair(r, state, job) for job in state.jobs.values() if job.reason == "NODE_LOST" and job.active]
+    waiting = [state.jobs[job_id] for job_id in r.sample([*state.pending], min(len(state.pending), 3))]
+    gangs += [_forced(r, state, job) for job in waiting]
+    if not gangs or r.random() < 0.2:
+        gangs.append(GangPlacement(job_id="", attempt=0, tasks=(), evictions=_evictions(r, state, "")))
+    return CommitPlan(revision=state.revision, gangs=tuple(r.sample(gangs, len(gangs))))
+
+
+def _forced(r: Random, state: ClusterState, job: Job) -> GangPlacement:
+    evictions = _evictions(r, state, job.id)
+    leaving = [t for e in evictions for t in state.tasks_of(state.jobs[e.job_id]) if t.rank in e.ranks or not e.ranks]
+    gone = [t.allocation_id for t in leaving if t.state.is_active]
+    tasks = _first_fit(r, state, job, gone)
+    return GangPlacement(job_id=job.id, attempt=job.attempt, tasks=tuple(tasks), evictions=evictions)
+
+
+def _evictions(r: Random, state: ClusterState, for_job: str) -> tuple[Eviction, ...]:
+    """Mostly of gangs that have to accept it; often only of what they can do without."""
+    live = [job for job in state.jobs.values() if job.active]
+    able = [(job, cause) for job in live for cause in _causes(state, for_job, job)]
+    chosen = r.sample(able, min(len(able), r.choice((1, 1, 2))))
+    if live and r.random() < 0.1:
+        chosen.append((r.choice(live), r.choice([*Cause])))
+    evictions = []
+    for victim, cause in chosen:
+        tasks = [t for t in state.tasks_of(victim) if t.state.is_active and t.state is not TaskState.STOPPING]
+        some = r.random() < 0.1
+        surplus = [t.rank for t in tasks if some or t.index >= _group_of(victim, t).floor]
+        evictions.append(
+            Eviction(
+                job_id=victim.id,
+                attempt=victim.attempt + (r.random() < 0.03),
+                ranks=tuple(surplus) if r.random() < 0.6 else (),
+                cause=cause,
+            )
+        )
+    return tuple(evictions)
+
+
+def _causes(state: ClusterState, for_job: str, victim: Job) -> list[Cause]:
+    if victim.intent is not JobIntent.RUN or not may_restart(victim, RetryCause.PREEMPTED):
+        return []
+    if not for_job:
+        return [Cause.WINDOW]
+    wanted, causes = state.jobs[for_job].spec, [Cause.BACKFILL] * bool(victim.until_ms)
+    if wanted.queue != victim.spec.queue:
+        return [*causes, Cause.RECLAIM]
+    return [*causes, *[Cause.PREEMPT] * (victim.spec.priority < wanted.priority)]
+
+
+def _repair(r: Random, state: ClusterState, job: Job) -> GangPlacement:
+    own = [task.allocation_id for task in state.tasks_of(job) if task.state.is_active]
+    return GangPlacement(
+        job_id=job.id,
+        attempt=job.attempt + 1,
+        tasks=tuple(_first_fit(r, state, replace(job, state=JobState.PENDING), own)),
+        evictions=(Eviction(job_id=job.id, attempt=job.attempt, cause=Cause.REPAIR),),
+    )
+
+
+def _first_fit(r: Random, state: ClusterState, job: Job, gone: Sequence[str] = ()) -> list[TaskPlacement]:
+    """Each task on any node, with the first GPUs and, half of the time, the first CPUs that are free there, at the
+    latest when these allocations are gone."""
     ready = [n.id for n in state.nodes.values() if n.state is NodeState.READY] or ["n9"]
-    gpus = {n: state.node_gpus_held(n) for n in ready}
-    cpus = {n: state.node_cpus_held(n) for n in ready}
+    freed = [state.allocations[a].node_id for a in gone if state.allocations[a].node_id in ready]
+    ready = freed if freed and r.random() < 0.7 else ready
+    books = Filtered(state, lambda a: a.id not in gone, fences=True) if gone else state
+    gpus = {n: dict(books.node_gpus_held(n)) if n != "n9" else {} for n in ready}
+    cpus = {n: books.node_cpus_held(n) if n != "n9" else 0 for n in ready}
     placements = []
     for task in state.tasks_of(job):
-        group = next(g for g in job.spec.groups if g.name == task.group)
+        group = _group_of(job, task)
         elastic = task.index >= group.floor
         settled = job.state is JobState.RUNNING and task.state is not TaskState.PENDING
         if settled or (elastic and r.random() < 0.6):
             continue
-        node = r.choice(ready)
+        able = [n for n in ready if n in state.nodes and not fits._node_problem(state.nodes[n], group)]
+        node = r.choice(able if able and r.random() < 0.9 else ready)
         millis = group.resources.gpu_millis
-        free = [g for g in range(4) if gpus[node].get(g, 0) + min(millis, GPU) <= GPU][: -(-millis // GPU)]
+        there = state.nodes[node].capacity.gpu_millis // GPU if node in state.nodes else 4
+        free = [g for g in range(there) if gpus[node].get(g, 0) + min(millis, GPU) <= GPU][: -(-millis // GPU)]
         for gpu in free:
             gpus[node][gpu] = gpus[node].get(gpu, 0) + min(millis, GPU)
         own = ""
@@ -134,6 +259,10 @@ def _first_fit(r: Random, state: ClusterState, job: Job) -> list[TaskPlacement]:
             own = format_cpulist(1 << cpu)
         placements.append(TaskPlacement(rank=task.rank, node_id=node, gpus=tuple(free), cpus=own))
     return placements
+
+
+def _group_of(job: Job, task: Task) -> TaskGroup:
+    return next(group for group in job.spec.groups if group.name == task.group)
 
 
 def report(r: Random, state: ClusterState) -> Body:
@@ -149,6 +278,7 @@ def report(r: Random, state: ClusterState) -> Body:
             exit_code=r.choice((None, 0, 1, 137)),
             reason=r.choice(("", "OOM_KILLED")),
             started_at_ms=r.randrange(100),
+            checkpoint_at_ms=r.choice((0, 0, 0, state.clock_ms + r.randrange(-20, 5))),
         )
         for _ in range(r.randrange(4))
     )
@@ -187,6 +317,22 @@ def administer(r: Random, state: ClusterState) -> Body:
     return r.choice((OpenEpoch(leader=master), AnnounceMaster(master=master), Noop()))
 
 
+def control(r: Random, state: ClusterState) -> Body:
+    return ControlJob(job_id=r.choice([*state.jobs, "nope"]), action=r.choice([*Action]))
+
+
+def keep(r: Random, state: ClusterState) -> Body:
+    now = state.clock_ms
+    window = Window(
+        name=r.choice(("w1", "w2")),
+        start_ms=max(1, now + r.choice((-50, 0, 100))),
+        end_ms=r.choice((0, now + 200)),
+        nodes=(r.choice(NODES[:2]),),
+        queues=r.choice(((), ("default",))),
+    )
+    return r.choice((SetWindow(window=window), SetWindow(window=window), DropWindow(name="w1"), PassTime()))
+
+
 def share(r: Random, state: ClusterState) -> Body:
     if r.random() < 0.4:
         quotas = tuple(Quota(tenant=t, limit=_limit(r), max_running_jobs=r.choice((0, 0, 2))) for t in TENANTS)
@@ -202,6 +348,9 @@ def share(r: Random, state: ClusterState) -> Body:
             max_running_jobs=r.choice((0, 0, 2)),
             tenants=r.choice(((), (), (), ("x",))),
             half_life_ms=r.choice((0, 60_000, 120_000)),
+            preemption=r.choice(
+                (PreemptionPolicy.UNSPECIFIED, PreemptionPolicy.LOWER_PRIORITY, PreemptionPolicy.NEVER)
+            ),
         )
         for path in paths
     )
@@ -217,13 +366,17 @@ def drop(r: Random, state: ClusterState) -> Body:
 
 
 KINDS: dict[str, Callable[[Random, ClusterState], Body]] = {
-    f.__name__: f for f in (submit, plan, report, cancel, register, mark_dead, administer, share, drop)
+    f.__name__: f
+    for f in (submit, plan, force, report, cancel, control, keep, register, mark_dead, administer, share, drop)
 }
 WEIGHTS = {
-    "submit": 8,
+    "submit": 14,
     "plan": 10,
-    "report": 14,
+    "force": 12,
+    "report": 18,
     "cancel": 1,
+    "control": 1,
+    "keep": 1,
     "register": 3,
     "mark_dead": 1,
     "administer": 1,
@@ -261,5 +414,6 @@ def opening() -> list[Command]:
         )
         for n in NODES[:2]
     ]
-    bodies: list[Body] = [SetQueues(queues=tuple(Queue(path=p, half_life_ms=60_000) for p in QUEUES)), *nodes]
+    half = [Queue(path=p, type=QueueType.CAPACITY, capacity_pct=50, half_life_ms=60_000) for p in QUEUES]
+    bodies: list[Body] = [SetQueues(queues=tuple(half)), *nodes]
     return [Command(body=b, at_ms=1) for b in bodies]

@@ -16,22 +16,44 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from gosched.core import lifecycle
 from gosched.core import state as state_module
-from gosched.core.command import Command, CommitPlan
+from gosched.core.cluster import TaskPlacement
+from gosched.core.command import Cause, Command, CommitPlan
 from gosched.core.invariants import check
 from gosched.core.job import JobState, TaskState
-from gosched.core.outcome import Accepted, Event, JobChanged, Outcome, Rejected, TaskChanged
+from gosched.core.outcome import (
+    Accepted,
+    Event,
+    FenceChanged,
+    JobChanged,
+    JobEvicted,
+    Outcome,
+    Rejected,
+    ReservationChanged,
+    TaskChanged,
+)
 from gosched.core.resources import GPU, Resources
-from gosched.core.sharing import add_to, as_map, ceilings, charge_of, lineage
+from gosched.core.sharing import add_to, as_map, ceilings, charge_of, guarantees, lineage
 from gosched.core.state import ClusterState, FrozenState, restore
-from gosched.machine import MachineBug, apply, gangs, plans, queues, tasks
+from gosched.machine import (
+    MachineBug,
+    apply,
+    evictions,
+    fences,
+    gangs,
+    plans,
+    queues,
+    reservations,
+    starts,
+    tasks,
+)
 from gosched.machine.fits import GangFit
-from gosched.machine.headroom import Headroom
+from gosched.machine.headroom import Headroom, fenced_charge
 from gosched.wire.batch import encode_batch, encode_command
 from tests.machine import chaos
 
 PROFILE = settings(
     derandomize=True,
-    max_examples=40,
+    max_examples=60,
     stateful_step_count=20,
     deadline=None,
     database=None,
@@ -75,6 +97,9 @@ class Machine(RuleBasedStateMachine):
         count(self.seen, outcome, events)
         if isinstance(command.body, CommitPlan):
             assert over_limits(self.state, events) == []
+            assert wrong_victims(self.state, before, events) == []
+            assert taken_below_a_guarantee(before, self.state, events) == []
+        assert broken_fences(before, self.state, events) == []
         assert self.state.revision == before.revision + 1
         assert self.state.clock_ms == max(before.clock_ms, command.at_ms)
         if isinstance(outcome, Rejected):
@@ -94,9 +119,67 @@ def assert_legal(event: Event) -> None:
         assert event.after in lifecycle.JOB_STEPS[event.before]
 
 
+def broken_fences(before: FrozenState, state: ClusterState, events: tuple[Event, ...]) -> list[str]:
+    """Fences that went without a word why, and without a start on exactly their places."""
+    why = {e.job_id: e.why for e in events if isinstance(e, FenceChanged) and not e.made}
+    gone = [fence for job_id, fence in before.fences.items() if state.fences.get(job_id) != fence]
+    broken = [f.job_id for f in gone if f.job_id not in why]
+    for fence in gone:
+        tasks = {t.rank: t for t in state.tasks_of(state.jobs[fence.job_id])} if not why.get(fence.job_id) else {}
+        started = [tasks[p.rank] for p in fence.tasks if tasks]
+        places = [TaskPlacement(rank=t.rank, node_id=t.node_id, gpus=t.gpus, cpus=t.cpus) for t in started]
+        broken += [fence.job_id] if tasks and (*places,) != fence.tasks else []
+    return broken
+
+
+def wrong_victims(state: ClusterState, before: FrozenState, events: tuple[Event, ...]) -> list[str]:
+    """Victims of a preemption that their preemptor may not evict."""
+    wrong = []
+    for event in events:
+        if isinstance(event, JobEvicted) and event.cause is Cause.PREEMPT:
+            victim, preemptor = before.jobs[event.job_id], before.jobs[event.for_job].spec
+            due = 0 < victim.until_ms <= state.clock_ms
+            lower = victim.spec.priority < preemptor.priority or due
+            wrong += [] if lower and victim.spec.queue == preemptor.queue else [event.job_id]
+    return wrong
+
+
+def taken_below_a_guarantee(before: FrozenState, state: ClusterState, events: tuple[Event, ...]) -> list[str]:
+    """Queues, below the lowest ancestor of who gives and who gets, that a plan has taken below their guarantee. Only of
+    plans in which that was the one cause."""
+    evicted = [event for event in events if isinstance(event, JobEvicted)]
+    if not evicted or any(event.cause is not Cause.RECLAIM for event in evicted):
+        return []
+    givers = dict.fromkeys(
+        next(q for q in lineage(event.queue) if q not in lineage(state.jobs[event.for_job].spec.queue))
+        for event in evicted
+    )
+    old, guaranteed = restore(before), guarantees(state.queues, state.total)
+    return [
+        f"{path}: {name}"
+        for path in givers
+        for name, floor in guaranteed[path].items()
+        if to_hold(old, path).get(name, 0) >= floor > to_hold(state, path).get(name, 0)
+    ]
+
+
+def to_hold(state: ClusterState, path: str) -> dict[str, int]:
+    """What a queue holds for good, and what fences will hold for it."""
+    held: dict[str, int] = {}
+    for a in state.allocations.values():
+        if path in lineage(state.jobs[a.job_id].spec.queue) and not a.leaves_for:
+            add_to(held, charge_of(a.resources, a.gpu_model))
+    for fence in state.fences.values():
+        if path in lineage(state.jobs[fence.job_id].spec.queue):
+            add_to(held, fenced_charge(state, fence))
+    return held
+
+
 def over_limits(state: ClusterState, events: tuple[Event, ...]) -> list[str]:
     """Queues and tenants that were given something by these events and have more than they may, from the tables."""
-    given = [state.allocations[e.allocation_id] for e in events if isinstance(e, TaskChanged)]
+    fired = [e.job_id for e in events if isinstance(e, FenceChanged) and not e.made]  # looked at when they were made
+    placed = [e for e in events if isinstance(e, TaskChanged) and e.after is TaskState.PLACED]
+    given = [state.allocations[e.allocation_id] for e in placed if e.job_id not in fired]
     jobs = {a.job_id: state.jobs[a.job_id].spec for a in state.allocations.values()}
     most = ceilings(state.queues, state.total)
     over = []
@@ -114,7 +197,8 @@ def over_limits(state: ClusterState, events: tuple[Event, ...]) -> list[str]:
             over += [f"{name}: {r}" for r, amount in ceiling.items() if new.get(r) and held[r] > amount]
             running = [j for j in state.jobs.values() if j.state is JobState.RUNNING
                        and name in (*lineage(j.spec.queue), j.spec.tenant)]  # fmt: skip
-            started = any(isinstance(e, JobChanged) and e.job_id in {j.id for j in running} for e in events)
+            changed = [e.job_id for e in events if isinstance(e, JobChanged) and e.job_id not in fired]
+            started = any(job.id in changed for job in running)
             over += [f"{name}: jobs"] if started and max_jobs and len(running) > max_jobs else []
     return over
 
@@ -129,6 +213,14 @@ def count(seen: Counter[str], outcome: Outcome, events: tuple[Event, ...]) -> No
             seen[f"{event.before.name}>{event.after.name}"] += 1
         elif isinstance(event, TaskChanged) and event.after is TaskState.LOST:
             seen["lost"] += 1
+        elif isinstance(event, FenceChanged):
+            seen["fence " + ("made" if event.made else "dropped" if event.why else "fired")] += 1
+        elif isinstance(event, JobEvicted):
+            seen[f"evicted for {event.cause.name}" if event.whole else "evicted in part"] += 1
+        elif isinstance(event, ReservationChanged):
+            seen["reservation " + ("broken" if event.broken else "changed" if event.start_ms else "gone")] += 1
+        elif isinstance(event, TaskChanged) and (event.before, event.after) == (TaskState.KILLED, TaskState.PENDING):
+            seen["killed task waits"] += 1
         elif isinstance(event, TaskChanged) and event.reason in ("NOT_NEEDED", "TAINTED"):
             seen[event.reason] += 1
     if isinstance(outcome, Accepted):
@@ -144,6 +236,7 @@ def indexes(state: ClusterState) -> tuple[object, ...]:
     return (
         *(state.usage, state.node_allocations, state.pending, oldest_first, [*state.answers], state.names),
         *(state.charges, state.running, as_map(state.total)),
+        *(state.node_fences, state.fenced, state.leaving, state.awaited, state.dependents, state.offspring),
     )
 
 
@@ -163,6 +256,9 @@ def test_any_commands_leave_a_sound_state_that_a_restored_twin_shares():
         *("refused gang", "lost", "INVALID", "NOT_FOUND", "ALREADY_EXISTS", "CONFLICT"),
         *("STALE_EPOCH", "STALE_INCARNATION"),
         *("NOT_NEEDED", "TAINTED", "limit", "device", "joined"),
+        *("fence made", "fence fired", "fence dropped", "evicted for PREEMPT", "evicted for RECLAIM"),
+        *("evicted for WINDOW", "evicted in part", "reservation changed", "reservation gone"),
+        *("reservation broken", "killed task waits", "PENDING>SUSPENDED"),
     ]
     missing = [e for e in expected if not Machine.seen[e]]
     assert missing == [], Machine.seen
@@ -191,6 +287,40 @@ def _limits_are_not_looked_at(monkeypatch):
     monkeypatch.setattr(Headroom, "problem", lambda *_: "")
 
 
+def _fences_do_not_count(monkeypatch):
+    monkeypatch.setattr(ClusterState, "held", lambda self, node: (self.usage[node],))
+
+
+def _fenced_gpus_are_given_away(monkeypatch):
+    monkeypatch.setattr(ClusterState, "node_gpus_after", lambda *_: {})
+
+
+def _a_fence_takes_what_victims_still_hold(monkeypatch):
+    monkeypatch.setattr(ClusterState, "send_off", lambda *_: None)
+    monkeypatch.setattr(fences, "_problem", lambda *_, **__: "")
+
+
+def _a_dead_node_keeps_its_fences(monkeypatch):
+    monkeypatch.setattr(fences, "node_died", lambda *_: None)
+
+
+def _anybody_is_preempted(monkeypatch):
+    monkeypatch.setattr(evictions, "_preempt_problem", lambda *_: "")
+
+
+def _guarantees_are_not_looked_at(monkeypatch):
+    monkeypatch.setattr(evictions, "reclaim_problem", lambda *_: "")
+
+
+def _floors_are_not_looked_at(monkeypatch):
+    monkeypatch.setattr(evictions, "_ranks_problem", lambda *_: "")
+
+
+def _promises_outlive_the_wait(monkeypatch):
+    monkeypatch.setattr(reservations, "forget", lambda *_: None)
+    monkeypatch.setattr(starts, "forget", lambda *_: None)
+
+
 def _what_gangs_of_a_plan_take_is_not_counted(monkeypatch):
     monkeypatch.setattr(Headroom, "take", lambda *_: None)
 
@@ -212,7 +342,8 @@ def _placed_jobs_are_placed_again(monkeypatch):
 
 
 def _nobody_stops_the_others(monkeypatch):
-    monkeypatch.setattr(gangs, "stop_all", lambda state, events, job, reason: state.put_job(job))
+    for module in (gangs, evictions):
+        monkeypatch.setattr(module, "stop_all", lambda state, events, job, reason: state.put_job(job))
 
 
 def _ends_are_not_counted(monkeypatch):
@@ -250,6 +381,14 @@ def _restoring_forgets_the_order_of_answers(monkeypatch):
         _any_gpu_will_do,
         _any_cpu_will_do,
         _parts_of_a_gpu_are_not_added_up,
+        _fences_do_not_count,
+        _fenced_gpus_are_given_away,
+        _a_fence_takes_what_victims_still_hold,
+        _a_dead_node_keeps_its_fences,
+        _anybody_is_preempted,
+        _guarantees_are_not_looked_at,
+        _floors_are_not_looked_at,
+        _promises_outlive_the_wait,
         _limits_are_not_looked_at,
         _what_gangs_of_a_plan_take_is_not_counted,
         _less_than_the_minimum_starts,
