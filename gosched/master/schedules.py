@@ -95,4 +95,4 @@ def _is_live(job: Job) -> bool:
 
 def _is_due(job: Job, now_ms: int) -> bool:
     waits = job.held or job.waits_for or job.state is JobState.SUSPENDED
-    return not waits and 0 < job.children.next_run_at_ms <= now_ms
+    return not waits and job.children.next_run_at_ms <= now_ms

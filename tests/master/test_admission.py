@@ -104,6 +104,9 @@ def test_a_repeat_of_an_admitted_submission_gets_the_first_answer(monkeypatch: p
             again = await master.submit(job)  # the live job of this name and spec
             assert (again.job_id, again.unchanged) == (answers[0].job_id, True)
             assert len(slots.calls) == 1
+            slots.left = 0
+            await master.scheduler.CancelJob(scheduler_pb2.CancelJobRequest(job="job"), timeout=LIMIT_S)
+            assert (await master.submit(job, "r1")).job_id == answers[0].job_id  # although none would be admitted now
 
     asyncio.run(story())
 
