@@ -47,6 +47,7 @@ from gosched.sim.cluster.trace import TraceJob
 
 START_MS = 1_767_225_600_000  # 2026-01-01 00:00 UTC: a moment 0 would read as "never" in the records
 KEPT_JOBS = 10_000  # finished ones, as by default in a master
+RETRY_MS, LONGEST_RETRY_MS = 50, 1000  # as a master does when a gang of a plan was refused
 MOST_NEWS = 10_000  # events
 MOST_IDLE_STEPS = 10_000  # moments in a row at which nothing changed: the rest waits for ever
 
@@ -117,6 +118,8 @@ class Simulator:
         self._dirty = False  # something changed that could start a job
         self._work: dict[str, _Work] = {}
         self._placed: list[str] = []  # allocations whose tasks are to be reported as running
+        self._refused_in_a_row = 0  # plans
+        self._stirred = False  # something came of a command
         self._news: list[Event] = []  # that the view does not have yet
         self.state = ClusterState()
         self._builder = ViewBuilder([label for plugin in policy.plugins for label in plugin.tracked_labels])
@@ -130,12 +133,13 @@ class Simulator:
         for node in nodes:
             self._tell(node)
 
-    def run(self) -> Recorder:
-        """Until nothing happens any more. Raises SimulationFailed."""
+    def run(self, until_ms: int | None = None) -> Recorder:
+        """Until nothing happens any more, or up to a moment of the trace. Raises SimulationFailed."""
+        end = None if until_ms is None else START_MS + until_ms
         idle = 0
         self._next_arrival()
-        while self._heap and idle < MOST_IDLE_STEPS:
-            revision = self.state.revision
+        while self._heap and idle < MOST_IDLE_STEPS and (end is None or self._heap[0][0] <= end):
+            self._stirred = False
             self._now = self._heap[0][0]
             while self._heap and self._heap[0][0] == self._now:
                 _, kind, _, what = heapq.heappop(self._heap)
@@ -145,7 +149,7 @@ class Simulator:
             self._report_running()
             self._drop_finished()
             self._arm()
-            idle = idle + 1 if self.state.revision == revision else 0
+            idle = 0 if self._stirred else idle + 1
         return self.recorder
 
     def _push(self, at_ms: int, kind: Kind, what: TraceJob | _End | _Gone | None = None) -> None:
@@ -252,9 +256,15 @@ class Simulator:
         self.recorder.cycles_s.append(time.perf_counter() - began)
         refusals = [refusal for c in plan.commands(0, self._now) for refusal in self._tell(c.body).refusals]
         self.recorder.refuse(refusals)
+        if refusals:
+            self._refused_in_a_row += 1
+            delay = min(RETRY_MS << min(self._refused_in_a_row - 1, 10), LONGEST_RETRY_MS)
+            self._push(self._now + delay, Kind.WAKE)
+            return False
+        self._refused_in_a_row = 0
         if plan.wake_at_ms is not None:
             self._push(max(plan.wake_at_ms, self._now + 1), Kind.WAKE)
-        return plan.more and not refusals
+        return plan.more
 
     def _update_view(self) -> None:
         self._builder.apply(self.state, self._news)
@@ -277,6 +287,7 @@ class Simulator:
     # What came of it
 
     def _react(self, events: tuple[Event, ...]) -> None:
+        self._stirred = self._stirred or bool(events)
         self._news += events
         if len(self._news) > MOST_NEWS:
             self._update_view()
