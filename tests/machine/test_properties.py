@@ -300,10 +300,6 @@ def _a_fence_takes_what_victims_still_hold(monkeypatch):
     monkeypatch.setattr(fences, "_problem", lambda *_, **__: "")
 
 
-def _a_dead_node_keeps_its_fences(monkeypatch):
-    monkeypatch.setattr(fences, "node_died", lambda *_: None)
-
-
 def _anybody_is_preempted(monkeypatch):
     monkeypatch.setattr(evictions, "_preempt_problem", lambda *_: "")
 
@@ -384,7 +380,6 @@ def _restoring_forgets_the_order_of_answers(monkeypatch):
         _fences_do_not_count,
         _fenced_gpus_are_given_away,
         _a_fence_takes_what_victims_still_hold,
-        _a_dead_node_keeps_its_fences,
         _anybody_is_preempted,
         _guarantees_are_not_looked_at,
         _floors_are_not_looked_at,
