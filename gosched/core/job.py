@@ -393,6 +393,12 @@ class JobSpec:
         return self.timeout_ms or self.estimate_ms
 
     @property
+    def leave_ms(self) -> int:
+        """From the order to give way until the last task has gone, at most."""
+        rules = self.preemption
+        return rules.grace_ms + self.stop_grace_ms if rules.checkpoint_signal else rules.grace_ms or self.stop_grace_ms
+
+    @property
     def task_count(self) -> int:
         """Of the job itself."""
         return 0 if self.is_parent else sum(group.count for group in self.groups)
@@ -428,7 +434,7 @@ class Job:
     that followed an eviction. `parent`, `element`: the array or schedule that made it, and its number there. `held`: it
     is not started until it is released. `waits_for`: of `spec.after` what is not met yet. `placed_at_ms`: of this
     attempt. `checkpoint_at_ms`: when this attempt last saved itself. `until_ms`: it got its place on the condition that
-    it may be evicted then; 0: none.
+    it may be evicted then; 0: none. `evicted_for`: the jobs that it had to give way to last, by id, the newest first.
     """
 
     id: str
@@ -459,6 +465,7 @@ class Job:
     checkpoint_at_ms: int = 0
     until_ms: int = 0
     preemptions: int = 0
+    evicted_for: tuple[str, ...] = ()
     deadline_missed: bool = False
 
     @property

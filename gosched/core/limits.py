@@ -25,6 +25,7 @@ MAX_PRIORITY = 1000
 MAX_DETAIL_LENGTH = 1024
 MAX_DURATION_MS = 366 * 24 * 3600 * 1000
 MAX_BACKOFF_MS = 10 * 60 * 1000
+MAX_EVICTORS = 8  # that a victim remembers
 MAX_FREE_RESTARTS = 100  # restarts that a job is not to blame for
 MAX_DEPENDENCIES = 256  # of one job
 MAX_ARRAY = 10_000_000  # elements

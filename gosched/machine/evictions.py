@@ -13,6 +13,7 @@ from typing import assert_never
 from gosched.core.cluster import Window
 from gosched.core.command import Cause, Eviction, GangPlacement
 from gosched.core.job import Job, JobIntent, JobSpec, JobState, PreemptionPolicy, RetryCause, Task, TaskState
+from gosched.core.limits import MAX_EVICTORS
 from gosched.core.outcome import Event, JobEvicted
 from gosched.core.sharing import lineage
 from gosched.core.state import ClusterState
@@ -104,7 +105,7 @@ def _cause_problem(state: ClusterState, for_job: str, victim: Job, cause: Cause)
     if for_job not in state.jobs:
         return "nobody gets its room"
     preemptor = state.jobs[for_job]
-    is_due = 0 < victim.until_ms <= state.clock_ms
+    is_due = 0 < victim.until_ms <= state.clock_ms + victim.spec.leave_ms  # so that it has gone by then
     match cause:
         case Cause.PREEMPT:
             return _preempt_problem(state, preemptor, victim, is_due)
@@ -199,6 +200,10 @@ def _evict(state: ClusterState, events: list[Event], for_job: str, eviction: Evi
         )
     )
     reason = REASONS[eviction.cause]
+    if for_job:
+        evictors = tuple(dict.fromkeys([for_job, *victim.evicted_for]))[:MAX_EVICTORS]
+        victim = replace(victim, evicted_for=evictors)
+        state.put_job(victim)
     if not eviction.ranks:
         detail = f"gave way to job {state.jobs[for_job].spec.name}" if for_job else "its nodes are kept for a window"
         expel(state, events, victim, reason, detail)

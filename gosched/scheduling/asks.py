@@ -155,7 +155,8 @@ class PendingGang:
     `tasks`, `total`, `charge`: of the floors together; `most`: all tasks. `standing`: (group, node id) of its tasks
     that hold a place. `keeps_apart`: (group, level) where a group wants no other task of the job. `span_ms`: how long
     it will hold its place from now on, 0: unknown; `is_promised`: no longer than that. `may_evict`: jobs of lower
-    priority in its queue; `yields`: it may be evicted itself, and needs `grace_ms` for it.
+    priority in its queue; `yields`: it may be evicted itself, and needs `grace_ms` for it. `evicted_for`: to whom it
+    had to give way.
     """
 
     job_id: str
@@ -182,6 +183,7 @@ class PendingGang:
     may_evict: bool = False
     yields: bool = False
     grace_ms: int = 0
+    evicted_for: tuple[str, ...] = ()
 
 
 def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
@@ -227,7 +229,8 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         is_promised=bool(spec.timeout_ms),
         may_evict=spec.preemption.policy is PreemptionPolicy.LOWER_PRIORITY,
         yields=spec.preemption.preemptible and starts_again(job),
-        grace_ms=grace_of(spec),
+        grace_ms=spec.leave_ms,
+        evicted_for=job.evicted_for,
     )
 
 
@@ -240,14 +243,6 @@ def starts_again(job: Job) -> bool:
         and job.spec.gang.on_member_failure is not MemberFailure.FAIL_JOB
         and job.attempt - 1 - job.restarts < MAX_FREE_RESTARTS
     )
-
-
-def grace_of(spec: JobSpec) -> int:
-    """From the order to leave until it has left, at most."""
-    rules = spec.preemption
-    if rules.checkpoint_signal:
-        return rules.grace_ms + spec.stop_grace_ms
-    return rules.grace_ms or spec.stop_grace_ms
 
 
 def with_asks(gang: PendingGang, asks: tuple[Ask, ...]) -> PendingGang:

@@ -95,12 +95,18 @@ class Claims:
                 found.append(index)
         return tuple(found)
 
-    def room_at(self, moment_ms: int) -> Room:
-        """The room at a later moment, without what claims hold then."""
+    def is_closed(self, claim: Claim) -> bool:
+        """Whether a window that is not for its gang lies on its nodes then."""
+        found = self.windows_of(claim.gang, claim.start_ms, claim.end_ms)
+        nodes = {share.node_id for share in claim.reservation.shares}
+        return any(not nodes.isdisjoint(self.windows[index].nodes) for index in found)
+
+    def room_at(self, moment_ms: int, without: Claim | None = None) -> Room:
+        """The room at a later moment, without what claims, but for one, hold then."""
         room = self._plain.copy()
         room.grow(self._future.freed(self._now_ms, moment_ms))
         for claim in self.all:
-            if claim.start_ms <= moment_ms < claim.end_ms:
+            if claim is not without and claim.start_ms <= moment_ms < claim.end_ms:
                 seated(room, claim.gang, claim.reservation.shares)
         return room
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gosched.scheduling import explain
 from gosched.scheduling.asks import PendingGang
-from gosched.scheduling.explain import Explainer, Explanation
+from gosched.scheduling.explain import Explanation
 from gosched.scheduling.limits import placed_charge
 from gosched.scheduling.ordering import bands
 from gosched.scheduling.plan import ALWAYS_ENCODES, MAX_COMMAND_BYTES, Plan, may_encode
@@ -27,12 +27,10 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
     plan = Plan(revision=view.revision, planned_at_ms=now_ms, seed=seed)
     plugins = Plugins(view, policy.plugins, policy.runner)
     scene = Scene(view, policy, plugins, plan)
-    explainer = Explainer(scene.plain, scene.terrain)
     limits = scene.limits
     standing = Standing(view, limits, now_ms)
     plan.shares = standing.shares
-    misses: dict[object, Explanation] = {}  # by shape: room only shrinks, so equal gangs miss for the same reason
-    limited: dict[object, Explanation] = {}  # the same for limits
+    limited: dict[object, Explanation] = {}  # by shape: limits only get tighter, so they hold equal gangs too
     stopped_at: Explanation | None = None
 
     scene.clear_windows()
@@ -44,7 +42,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
         if pending.job_id not in promised:
             waiting.append(pending)
         elif claim := promised[pending.job_id]:
-            plan.explanations[pending.job_id] = explain.reserved(explainer.of(pending), claim.reservation)
+            plan.explanations[pending.job_id] = explain.reserved(scene.explainer.of(pending), claim.reservation)
         else:
             standing.take(pending, dict(pending.charge))
 
@@ -65,7 +63,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
             elif plan.tasks and plan.tasks + gang.tasks > policy.max_tasks:
                 plan.more = True
                 stopped_at = plan.explanations[gang.job_id] = explain.queued(len(plan.gangs) + len(plan.explanations))
-            elif len(misses) + len(limited) >= policy.max_misses:
+            elif scene.misses + len(limited) >= policy.max_misses:
                 stopped_at = plan.explanations[gang.job_id] = explain.queued(len(plan.gangs) + len(plan.explanations))
             elif placement := scene.begin(gang, shape, allowance := limits.allowance(gang)):
                 charge = placed_charge(gang, placement)
@@ -74,9 +72,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
                     standing.take(gang, charge)
                 continue
             else:
-                if shape not in misses:
-                    misses[shape] = explainer.of(gang, allowance.banned)
-                plan.explanations[gang.job_id] = scene.wait(gang, allowance, misses[shape])
+                plan.explanations[gang.job_id] = scene.wait(gang, shape, allowance)
             turns.passed()
     plan.faults = tuple(plugins.faults)
     return plan

@@ -14,7 +14,7 @@ import numpy as np
 
 from gosched.core.command import GangPlacement
 from gosched.scheduling.asks import PendingGang
-from gosched.scheduling.claims import Claims
+from gosched.scheduling.claims import Claim, Claims
 from gosched.scheduling.future import Future
 from gosched.scheduling.gangs import place
 from gosched.scheduling.limits import UNLIMITED, Allowance
@@ -46,49 +46,40 @@ class Profile:
         self._now_ms = now_ms
 
     def earliest(
-        self, gang: PendingGang, seed: int, allowance: Allowance = UNLIMITED, *, before_ms: int = NEVER_MS
+        self,
+        gang: PendingGang,
+        seed: int,
+        allowance: Allowance = UNLIMITED,
+        *,
+        before_ms: int = NEVER_MS,
+        without: Claim | None = None,
     ) -> Start | None:
-        """The first start found, later than now and earlier than `before_ms`; None: there is none in sight."""
-        moments = self._plausible(gang)
+        """The first start found, later than now and earlier than `before_ms`; None: there is none in sight. `without`:
+        its own claim, which is not in its way."""
+        moments = self._plausible(gang, without)
         moments = moments[moments < before_ms]
         failed = -1
         for index in _steps(len(moments)):
-            start = self._try(gang, int(moments[index]), seed, allowance)
+            start = self._try(gang, int(moments[index]), seed, allowance, without)
             if start is None:
                 failed = index
                 continue
-            return self._first(gang, moments, failed, index, start, seed, allowance)
+            while index - failed > 1:  # between the last that failed and the one that was found: by halves
+                middle = (failed + index) // 2
+                if (tried := self._try(gang, int(moments[middle]), seed, allowance, without)) is None:
+                    failed = middle
+                else:
+                    index, start = middle, tried
+            return start
         return None
 
-    def at(self, gang: PendingGang, moment_ms: int, seed: int, allowance: Allowance = UNLIMITED) -> Start | None:
-        """Whether it could start just then."""
-        return self._try(gang, moment_ms, seed, allowance)
-
-    def _first(
-        self,
-        gang: PendingGang,
-        moments: IntArray,
-        failed: int,
-        found: int,
-        start: Start,
-        seed: int,
-        allowance: Allowance,
-    ) -> Start:
-        """Between the last moment that failed and the one that was found: by halves."""
-        while found - failed > 1:
-            middle = (failed + found) // 2
-            tried = self._try(gang, int(moments[middle]), seed, allowance)
-            if tried is None:
-                failed = middle
-            else:
-                found, start = middle, tried
-        return start
-
-    def _try(self, gang: PendingGang, moment_ms: int, seed: int, allowance: Allowance) -> Start | None:
+    def _try(
+        self, gang: PendingGang, moment_ms: int, seed: int, allowance: Allowance, without: Claim | None
+    ) -> Start | None:
         claims, end = self._claims, _end(gang, moment_ms)
-        room = claims.room_at(moment_ms)
+        room = claims.room_at(moment_ms, without)
         for claim in claims.surveyed():
-            if moment_ms < claim.start_ms < end and claim.rows is not None:
+            if claim is not without and moment_ms < claim.start_ms < end and claim.rows is not None:
                 limited = room.rows(claim.rows.rows)
                 limited.limited(claim.rows)
                 room.put(limited)
@@ -100,10 +91,10 @@ class Profile:
         placement = place(gang, room, self._terrain.over(room), seed, allowance)
         return None if placement is None else Start(moment_ms, placement)
 
-    def _plausible(self, gang: PendingGang) -> IntArray:
+    def _plausible(self, gang: PendingGang, without: Claim | None) -> IntArray:
         """Moments at which something comes free, and from which on the amounts that are free in all suffice for as long
         as the gang runs. Whether it fits on nodes is another matter."""
-        moments, free = self._totals()
+        moments, free = self._totals(without)
         enough: BoolArray = np.logical_and.reduce(free >= np.array(gang.total), axis=1)
         good = np.flatnonzero(enough)
         if gang.span_ms and not enough.all():
@@ -115,11 +106,13 @@ class Profile:
         found: IntArray = moments[good]
         return found
 
-    def _totals(self) -> tuple[IntArray, IntArray]:
+    def _totals(self, without: Claim | None) -> tuple[IntArray, IntArray]:
         """Each moment of the profile, and the amounts free in all from then on."""
         ends, amounts = self._future.steps()
         changes: list[tuple[int, tuple[int, ...]]] = []
         for claim in self._claims.all:
+            if claim is without:
+                continue
             changes.append((claim.start_ms, tuple(-amount for amount in claim.gang.total)))
             if claim.end_ms < NEVER_MS:
                 changes.append((claim.end_ms, claim.gang.total))

@@ -274,6 +274,18 @@ def reserved(why: Explanation, reservation: Reservation) -> Explanation:
     return replace(why, start_ms=reservation.start_ms, start_from=start_from)
 
 
+def promised_away(names: Sequence[str]) -> Explanation:
+    """Of a gang that there is room for, if it were not for these promises and windows."""
+    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    message = f"there is room for it now, but reserved for {shown}; it could start with a timeout that ends before"
+    return Explanation(code=Reason.RESERVED, message=message)
+
+
+def cut_short(why: Explanation) -> Explanation:
+    """Of a gang for which nobody was evicted, though not all was tried."""
+    return replace(why, message=f"{why.message}; the search for others to evict ran out of its budget, it goes on")
+
+
 def would_evict(why: Explanation, victims: Sequence[Victim], now_ms: int) -> Explanation:
     """Of a gang whose queue only observes."""
     return replace(why, victims=observed(victims, now_ms))

@@ -7,167 +7,185 @@ again as it has overrun.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from gosched.core.command import GangPlacement
-from gosched.core.cpulist import parse_cpulist
-from gosched.core.resources import GPU as MILLIS
 from gosched.core.resources import Resources
-from gosched.scheduling.asks import PendingGang, vector
+from gosched.scheduling.asks import Ask, PendingGang
+from gosched.scheduling.occupied import Occupied, column_amounts
 from gosched.scheduling.room import Freed
-from gosched.scheduling.running import NEVER_MS, Holding, RunningGang
-from gosched.scheduling.view import IntArray, NodeColumns, View
-
-
-@dataclass(slots=True)
-class _Entry:
-    """One node's part in a release. `job_id`: whose, as far as that matters."""
-
-    job_id: str
-    end_ms: int
-    row: int
-    amounts: Sequence[int]  # cpu, memory, storage, gpu
-    custom: Sequence[tuple[str, int]]
-    gpus: Sequence[tuple[int, int]]  # (device, milli-GPUs)
-    cpus: int  # mask
+from gosched.scheduling.running import NEVER_MS, Holding
+from gosched.scheduling.view import IntArray, NodeColumns, Soon, View
 
 
 class Future:
-    """Of one cycle. Made when somebody first asks; the placements of the cycle itself are added as they are made."""
+    """Of one cycle; the placements and evictions of the cycle itself are added as they are made."""
 
-    def __init__(self, view: View, now_ms: int) -> None:
+    def __init__(self, view: View, now_ms: int, occupied: Callable[[], Occupied]) -> None:
         self._view = view
-        self._nodes = view.nodes
         self._now_ms = now_ms
-        self._row_of: dict[str, int] = {}
-        self._entries: list[_Entry] | None = None
-        self._new: list[tuple[PendingGang, GangPlacement, int]] = []
-        self._all: Freed | None = None
-        self._ends: IntArray = np.zeros(0, dtype=np.int64)
-        self._gpu_ends: IntArray = np.zeros(0, dtype=np.int64)
-        self._cpu_ends: list[int] = []
+        self._occupied = occupied
+        self._gone: dict[str, None] = {}
+        self._new: list[tuple[_Placed, int]] = []
+        self._parts: list[_Releases] = []  # of those that held a place at first, of fences, of new placements
 
     def placed(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
         """`end_ms`: when it ends or has to go; NEVER_MS: it is not known."""
         if end_ms < NEVER_MS:
-            self._new.append((gang, placement, end_ms))
-            self._all = None
+            self._new.append((_placed(gang, placement), end_ms))
+            del self._parts[2:]
 
     def evicted(self, job_ids: Collection[str]) -> None:
         """Their room goes to somebody else."""
-        self._entries = [entry for entry in self._load() if entry.job_id not in job_ids]
-        self._all = None
+        self._gone.update(dict.fromkeys(job_ids))
+        self._parts.clear()
 
     def freed(self, after_ms: int, by_ms: int) -> Freed:
         """What comes free later than the one moment, and not later than the other."""
-        everything = self._sort()
-        a, b = np.searchsorted(self._ends, (after_ms, by_ms), side="right")
-        c, d = np.searchsorted(self._gpu_ends, (after_ms, by_ms), side="right")
-        e, f = bisect_right(self._cpu_ends, after_ms), bisect_right(self._cpu_ends, by_ms)
+        parts = [part.between(after_ms, by_ms) for part in self._known()]
+        return Freed(
+            rows=np.concatenate([part.rows for part in parts]),
+            amounts=np.concatenate([part.amounts for part in parts]),
+            gpu_rows=np.concatenate([part.gpu_rows for part in parts]),
+            gpus=np.concatenate([part.gpus for part in parts]),
+            gpu_millis=np.concatenate([part.gpu_millis for part in parts]),
+            cpus=[entry for part in parts for entry in part.cpus],
+        )
+
+    def steps(self) -> tuple[IntArray, IntArray]:
+        """Each release's moment, and its amounts by column; on ready nodes only."""
+        ends = np.concatenate([part.ends for part in self._known()])
+        rows = np.concatenate([part.freed.rows for part in self._known()])
+        amounts = np.concatenate([part.freed.amounts for part in self._known()])
+        ready = self._view.nodes.ready[rows]
+        return ends[ready], amounts[ready]
+
+    def _known(self) -> list[_Releases]:
+        view, nodes = self._view, self._view.nodes
+        if not self._parts:
+            self._parts = [self._of_holders(), _of_fences(view, self._now_ms)]
+        if len(self._parts) < 3:
+            new = Occupied(nodes, [gang for gang, _ in self._new])
+            ends = np.array([end for _, end in self._new], dtype=np.int64)
+            self._parts.append(_Releases.of(new, ends[new.gang]))
+        return self._parts
+
+    def _of_holders(self) -> _Releases:
+        """Where there are fences, what leaves for them is counted with them."""
+        occupied, view, now_ms = self._occupied(), self._view, self._now_ms
+        gangs = view.holders.values()
+        ends = [NEVER_MS if gang.job_id in self._gone else gang.ends_ms(now_ms) for gang in gangs]
+        by_task = np.array(ends, dtype=np.int64)[occupied.gang]
+        if view.soon:
+            leaving = np.array([gang.is_leaving for gang in gangs], dtype=np.bool_)[occupied.gang]
+            fenced = view.nodes.rows(tuple(view.soon))
+            by_task[leaving & np.isin(occupied.row, fenced)] = NEVER_MS
+        return _Releases.of(occupied, by_task)
+
+
+@dataclass(frozen=True, slots=True)
+class _Releases:
+    """In order of their moments."""
+
+    ends: IntArray
+    gpu_ends: IntArray
+    cpu_ends: list[int]
+    freed: Freed
+
+    @staticmethod
+    def of(occupied: Occupied, ends: IntArray) -> _Releases:
+        """`ends`: of each task; NEVER_MS: it is left out."""
+        tasks = _ascending(ends)
+        devices = _ascending(ends[occupied.device_task])
+        owners = occupied.device_task[devices]
+        cpus = sorted([(int(ends[t]), row, mask) for t, row, mask in occupied.cpus if ends[t] < NEVER_MS])
+        return _Releases(
+            ends[tasks],
+            ends[owners],
+            [end for end, _, _ in cpus],
+            Freed(
+                rows=occupied.row[tasks],
+                amounts=occupied.amounts[tasks],
+                gpu_rows=occupied.row[owners],
+                gpus=occupied.device[devices],
+                gpu_millis=occupied.device_millis[devices],
+                cpus=[(row, mask) for _, row, mask in cpus],
+            ),
+        )
+
+    def between(self, after_ms: int, by_ms: int) -> Freed:
+        everything = self.freed
+        a, b = np.searchsorted(self.ends, (after_ms, by_ms), side="right")
+        c, d = np.searchsorted(self.gpu_ends, (after_ms, by_ms), side="right")
         return Freed(
             rows=everything.rows[a:b],
             amounts=everything.amounts[a:b],
             gpu_rows=everything.gpu_rows[c:d],
             gpus=everything.gpus[c:d],
             gpu_millis=everything.gpu_millis[c:d],
-            cpus=everything.cpus[e:f],
+            cpus=everything.cpus[bisect_right(self.cpu_ends, after_ms) : bisect_right(self.cpu_ends, by_ms)],
         )
 
-    def steps(self) -> tuple[IntArray, IntArray]:
-        """Each release's moment, and its amounts by column; on ready nodes only."""
-        everything = self._sort()
-        ready = self._nodes.ready[everything.rows]
-        return self._ends[ready], everything.amounts[ready]
 
-    def _sort(self) -> Freed:
-        if self._all is None:
-            entries = sorted(self._load(), key=lambda entry: entry.end_ms)
-            self._all = _freed(self._nodes, entries)
-            self._ends = np.array([e.end_ms for e in entries], dtype=np.int64)
-            self._gpu_ends = np.repeat(self._ends, [len(e.gpus) for e in entries])
-            self._cpu_ends = [e.end_ms for e in entries if e.cpus]
-        return self._all
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A gang that got its place in this cycle."""
 
-    def _load(self) -> list[_Entry]:
-        if self._entries is None:
-            self._entries = self._at_first()
-        for gang, placement, end_ms in self._new:
-            group_of = {rank: index for index, ask in enumerate(gang.asks) for rank in ask.ranks}
-            each = [_resources(gang, index) for index in range(len(gang.asks))]
-            holdings = [Holding(t.rank, group_of[t.rank], t.node_id, t.gpus, t.cpus, "") for t in placement.tasks]
-            self._entries += self._of(gang.job_id, end_ms, holdings, each)
-        self._new.clear()
-        return self._entries
-
-    def _at_first(self) -> list[_Entry]:
-        """Of the gangs that held a place when the cycle began."""
-        view, now_ms = self._view, self._now_ms
-        self._row_of = {node_id: row for row, node_id in enumerate(self._nodes.ids)}
-        found: list[_Entry] = []
-        for gang in view.holders.values():
-            end = gang.ends_ms(now_ms)
-            if end < NEVER_MS:
-                skip = view.soon if gang.is_leaving else ()
-                found += self._of(gang.job_id, end, [h for h in gang.holdings if h.node_id not in skip], gang.each)
-        grace = max((gang.grace_ms for gang in view.holders.values() if gang.is_leaving), default=0)
-        for node_id, soon in view.soon.items():
-            if node_id in self._row_of:
-                row, gpus = self._row_of[node_id], tuple(soon.gpus.items())
-                end = now_ms + max(grace, 1)
-                found.append(_Entry("", end, row, vector(soon.amounts), soon.amounts.custom, gpus, 0))
-        return found
-
-    def _of(self, job_id: str, end_ms: int, holdings: Iterable[Holding], each: Sequence[Resources]) -> Iterator[_Entry]:
-        for held in holdings:
-            row = self._row_of.get(held.node_id)
-            if row is not None:
-                yield _entry(job_id, end_ms, row, held, each[held.group])
+    job_id: str
+    each: tuple[Resources, ...]
+    holdings: tuple[Holding, ...]
 
 
-def freed_by(nodes: NodeColumns, gangs: Iterable[tuple[RunningGang, Sequence[int]]]) -> Freed:
-    """What comes free if these tasks go; of a gang without ranks, all of it."""
-    entries = []
-    for gang, ranks in gangs:
-        for held in gang.holdings:
-            row = nodes.row(held.node_id)
-            if nodes.ids[row : row + 1] == [held.node_id] and (not ranks or held.rank in ranks):
-                entries.append(_entry(gang.job_id, 0, row, held, gang.each[held.group]))
-    return _freed(nodes, entries)
+def _placed(gang: PendingGang, placement: GangPlacement) -> _Placed:
+    group_of = {rank: index for index, ask in enumerate(gang.asks) for rank in ask.ranks}
+    holdings = [Holding(t.rank, group_of[t.rank], t.node_id, t.gpus, t.cpus, "") for t in placement.tasks]
+    return _Placed(gang.job_id, tuple(map(_resources, gang.asks)), tuple(holdings))
 
 
-def _entry(job_id: str, end_ms: int, row: int, held: Holding, resources: Resources) -> _Entry:
-    millis = min(resources.gpu_millis, MILLIS)
-    gpus = [(gpu, millis) for gpu in held.gpus]
-    cpus = parse_cpulist(held.cpus) if held.cpus else 0
-    return _Entry(job_id, end_ms, row, vector(resources), resources.custom, gpus, cpus)
+def _resources(ask: Ask) -> Resources:
+    cpu, memory, storage, gpu = ask.each
+    return Resources(cpu_millis=cpu, memory_bytes=memory, storage_bytes=storage, gpu_millis=gpu, custom=ask.custom)
 
 
-def _freed(nodes: NodeColumns, entries: Sequence[_Entry]) -> Freed:
-    amounts: IntArray = np.zeros((len(entries), nodes.free.shape[1]), dtype=np.int64)
-    if entries:
-        amounts[:, :4] = [entry.amounts for entry in entries]
-    for i, entry in enumerate(entries):
-        for name, amount in entry.custom:
-            if name in nodes.custom:
-                amounts[i, nodes.custom[name]] = amount
-    width = nodes.gpu_free.shape[1]
-    # A device that the node lacks by now is kept as nothing of its first one: positions tell the moments apart.
-    devices = [(e.row, gpu, m) if gpu < width else (e.row, 0, 0) for e in entries for gpu, m in e.gpus]
-    columns = np.array(devices, dtype=np.int64).reshape(len(devices), 3)
-    return Freed(
-        rows=np.array([entry.row for entry in entries], dtype=np.int64),
-        amounts=amounts,
-        gpu_rows=columns[:, 0],
-        gpus=columns[:, 1],
-        gpu_millis=columns[:, 2],
-        cpus=[(entry.row, entry.cpus) for entry in entries if entry.cpus],
+def _of_fences(view: View, now_ms: int) -> _Releases:
+    """What is left when all have gone that leave: as soon as the last of them has."""
+    nodes = view.nodes
+    soon: Mapping[str, Soon] = {node_id: soon for node_id, soon in view.soon.items() if len(nodes.rows((node_id,)))}
+    grace = max((gang.grace_ms for gang in view.holders.values() if gang.is_leaving), default=0)
+    rows = nodes.rows(tuple(soon))
+    devices = _devices(nodes, soon)
+    end = now_ms + max(grace, 1)
+    return _Releases(
+        np.full(len(rows), end, dtype=np.int64),
+        np.full(len(devices), end, dtype=np.int64),
+        [],
+        Freed(
+            rows=rows,
+            amounts=np.array([column_amounts(s.amounts, nodes) for s in soon.values()], dtype=np.int64).reshape(
+                len(soon), nodes.free.shape[1]
+            ),
+            gpu_rows=devices[:, 0],
+            gpus=devices[:, 1],
+            gpu_millis=devices[:, 2],
+            cpus=[],
+        ),
     )
 
 
-def _resources(gang: PendingGang, index: int) -> Resources:
-    ask = gang.asks[index]
-    cpu, memory, storage, gpu = ask.each
-    return Resources(cpu_millis=cpu, memory_bytes=memory, storage_bytes=storage, gpu_millis=gpu, custom=ask.custom)
+def _devices(nodes: NodeColumns, soon: Mapping[str, Soon]) -> IntArray:
+    found = [
+        (nodes.row(node_id), gpu, millis)
+        for node_id, freed in soon.items()
+        for gpu, millis in freed.gpus.items()
+        if gpu < nodes.gpu_free.shape[1]
+    ]
+    return np.array(found, dtype=np.int64).reshape(len(found), 3)
+
+
+def _ascending(ends: IntArray) -> IntArray:
+    known = np.flatnonzero(ends < NEVER_MS)
+    ordered: IntArray = known[np.argsort(ends[known], kind="stable")]
+    return ordered

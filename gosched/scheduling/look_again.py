@@ -10,7 +10,7 @@ from dataclasses import replace
 from gosched.core.sharing import Amounts, add_to, as_map, charge_of
 from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.earliest import Start
-from gosched.scheduling.explain import Explainer, Explanation, Holder, Reason, held_back
+from gosched.scheduling.explain import Explanation, Holder, Reason, held_back
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.plugins import Plugins
 from gosched.scheduling.policy import Policy
@@ -53,17 +53,11 @@ def explained(scene: Scene, gang: PendingGang) -> Explanation:
     else:
         allowance = scene.limits.allowance(gang)
         ground = scene.rooms.of(gang)
-        why = Explainer(ground.room, ground.terrain).full(gang, allowance.banned)
-        if ground.room is not scene.plain and scene.fits_plain(gang):
-            why = _promised_to_others(scene, why)
+        why = scene.why(gang, ground, allowance)
+        if why.brief:
+            why = scene.explainer.full(gang, allowance.banned)
         why = _with_start(scene, gang, why)
     return replace(why, change=smallest_change(scene, gang))
-
-
-def _promised_to_others(scene: Scene, why: Explanation) -> Explanation:
-    names = [claim.gang.name for claim in scene.claims.all] + [window.name for window in scene.claims.windows]
-    message = f"there is room for it now, but it is reserved for {', '.join(names[:3])}, and it might run into that"
-    return replace(why, code=Reason.RESERVED, message=message, nearest="")
 
 
 def _with_start(scene: Scene, gang: PendingGang, why: Explanation) -> Explanation:

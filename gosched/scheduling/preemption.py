@@ -9,18 +9,18 @@ Kueue's: simulate, prune, commit.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from gosched.core.command import Cause, GangPlacement
 from gosched.core.sharing import Amounts, add_to, lineage
-from gosched.scheduling.asks import Ask, PendingGang, vector
+from gosched.scheduling.asks import Ask, PendingGang
 from gosched.scheduling.domains import grounds
-from gosched.scheduling.future import freed_by
 from gosched.scheduling.gangs import place
 from gosched.scheduling.limits import Allowance
+from gosched.scheduling.occupied import Occupied
 from gosched.scheduling.room import Freed, Room
 from gosched.scheduling.running import RunningGang
 from gosched.scheduling.terrain import Terrain
@@ -43,17 +43,14 @@ class Rescue:
 
 @dataclass(slots=True)
 class _Tasks:
-    """Tasks that might go, as columns. `gang`: index into `gangs`; `core`: it takes the whole gang with it."""
+    """Tasks that might go, as columns beside those of `Occupied`. `core`: it takes the whole gang with it; `may`: by
+    gang, whether it may be evicted at all; `queue`, `priority`: by gang; `queue` is an index into `queues`."""
 
-    gangs: list[RunningGang]
-    gang: IntArray
-    row: IntArray
-    rank: IntArray
     core: BoolArray
     cost: IntArray
-    amounts: IntArray  # cpu, memory, storage, gpu
-    queue: IntArray  # of each gang: index into `queues`
-    priority: IntArray  # of each gang
+    may: BoolArray
+    queue: IntArray
+    priority: IntArray
     queues: list[str]
 
 
@@ -62,32 +59,36 @@ class Preemption:
     """Of one cycle. `exhausted`: the budget of simulations is used up, so a miss does not say that it is impossible."""
 
     nodes: NodeColumns
-    holders: Mapping[str, RunningGang]
+    holders: Sequence[RunningGang]
+    occupied: Callable[[], Occupied]
     books: Books
     now_ms: int
     seed: int
     simulations: int = 0
     _tasks: _Tasks | None = field(default=None, init=False)
+    _eligible_by: dict[tuple[str, int], BoolArray] = field(default_factory=dict, init=False)
 
     @property
     def exhausted(self) -> bool:
         return self.simulations >= MAX_SIMULATIONS
 
-    def rescue(self, gang: PendingGang, base: Room, terrain: Terrain, allowance: Allowance) -> Rescue | None:
-        """`base`: the room without what the gang may not touch. None: nothing was found."""
+    def rescue(
+        self, gang: PendingGang, base: Callable[[], Room], terrain: Terrain, allowance: Allowance
+    ) -> Rescue | None:
+        """`base`: makes the room without what the gang may not touch. None: nothing was found."""
         if gang.joins or self.exhausted or not self.books.may_help(gang):
             return None
-        tasks = self._all_tasks()
-        chosen = self._eligible(gang, tasks)
+        chosen = self._eligible(gang) & ~self._evictors_of(gang)
         if not chosen.any():
             return None
-        whole = base.copy()
-        whole.grow(_freed(self.nodes, tasks, chosen))
-        if not whole.may_hold(gang):
+        room = base()
+        all_gone = room.copy()
+        all_gone.grow(self.occupied().freed(chosen))
+        if not all_gone.may_hold(gang):
             return None
         best: Rescue | None = None
-        for masks in self._domains(gang, whole, terrain):
-            found = self._in_domain(gang, base, terrain, allowance, tasks, chosen, masks)
+        for domain in self._domains(gang, all_gone, terrain):
+            found = self._in_domain(gang, room, terrain, allowance, chosen, domain)
             if found is not None and (best is None or self._price(found) < self._price(best)):
                 best = found
             if self.exhausted:
@@ -98,10 +99,14 @@ class Preemption:
         """For a gang whose reserved start has come: those go that run on condition, and had to be gone by now."""
         late = [
             Victim(holder, Cause.BACKFILL)
-            for holder in sorted(self.holders.values(), key=lambda holder: holder.sequence)
+            for holder in sorted(self.holders, key=lambda holder: holder.sequence)
             if holder.until_ms and holder.until_ms - holder.grace_ms <= self.now_ms and self.books.may_be_sent(holder)
         ]
         return self._proven(gang, base, terrain, allowance, late) if late else None
+
+    def evicted(self, victims: Sequence[Victim]) -> None:
+        self.books.evicted(victims)
+        self._eligible_by.clear()
 
     def _domains(self, gang: PendingGang, whole: Room, terrain: Terrain) -> Iterator[BoolArray]:
         """Where it could stand if all went that may go: the smallest domains first; anywhere, if it has no rule."""
@@ -121,36 +126,36 @@ class Preemption:
         base: Room,
         terrain: Terrain,
         allowance: Allowance,
-        tasks: _Tasks,
         chosen: BoolArray,
         domain: BoolArray,
     ) -> Rescue | None:
         """With the cheapest set there; if that was not enough after all, with all that may go there."""
-        here = chosen & domain[tasks.row]
+        here = chosen & domain[self.occupied().row]
         if not here.any():
             return None
-        first = self._cheapest(gang, base, terrain, tasks, here, domain)
+        first = self._cheapest(gang, base, terrain, here, domain)
         for candidates in (first, np.flatnonzero(here)):
             if candidates is None:
                 continue
-            victims = self._permitted(gang, tasks, candidates)
+            victims = self._permitted(gang, candidates)
             if victims and (found := self._proven(gang, base, terrain, allowance, victims)) is not None:
                 return found
         return None
 
     def _cheapest(
-        self, gang: PendingGang, base: Room, terrain: Terrain, tasks: _Tasks, here: BoolArray, domain: BoolArray
+        self, gang: PendingGang, base: Room, terrain: Terrain, here: BoolArray, domain: BoolArray
     ) -> IntArray | None:
         """Tasks to go so that the hardest group finds its places: node by node, first where a place costs least."""
         ask = max(gang.asks, key=lambda a: (a.each[3] * a.floor, a.each[0] * a.floor))
         allowed = terrain.choice(gang, ask).allowed & domain
         wanted = max(ask.floor, 1) - int(base.slots(ask, allowed).sum())
-        own = np.flatnonzero(here & allowed[tasks.row])
+        held, cost = self.occupied(), self._columns().cost
+        own = np.flatnonzero(here & allowed[held.row])
         if not own.size:
             return None
-        own = own[np.lexsort((tasks.rank[own], tasks.cost[own], tasks.row[own]))]
-        gained, price = _gains(ask, base.free, tasks, own)
-        ends = np.flatnonzero(np.append(tasks.row[own][1:] != tasks.row[own][:-1], True))
+        own = own[np.lexsort((held.rank[own], cost[own], held.row[own]))]
+        gained, price = _gains(ask, base.free, held, cost, own)
+        ends = np.flatnonzero(np.append(held.row[own][1:] != held.row[own][:-1], True))
         begins = np.concatenate([[0], ends[:-1] + 1])
         options: list[tuple[float, int, int]] = []
         for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
@@ -171,21 +176,22 @@ class Preemption:
                 break
         return np.concatenate(picked) if picked else None
 
-    def _permitted(self, gang: PendingGang, tasks: _Tasks, indices: IntArray) -> list[Victim]:
+    def _permitted(self, gang: PendingGang, indices: IntArray) -> list[Victim]:
         """As victims, the cheapest first, as far as guarantees and caps allow."""
+        held, tasks = self.occupied(), self._columns()
         surplus: dict[int, list[int]] = {}
         whole: dict[int, None] = {}
         for index in sorted(indices.tolist(), key=lambda i: (int(tasks.cost[i]), i)):
-            number = int(tasks.gang[index])
+            number = int(held.gang[index])
             if tasks.core[index]:
                 whole[number] = None
             else:
-                surplus.setdefault(number, []).append(int(tasks.rank[index]))
+                surplus.setdefault(number, []).append(int(held.rank[index]))
         victims: list[Victim] = []
         lost: dict[str, Amounts] = {}
         groups = [(number, tuple(ranks)) for number, ranks in surplus.items() if number not in whole]
         for number, ranks in [*groups, *((number, ()) for number in whole)]:
-            holder = tasks.gangs[number]
+            holder = self.holders[number]
             cause = self.books.cause(gang, holder)
             if cause is None or not self.books.has_left(victims, holder):
                 continue
@@ -202,14 +208,14 @@ class Preemption:
         """The gang placed in the room that they leave, and of them those that it takes."""
         self.simulations += 1
         room = base.copy()
-        room.grow(freed_by(self.nodes, [(v.gang, v.ranks) for v in victims]))
+        room.grow(self._freed(victims))
         placement = place(gang, room, terrain.over(room), self.seed, allowance)
         if placement is None:
             return None
         needed: list[Victim] = []
         dearest = sorted(victims, key=lambda v: (-self._cost(v), -v.gang.sequence))
         for victim in dearest:
-            back = freed_by(self.nodes, [(victim.gang, victim.ranks)])
+            back = self._freed([victim])
             if room.has(back):
                 room.lose(back)
             else:
@@ -217,7 +223,7 @@ class Preemption:
         if not needed:
             return None
         needed.reverse()
-        return Rescue(placement, tuple(needed), room, freed_by(self.nodes, [(v.gang, v.ranks) for v in needed]))
+        return Rescue(placement, tuple(needed), room, self._freed(needed))
 
     def _price(self, rescue: Rescue) -> int:
         return sum([self._cost(victim) for victim in rescue.victims])
@@ -225,79 +231,79 @@ class Preemption:
     def _cost(self, victim: Victim) -> int:
         return cost_of(victim.gang, self.now_ms, victim.tasks, surplus=bool(victim.ranks))
 
-    def _eligible(self, gang: PendingGang, tasks: _Tasks) -> BoolArray:
-        """By queue and priority; whether a task may go is the same for all of its gang."""
-        may = np.zeros(len(tasks.gangs), dtype=np.bool_)
-        for index, queue in enumerate(tasks.queues):
-            members = tasks.queue == index
-            if queue == gang.queue:
-                may |= members & (tasks.priority < gang.priority)
-            elif self.books.may_reclaim(gang, queue):
-                may |= members
-        gone = [self.books.is_gone(holder) for holder in tasks.gangs]
-        found: BoolArray = (may & ~np.array(gone, dtype=np.bool_))[tasks.gang]
+    def _freed(self, victims: Sequence[Victim]) -> Freed:
+        held = self.occupied()
+        tasks = np.zeros(len(held), dtype=np.bool_)
+        for victim in victims:
+            tasks |= held.tasks_of(victim.gang.job_id, victim.ranks)
+        return held.freed(tasks)
+
+    def _eligible(self, gang: PendingGang) -> BoolArray:
+        """Tasks that may go, by the queue and the priority of their gangs."""
+        found = self._eligible_by.get((gang.queue, gang.priority))
+        if found is None:
+            tasks = self._columns()
+            may = np.zeros(len(self.holders), dtype=np.bool_)
+            for index, queue in enumerate(tasks.queues):
+                members = tasks.queue == index
+                if queue == gang.queue:
+                    may |= members & (tasks.priority < gang.priority)
+                elif self.books.may_reclaim(gang, queue):
+                    may |= members
+            gone = np.array([self.books.is_gone(holder) for holder in self.holders], dtype=np.bool_)
+            found = (may & tasks.may & ~gone)[self.occupied().gang]
+            self._eligible_by[gang.queue, gang.priority] = found
         return found
 
-    def _all_tasks(self) -> _Tasks:
+    def _evictors_of(self, gang: PendingGang) -> BoolArray:
+        """Tasks of those that the gang had to give way to."""
+        found = np.zeros(len(self.occupied()), dtype=np.bool_)
+        if gang.evicted_for:
+            evictors = self.books.evictors(gang)
+            for holder in self.holders:
+                if holder.job_id in evictors:
+                    found |= self.occupied().tasks_of(holder.job_id)
+        return found
+
+    def _columns(self) -> _Tasks:
         if self._tasks is None:
-            gangs = [holder for holder in self.holders.values() if self.books.is_evictable(holder)]
-            self._tasks = _columns(self.nodes, sorted(gangs, key=lambda g: g.sequence), self.now_ms)
+            held, gangs, now_ms = self.occupied(), self.holders, self.now_ms
+            queues = sorted({gang.queue for gang in gangs})
+            number_of = {queue: number for number, queue in enumerate(queues)}
+            core = np.ones(len(held), dtype=np.bool_)
+            for number, gang in enumerate(gangs):
+                if gang.surplus:
+                    own = slice(int(held.begins[number]), int(held.begins[number + 1]))
+                    core[own] = ~np.isin(held.rank[own], gang.surplus)
+            whole = [cost_of(gang, now_ms, len(gang.holdings), surplus=False) for gang in gangs]
+            loose = [cost_of(gang, now_ms, 1, surplus=True) for gang in gangs]
+            both = np.array([loose, whole], dtype=np.int64).reshape(2, len(gangs))
+            self._tasks = _Tasks(
+                core=core,
+                cost=both[core.astype(np.int64), held.gang],
+                may=np.array([self.books.is_evictable(gang) for gang in gangs], dtype=np.bool_),
+                queue=np.array([number_of[gang.queue] for gang in gangs], dtype=np.int64),
+                priority=np.array([gang.priority for gang in gangs], dtype=np.int64),
+                queues=queues,
+            )
         return self._tasks
 
 
-def _columns(nodes: NodeColumns, gangs: list[RunningGang], now_ms: int) -> _Tasks:
-    row_of = {node_id: row for row, node_id in enumerate(nodes.ids)}
-    queues = sorted({gang.queue for gang in gangs})
-    number_of = {queue: number for number, queue in enumerate(queues)}
-    found: list[tuple[int, int, int, bool, int, int, int, int, int]] = []
-    for number, gang in enumerate(gangs):
-        surplus = frozenset(gang.surplus)
-        vectors = [vector(each) for each in gang.each]
-        core = cost_of(gang, now_ms, len(gang.holdings), surplus=False)
-        loose = cost_of(gang, now_ms, 1, surplus=True)
-        for held in gang.holdings:
-            row = row_of.get(held.node_id)
-            if row is not None:
-                is_core = held.rank not in surplus
-                cost = core if is_core else loose
-                found.append((number, row, held.rank, is_core, cost, *vectors[held.group]))
-    table = np.array(found, dtype=np.int64).reshape(len(found), 9)
-    return _Tasks(
-        gangs=gangs,
-        gang=table[:, 0],
-        row=table[:, 1],
-        rank=table[:, 2],
-        core=table[:, 3].astype(np.bool_),
-        cost=table[:, 4],
-        amounts=table[:, 5:],
-        queue=np.array([number_of[gang.queue] for gang in gangs], dtype=np.int64),
-        priority=np.array([gang.priority for gang in gangs], dtype=np.int64),
-        queues=queues,
-    )
-
-
-def _freed(nodes: NodeColumns, tasks: _Tasks, chosen: BoolArray) -> Freed:
-    picked: dict[int, list[int]] = {}
-    for index in np.flatnonzero(chosen).tolist():
-        picked.setdefault(int(tasks.gang[index]), []).append(int(tasks.rank[index]))
-    return freed_by(nodes, [(tasks.gangs[number], ranks) for number, ranks in picked.items()])
-
-
-def _gains(ask: Ask, free: IntArray, tasks: _Tasks, own: IntArray) -> tuple[IntArray, IntArray]:
+def _gains(ask: Ask, free: IntArray, held: Occupied, cost: IntArray, own: IntArray) -> tuple[IntArray, IntArray]:
     """For each task, in the order given (by node): how many more of the group's tasks fit on its node once it and those
     before it on the node have gone; and what all these cost. Devices are left to the simulation."""
-    rows = tasks.row[own]
+    rows = held.row[own]
     starts = np.concatenate([[True], rows[1:] != rows[:-1]])
     offset = np.maximum.accumulate(np.where(starts, np.arange(len(own)), 0))
     gained = np.full(len(own), 1 << 40, dtype=np.int64)
     at_first = gained.copy()
     for column, amount in enumerate(ask.each):
         if amount:
-            total = np.cumsum(tasks.amounts[own, column])
-            here = total - (total - tasks.amounts[own, column])[offset]
+            total = np.cumsum(held.amounts[own, column])
+            here = total - (total - held.amounts[own, column])[offset]
             now = np.maximum(free[rows, column], 0)
             np.minimum(gained, (now + here) // amount, out=gained)
             np.minimum(at_first, now // amount, out=at_first)
-    costs = np.cumsum(tasks.cost[own])
-    price = costs - (costs - tasks.cost[own])[offset]
+    costs = np.cumsum(cost[own])
+    price = costs - (costs - cost[own])[offset]
     return gained - at_first, price

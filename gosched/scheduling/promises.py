@@ -38,12 +38,14 @@ def keep_promises(scene: Scene) -> dict[str, Claim | None]:
 
 
 def standing_claims(scene: Scene) -> list[Claim]:
-    """In order of their promises; those that nobody waits for any more, or too many, are withdrawn."""
-    gangs = {gang.job_id: gang for gang in scene.view.pending}
+    """In order of their promises; those that are too many are withdrawn."""
+    reservations = scene.view.reservations
+    if not reservations:
+        return []
     found: list[Claim] = []
     places = scene.policy.reservations
-    ordered = sorted(scene.view.reservations.values(), key=lambda r: (not r.for_deadline, r.made_at_ms, r.job_id))
-    for reservation in ordered:
+    gangs = {gang.job_id: gang for gang in scene.view.pending if gang.job_id in reservations}
+    for reservation in sorted(reservations.values(), key=lambda r: (r.made_at_ms, r.job_id)):
         gang = gangs.get(reservation.job_id)
         if gang is None or gang.joins or gang.attempt != reservation.attempt:
             continue  # the state machine forgets it
@@ -76,19 +78,18 @@ def _renewed(scene: Scene, claim: Claim, allowance: Allowance, *, improve: bool)
     """The claim, or one that starts at another time; None: there is no time for it any more."""
     gang, seed = claim.gang, scene.plan.seed
     scene.claims.surveyed()
-    holds = claim.rows is not None and claim.start_ms > scene.now_ms
+    holds = claim.rows is not None and claim.start_ms > scene.now_ms and not scene.claims.is_closed(claim)
     if holds and not improve:
         return claim
-    scene.lift(claim)
     before = claim.start_ms - MIN_GAIN_MS if holds else NEVER_MS
-    start = scene.profile.earliest(gang, seed, allowance, before_ms=before)
-    if start is None and not holds:
+    start = scene.profile.earliest(gang, seed, allowance, before_ms=before, without=claim)
+    if start is None and holds:
+        return claim
+    scene.lift(claim)
+    if start is None:
         scene.plan.withdrawn.append(gang.job_id)
         return None
-    if start is not None:
-        return _promised(scene, gang, claim, start)
-    scene.keep(claim)
-    return claim
+    return _promised(scene, gang, claim, start)
 
 
 def _promised(scene: Scene, gang: PendingGang, claim: Claim, start: Start) -> Claim:

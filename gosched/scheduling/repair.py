@@ -13,8 +13,8 @@ import numpy as np
 from gosched.core.cluster import TaskPlacement
 from gosched.core.command import GangPlacement
 from gosched.scheduling.asks import Ask, PendingGang, with_asks
-from gosched.scheduling.future import freed_by
 from gosched.scheduling.gangs import place
+from gosched.scheduling.occupied import Occupied
 from gosched.scheduling.room import Room
 from gosched.scheduling.running import Holding, RunningGang
 from gosched.scheduling.terrain import Terrain
@@ -22,14 +22,15 @@ from gosched.scheduling.view import IntArray
 
 
 def repaired(
-    gang: PendingGang, holder: RunningGang, base: Room, terrain: Terrain, seed: int
+    gang: PendingGang, holder: RunningGang, occupied: Occupied, base: Room, terrain: Terrain, seed: int
 ) -> tuple[GangPlacement, Room, IntArray] | None:
     """The gang's next placement, the room once it is there, and the rows that changed."""
     nodes = base.nodes
     kept = [held for held in holder.holdings if bool(nodes.ready[nodes.rows([held.node_id])].all())]
     room = base.copy()
-    room.grow(freed_by(nodes, [(holder, ())]))
-    room.lose(freed_by(nodes, [(replace(holder, holdings=tuple(kept)), ())]))
+    room.grow(occupied.freed(occupied.tasks_of(gang.job_id)))
+    if kept:
+        room.lose(occupied.freed(occupied.tasks_of(gang.job_id, [held.rank for held in kept])))
     tasks = [TaskPlacement(rank=h.rank, node_id=h.node_id, gpus=h.gpus, cpus=h.cpus) for h in kept]
     if missing := _missing(gang, kept):
         found = place(missing, room, terrain.over(room), seed)

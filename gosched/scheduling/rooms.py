@@ -54,8 +54,9 @@ class Rooms:
         claims = self._claims
         if not gang.yields or gang.joins or not (claims.all or claims.windows):
             return None
-        whole = self._key(gang, NEVER_MS)
-        starts = [claim.start_ms for claim in claims.all] + [claims.windows[i].start_ms for i in whole[1]]
+        jobs, windows = self._key(gang, NEVER_MS)
+        starts = [claim.start_ms for claim in claims.all if claim.gang.job_id in jobs]
+        starts += [claims.windows[index].start_ms for index in windows]
         until = min([start for start in starts if start > self._now_ms], default=0)
         if until - self._now_ms < max(MIN_LOAN_MS, 2 * gang.grace_ms):
             return None

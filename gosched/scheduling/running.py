@@ -13,7 +13,7 @@ from gosched.core.job import Job, JobIntent, JobState, Task, TaskState
 from gosched.core.resources import Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.state import ClusterState, group_of
-from gosched.scheduling.asks import grace_of, starts_again
+from gosched.scheduling.asks import starts_again
 
 NEVER_MS = 1 << 62
 
@@ -34,8 +34,8 @@ class RunningGang:
     """`each`: what a task of each group holds. `surplus`: ranks of elastic tasks, in the order in which they may go.
     `end_ms`: when it ends as far as is known, NEVER_MS if that is nothing; `is_promised`: it ends then at the latest.
     `until_ms`: it may be evicted then, whoever wants the room; 0: no such condition. `saved_at_ms`: what ran before
-    that is not lost. `is_leaving`: it is on its way out already. `lost_member`: it starts anew because a node was lost.
-    `fenced`: it has no place yet, but a fence around one.
+    that is not lost. `preemptions`, `evicted_for`: as in Job. `is_leaving`: it is on its way out already.
+    `lost_member`: it starts anew because a node was lost. `fenced`: it has no place yet, but a fence around one.
     """
 
     job_id: str
@@ -55,6 +55,8 @@ class RunningGang:
     end_ms: int
     is_promised: bool
     until_ms: int
+    preemptions: int
+    evicted_for: tuple[str, ...]
     is_leaving: bool
     lost_member: bool
     fenced: bool
@@ -114,10 +116,12 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         is_preemptible=rules.preemptible and not fenced and starts_again(job),
         evictable_from_ms=placed + rules.min_runtime_ms,
         saved_at_ms=max(placed, job.checkpoint_at_ms),
-        grace_ms=grace_of(spec),
+        grace_ms=spec.leave_ms,
         end_ms=placed + spec.span_ms if spec.span_ms else NEVER_MS,
         is_promised=bool(spec.timeout_ms),
         until_ms=fence.until_ms if fenced and fence is not None else job.until_ms,
+        preemptions=job.preemptions,
+        evicted_for=job.evicted_for,
         is_leaving=job.intent is not JobIntent.RUN,
         lost_member=job.intent is JobIntent.RESTART and job.reason == "NODE_LOST",
         fenced=fenced,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -17,10 +18,11 @@ from gosched.scheduling import explain
 from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.claims import Claim, Claims, is_for, shares_of
 from gosched.scheduling.earliest import Profile, Start
-from gosched.scheduling.explain import Explanation
+from gosched.scheduling.explain import Explainer, Explanation
 from gosched.scheduling.future import Future
 from gosched.scheduling.gangs import place
 from gosched.scheduling.limits import Allowance, Limits
+from gosched.scheduling.occupied import Occupied
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.plugins import Plugins
 from gosched.scheduling.policy import Policy
@@ -55,17 +57,29 @@ class Scene:
         self.plain = Room(view.nodes)
         self.terrain = Terrain(view, policy, self.plain, plugins)
         self.limits = Limits(view)
-        self.future = Future(view, self.now_ms)
+        self.future = Future(view, self.now_ms, lambda: self.occupied)
         self.claims = Claims(view.nodes, view.windows, self.future, self.plain, self.now_ms)
         self.rooms = Rooms(self.plain, self.terrain, self.claims, self.now_ms)
         self.profile = Profile(self.plain, self.terrain, self.future, self.claims, self.now_ms)
-        self.preemption = Preemption(
-            view.nodes, view.holders, Books(view, self.limits, policy, self.now_ms), self.now_ms, plan.seed
-        )
+        holders = tuple(view.holders.values())
+        books = Books(view, self.limits, policy, self.now_ms)
+        self.preemption = Preemption(view.nodes, holders, lambda: self.occupied, books, self.now_ms, plan.seed)
+        self.explainer = Explainer(self.plain, self.terrain)
         self.grace_ms = max([holder.grace_ms for holder in view.holders.values() if holder.until_ms], default=0)
         self.promises = 0  # reserved starts that were made because the gang was next
         self._missed: dict[tuple[object, object], None] = {}
-        self._hopeless: dict[tuple[str, int, object], None] = {}
+        self._told: dict[tuple[object, object], Explanation] = {}
+        self._hopeless: dict[tuple[str, int, tuple[str, ...], object], None] = {}
+
+    @cached_property
+    def occupied(self) -> Occupied:
+        """By those that held a place when the cycle began; most cycles need not know."""
+        return Occupied(self.view.nodes, tuple(self.view.holders.values()))
+
+    @property
+    def misses(self) -> int:
+        """Different gangs that were tried in vain."""
+        return len(self._told)
 
     def begin(self, gang: PendingGang, shape: object, allowance: Allowance) -> GangPlacement | None:
         """Starts the gang now, or as soon as those have gone that have to go for it; None: it waits."""
@@ -79,15 +93,31 @@ class Scene:
             return None
         return rescued.placement
 
-    def wait(self, gang: PendingGang, allowance: Allowance, why: Explanation) -> Explanation:
+    def wait(self, gang: PendingGang, shape: object, allowance: Allowance) -> Explanation:
         """What is said of a gang that waits; the first of them are promised a start."""
+        why = self._why(gang, shape, allowance)
         if gang.job_id in self.plan.observed:
             why = explain.would_evict(why, self.plan.observed[gang.job_id], self.now_ms)
+        if self.preemption.exhausted and self.preemption.books.may_help(gang):
+            why = explain.cut_short(why)
         if self.promises < self.policy.reservations and not gang.joins:
             reservation = self.reserve(gang, allowance)
             if reservation is not None:
                 return explain.reserved(why, reservation)
         return why
+
+    def _why(self, gang: PendingGang, shape: object, allowance: Allowance) -> Explanation:
+        """Equal gangs that may use the same room miss for the same reason."""
+        ground = self.rooms.of(gang)
+        if (shape, ground.key) not in self._told:
+            self._told[shape, ground.key] = self.why(gang, ground, allowance)
+        return self._told[shape, ground.key]
+
+    def why(self, gang: PendingGang, ground: Ground, allowance: Allowance) -> Explanation:
+        if ground.room is not self.plain and self.plain.may_hold(gang) and self.fits_plain(gang):
+            names = [claim.gang.name for claim in self.claims.all if claim.gang.job_id != gang.job_id]
+            return explain.promised_away([*names, *[window.name for window in self.claims.windows]])
+        return self.explainer.of(gang, allowance.banned)
 
     def start(self, gang: PendingGang, shape: object, allowance: Allowance) -> GangPlacement | None:
         """Places the gang now, where it may stay; or, if it yields, where it may stay for a while."""
@@ -106,10 +136,10 @@ class Scene:
 
     def rescue(self, gang: PendingGang, shape: object, allowance: Allowance) -> Rescued | None:
         """Evicts others for the gang, as its queue allows."""
-        key = (gang.queue, gang.priority, shape)
+        key = (gang.queue, gang.priority, gang.evicted_for, shape)
         if key in self._hopeless or not self.preemption.books.may_help(gang):
             return None
-        found = self.preemption.rescue(gang, self.rooms.untouched(gang), self.terrain, allowance)
+        found = self.preemption.rescue(gang, lambda: self.rooms.untouched(gang), self.terrain, allowance)
         if found is None:
             if not self.preemption.exhausted:
                 self._hopeless[key] = None
@@ -161,7 +191,7 @@ class Scene:
     def repair(self, gang: PendingGang) -> bool:
         """Gives a gang that lost a member its old nodes again, and others for what was lost."""
         holder = self.view.holders[gang.job_id]
-        found = repaired(gang, holder, self.rooms.untouched(gang), self.terrain, self.plan.seed)
+        found = repaired(gang, holder, self.occupied, self.rooms.untouched(gang), self.terrain, self.plan.seed)
         if found is None:
             return False
         placement, room, rows = found
@@ -193,7 +223,8 @@ class Scene:
         """Whom; nothing is taken. Empty: nobody, or that would not help."""
         if self.limits.why_not(gang):
             return ()
-        found = self.preemption.rescue(gang, self.rooms.untouched(gang), self.terrain, self.limits.allowance(gang))
+        allowance = self.limits.allowance(gang)
+        found = self.preemption.rescue(gang, lambda: self.rooms.untouched(gang), self.terrain, allowance)
         return found.victims if found is not None else ()
 
     def clear_windows(self) -> None:
@@ -212,7 +243,7 @@ class Scene:
                 elif holder.ends_ms(self.now_ms) > window.start_ms and self.preemption.books.may_be_sent(holder):
                     victim = Victim(holder, Cause.WINDOW)
                     self.plan.add(GangPlacement(job_id="", attempt=0, tasks=(), evictions=(_eviction(victim),)))
-                    self.preemption.books.evicted([victim])
+                    self.preemption.evicted([victim])
 
     def _grounds(self, gang: PendingGang) -> Iterator[Ground]:
         yield self.rooms.of(gang)
@@ -232,7 +263,7 @@ class Scene:
     def _rescued(self, gang: PendingGang, found: Rescue) -> Rescued:
         placement = replace(found.placement, evictions=tuple([_eviction(victim) for victim in found.victims]))
         self.plan.add(placement)
-        self.preemption.books.evicted(list(found.victims))
+        self.preemption.evicted(found.victims)
         self.future.evicted({victim.gang.job_id for victim in found.victims if not victim.ranks})
         rows = np.unique(np.concatenate([found.freed.rows, self.view.nodes.rows([t.node_id for t in placement.tasks])]))
         self._fenced(gang, placement, found.room, rows)

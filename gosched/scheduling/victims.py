@@ -3,13 +3,14 @@
 Rules: within a queue only a strictly lower priority goes. Across queues a queue gets what it is guaranteed: at the
 children of the lowest common ancestor the one that asks stays within its guarantee, and no queue on the victim's side
 falls below a guarantee that it holds. Whoever reclaimed is within its guarantee, so nobody can reclaim it back: two
-queues never evict each other in turn.
+queues never evict each other in turn. Beyond that proof (queues grow again, priorities and guarantees mix) nobody is
+evicted for a job that gave way to it, directly or through others.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from gosched.core.cluster import Queue
@@ -25,6 +26,8 @@ from gosched.scheduling.view import View
 # The parts of a cost, the highest first: whole gangs after surplus tasks, then by priority, then by lost work.
 _PRIORITY, _GANG = 1 << 30, 1 << 41
 _MOST_LOST_S = _PRIORITY - 1
+
+MAX_EVICTORS_FOLLOWED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Books:
         self._now_ms = now_ms
         self._gone: dict[str, None] = {}
         self._by_tenant: Counter[str] = Counter()
+        self._evicted_for = {gang.job_id: gang.evicted_for for gang in view.holders.values() if gang.evicted_for}
+        self._evicted_for.update({gang.job_id: gang.evicted_for for gang in view.pending if gang.evicted_for})
         self._lowest: dict[str, int] = {}  # priority of gangs that may be evicted, by queue
         for gang in view.holders.values():
             if gang.is_leaving or gang.fenced:  # what leaves is as good as gone, what has a fence as good as there
@@ -86,6 +91,18 @@ class Books:
         """Whether it may go at all; one that knew when it has to is not protected by what it ran."""
         return gang.is_preemptible and not gang.is_leaving and not gang.fenced and not self.is_gone(gang)
 
+    def evictors(self, gang: PendingGang) -> Container[str]:
+        """The jobs that the gang gave way to, directly or through others, as far as is remembered."""
+        found = dict.fromkeys(gang.evicted_for)
+        waiting = list(found)
+        while waiting and len(found) < MAX_EVICTORS_FOLLOWED:
+            job_id = waiting.pop()
+            for other in self._evicted_for.get(job_id, ()):
+                if other not in found:
+                    found[other] = None
+                    waiting.append(other)
+        return found
+
     def cause(self, gang: PendingGang, victim: RunningGang) -> Cause | None:
         """Why the victim might go for the gang, as the queues stand now."""
         if not self.is_evictable(victim):
@@ -114,7 +131,7 @@ class Books:
         own = self._by_tenant[new.tenant] + sum([victim.gang.tenant == new.tenant for victim in victims])
         return number < self._policy.max_victims and own < self._policy.max_victims_per_tenant
 
-    def evicted(self, victims: list[Victim]) -> None:
+    def evicted(self, victims: Sequence[Victim]) -> None:
         for victim in victims:
             self._gone[victim.gang.job_id] = None
             self._by_tenant[victim.gang.tenant] += 1
@@ -158,8 +175,8 @@ def preemption_of(queues: Mapping[str, Queue], path: str) -> PreemptionPolicy:
 
 
 def cost_of(gang: RunningGang, now_ms: int, tasks: int, *, surplus: bool) -> int:
-    """Lower goes first."""
-    lost_s = min(gang.lost_ms(now_ms, tasks) // 1000, _MOST_LOST_S)
+    """Lower goes first. What was evicted before costs more: nobody is evicted again and again."""
+    lost_s = min(gang.lost_ms(now_ms, tasks) // 1000 * (1 + gang.preemptions), _MOST_LOST_S)
     return (0 if surplus else _GANG) + gang.priority * _PRIORITY + lost_s
 
 
