@@ -72,7 +72,7 @@ def test_an_open_job_may_use_a_reserved_node_as_far_as_the_reservation_leaves_ro
           other  : 1x 1cpu
         plan
           small  b
-          big    FRAGMENTED  @50m a b
+          big    INSUFFICIENT  @50m a b
           other  RESERVED  @50m a
         """
     )
@@ -163,7 +163,7 @@ def test_a_higher_priority_that_may_evict_the_gang_may_take_its_reserved_room_an
     world.submit(["never", "never", "priority=9", ":", "1x", "4cpu"])
     world.submit(["top", "priority=9", ":", "1x", "4cpu"])
     world.expect("top b\nnever RESERVED\nbig INSUFFICIENT @50m", EASY)
-    world.expect("never INSUFFICIENT\nbig INSUFFICIENT", EASY)
+    world.expect("never INSUFFICIENT @50m a\nbig INSUFFICIENT", EASY)
 
 
 def test_a_promised_start_comes_earlier_once_room_comes_earlier() -> None:

@@ -10,7 +10,7 @@ from tests.scheduling.cluster import allocation, group, job, node, resources, st
 def asked(state: ClusterState, job_id: str) -> Explanation | None:
     builder = ViewBuilder()
     builder.reset(state)
-    return look_again(builder.view(state), Policy(), job_id)
+    return look_again(builder.view(state), Policy(), job_id, now_ms=0)
 
 
 def test_what_a_cycle_told_in_brief_is_told_whole() -> None:

@@ -107,7 +107,7 @@ def test_who_stands_in_a_window_that_begins_is_evicted_in_time_to_save_himself()
     world.expect("- | window run")
     world.stop()
     assert world.state.jobs["run"].state is JobState.PENDING
-    world.expect("run INSUFFICIENT @1h a")
+    world.expect("run RESERVED @1h a")
     world.go("1h")
     world.expect("run a")
 
