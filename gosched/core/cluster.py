@@ -107,6 +107,7 @@ class Fence:
     tasks: tuple[TaskPlacement, ...]
     made_at_ms: int
     until_ms: int = 0  # as in Job, once it has started
+    by_ms: int = 0  # when the last victim has gone, at the latest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

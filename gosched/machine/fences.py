@@ -23,6 +23,7 @@ def make(state: ClusterState, events: list[Event], gang: GangPlacement) -> None:
         tasks=gang.tasks,
         made_at_ms=state.clock_ms,
         until_ms=gang.until_ms,
+        by_ms=state.clock_ms + max(state.jobs[eviction.job_id].spec.leave_ms for eviction in gang.evictions),
     )
     state.put_fence(fence)
     events.append(FenceChanged(job_id=fence.job_id, node_ids=_nodes(fence), made=True))

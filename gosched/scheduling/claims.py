@@ -41,6 +41,11 @@ class Claim:
     def end_ms(self) -> int:
         return self.reservation.end_ms or NEVER_MS
 
+    @property
+    def age(self) -> tuple[int, int]:
+        """Lower is older."""
+        return self.reservation.made_at_ms, self.gang.sequence
+
 
 class Claims:
     """Of one cycle, in order of their starts."""
@@ -53,6 +58,7 @@ class Claims:
         self._future = future
         self._plain = plain
         self._now_ms = now_ms
+        self.due: dict[str, Claim] = {}  # gangs that may start now because their moment has come
         self._fresh = True
 
     def add(self, claim: Claim) -> None:
@@ -76,9 +82,14 @@ class Claims:
 
     def binding(self, gang: PendingGang, before_ms: int) -> tuple[str, ...]:
         """Whose claims that start before then the gang has to respect: not those of gangs that it might evict if they
-        ran, unless they were promised for a deadline."""
+        ran, unless they were promised for a deadline; and, once its own start is due, older promises only."""
+        due = self.due.get(gang.job_id)
         return tuple(
-            [claim.gang.job_id for claim in self.all if claim.start_ms < before_ms and not _outranks(gang, claim)]
+            [
+                claim.gang.job_id
+                for claim in self.all
+                if claim.start_ms < before_ms and not _outranks(gang, claim) and (due is None or claim.age < due.age)
+            ]
         )
 
     def rows_of(self, job_ids: Iterable[str]) -> list[Rows]:

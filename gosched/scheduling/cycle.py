@@ -52,6 +52,8 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
             shape = limits.shape(gang, plugins)
             if gang.not_before_ms > now_ms:
                 plan.delay(gang)
+            elif scene.gives_way(gang):
+                plan.explanations[gang.job_id] = explain.gives_way()
             elif stopped_at is not None:
                 plan.explanations[gang.job_id] = stopped_at
             elif shape in limited:

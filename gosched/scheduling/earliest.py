@@ -97,11 +97,11 @@ class Profile:
         moments, free = self._totals(without)
         enough: BoolArray = np.logical_and.reduce(free >= np.array(gang.total), axis=1)
         good = np.flatnonzero(enough)
-        if gang.span_ms and not enough.all():
+        if gang.is_promised and not enough.all():
             ends = np.searchsorted(moments, moments[good] + gang.span_ms, side="left")
             short = np.concatenate([[0], np.cumsum(~enough)])
             good = good[short[np.maximum(ends, good + 1)] == short[good]]
-        elif not gang.span_ms and not enough.all():  # it stays for ever
+        elif not enough.all():  # it may stay for ever
             good = good[good > np.flatnonzero(~enough)[-1]]
         found: IntArray = moments[good]
         return found
@@ -130,7 +130,8 @@ class Profile:
 
 
 def _end(gang: PendingGang, start_ms: int) -> int:
-    return start_ms + gang.span_ms if gang.span_ms else NEVER_MS
+    """An estimate binds nobody: what comes after it is not to rest on it."""
+    return start_ms + gang.span_ms if gang.is_promised else NEVER_MS
 
 
 def _steps(count: int) -> Iterator[int]:

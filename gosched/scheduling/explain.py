@@ -114,9 +114,14 @@ class Explainer:
         self._terrain = terrain
         self._explained = 0
 
+    @property
+    def has_time(self) -> bool:
+        """For what costs a look at every node."""
+        return self._explained < MAX_EXPLAINED
+
     def of(self, gang: PendingGang, banned: tuple[str, ...] = ()) -> Explanation:
         """`banned`: GPU models that limits keep it off."""
-        if self._explained >= MAX_EXPLAINED:
+        if not self.has_time:
             total = self._room.total
             is_short = any(map(gt, gang.total, total))
             return (_short(gang.total, total, "are free") if is_short else None) or _NO_PLACE
@@ -315,6 +320,10 @@ def backoff(gang: PendingGang) -> Explanation:
 def queued(before: int) -> Explanation:
     jobs = "1 job was" if before == 1 else f"{before} jobs were"
     return Explanation(code=Reason.QUEUED, message=f"{jobs} looked at before it; its turn comes in a later cycle")
+
+
+def gives_way() -> Explanation:
+    return Explanation(code=Reason.QUEUED, message="its job gives way to another one in this plan")
 
 
 def too_large(max_bytes: int) -> Explanation:

@@ -7,7 +7,7 @@ again as it has overrun.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,7 @@ class Future:
         self._view = view
         self._now_ms = now_ms
         self._occupied = occupied
-        self._gone: dict[str, None] = {}
+        self._gone: dict[str, tuple[int, ...]] = {}
         self._new: list[tuple[_Placed, int]] = []
         self._parts: list[_Releases] = []  # of those that held a place at first, of fences, of new placements
 
@@ -38,9 +38,9 @@ class Future:
             self._new.append((_placed(gang, placement), end_ms))
             del self._parts[2:]
 
-    def evicted(self, job_ids: Collection[str]) -> None:
-        """Their room goes to somebody else."""
-        self._gone.update(dict.fromkeys(job_ids))
+    def evicted(self, victims: Mapping[str, tuple[int, ...]]) -> None:
+        """The room of these jobs, or of these ranks of theirs, goes to somebody else."""
+        self._gone.update(victims)
         self._parts.clear()
 
     def freed(self, after_ms: int, by_ms: int) -> Freed:
@@ -77,8 +77,9 @@ class Future:
         """Where there are fences, what leaves for them is counted with them."""
         occupied, view, now_ms = self._occupied(), self._view, self._now_ms
         gangs = view.holders.values()
-        ends = [NEVER_MS if gang.job_id in self._gone else gang.ends_ms(now_ms) for gang in gangs]
-        by_task = np.array(ends, dtype=np.int64)[occupied.gang]
+        by_task = np.array([gang.ends_ms(now_ms) for gang in gangs], dtype=np.int64)[occupied.gang]
+        for job_id, ranks in self._gone.items():
+            by_task[occupied.tasks_of(job_id, ranks)] = NEVER_MS
         if view.soon:
             leaving = np.array([gang.is_leaving for gang in gangs], dtype=np.bool_)[occupied.gang]
             fenced = view.nodes.rows(tuple(view.soon))

@@ -22,13 +22,14 @@ from gosched.scheduling.gangs import place
 from gosched.scheduling.limits import Allowance
 from gosched.scheduling.occupied import Occupied
 from gosched.scheduling.room import Freed, Room
+from gosched.scheduling.rooms import Base
 from gosched.scheduling.running import RunningGang
 from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.victims import Books, Victim, cost_of
-from gosched.scheduling.view import BoolArray, IntArray, NodeColumns
+from gosched.scheduling.view import BoolArray, IntArray
 
 MAX_DOMAINS = 8  # that are simulated for one gang
-MAX_SIMULATIONS = 400  # placements tried in one cycle
+MAX_SIMULATIONS = 200  # placements tried in one cycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class _Tasks:
 class Preemption:
     """Of one cycle. `exhausted`: the budget of simulations is used up, so a miss does not say that it is impossible."""
 
-    nodes: NodeColumns
+    plain: Room
     holders: Sequence[RunningGang]
     occupied: Callable[[], Occupied]
     books: Books
@@ -73,29 +74,32 @@ class Preemption:
         return self.simulations >= MAX_SIMULATIONS
 
     def rescue(
-        self, gang: PendingGang, base: Callable[[], Room], terrain: Terrain, allowance: Allowance
+        self, gang: PendingGang, make_base: Callable[[], Base], terrain: Terrain, allowance: Allowance
     ) -> Rescue | None:
-        """`base`: makes the room without what the gang may not touch. None: nothing was found."""
+        """`make_base`: the room without what the gang may not touch. None: nothing was found."""
         if gang.joins or self.exhausted or not self.books.may_help(gang):
             return None
         chosen = self._eligible(gang) & ~self._evictors_of(gang)
         if not chosen.any():
             return None
-        room = base()
-        all_gone = room.copy()
-        all_gone.grow(self.occupied().freed(chosen))
+        if not self._may_suffice(gang, chosen):
+            return None
+        self.simulations += 1
+        base = make_base()
+        chosen = chosen & ~np.isin(self.occupied().row, base.closed)
+        all_gone = base.after(self.occupied().freed(chosen))
         if not all_gone.may_hold(gang):
             return None
         best: Rescue | None = None
         for domain in self._domains(gang, all_gone, terrain):
-            found = self._in_domain(gang, room, terrain, allowance, chosen, domain)
+            found = self._in_domain(gang, base, terrain, allowance, chosen, domain)
             if found is not None and (best is None or self._price(found) < self._price(best)):
                 best = found
             if self.exhausted:
                 break
         return best
 
-    def overdue(self, gang: PendingGang, base: Room, terrain: Terrain, allowance: Allowance) -> Rescue | None:
+    def overdue(self, gang: PendingGang, base: Base, terrain: Terrain, allowance: Allowance) -> Rescue | None:
         """For a gang whose reserved start has come: those go that run on condition, and had to be gone by now."""
         late = [
             Victim(holder, Cause.BACKFILL)
@@ -115,7 +119,7 @@ class Preemption:
         for number, masks in enumerate(grounds(gang, choices, whole, over)):
             if number >= MAX_DOMAINS:
                 break
-            allowed = np.ones(len(self.nodes), dtype=np.bool_)
+            allowed = np.ones(len(self.plain.nodes), dtype=np.bool_)
             if all(mask is not None for mask in masks):
                 allowed = np.logical_or.reduce([mask for mask in masks if mask is not None])
             yield allowed
@@ -123,7 +127,7 @@ class Preemption:
     def _in_domain(
         self,
         gang: PendingGang,
-        base: Room,
+        base: Base,
         terrain: Terrain,
         allowance: Allowance,
         chosen: BoolArray,
@@ -133,7 +137,7 @@ class Preemption:
         here = chosen & domain[self.occupied().row]
         if not here.any():
             return None
-        first = self._cheapest(gang, base, terrain, here, domain)
+        first = self._cheapest(gang, base.room, terrain, here, domain)
         for candidates in (first, np.flatnonzero(here)):
             if candidates is None:
                 continue
@@ -203,12 +207,11 @@ class Preemption:
         return victims
 
     def _proven(
-        self, gang: PendingGang, base: Room, terrain: Terrain, allowance: Allowance, victims: list[Victim]
+        self, gang: PendingGang, base: Base, terrain: Terrain, allowance: Allowance, victims: list[Victim]
     ) -> Rescue | None:
         """The gang placed in the room that they leave, and of them those that it takes."""
         self.simulations += 1
-        room = base.copy()
-        room.grow(self._freed(victims))
+        room = base.after(self._freed(victims))
         placement = place(gang, room, terrain.over(room), self.seed, allowance)
         if placement is None:
             return None
@@ -231,6 +234,12 @@ class Preemption:
     def _cost(self, victim: Victim) -> int:
         return cost_of(victim.gang, self.now_ms, victim.tasks, surplus=bool(victim.ranks))
 
+    def _may_suffice(self, gang: PendingGang, chosen: BoolArray) -> bool:
+        """False is certain: what is free and what they hold together is less than the gang asks for."""
+        held = self.occupied()
+        most = np.array(self.plain.total[:4]) + held.amounts[chosen, :4].sum(axis=0)
+        return bool((most >= np.array(gang.total)).all())
+
     def _freed(self, victims: Sequence[Victim]) -> Freed:
         held = self.occupied()
         tasks = np.zeros(len(held), dtype=np.bool_)
@@ -250,7 +259,7 @@ class Preemption:
                     may |= members & (tasks.priority < gang.priority)
                 elif self.books.may_reclaim(gang, queue):
                     may |= members
-            gone = np.array([self.books.is_gone(holder) for holder in self.holders], dtype=np.bool_)
+            gone = np.array([self.books.is_gone(holder.job_id) for holder in self.holders], dtype=np.bool_)
             found = (may & tasks.may & ~gone)[self.occupied().gang]
             self._eligible_by[gang.queue, gang.priority] = found
         return found

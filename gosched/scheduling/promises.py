@@ -13,15 +13,13 @@ from gosched.scheduling.limits import Allowance
 from gosched.scheduling.running import NEVER_MS
 from gosched.scheduling.scene import MIN_GAIN_MS, Scene
 
-MAX_IMPROVED = 16  # promises for which an earlier start is looked for in a cycle
+MAX_IMPROVED = 4  # promises for which an earlier start is looked for in a cycle
 
 
 def keep_promises(scene: Scene) -> dict[str, Claim | None]:
     """Of each gang that was promised a start its claim, if it still waits for it; None: it starts in this plan."""
     kept: dict[str, Claim | None] = {}
-    claims = standing_claims(scene)
-    for claim in claims:
-        scene.claims.add(claim)
+    claims = _kept_first(scene, standing_claims(scene))
     for number, claim in enumerate(claims):
         gang = claim.gang
         if scene.limits.why_not(gang) or gang.not_before_ms > scene.now_ms:
@@ -35,6 +33,26 @@ def keep_promises(scene: Scene) -> dict[str, Claim | None]:
             scene.promises += not found.reservation.for_deadline
             scene.plan.wake_at(found.start_ms - scene.grace_ms)
     return kept
+
+
+def _kept_first(scene: Scene, claims: list[Claim]) -> list[Claim]:
+    """Adds them, the oldest first. Those that leave no room for an older one, or find none, come last."""
+    for claim in claims:
+        scene.claims.add(claim)
+    if all(claim.rows is not None for claim in scene.claims.surveyed()):
+        return claims
+    for claim in claims:
+        scene.claims.remove(claim)
+    kept: list[Claim] = []
+    broken: list[Claim] = []
+    for claim in claims:
+        scene.claims.add(claim)
+        if all(other.rows is not None for other in scene.claims.surveyed()):
+            kept.append(claim)
+        else:
+            scene.claims.remove(claim)
+            broken.append(claim)
+    return [*kept, *broken]
 
 
 def standing_claims(scene: Scene) -> list[Claim]:
@@ -64,6 +82,8 @@ def _start(scene: Scene, claim: Claim, allowance: Allowance) -> bool:
     if not is_due and not scene.plain.may_hold(gang):
         return False
     scene.lift(claim)
+    if is_due:
+        scene.claims.due[gang.job_id] = claim
     shape = scene.limits.shape(gang, scene.plugins)
     if scene.start(gang, shape, allowance) or (is_due and scene.claim_overdue(gang, allowance)):
         return True
@@ -86,6 +106,7 @@ def _renewed(scene: Scene, claim: Claim, allowance: Allowance, *, improve: bool)
     if start is None and holds:
         return claim
     scene.lift(claim)
+    scene.claims.due.pop(gang.job_id, None)
     if start is None:
         scene.plan.withdrawn.append(gang.job_id)
         return None

@@ -16,27 +16,28 @@ from gosched.scheduling.asks import Ask, PendingGang, with_asks
 from gosched.scheduling.gangs import place
 from gosched.scheduling.occupied import Occupied
 from gosched.scheduling.room import Room
+from gosched.scheduling.rooms import Base
 from gosched.scheduling.running import Holding, RunningGang
 from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.view import IntArray
 
 
 def repaired(
-    gang: PendingGang, holder: RunningGang, occupied: Occupied, base: Room, terrain: Terrain, seed: int
+    gang: PendingGang, holder: RunningGang, occupied: Occupied, base: Base, terrain: Terrain, seed: int
 ) -> tuple[GangPlacement, Room, IntArray] | None:
     """The gang's next placement, the room once it is there, and the rows that changed."""
-    nodes = base.nodes
+    nodes = base.room.nodes
     kept = [held for held in holder.holdings if bool(nodes.ready[nodes.rows([held.node_id])].all())]
-    room = base.copy()
-    room.grow(occupied.freed(occupied.tasks_of(gang.job_id)))
+    room = base.after(occupied.freed(occupied.tasks_of(gang.job_id)))
     if kept:
         room.lose(occupied.freed(occupied.tasks_of(gang.job_id, [held.rank for held in kept])))
     tasks = [TaskPlacement(rank=h.rank, node_id=h.node_id, gpus=h.gpus, cpus=h.cpus) for h in kept]
     if missing := _missing(gang, kept):
         found = place(missing, room, terrain.over(room), seed)
-        if found is None:
+        if found is not None:
+            tasks += found.tasks
+        elif missing.tasks:
             return None
-        tasks += found.tasks
     rows = np.unique(nodes.rows([h.node_id for h in holder.holdings] + [task.node_id for task in tasks]))
     return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=_renewed(gang, tasks, terrain)), room, rows
 

@@ -13,7 +13,7 @@ from gosched.core.command import GangPlacement
 from gosched.core.cpulist import parse_cpulist
 from gosched.scheduling.asks import Ask, PendingGang
 from gosched.scheduling.claims import MIN_LOAN_MS, Claims
-from gosched.scheduling.room import Room, Rows, Seat
+from gosched.scheduling.room import Freed, Room, Rows, Seat
 from gosched.scheduling.running import NEVER_MS
 from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.view import IntArray, NodeColumns
@@ -32,6 +32,27 @@ class Ground:
     room: Room
     terrain: Terrain
     until_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A room to plan evictions in; nothing is free on the rows that are `closed`, whoever goes."""
+
+    room: Room
+    closed: IntArray
+
+    def after(self, freed: Freed) -> Room:
+        """As it will be once that has come free."""
+        room = self.room.copy()
+        room.grow(freed)
+        self.shut(room)
+        return room
+
+    def shut(self, room: Room) -> None:
+        if self.closed.size:
+            rows = room.rows(self.closed)
+            rows.closed(self.closed)
+            room.put(rows)
 
 
 class Rooms:
@@ -63,17 +84,14 @@ class Rooms:
         now = self._ground(self._key(gang, self._now_ms + 1))
         return Ground(("loan", now.key), now.room, now.terrain, until)
 
-    def untouched(self, gang: PendingGang) -> Room:
-        """A copy of the room of now without the nodes of claims and windows that the gang has to respect."""
+    def untouched(self, gang: PendingGang) -> Base:
+        """The room of now without the nodes of claims and windows that the gang has to respect."""
         jobs, windows = self._key(gang, self._now_ms + gang.span_ms if gang.is_promised else NEVER_MS)
         closed = [rows.rows for rows in self._claims.rows_of(jobs)]
         closed += [self._claims.closed[index] for index in windows]
-        room = self.plain.copy()
-        if closed:
-            rows = room.rows(np.unique(np.concatenate(closed)))
-            rows.closed(rows.rows)
-            room.put(rows)
-        return room
+        base = Base(self.plain.copy(), np.unique(np.concatenate(closed)) if closed else np.zeros(0, dtype=np.int64))
+        base.shut(base.room)
+        return base
 
     def took(self, gang: PendingGang, placement: GangPlacement, ground: Ground) -> None:
         """What was placed in the ground's room is gone in all others too."""

@@ -101,7 +101,7 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
     spec, rules = job.spec, job.spec.preemption
     placed = job.placed_at_ms or job.started_at_ms
     if fenced and fence is not None:
-        placed = max(fence.made_at_ms, state.clock_ms)
+        placed = fence.by_ms
     return RunningGang(
         job_id=job.id,
         name=spec.name,

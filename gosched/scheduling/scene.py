@@ -63,7 +63,7 @@ class Scene:
         self.profile = Profile(self.plain, self.terrain, self.future, self.claims, self.now_ms)
         holders = tuple(view.holders.values())
         books = Books(view, self.limits, policy, self.now_ms)
-        self.preemption = Preemption(view.nodes, holders, lambda: self.occupied, books, self.now_ms, plan.seed)
+        self.preemption = Preemption(self.plain, holders, lambda: self.occupied, books, self.now_ms, plan.seed)
         self.explainer = Explainer(self.plain, self.terrain)
         self.grace_ms = max([holder.grace_ms for holder in view.holders.values() if holder.until_ms], default=0)
         self.promises = 0  # reserved starts that were made because the gang was next
@@ -80,6 +80,10 @@ class Scene:
     def misses(self) -> int:
         """Different gangs that were tried in vain."""
         return len(self._told)
+
+    def gives_way(self, gang: PendingGang) -> bool:
+        """Its job is a victim of this plan."""
+        return gang.joins and self.preemption.books.is_gone(gang.job_id)
 
     def begin(self, gang: PendingGang, shape: object, allowance: Allowance) -> GangPlacement | None:
         """Starts the gang now, or as soon as those have gone that have to go for it; None: it waits."""
@@ -114,7 +118,8 @@ class Scene:
         return self._told[shape, ground.key]
 
     def why(self, gang: PendingGang, ground: Ground, allowance: Allowance) -> Explanation:
-        if ground.room is not self.plain and self.plain.may_hold(gang) and self.fits_plain(gang):
+        is_promised_away = ground.room is not self.plain and self.plain.may_hold(gang)
+        if is_promised_away and self.explainer.has_time and self.fits_plain(gang):
             names = [claim.gang.name for claim in self.claims.all if claim.gang.job_id != gang.job_id]
             return explain.promised_away([*names, *[window.name for window in self.claims.windows]])
         return self.explainer.of(gang, allowance.banned)
@@ -185,8 +190,10 @@ class Scene:
         self.plan.wake_at(claim.start_ms)
 
     def lift(self, claim: Claim) -> None:
-        self.claims.remove(claim)
-        self.rooms.renew()
+        """It may be one that was never added: there was no room for it."""
+        if claim in self.claims.all:
+            self.claims.remove(claim)
+            self.rooms.renew()
 
     def repair(self, gang: PendingGang) -> bool:
         """Gives a gang that lost a member its old nodes again, and others for what was lost."""
@@ -198,7 +205,8 @@ class Scene:
         eviction = Eviction(job_id=gang.job_id, attempt=holder.attempt, cause=Cause.REPAIR)
         placement = replace(placement, evictions=(eviction,))
         self.plan.add(placement)
-        self._fenced(gang, placement, room, rows)
+        self.future.evicted({gang.job_id: ()})
+        self._fenced(gang, placement, room, rows, holder.grace_ms)
         return True
 
     def placement_now(self, gang: PendingGang) -> GangPlacement | None:
@@ -264,17 +272,17 @@ class Scene:
         placement = replace(found.placement, evictions=tuple([_eviction(victim) for victim in found.victims]))
         self.plan.add(placement)
         self.preemption.evicted(found.victims)
-        self.future.evicted({victim.gang.job_id for victim in found.victims if not victim.ranks})
+        self.future.evicted({victim.gang.job_id: victim.ranks for victim in found.victims})
         rows = np.unique(np.concatenate([found.freed.rows, self.view.nodes.rows([t.node_id for t in placement.tasks])]))
-        self._fenced(gang, placement, found.room, rows)
+        self._fenced(gang, placement, found.room, rows, max([victim.gang.grace_ms for victim in found.victims]))
         return Rescued(placement, found.victims, observed=False)
 
-    def _fenced(self, gang: PendingGang, placement: GangPlacement, room: Room, rows: IntArray) -> None:
+    def _fenced(self, gang: PendingGang, placement: GangPlacement, room: Room, rows: IntArray, grace_ms: int) -> None:
         """Others get what is free now and will still be once the victims have gone and the gang is there."""
         now = self.plain.rows(rows)
         now.limited(room.rows(rows))
         self.plain.put(now)
-        self.future.placed(gang, placement, self.now_ms + gang.span_ms if gang.span_ms else NEVER_MS)
+        self.future.placed(gang, placement, self.now_ms + grace_ms + gang.span_ms if gang.span_ms else NEVER_MS)
         self.claims.changed()
         self.rooms.renew()
         self._note(gang, placement)

@@ -77,9 +77,9 @@ class Books:
         """From another queue, as the queues stand now."""
         return self._owed(gang, queue) and self._borrows(queue, gang)
 
-    def is_gone(self, gang: RunningGang) -> bool:
+    def is_gone(self, job_id: str) -> bool:
         """It is a victim of this cycle already."""
-        return gang.job_id in self._gone
+        return job_id in self._gone
 
     def policy_of(self, path: str) -> PreemptionPolicy:
         return preemption_of(self._queues, path)
@@ -89,7 +89,7 @@ class Books:
 
     def may_be_sent(self, gang: RunningGang) -> bool:
         """Whether it may go at all; one that knew when it has to is not protected by what it ran."""
-        return gang.is_preemptible and not gang.is_leaving and not gang.fenced and not self.is_gone(gang)
+        return gang.is_preemptible and not gang.is_leaving and not gang.fenced and not self.is_gone(gang.job_id)
 
     def evictors(self, gang: PendingGang) -> Container[str]:
         """The jobs that the gang gave way to, directly or through others, as far as is remembered."""
