@@ -27,7 +27,7 @@ MAX_CYCLES = 120
 
 @dataclass(frozen=True)
 class Arrival:
-    """`runs_ms`: its work, if nobody interrupts it, less than its limit; `saves_ms`: how long its tasks take to stop."""
+    """`runs_ms`: its work, if nobody interrupts it, less than its limit; `saves_ms`: how long it takes to stop."""
 
     at_ms: int
     words: str

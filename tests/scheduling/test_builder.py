@@ -16,13 +16,14 @@ from gosched.core.command import (
     Command,
     CommitPlan,
     MarkNodeDead,
+    PassTime,
     ReportTasks,
     SetQueues,
     SubmitJob,
     TaskReport,
 )
 from gosched.core.job import JobState, TaskState
-from gosched.core.outcome import JobChanged, NodeChanged, TaskChanged
+from gosched.core.outcome import FenceChanged, JobChanged, JobUpdated, NodeChanged, TaskChanged
 from gosched.core.state import ClusterState
 from gosched.machine.apply import apply
 from gosched.scheduling import Policy, View, ViewBuilder, schedule
@@ -70,6 +71,10 @@ def assert_same(one: View, other: View) -> None:
     assert (one.workload, one.standing) == (other.workload, other.standing)
     for name in ("queues", "quotas", "accounts", "total", "charges", "running"):
         assert getattr(one, name) == getattr(other, name)
+    assert one.holders == other.holders
+    for name in ("repairs", "windows"):
+        assert sorted(getattr(one, name), key=repr) == sorted(getattr(other, name), key=repr)
+    assert (one.reservations, one.soon) == (other.reservations, other.soon)
 
 
 def wanted(view: View) -> dict[str, dict[str, int]]:
@@ -151,15 +156,19 @@ GROUPS = {
     "two groups": "1cpu | 2x 1cpu 1gpu",
 }
 
+HEADS = ("yields", "yields priority=5", "priority=9 timeout=2s", "yields timeout=3s", "")
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("join"), st.integers(0, 5), st.sampled_from(sorted(NODES))),
-        st.tuples(st.just("submit"), st.sampled_from(sorted(GROUPS)), st.integers(0, 1)),
+        st.tuples(st.just("submit"), st.sampled_from(sorted(GROUPS)), st.integers(0, 1), st.sampled_from(HEADS)),
         st.tuples(st.just("schedule")),
         st.tuples(st.just("schedule")),
         st.tuples(st.just("end"), st.integers(0, 20), st.sampled_from([TaskState.SUCCEEDED, TaskState.FAILED])),
         st.tuples(st.just("die"), st.integers(0, 5)),
         st.tuples(st.just("cancel"), st.integers(1, 10)),
+        st.tuples(st.just("passed"), st.integers(1, 10)),
+        st.tuples(st.just("saved"), st.integers(0, 20)),
     ),
     min_size=10,
     max_size=25,
@@ -191,9 +200,9 @@ class World:
         body = notation.node([f"n{which}", *NODES[kind].split()])
         self.do(replace(body, incarnation=f"boot-{self.now}"))
 
-    def submit(self, kind: str, queue: int) -> None:
+    def submit(self, kind: str, queue: int, head: str) -> None:
         self.jobs += 1
-        words = [f"j{self.jobs}", ["default", "other"][queue], ":", *GROUPS[kind].split()]
+        words = [f"j{self.jobs}", ["default", "other"][queue], *head.split(), ":", *GROUPS[kind].split()]
         self.do(SubmitJob(job_id=f"j{self.jobs}", spec=notation.job(words)))
 
     def schedule(self) -> None:
@@ -201,13 +210,21 @@ class World:
             assert isinstance(command.body, CommitPlan)
             self.do(command.body)
 
+    def passed(self, seconds: int) -> None:
+        self.now += seconds * 1000
+        self.do(PassTime())
+
+    def saved(self, which: int) -> None:
+        self.report(which, TaskState.RUNNING, checkpoint_at_ms=self.now)
+
     def end(self, which: int, state: TaskState) -> None:
+        self.report(which, state, exit_code=int(state is TaskState.FAILED), ended_at_ms=self.now)
+
+    def report(self, which: int, state: TaskState, **fields: int) -> None:
         if not self.state.allocations:
             return
         held = list(self.state.allocations.values())[which % len(self.state.allocations)]
-        report = TaskReport(
-            allocation_id=held.id, state=state, exit_code=int(state is TaskState.FAILED), ended_at_ms=self.now
-        )
+        report = TaskReport(allocation_id=held.id, state=state, **fields)
         incarnation = self.state.nodes[held.node_id].incarnation
         self.do(ReportTasks(node_id=held.node_id, incarnation=incarnation, reports=(report,)))
 
@@ -234,16 +251,21 @@ def check_followed_columns_equal_new_ones(rules: settings = SETTINGS) -> None:
             seen["avoided"] += len([node for nodes in view.standing.values() for node in nodes])
             seen["joining"] += len([gang for gang in view.pending if gang.joins])
             seen["CPUs"] += any(view.nodes.cpus_owned)
+            seen["fences"] += len(view.soon)
+            seen["repairs"] += len(view.repairs)
+            seen["saved"] += any(job.checkpoint_at_ms for job in world.state.jobs.values())
+            seen["leaving"] += any(holder.is_leaving for holder in view.holders.values())
 
     check()
-    assert min(seen[what] for what in ("placed", "avoided", "joining", "CPUs")) > 20, seen
+    kinds = ("placed", "avoided", "joining", "CPUs", "fences", "repairs", "saved", "leaving")
+    assert min(seen[kind] for kind in kinds) > 20, seen
 
 
 def test_columns_that_followed_the_machines_events_equal_new_ones() -> None:
     check_followed_columns_equal_new_ones()
 
 
-@pytest.mark.parametrize("forgotten", [TaskChanged, NodeChanged, JobChanged])
+@pytest.mark.parametrize("forgotten", [TaskChanged, NodeChanged, JobChanged, JobUpdated, FenceChanged])
 def test_a_builder_that_misses_a_kind_of_event_is_noticed(monkeypatch: pytest.MonkeyPatch, forgotten: type) -> None:
     follow = ViewBuilder.apply
     monkeypatch.setattr(
