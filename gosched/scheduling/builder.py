@@ -14,7 +14,7 @@ import numpy as np
 
 from gosched.core.cluster import Node, NodeState
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.job import SELF, Job, JobIntent, JobState
+from gosched.core.job import SELF, Job, JobIntent, JobState, TaskState
 from gosched.core.limits import MAX_GPUS
 from gosched.core.outcome import Event, FenceChanged, JobChanged, JobEvicted, JobUpdated, NodeChanged, TaskChanged
 from gosched.core.resources import GPU as MILLIS
@@ -75,7 +75,9 @@ class ViewBuilder:
         for event in events:
             if isinstance(event, TaskChanged):
                 jobs[event.job_id] = None
-                if event.before.is_active != event.after.is_active:
+                if event.after is TaskState.STOPPING:
+                    self._moved[event.job_id] = None
+                elif event.before.is_active != event.after.is_active:
                     loaded[event.node_id] = None
                     self._moved[event.job_id] = None
                     self._labelled.take(state, event)

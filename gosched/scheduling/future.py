@@ -30,6 +30,7 @@ class Future:
         self._occupied = occupied
         self._gone: dict[str, tuple[int, ...]] = {}
         self._new: list[tuple[_Placed, int]] = []
+        self._left: list[_Releases] = []
         self._parts: list[_Releases] = []  # of those that held a place at first, of fences, of new placements
 
     def placed(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
@@ -37,6 +38,10 @@ class Future:
         if end_ms < NEVER_MS:
             self._new.append((_placed(gang, placement), end_ms))
             del self._parts[2:]
+
+    def left_over(self, freed: Freed, at_ms: int) -> None:
+        """What victims of this cycle leave beyond what they leave for."""
+        self._left.append(_Releases.at(freed, at_ms))
 
     def evicted(self, victims: Mapping[str, tuple[int, ...]]) -> None:
         """The room of these jobs, or of these ranks of theirs, goes to somebody else."""
@@ -71,7 +76,7 @@ class Future:
             new = Occupied(nodes, [gang for gang, _ in self._new])
             ends = np.array([end for _, end in self._new], dtype=np.int64)
             self._parts.append(_Releases.of(new, ends[new.gang]))
-        return self._parts
+        return [*self._parts, *self._left]
 
     def _of_holders(self) -> _Releases:
         """Where there are fences, what leaves for them is counted with them."""
@@ -95,6 +100,13 @@ class _Releases:
     gpu_ends: IntArray
     cpu_ends: list[int]
     freed: Freed
+
+    @staticmethod
+    def at(freed: Freed, end_ms: int) -> _Releases:
+        """All at one moment."""
+        count, devices = len(freed.rows), len(freed.gpu_rows)
+        ends, gpu_ends = np.full(count, end_ms, dtype=np.int64), np.full(devices, end_ms, dtype=np.int64)
+        return _Releases(ends, gpu_ends, [end_ms] * len(freed.cpus), freed)
 
     @staticmethod
     def of(occupied: Occupied, ends: IntArray) -> _Releases:
@@ -158,22 +170,16 @@ def _of_fences(view: View, now_ms: int) -> _Releases:
     grace = max((gang.grace_ms for gang in view.holders.values() if gang.is_leaving), default=0)
     rows = nodes.rows(tuple(soon))
     devices = _devices(nodes, soon)
-    end = now_ms + max(grace, 1)
-    return _Releases(
-        np.full(len(rows), end, dtype=np.int64),
-        np.full(len(devices), end, dtype=np.int64),
-        [],
-        Freed(
-            rows=rows,
-            amounts=np.array([column_amounts(s.amounts, nodes) for s in soon.values()], dtype=np.int64).reshape(
-                len(soon), nodes.free.shape[1]
-            ),
-            gpu_rows=devices[:, 0],
-            gpus=devices[:, 1],
-            gpu_millis=devices[:, 2],
-            cpus=[],
-        ),
+    amounts = np.array([column_amounts(s.amounts, nodes) for s in soon.values()], dtype=np.int64)
+    freed = Freed(
+        rows=rows,
+        amounts=amounts.reshape(len(soon), nodes.free.shape[1]),
+        gpu_rows=devices[:, 0],
+        gpus=devices[:, 1],
+        gpu_millis=devices[:, 2],
+        cpus=[],
     )
+    return _Releases.at(freed, now_ms + max(grace, 1))
 
 
 def _devices(nodes: NodeColumns, soon: Mapping[str, Soon]) -> IntArray:

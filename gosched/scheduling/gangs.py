@@ -44,7 +44,7 @@ def place(
         return _of_one_group(gang, room, terrain, seed, allowance)
     if not room.may_hold(gang):
         return None
-    if len(gang.asks) == 1 and gang.tasks == 1 and _is_simple(gang.asks[0], terrain, allowance):
+    if len(gang.asks) == 1 and gang.tasks == 1 and not gang.standing and _is_simple(gang.asks[0], terrain, allowance):
         choice = terrain.choice(gang, gang.asks[0])
         if choice.tiers or not choice.allowed.any():
             return _alone(gang, choice, room, terrain)

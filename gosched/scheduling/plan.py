@@ -43,7 +43,18 @@ class Plan:
 
     def add(self, gang: GangPlacement) -> None:
         self.gangs.append(gang)
+        self.take_back(gang.job_id)
         self.tasks += len(gang.tasks)
+
+    def promise(self, reservation: Reservation) -> None:
+        """Instead of what was promised to the job before."""
+        self.take_back(reservation.job_id)
+        self.reservations.append(reservation)
+
+    def take_back(self, job_id: str) -> None:
+        """What this plan promised to the job."""
+        if self.reservations:
+            self.reservations = [kept for kept in self.reservations if kept.job_id != job_id]
 
     def delay(self, gang: PendingGang) -> None:
         self.explanations[gang.job_id] = backoff(gang)

@@ -6,7 +6,6 @@ evict the gang; never for a gang that came later. When not all can be kept, the 
 
 from __future__ import annotations
 
-from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.claims import Claim
 from gosched.scheduling.earliest import Start
 from gosched.scheduling.limits import Allowance
@@ -36,7 +35,7 @@ def keep_promises(scene: Scene) -> dict[str, Claim | None]:
 
 
 def _kept_first(scene: Scene, claims: list[Claim]) -> list[Claim]:
-    """Adds them, the oldest first. Those that leave no room for an older one, or find none, come last."""
+    """Adds them, the oldest first. One that finds no room beside older ones is planned anew before the next one."""
     for claim in claims:
         scene.claims.add(claim)
     if all(claim.rows is not None for claim in scene.claims.surveyed()):
@@ -44,15 +43,24 @@ def _kept_first(scene: Scene, claims: list[Claim]) -> list[Claim]:
     for claim in claims:
         scene.claims.remove(claim)
     kept: list[Claim] = []
-    broken: list[Claim] = []
     for claim in claims:
-        scene.claims.add(claim)
+        scene.keep(claim)
         if all(other.rows is not None for other in scene.claims.surveyed()):
             kept.append(claim)
-        else:
-            scene.claims.remove(claim)
-            broken.append(claim)
-    return [*kept, *broken]
+        elif found := _planned_anew(scene, claim):
+            kept.append(found)
+    return kept
+
+
+def _planned_anew(scene: Scene, claim: Claim) -> Claim | None:
+    scene.lift(claim)
+    allowance = scene.limits.allowance(claim.gang)
+    start = scene.profile.earliest(claim.gang, scene.plan.seed, allowance)
+    if start is not None:
+        return _promised(scene, claim, start)
+    scene.plan.take_back(claim.gang.job_id)
+    scene.plan.withdrawn.append(claim.gang.job_id)
+    return None
 
 
 def standing_claims(scene: Scene) -> list[Claim]:
@@ -105,20 +113,20 @@ def _renewed(scene: Scene, claim: Claim, allowance: Allowance, *, improve: bool)
     start = scene.profile.earliest(gang, seed, allowance, before_ms=before, without=claim)
     if start is None and holds:
         return claim
-    scene.lift(claim)
     scene.claims.due.pop(gang.job_id, None)
     if start is None:
-        scene.plan.withdrawn.append(gang.job_id)
-        return None
-    return _promised(scene, gang, claim, start)
+        return _planned_anew(scene, claim)
+    scene.lift(claim)
+    return _promised(scene, claim, start)
 
 
-def _promised(scene: Scene, gang: PendingGang, claim: Claim, start: Start) -> Claim:
+def _promised(scene: Scene, claim: Claim, start: Start) -> Claim:
     old = claim.reservation
-    new = scene.promise(gang, start, for_deadline=old.for_deadline, made_at_ms=old.made_at_ms)
+    new = scene.promise(claim.gang, start, for_deadline=old.for_deadline, made_at_ms=old.made_at_ms)
     return next(c for c in scene.claims.all if c.reservation is new)
 
 
 def _withdraw(scene: Scene, claim: Claim) -> None:
     scene.lift(claim)
+    scene.plan.take_back(claim.gang.job_id)
     scene.plan.withdrawn.append(claim.gang.job_id)

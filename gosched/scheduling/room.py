@@ -78,6 +78,14 @@ class Rows:
             for i, j in zip(here.tolist(), there.tolist(), strict=True):
                 self.owned[i] |= other.owned[j]
 
+    def beyond(self, other: Rows) -> Freed:
+        """What it has more than the other one, which is about the same rows. Owned CPUs are left out."""
+        more = np.maximum(self.free - other.free, 0)
+        more[:, [WHOLE, SHARE, LINK]] = 0
+        devices = np.maximum(self.gpu_free - other.gpu_free, 0)
+        places, gpus = np.nonzero(devices)
+        return Freed(self.rows, more, self.rows[places], gpus, devices[places, gpus], ())
+
     def closed(self, rows: IntArray) -> None:
         """Nothing is free on these rows, where it has them."""
         here = np.flatnonzero(np.isin(self.rows, rows))

@@ -67,7 +67,7 @@ class Rooms:
         claims = self._claims
         if not claims.all and not claims.windows:
             return self._grounds[OPEN]
-        return self._ground(self._key(gang, self._now_ms + gang.span_ms if gang.is_promised else NEVER_MS))
+        return self._ground(self._key(gang, self._end(gang)))
 
     def loan(self, gang: PendingGang) -> Ground | None:
         """Where a gang that yields may start if it is gone when the first claim or window begins; None: that would be
@@ -86,7 +86,7 @@ class Rooms:
 
     def untouched(self, gang: PendingGang) -> Base:
         """The room of now without the nodes of claims and windows that the gang has to respect."""
-        jobs, windows = self._key(gang, self._now_ms + gang.span_ms if gang.is_promised else NEVER_MS)
+        jobs, windows = self._key(gang, self._end(gang))
         closed = [rows.rows for rows in self._claims.rows_of(jobs)]
         closed += [self._claims.closed[index] for index in windows]
         base = Base(self.plain.copy(), np.unique(np.concatenate(closed)) if closed else np.zeros(0, dtype=np.int64))
@@ -112,6 +112,12 @@ class Rooms:
     def renew(self) -> None:
         """The claims are others now."""
         self._grounds = {OPEN: self._grounds[OPEN]}
+
+    def _end(self, gang: PendingGang) -> int:
+        """Until when it has to fit beside what is claimed: as long as it is promised to run, or as it was reserved."""
+        if gang.span_ms and (gang.is_promised or gang.job_id in self._claims.due):
+            return self._now_ms + gang.span_ms
+        return NEVER_MS
 
     def _key(self, gang: PendingGang, end_ms: int) -> Key:
         claims = self._claims

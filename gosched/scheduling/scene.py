@@ -179,7 +179,7 @@ class Scene:
             for_deadline=for_deadline,
             made_at_ms=made_at_ms or self.now_ms,
         )
-        self.plan.reservations.append(reservation)
+        self.plan.promise(reservation)
         self.keep(Claim(gang, reservation))
         return reservation
 
@@ -279,9 +279,10 @@ class Scene:
 
     def _fenced(self, gang: PendingGang, placement: GangPlacement, room: Room, rows: IntArray, grace_ms: int) -> None:
         """Others get what is free now and will still be once the victims have gone and the gang is there."""
-        now = self.plain.rows(rows)
-        now.limited(room.rows(rows))
+        now, then = self.plain.rows(rows), room.rows(rows)
+        now.limited(then)
         self.plain.put(now)
+        self.future.left_over(then.beyond(now), self.now_ms + max(grace_ms, 1))
         self.future.placed(gang, placement, self.now_ms + grace_ms + gang.span_ms if gang.span_ms else NEVER_MS)
         self.claims.changed()
         self.rooms.renew()
