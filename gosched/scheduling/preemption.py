@@ -34,11 +34,10 @@ MAX_SIMULATIONS = 200  # placements tried in one cycle
 
 @dataclass(frozen=True, slots=True)
 class Rescue:
-    """A placement and what it takes. `room`: how all nodes stand once the victims have gone and the gang is there."""
+    """A placement and what it takes. `freed`: all that the victims leave."""
 
     placement: GangPlacement
     victims: tuple[Victim, ...]
-    room: Room
     freed: Freed
 
 
@@ -226,7 +225,7 @@ class Preemption:
         if not needed:
             return None
         needed.reverse()
-        return Rescue(placement, tuple(needed), room, self._freed(needed))
+        return Rescue(placement, tuple(needed), self._freed(needed))
 
     def _price(self, rescue: Rescue) -> int:
         return sum([self._cost(victim) for victim in rescue.victims])

@@ -8,24 +8,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from gosched.core.cluster import TaskPlacement
 from gosched.core.command import GangPlacement
 from gosched.scheduling.asks import Ask, PendingGang, with_asks
 from gosched.scheduling.gangs import place
 from gosched.scheduling.occupied import Occupied
-from gosched.scheduling.room import Room
 from gosched.scheduling.rooms import Base
 from gosched.scheduling.running import Holding, RunningGang
 from gosched.scheduling.terrain import Terrain
-from gosched.scheduling.view import IntArray
 
 
 def repaired(
     gang: PendingGang, holder: RunningGang, occupied: Occupied, base: Base, terrain: Terrain, seed: int
-) -> tuple[GangPlacement, Room, IntArray] | None:
-    """The gang's next placement, the room once it is there, and the rows that changed."""
+) -> GangPlacement | None:
+    """The gang's next placement; None: it does not fit so."""
     nodes = base.room.nodes
     kept = [held for held in holder.holdings if bool(nodes.ready[nodes.rows([held.node_id])].all())]
     room = base.after(occupied.freed(occupied.tasks_of(gang.job_id)))
@@ -38,8 +34,7 @@ def repaired(
             tasks += found.tasks
         elif missing.tasks:
             return None
-    rows = np.unique(nodes.rows([h.node_id for h in holder.holdings] + [task.node_id for task in tasks]))
-    return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=_renewed(gang, tasks, terrain)), room, rows
+    return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=_renewed(gang, tasks, terrain))
 
 
 def _missing(gang: PendingGang, kept: list[Holding]) -> PendingGang | None:

@@ -28,12 +28,12 @@ from gosched.scheduling.plugins import Plugins
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.preemption import Preemption, Rescue
 from gosched.scheduling.repair import repaired
-from gosched.scheduling.room import Room
-from gosched.scheduling.rooms import Ground, Rooms
+from gosched.scheduling.room import Freed, Room
+from gosched.scheduling.rooms import Ground, Rooms, seats_of
 from gosched.scheduling.running import NEVER_MS
 from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.victims import Books, Victim
-from gosched.scheduling.view import IntArray, View
+from gosched.scheduling.view import View
 
 MIN_GAIN_MS = 1000  # a promise is changed only if the gang would start so much earlier
 
@@ -198,15 +198,14 @@ class Scene:
     def repair(self, gang: PendingGang) -> bool:
         """Gives a gang that lost a member its old nodes again, and others for what was lost."""
         holder = self.view.holders[gang.job_id]
-        found = repaired(gang, holder, self.occupied, self.rooms.untouched(gang), self.terrain, self.plan.seed)
-        if found is None:
+        placement = repaired(gang, holder, self.occupied, self.rooms.untouched(gang), self.terrain, self.plan.seed)
+        if placement is None:
             return False
-        placement, room, rows = found
         eviction = Eviction(job_id=gang.job_id, attempt=holder.attempt, cause=Cause.REPAIR)
         placement = replace(placement, evictions=(eviction,))
         self.plan.add(placement)
         self.future.evicted({gang.job_id: ()})
-        self._fenced(gang, placement, room, rows, holder.grace_ms)
+        self._fenced(gang, placement, self.occupied.freed(self.occupied.tasks_of(gang.job_id)), holder.grace_ms)
         return True
 
     def placement_now(self, gang: PendingGang) -> GangPlacement | None:
@@ -273,13 +272,17 @@ class Scene:
         self.plan.add(placement)
         self.preemption.evicted(found.victims)
         self.future.evicted({victim.gang.job_id: victim.ranks for victim in found.victims})
-        rows = np.unique(np.concatenate([found.freed.rows, self.view.nodes.rows([t.node_id for t in placement.tasks])]))
-        self._fenced(gang, placement, found.room, rows, max([victim.gang.grace_ms for victim in found.victims]))
+        self._fenced(gang, placement, found.freed, max([victim.gang.grace_ms for victim in found.victims]))
         return Rescued(placement, found.victims, observed=False)
 
-    def _fenced(self, gang: PendingGang, placement: GangPlacement, room: Room, rows: IntArray, grace_ms: int) -> None:
+    def _fenced(self, gang: PendingGang, placement: GangPlacement, freed: Freed, grace_ms: int) -> None:
         """Others get what is free now and will still be once the victims have gone and the gang is there."""
-        now, then = self.plain.rows(rows), room.rows(rows)
+        later = self.plain.copy()
+        later.grow(freed)
+        for ask, seats in seats_of(gang, placement, self.view.nodes):
+            later.occupy(ask, seats)
+        rows = np.unique(np.concatenate([freed.rows, self.view.nodes.rows([t.node_id for t in placement.tasks])]))
+        now, then = self.plain.rows(rows), later.rows(rows)
         now.limited(then)
         self.plain.put(now)
         self.future.left_over(then.beyond(now), self.now_ms + max(grace_ms, 1))
