@@ -18,6 +18,7 @@ ALLOWED_IMPORTS = {
     "enum",
     "functools",
     "hashlib",
+    "heapq",
     "itertools",
     "json",
     "math",  # for isqrt: the check of numbers and division finds what is not whole

@@ -225,10 +225,11 @@ def _fenced_room(state: ClusterState) -> Iterator[str]:
     for allocation in state.allocations.values():
         task = state.tasks.get(allocation.task_id)
         if task is not None and task.state is not TaskState.STOPPING:
-            held[allocation.node_id] = held[allocation.node_id] + allocation.resources
+            held[allocation.node_id] = held.get(allocation.node_id, ZERO) + allocation.resources
             gpus.update({(allocation.node_id, g): min(allocation.resources.gpu_millis, GPU) for g in allocation.gpus})
             cpus.append((allocation.node_id, allocation.cpus))
-    fenced = [(p, group_of(state.jobs[j].spec, p.rank)) for j, f in state.fences.items() for p in f.tasks]
+    fences = [(state.jobs[job], fence) for job, fence in state.fences.items() if job in state.jobs]
+    fenced = [(p, group_of(job.spec, p.rank)) for job, f in fences for p in f.tasks if p.node_id in state.nodes]
     for placement, group in fenced:
         held[placement.node_id] = held[placement.node_id] + group.resources
         gpus.update({(placement.node_id, g): min(group.resources.gpu_millis, GPU) for g in placement.gpus})
@@ -321,7 +322,7 @@ def _fence_indexes(state: ClusterState) -> Iterator[str]:
         for placement in fence.tasks:
             own = by_node.setdefault(placement.node_id, {})
             own[job_id] = (*own.get(job_id, ()), placement)
-            asked = group_of(state.jobs[job_id].spec, placement.rank).resources
+            asked = group_of(state.jobs[job_id].spec, placement.rank).resources if job_id in state.jobs else ZERO
             fenced[placement.node_id] = fenced.get(placement.node_id, ZERO) + asked
     if state.node_fences != by_node:
         yield "node_fences is not what the fences say"

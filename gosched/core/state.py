@@ -329,7 +329,7 @@ class ClusterState:
         if node_id not in self.node_fences:
             return held
         after = self.node_gpus_after(node_id)
-        return {gpu: max(held.get(gpu, 0), after.get(gpu, 0)) for gpu in sorted({*held, *after})}
+        return {gpu: max(held.get(gpu, 0), after.get(gpu, 0)) for gpu in sorted({**held, **after})}
 
     def node_gpus_after(self, node_id: str) -> dict[int, int]:
         """Milli-GPUs that will be held of each GPU once all have gone that leave for a fence."""

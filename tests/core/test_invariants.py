@@ -5,14 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import Account, Hardware, NodeState, Queue, Quota
-from gosched.core.command import SetQueues
+from gosched.core.cluster import Account, Hardware, NodeState, Queue, Quota, Reservation, Share, Window
+from gosched.core.command import CommitPlan, SetQueues, SetWindow
 from gosched.core.invariants import check
 from gosched.core.job import JobIntent, JobState, TaskState
 from gosched.core.outcome import Answer
 from gosched.core.resources import ZERO, Resources
 from gosched.core.state import ClusterState
 from tests.machine.cluster import Cluster, gang, group, spec
+from tests.machine.test_evictions import evict, forced, high, low
 
 TASK, ALLOCATION = "run/worker/0", "run/worker/0.1"
 
@@ -29,6 +30,23 @@ def sound() -> ClusterState:
     for job in ("old", "older"):
         c.submit(spec("twice"), job)
         c.cancel(job)
+    return c.state
+
+
+def under_force() -> ClusterState:
+    """Gang v on n1 leaves for the fence of p; job wait was promised n2 at 5 s; n2 has a window from 9 s on."""
+    c = Cluster()
+    for node_id in ("n1", "n2"):
+        c.node(node_id)
+    c.submit(low(), "v")
+    c.place("v", "n1")
+    c.submit(high(), "p")
+    assert c.plan(forced(c, "p", evict(c.job("v")))) == ()
+    c.submit(spec("wait"), "wait")
+    shares = (Share(group="worker", node_id="n2", count=2),)
+    promise = Reservation(job_id="wait", attempt=1, start_ms=5000, end_ms=9000, shares=shares, made_at_ms=1)
+    c.accept(CommitPlan(revision=0, gangs=(), reservations=(promise,)))
+    c.accept(SetWindow(window=Window(name="repair", start_ms=9000, end_ms=10_000, nodes=("n2",))))
     return c.state
 
 
@@ -65,6 +83,41 @@ def account(**changes: object) -> Callable[[ClusterState], None]:
         state.put_account(replace(state.accounts["default/default"], **changes))  # type: ignore[arg-type]
 
     return damage
+
+
+def fence(**changes: object) -> Callable[[ClusterState], None]:
+    def damage(state: ClusterState) -> None:
+        state.fences["p"] = replace(state.fences["p"], **changes)  # type: ignore[arg-type]
+
+    return damage
+
+
+def fenced_place(**changes: object) -> Callable[[ClusterState], None]:
+    """Of the first task."""
+
+    def damage(state: ClusterState) -> None:
+        first, *others = state.fences["p"].tasks
+        fence(tasks=(replace(first, **changes), *others))(state)  # type: ignore[arg-type]
+
+    return damage
+
+
+def promise(**changes: object) -> Callable[[ClusterState], None]:
+    def damage(state: ClusterState) -> None:
+        state.reservations["wait"] = replace(state.reservations["wait"], **changes)  # type: ignore[arg-type]
+
+    return damage
+
+
+def window(**changes: object) -> Callable[[ClusterState], None]:
+    def damage(state: ClusterState) -> None:
+        state.windows["repair"] = replace(state.windows["repair"], **changes)  # type: ignore[arg-type]
+
+    return damage
+
+
+def elsewhere(count: int) -> tuple[Share, ...]:
+    return (Share(group="worker", node_id="n9", count=count),)
 
 
 DAMAGE: list[tuple[str, Callable[[ClusterState], object]]] = [
@@ -132,13 +185,50 @@ DAMAGE: list[tuple[str, Callable[[ClusterState], object]]] = [
     ("in the wrong place", lambda s: s.answers.update(c={"r": Answer(client_id="d", request_id="r")})),
 ]
 
+DAMAGE_UNDER_FORCE: list[tuple[str, Callable[[ClusterState], object]]] = [
+    ("fence of job p is in the wrong place, or its job is gone", fence(job_id="v")),
+    ("fence of job p is in the wrong place, or its job is gone", lambda s: s.jobs.pop("p")),
+    ("at attempt 1, and has a fence for 2", fence(attempt=2)),
+    ("and has a fence for 1", job("p", held=True)),
+    ("is of ranks [1, 1, 2, 3]", fenced_place(rank=1)),
+    ("is of ranks []", fence(tasks=())),
+    ("is on node n9, which does not live", fenced_place(node_id="n9")),
+    ("is on node n1, which does not live", node(state=NodeState.DEAD)),
+    ("node n1 will hold", node(capacity=Resources(cpu_millis=3000))),
+    (
+        "CPUs 0 of node n1 will have two owners",
+        lambda s: fence(tasks=tuple([replace(t, cpus="0") for t in s.fences["p"].tasks]))(s),
+    ),
+    ("node_fences is not", lambda s: s.node_fences.clear()),
+    ("fenced is not", lambda s: s.fenced.clear()),
+    ("leaving is not", lambda s: s.leaving.clear()),
+    ("awaited is not", lambda s: s.awaited.clear()),
+    ("leave for a job that has no fence", lambda s: s.fences.pop("p")),
+    ("reservation of job wait is in the wrong place", promise(job_id="p")),
+    ("job wait is PENDING at attempt 1 and has a reservation", promise(attempt=2)),
+    ("job wait is PENDING at attempt 1 and has a reservation", job("wait", held=True)),
+    ("holds too many tasks of group worker", promise(shares=elsewhere(3))),
+    ("names nodes or groups that are not there", promise(shares=elsewhere(1))),
+    ("window repair is in the wrong place, or ends before it starts", window(end_ms=9000)),
+    ("window repair is in the wrong place, or ends before it starts", window(name="x")),
+    ("window repair is of nodes that are not there", window(nodes=("n9",))),
+]
+
 
 def test_a_sound_state_has_no_violation():
     assert check(sound()) == []
+    assert check(under_force()) == []
 
 
 @pytest.mark.parametrize(("seen", "damage"), DAMAGE, ids=[seen for seen, _ in DAMAGE])
 def test_damage_is_seen(seen, damage):
     state = sound()
+    damage(state)
+    assert seen in "\n".join(check(state))
+
+
+@pytest.mark.parametrize(("seen", "damage"), DAMAGE_UNDER_FORCE, ids=[seen for seen, _ in DAMAGE_UNDER_FORCE])
+def test_damage_to_fences_promises_and_windows_is_seen(seen, damage):
+    state = under_force()
     damage(state)
     assert seen in "\n".join(check(state))

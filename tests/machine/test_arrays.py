@@ -1,6 +1,5 @@
 """Arrays: children are made when they may live, and what becomes of them is what becomes of the array."""
 
-
 import pytest
 
 from gosched.core.command import Action, ControlJob, DropFinishedJobs, PassTime, SubmitJob
