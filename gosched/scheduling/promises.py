@@ -17,27 +17,39 @@ MAX_IMPROVED = 4  # promises for which an earlier start is looked for in a cycle
 
 def keep_promises(scene: Scene) -> dict[str, Claim | None]:
     """Of each gang that was promised a start its claim, if it still waits for it; None: it starts in this plan."""
-    kept: dict[str, Claim | None] = {}
-    claims = _kept_first(scene, standing_claims(scene))
-    for number, claim in enumerate(claims):
+    started: dict[str, Claim | None] = {}
+    waiting = _settled(scene, standing_claims(scene), known=False)
+    number = 0
+    while number < len(waiting):
+        claim = waiting[number]
         gang = claim.gang
         if scene.limits.why_not(gang) or gang.not_before_ms > scene.now_ms:
             _withdraw(scene, claim)
+            del waiting[number]
             continue
         allowance = scene.limits.allowance(gang)
         if _start(scene, claim, allowance):
-            kept[gang.job_id] = None
+            started[gang.job_id] = None
+            del waiting[number]
+            waiting = _settled(scene, waiting)
         elif found := _renewed(scene, claim, allowance, improve=number < MAX_IMPROVED):
-            kept[gang.job_id] = found
-            scene.promises += not found.reservation.for_deadline
-            scene.plan.wake_at(found.start_ms - scene.grace_ms)
-    return kept
+            waiting[number] = found
+            number += 1
+        else:
+            del waiting[number]
+    for claim in waiting:
+        scene.promises += not claim.reservation.for_deadline
+        scene.plan.wake_at(claim.start_ms - scene.grace_ms)
+        scene.plan.wake_at(claim.start_ms)
+    return {**started, **{claim.gang.job_id: claim for claim in waiting}}
 
 
-def _kept_first(scene: Scene, claims: list[Claim]) -> list[Claim]:
-    """Adds them, the oldest first. One that finds no room beside older ones is planned anew before the next one."""
-    for claim in claims:
-        scene.claims.add(claim)
+def _settled(scene: Scene, claims: list[Claim], *, known: bool = True) -> list[Claim]:
+    """All of them beside each other. If they do not fit, the oldest is put first; one that finds no room beside older
+    ones is planned anew before the next one. `known`: they are in the scene already."""
+    if not known:
+        for claim in claims:
+            scene.claims.add(claim)
     if all(claim.rows is not None for claim in scene.claims.surveyed()):
         return claims
     for claim in claims:
