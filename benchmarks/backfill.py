@@ -25,7 +25,7 @@ from gosched.sim.cluster.simulator import Simulator
 from gosched.sim.cluster.trace import TraceJob
 
 MOST = 590
-FIRST = 1500  # jobs for conservative backfill, and for EASY beside it: every blocked job is planned anew in every cycle
+FIRST = 1000  # jobs for conservative backfill, and for EASY beside it: it plans every blocked job in every cycle
 FIFO = Policy(order=QueueOrder.FIFO, max_victims=0)
 
 
@@ -33,7 +33,7 @@ def main() -> None:
     report = Report()
     gc.set_threshold(*GC_THRESHOLD)
     trace = None if report.smoke else lublin()
-    jobs = trace.jobs if trace else tuple(_drawn(300))
+    jobs = trace.jobs if trace else tuple(_drawn(80))
     cluster = trace.nodes if trace else tuple(nodes(1, cpus=256))
     prefix = "swf" if trace else "swf_sample"
     _measure(report, f"{prefix}_no_reservation", jobs, cluster, replace(FIFO, reservations=0))
