@@ -132,7 +132,7 @@ class Driver:
                 self._at(self.state.clock_ms + arrival.saves_ms, "stopped", allocation.id)
             elif allocation.id not in self._known:
                 self._known[allocation.id] = "done"
-                self._at(allocation.placed_at_ms + arrival.runs_ms, "done", allocation.id)
+                self._at(self.job(allocation.job_id).placed_at_ms + arrival.runs_ms, "done", allocation.id)
         if moment := self.state.timers.next_ms():
             self._at(moment, "cycle", "")
 

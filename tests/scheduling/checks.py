@@ -1,0 +1,250 @@
+"""What is looked at in the lives of small clusters: evictions, fences, promises, windows. Slow, plain Python, by the
+records alone; each line that does not hold begins with the property's name."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from gosched.core.cluster import Reservation, TaskPlacement, Window
+from gosched.core.command import Cause, Eviction, GangPlacement
+from gosched.core.job import Job, JobState, PreemptionPolicy, TaskState
+from gosched.core.sharing import Amounts, add_to, charge_of, guarantees, lineage
+from gosched.core.state import ClusterState, group_of, restore
+from gosched.scheduling import Plan, ViewBuilder, schedule
+from tests.scheduling import tables
+from tests.scheduling.driver import Driver
+
+UNHELD = ("QUEUE_LIMIT", "QUOTA", "MAX_RUNNING_JOBS", "BACKOFF", "QUEUED", "TOO_LARGE")
+NEVER_MS = 1 << 62
+
+T = TypeVar("T")
+
+
+@dataclass
+class Checks:
+    """Of one life. `fences`: what each gang that evicted is to start on; `promised`: the starts that were promised."""
+
+    seen: Counter[str]
+    fences: dict[str, tuple[TaskPlacement, ...]] = field(default_factory=dict)
+    promised: dict[str, Reservation] = field(default_factory=dict)
+
+    def before(self, driver: Driver, plan: Plan) -> None:
+        books = Books(driver.state)
+        for gang in plan.gangs:
+            self._victims(driver, gang)
+            self._windows(driver, gang)
+            books.take(gang)
+        self._order(driver, plan)
+
+    def after(self, driver: Driver, plan: Plan) -> None:
+        self._fences(driver, plan)
+        self._promises(driver)
+        self._idle(driver, plan)
+
+    def _victims(self, driver: Driver, gang: GangPlacement) -> None:
+        """Who goes for whom."""
+        now = driver.state.clock_ms
+        assert gang.tasks or all(e.cause is Cause.WINDOW for e in gang.evictions), "start: an eviction for nobody"
+        for eviction in gang.evictions:
+            self.seen[eviction.cause.name] += 1
+            self.seen["surplus"] += bool(eviction.ranks)
+            victim = driver.job(eviction.job_id)
+            if eviction.cause is Cause.PREEMPT:
+                winner = driver.job(gang.job_id)
+                assert victim.spec.queue == winner.spec.queue, f"priority: {victim.id} is of another queue"
+                lower = victim.spec.priority < winner.spec.priority
+                assert lower, f"priority: {victim.id} goes for {winner.id}"
+                assert winner.spec.preemption.policy is PreemptionPolicy.LOWER_PRIORITY, f"priority: {winner.id}"
+            if eviction.cause in (Cause.PREEMPT, Cause.RECLAIM):
+                least = victim.placed_at_ms + victim.spec.preemption.min_runtime_ms
+                assert now >= least, f"priority: {victim.id} has not run for its least time"
+            if eviction.cause is Cause.BACKFILL:
+                due = 0 < victim.until_ms - victim.spec.leave_ms <= now
+                assert due, f"priority: {victim.id} may stay until {victim.until_ms}"
+            if eviction.cause is not Cause.REPAIR:
+                may_go = victim.spec.preemption.preemptible and victim.spec.retry.max_restarts
+                assert may_go, f"priority: {victim.id} must not go"
+
+    def _windows(self, driver: Driver, gang: GangPlacement) -> None:
+        """Nobody but its users starts where a window is, or will be before he has to go."""
+        for window in driver.state.windows.values() if gang.job_id else ():
+            job = driver.job(gang.job_id)
+            limit = job.spec.timeout_ms
+            end = gang.until_ms or (driver.state.clock_ms + limit if limit else NEVER_MS)
+            inside = any(task.node_id in window.nodes for task in gang.tasks)
+            if inside and not is_for(window, job):
+                assert end <= window.start_ms, f"window: {job.id} would stand in it"
+                self.seen["before a window"] += 1
+            self.seen["in a window"] += inside and is_for(window, job)
+
+    def _fences(self, driver: Driver, plan: Plan) -> None:
+        """Whoever evicts starts on just the room that was made for it, the moment it is there."""
+        state = driver.state
+        self.fences |= {gang.job_id: gang.tasks for gang in plan.gangs if gang.evictions and gang.job_id}
+        for job_id, wanted in [*self.fences.items()]:
+            fence = state.fences.get(job_id)
+            if fence is not None:
+                assert fence.tasks == wanted, f"fence: that of {job_id} has moved"
+                nodes = {task.node_id for task in wanted}
+                stopping = [t for t in state.tasks.values() if t.state is TaskState.STOPPING and t.node_id in nodes]
+                assert stopping, f"fence: {job_id} waits for nobody"
+                continue
+            del self.fences[job_id]
+            job = state.jobs[job_id]
+            placed = [t for t in state.tasks_of(job) if t.attempt == job.attempt and t.allocation_id]
+            own = {(t.rank, t.node_id) for t in placed}
+            started = job.state is not JobState.PENDING and own >= {(t.rank, t.node_id) for t in wanted}
+            assert started, f"start: {job_id} evicted others and did not start there"
+            self.seen["fenced"] += 1
+
+    def _promises(self, driver: Driver) -> None:
+        """A start that was promised is not put off, and comes; but what was told to go takes its time."""
+        state, now = driver.state, driver.state.clock_ms
+        stopping = [task.job_id for task in state.tasks.values() if task.state is TaskState.STOPPING]
+        patience = max([state.jobs[job_id].spec.leave_ms for job_id in stopping], default=0)
+        for job_id, old in self.promised.items():
+            new, job = state.reservations.get(job_id), state.jobs[job_id]
+            if may_be_overtaken(driver, job):
+                continue
+            waits = job.state is JobState.PENDING and job_id not in state.fences
+            self.seen["kept"] += not waits
+            assert new is not None or not waits, f"promise: that of {job_id} is gone"
+            if new is not None:
+                later = new.start_ms - old.start_ms
+                assert later <= patience, f"promise: {job_id} was to start at {old.start_ms}, now {later} later"
+                assert now < new.start_ms or patience, f"promise: {job_id} was to start at {new.start_ms}, it is {now}"
+        self.promised = dict(state.reservations)
+
+    def _idle(self, driver: Driver, plan: Plan) -> None:
+        """Who waits does not fit on what nobody was promised."""
+        state = driver.state
+        for job_id, why in plan.explanations.items():
+            job = state.jobs[job_id]
+            if job_id in state.pending and why.code not in UNHELD:
+                self.seen["waits"] += 1
+                room = sum_in_best_domain(driver, job)
+                floor = job.spec.groups[0].floor if job.state is JobState.PENDING else 1
+                assert room < floor, f"idle: {job_id} fits and waits: {why.code} {why.message}"
+
+    def _order(self, driver: Driver, plan: Plan) -> None:
+        """The same plan from the same state, in whatever order its tables were filled."""
+        draw = random.Random(driver.state.revision)
+        if draw.random() < 0.15:
+            state = shuffled(driver.state, draw)
+            builder = ViewBuilder()
+            builder.reset(state)
+            again = schedule(builder.view(state), driver.life.policy, plan.planned_at_ms, tables.SEED)
+            assert again == plan, "order: another plan"
+            self.seen["again"] += bool(plan.reservations or any(gang.evictions for gang in plan.gangs))
+
+
+class Books:
+    """What each queue and all queues below it hold while a plan is carried out; looks at what is reclaimed."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self.state = state
+        self.guaranteed = guarantees(state.queues, state.total)
+        self.held: dict[str, Amounts] = {path: {} for path in state.queues}
+        for allocation in state.allocations.values():
+            if not allocation.leaves_for:
+                self._add(state.jobs[allocation.job_id], charge_of(allocation.resources), 1)
+        for job_id, fence in state.fences.items():
+            self._placed(state.jobs[job_id], fence.tasks)
+
+    def take(self, gang: GangPlacement) -> None:
+        before = {path: held.copy() for path, held in self.held.items()}
+        own = lineage(self.state.jobs[gang.job_id].spec.queue) if gang.job_id else ()
+        for eviction in gang.evictions:
+            self._evicted(eviction)
+        for path, held in self.held.items():
+            for name, least in self.guaranteed[path].items() if path not in own else ():
+                kept = before[path].get(name, 0) < least or held.get(name, 0) >= least
+                assert kept or not _reclaims(gang), (
+                    f"guarantee: {path} would hold {held.get(name, 0)} of {least} {name}"
+                )
+        if gang.job_id:
+            self._placed(self.state.jobs[gang.job_id], gang.tasks)
+
+    def _evicted(self, eviction: Eviction) -> None:
+        for task in self.state.tasks_of(self.state.jobs[eviction.job_id]):
+            if task.state.is_active and (not eviction.ranks or task.rank in eviction.ranks):
+                allocation = self.state.allocations[task.allocation_id]
+                if not allocation.leaves_for:
+                    self._add(self.state.jobs[eviction.job_id], charge_of(allocation.resources), -1)
+
+    def _placed(self, job: Job, tasks: tuple[TaskPlacement, ...]) -> None:
+        for task in tasks:
+            self._add(job, charge_of(group_of(job.spec, task.rank).resources), 1)
+
+    def _add(self, job: Job, charge: Amounts, times: int) -> None:
+        for path in lineage(job.spec.queue):
+            add_to(self.held[path], charge, times)
+
+
+def _reclaims(gang: GangPlacement) -> bool:
+    return any(eviction.cause is Cause.RECLAIM for eviction in gang.evictions)
+
+
+def may_be_overtaken(driver: Driver, job: Job) -> bool:
+    """By one of its queue that may evict it, were it running."""
+    yields = job.spec.preemption.preemptible and job.spec.retry.max_restarts > 0
+    return yields and any(
+        other.spec.queue == job.spec.queue
+        and other.spec.priority > job.spec.priority
+        and other.spec.preemption.policy is PreemptionPolicy.LOWER_PRIORITY
+        for other in driver.state.jobs.values()
+    )
+
+
+def is_for(window: Window, job: Job) -> bool:
+    return job.spec.tenant in window.tenants or any(path in window.queues for path in lineage(job.spec.queue))
+
+
+def sum_in_best_domain(driver: Driver, job: Job) -> int:
+    """For how many tasks there is room now, in one rack if the job is bound to one, on nodes that are promised to
+    nobody for as long as it may run."""
+    state, group = driver.state, job.spec.groups[0]
+    end = state.clock_ms + job.spec.timeout_ms if job.spec.timeout_ms else NEVER_MS
+    closed = {
+        share.node_id
+        for r in state.reservations.values()
+        if r.job_id != job.id and r.start_ms < end
+        for share in r.shares
+    }
+    closed |= {n for w in state.windows.values() if w.start_ms < end for n in w.nodes}
+    standing = {t.node_id for t in state.tasks_of(job) if t.state.is_active}
+    domains: Counter[str] = Counter()
+    for node in state.nodes.values():
+        if node.id in closed or node.state.name != "READY":
+            continue
+        rack = dict(node.labels).get("rack", "") if group.topology else ""
+        if group.topology and any(dict(state.nodes[n].labels).get("rack", "") != rack for n in standing):
+            continue
+        free = min(node.capacity.cpu_millis - held.cpu_millis for held in state.held(node.id))
+        domains[rack] += max(free, 0) // group.resources.cpu_millis
+    return max(domains.values(), default=0)
+
+
+def shuffled(state: ClusterState, draw: random.Random) -> ClusterState:
+    frozen = state.freeze()
+
+    def mixed(table: Mapping[str, T]) -> dict[str, T]:
+        return {key: table[key] for key in draw.sample(list(table), len(table))}
+
+    return restore(
+        replace(
+            frozen,
+            nodes=mixed(frozen.nodes),
+            queues=mixed(frozen.queues),
+            jobs=mixed(frozen.jobs),
+            tasks=mixed(frozen.tasks),
+            allocations=mixed(frozen.allocations),
+            fences=mixed(frozen.fences),
+            reservations=mixed(frozen.reservations),
+            windows=mixed(frozen.windows),
+        )
+    )
