@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from gosched.cli.local_cluster import LocalCluster
 from gosched.cli.main import run_cli
 from gosched.core.cluster import Queue
-from gosched.core.command import Command, SetQueues, SubmitJob
+from gosched.core.command import Command, CommitPlan, SetQueues, SubmitJob
 from gosched.core.job import JobSpec
-from gosched.replication.offline import NotInLog, past_of_log
+from gosched.replication.offline import NotInLog, _read, past_of_log
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
 from gosched.scheduling.seed import seed_of
 from gosched.sim.cluster.replay import replay
@@ -57,6 +58,17 @@ async def history(folder: Path, *, compact: bool = False) -> tuple[str, int]:
     return str(folder / "m1"), revision
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int]:
+    return asyncio.run(history(tmp_path_factory.mktemp("whole")))
+
+
+@pytest.fixture(scope="module")
+def compacted(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, int]:
+    """Its log begins with a snapshot."""
+    return asyncio.run(history(tmp_path_factory.mktemp("compacted"), compact=True))
+
+
 def _spec(i: int) -> JobSpec:
     """The later ones are too large for what is free, and are promised a start."""
     return replace(job(0, 60, tasks=1 + i % 3, cpus=1 + i % 4, name=f"j{i}").spec, timeout_ms=60_000)
@@ -68,11 +80,11 @@ def replayed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str,
     return code, out, err
 
 
-@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize("which", ["whole", "compacted"])
 def test_a_committed_plan_is_made_again_to_the_same_bytes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], compact: bool
+    request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str], which: str
 ) -> None:
-    data_dir, revision = asyncio.run(history(tmp_path, compact=compact))
+    data_dir, revision = request.getfixturevalue(which)
     before = contents(Path(data_dir))
     code, out, err = replayed(capsys, "--data-dir", data_dir, "-o", "json")
     found = json.loads(out)
@@ -83,8 +95,10 @@ def test_a_committed_plan_is_made_again_to_the_same_bytes(
     assert contents(Path(data_dir)) == before, "nothing is written"
 
 
-def test_a_plan_that_was_not_made_by_this_policy_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data_dir, _ = asyncio.run(history(tmp_path))
+def test_a_plan_that_was_not_made_by_this_policy_is_told(
+    whole: tuple[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data_dir, _ = whole
     config = tmp_path / "spread.yaml"
     config.write_text("server: {algorithm: spread}\nscheduling: {reservations: 0}\n")
     code, out, _ = replayed(capsys, "--data-dir", data_dir, "--config", str(config))
@@ -93,9 +107,9 @@ def test_a_plan_that_was_not_made_by_this_policy_is_told(tmp_path: Path, capsys:
 
 
 def test_a_cycle_that_committed_nothing_is_planned_at_the_clock_of_the_state(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    whole: tuple[str, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data_dir, _ = asyncio.run(history(tmp_path))
+    data_dir, _ = whole
     code, out, _ = replayed(capsys, "--data-dir", data_dir, "--revision", "4", "-o", "json")
     found = json.loads(out)
     assert (code, found["committed"], found["equal"]) == (0, False, None)
@@ -103,15 +117,17 @@ def test_a_cycle_that_committed_nothing_is_planned_at_the_clock_of_the_state(
     assert found["seed"] == seed_of(0, 4)
 
 
-def test_a_snapshot_alone_can_be_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data_dir, _ = asyncio.run(history(tmp_path, compact=True))
+def test_a_snapshot_alone_can_be_planned(compacted: tuple[str, int], capsys: pytest.CaptureFixture[str]) -> None:
+    data_dir, _ = compacted
     code, out, _ = replayed(capsys, "--snapshot", f"{data_dir}/raft/snapshot", "-o", "json")
     assert code == 0
     assert json.loads(out)["committed"] is False
 
 
-def test_what_cannot_be_had_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data_dir, _ = asyncio.run(history(tmp_path / "a"))
+def test_what_cannot_be_had_is_one_line(
+    whole: tuple[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data_dir, _ = whole
     (tmp_path / "empty").mkdir()
     cases = {
         ("--data-dir", str(tmp_path / "empty")): "is no master's data directory",
@@ -127,9 +143,8 @@ def test_what_cannot_be_had_is_one_line(tmp_path: Path, capsys: pytest.CaptureFi
         assert err.count("\n") == 1
 
 
-def test_a_seed_that_is_not_the_one_in_the_log_is_found_out(tmp_path: Path) -> None:
-    """The comparison can fail: it is of all bytes, the seed included."""
-    data_dir, revision = asyncio.run(history(tmp_path))
+def test_the_comparison_is_of_all_bytes_the_time_included(whole: tuple[str, int]) -> None:
+    data_dir, revision = whole
     past = past_of_log(Path(data_dir), revision)
     body = replace(past.plans[0].body, planned_at_ms=0)  # type: ignore[type-var]
     other = replace(past, plans=(replace(past.plans[0], body=body), *past.plans[1:]))  # type: ignore[arg-type]
@@ -140,3 +155,18 @@ def test_a_seed_that_is_not_the_one_in_the_log_is_found_out(tmp_path: Path) -> N
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_every_plan_of_a_real_master_is_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with LocalCluster(tmp_path, masters=1, agents=1) as cluster, cluster.client() as client:
+        ids = [client.submit(job(0, 0, cpus=1 + i % 2, name=f"j{i}").spec).job_id for i in range(4)]
+        for job_id in ids:
+            client.wait(job_id, timeout=30)
+    home = next(tmp_path.glob("*/raft")).parent
+    _, commands = _read(home / "raft")
+    revisions = {command.body.revision for command in commands if isinstance(command.body, CommitPlan)}
+    assert revisions
+    for revision in sorted(revisions):
+        code, out, _ = replayed(capsys, "--data-dir", str(home), "--revision", str(revision))
+        assert code == 0
+        assert "the same as the committed one" in out

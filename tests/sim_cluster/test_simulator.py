@@ -81,7 +81,7 @@ def test_a_job_that_a_master_would_refuse_is_named() -> None:
 
 
 def test_the_same_inputs_give_the_same_records() -> None:
-    jobs = [job(i // 3, 20 + i % 7, cpus=1 + i % 3, name=f"j{i}") for i in range(200)]
+    jobs = [job(i // 3, 20 + i % 7, cpus=1 + i % 3, name=f"j{i}") for i in range(60)]
     first, second = (simulated(jobs, nodes(3)) for _ in range(2))
     assert first.jobs == second.jobs
     assert first.series.column("waiting") == second.series.column("waiting")
