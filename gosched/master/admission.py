@@ -60,6 +60,13 @@ class Admissions:
             finally:
                 self._lock.release()
 
+    async def obstacle(self, spec: JobSpec) -> str:
+        """Why nothing would be promised for its deadline if it were submitted now; empty: something would be, or it has
+        none. Raises ApiError when the planner has no time for it."""
+        if spec.cron or not (spec.deadline_at_ms or spec.deadline_in_ms):
+            return ""
+        return _unforeseen(spec) or _line(await self._asked(new_job_id(self._clock.now_ms()), spec))
+
     async def _locked(self) -> None:
         try:
             async with asyncio.timeout(WAIT_S):
@@ -70,16 +77,17 @@ class Admissions:
     async def _admitted(self, job_id: str, spec: JobSpec) -> Submission:
         unforeseen = _unforeseen(spec)
         if unforeseen:
-            return _without_promise(job_id, spec, f"no start is promised for the deadline: {unforeseen}")
-        state = self._state
-        now_ms = max(self._clock.now_ms(), state.clock_ms)
-        job = Job(id=job_id, spec=spec, sequence=state.next_sequence, submitted_at_ms=now_ms)
-        found = await self._cycles.questions.ask(
-            lambda view, policy, at_ms, seed: admit(view, policy, job, at_ms, seed)
-        )
+            return _without_promise(job_id, spec, unforeseen)
+        found = await self._asked(job_id, spec)
         if found.reservation is None:
             return _without_promise(job_id, spec, _line(found))
         return Submission(command=SubmitJob(job_id=job_id, spec=spec, reservation=(found.reservation,)))
+
+    async def _asked(self, job_id: str, spec: JobSpec) -> Admission:
+        state = self._state
+        now_ms = max(self._clock.now_ms(), state.clock_ms)
+        job = Job(id=job_id, spec=spec, sequence=state.next_sequence, submitted_at_ms=now_ms)
+        return await self._cycles.questions.ask(lambda view, policy, at_ms, seed: admit(view, policy, job, at_ms, seed))
 
     def _first_run(self, spec: JobSpec) -> int:
         try:
@@ -101,20 +109,29 @@ def _may_be_new(state: ClusterState, spec: JobSpec) -> bool:
 
 
 def _unforeseen(spec: JobSpec) -> str:
+    why = "the job waits for others" if spec.after else ""
     if spec.is_parent:
-        return "only the elements of an array are planned, one by one"
-    if spec.hold:
-        return "the job is held"
-    return "the job waits for others" if spec.after else ""
+        why = "only the elements of an array are planned, one by one"
+    elif spec.hold:
+        why = "the job is held"
+    return f"no start is promised for the deadline: {why}" if why else ""
 
 
 def _without_promise(job_id: str, spec: JobSpec, why: str) -> Submission:
     if spec.on_miss is OnMiss.REFUSE:
-        raise unmet(f"{why} (deadline.on_miss is refuse)")
+        raise unmet(refusal(why))
     return Submission(command=SubmitJob(job_id=job_id, spec=spec), warning=why)
 
 
+def refusal(why: str) -> str:
+    """Of a job that must keep its deadline."""
+    return f"{why} (deadline.on_miss is refuse)"
+
+
 def _line(found: Admission) -> str:
+    """Empty for one that is admitted."""
+    if found.reservation is not None:
+        return ""
     parts = [f"the deadline cannot be promised: {found.problem}"]
     if found.earliest_ms:
         parts.append(f"it could be done at the earliest at {utc(found.earliest_ms)}")

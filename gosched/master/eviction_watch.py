@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from gosched.core.outcome import Event, JobEvicted
+from gosched.core.outcome import Event, JobChanged, JobEvicted
 from gosched.observe.metrics import MasterMetrics
 from gosched.observe.pingpong import EvictionGraph
 
@@ -27,6 +27,8 @@ class EvictionWatch:
         for event in events:
             if isinstance(event, JobEvicted) and event.for_job:
                 victims.setdefault(event.for_job, []).append(event.job_id)
+            elif isinstance(event, JobChanged) and event.after.is_final:
+                self._graph.ended(event.job_id)
         for job_id, evicted in victims.items():
             cycle = self._graph.add(job_id, evicted, at_ms)
             if cycle is not None:

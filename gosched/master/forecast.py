@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gosched.core.job import Array, JobSpec
+from gosched.core.job import Array, JobSpec, OnMiss
 from gosched.core.state import ClusterState
 from gosched.machine.queues import submission_refusal
 from gosched.machine.specs import spec_problem
+from gosched.master.admission import Admissions, refusal
 from gosched.master.cycles import Cycles
 from gosched.master.explanation import fill_explanation
 from gosched.master.victims import fill_victims
@@ -23,21 +24,28 @@ MAX_SPECS = 100
 REFUSED = "refused"
 
 
-async def forecast(state: ClusterState, cycles: Cycles, specs: Sequence[JobSpec]) -> scheduler_pb2.PlanJobResponse:
-    """Raises ApiError when the planner has no time for it."""
+async def forecast(
+    state: ClusterState, cycles: Cycles, admissions: Admissions, specs: Sequence[JobSpec]
+) -> scheduler_pb2.PlanJobResponse:
+    """Each deadline is looked at by itself. Raises ApiError when the planner has no time for it."""
     problems = [_problem(state, spec) for spec in specs]
+    unmet = ["" if problem else await admissions.obstacle(s) for s, problem in zip(specs, problems, strict=True)]
+    problems = [
+        refusal(why) if why and spec.on_miss is OnMiss.REFUSE else problem
+        for spec, problem, why in zip(specs, problems, unmet, strict=True)
+    ]
     planned = tuple([_as_planned(spec) for spec, problem in zip(specs, problems, strict=True) if not problem])
     found = await cycles.questions.ask(lambda view, policy, at_ms, seed: what_if(view, policy, planned, at_ms, seed))
     answers = iter(found.jobs)
     response = scheduler_pb2.PlanJobResponse(revision=state.revision)
-    for spec, problem in zip(specs, problems, strict=True):
+    for spec, problem, why in zip(specs, problems, unmet, strict=True):
         job = response.jobs.add(name=spec.name)
         if problem:
             job.outcome = REFUSED
             job.explanation.message = problem
         else:
             _fill(state, next(answers), job)
-            job.warnings.extend([*_left_out(spec), *cycles.warnings(spec)])
+            job.warnings.extend([*_left_out(spec), *([why] if why else []), *cycles.warnings(spec)])
     for job_id, before_ms, after_ms in found.moved:
         name = state.jobs[job_id].spec.name if job_id in state.jobs else ""
         response.moved.add(job_id=job_id, name=name, before_ms=before_ms, after_ms=after_ms)

@@ -108,7 +108,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
             raise invalid(f"1 to {MAX_SPECS} jobs are planned together; {len(request.specs)} were given")
         specs = [parsed(spec, JobSpec) for spec in request.specs]
         await self.proposals.barrier()
-        return await forecast(self.replication.state, self.cycles, specs)
+        return await forecast(self.replication.state, self.cycles, self.admissions, specs)
 
     async def GetJob(self, request: scheduler_pb2.GetJobRequest, context: Any) -> scheduler_pb2.JobView:
         job = await self._fresh_job(request.job)

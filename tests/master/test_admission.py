@@ -198,6 +198,29 @@ def test_a_plan_says_what_would_become_of_each_job_and_commits_nothing(monkeypat
     asyncio.run(story())
 
 
+def test_a_plan_says_what_a_submission_would_say_about_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = Slots(0)
+    monkeypatch.setattr(admission, "admit", slots)
+
+    async def story() -> None:
+        async with one_master() as master, agent(master):
+            must, may = due("must", on_miss=OnMiss.REFUSE), due("may")
+            specs = [must, may, due("none", hold=True), spec("plain")]
+            request = scheduler_pb2.PlanJobRequest(specs=[to_message(s, types_pb2.JobSpec) for s in specs])
+            plan = await master.scheduler.PlanJob(request, timeout=LIMIT_S)
+            assert [job.outcome for job in plan.jobs] == ["refused", "starts", "starts", "starts"]
+            _, detail = await refused(master.submit(must))
+            assert plan.jobs[0].explanation.message == detail
+            assert list(plan.jobs[1].warnings) == list((await master.submit(may)).warnings)
+            assert [len(job.warnings) for job in plan.jobs] == [0, 1, 2, 0]
+            slots.left = 1
+            (job,) = (await master.scheduler.PlanJob(request, timeout=LIMIT_S)).jobs[:1]
+            assert job.outcome == "starts"
+            assert not master.state.reservations
+
+    asyncio.run(story())
+
+
 def test_a_planner_that_does_not_answer_in_time_is_said_to_be_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
     monkeypatch.setattr(questions, "ANSWER_S", 0.05)
