@@ -32,6 +32,10 @@ class EvictionGraph:
             self._remember(victim, preemptor, at_ms)
         return found
 
+    def ended(self, job_id: str) -> None:
+        """A job that has ended evicts nobody any more, and is not evicted again."""
+        self._evicted_by.pop(job_id, None)
+
     def _path(self, start: str, ends: Container[str]) -> tuple[str, ...] | None:
         """The shortest way by which `start` was evicted, through others or not, for one of `ends`."""
         came_from = {start: ""}

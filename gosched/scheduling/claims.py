@@ -5,6 +5,7 @@ Rule: a gang that starts now takes nothing that a claim needs at its start, unle
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from gosched.core.resources import GPU as MILLIS
 from gosched.core.sharing import lineage
 from gosched.scheduling.asks import Ask, PendingGang
 from gosched.scheduling.future import Future
-from gosched.scheduling.room import Room, Rows, Seat
+from gosched.scheduling.room import Freed, Room, Rows, Seat
 from gosched.scheduling.running import NEVER_MS
 from gosched.scheduling.view import IntArray, NodeColumns
 
@@ -59,19 +60,18 @@ class Claims:
         self._plain = plain
         self._now_ms = now_ms
         self.due: dict[str, Claim] = {}  # gangs that may start now because their moment has come
+        self._binding: dict[tuple[int, str, int, bool, str], tuple[str, ...]] = {}
         self._fresh = True
 
     def add(self, claim: Claim) -> None:
         self.all.append(claim)
         self.all.sort(key=lambda c: (c.start_ms, c.gang.sequence))
+        self._binding.clear()
         self._fresh = False
 
     def remove(self, claim: Claim) -> None:
         self.all.remove(claim)
-        self._fresh = False
-
-    def changed(self) -> None:
-        """The room of now has more or less than the claims were told."""
+        self._binding.clear()
         self._fresh = False
 
     def surveyed(self) -> list[Claim]:
@@ -84,13 +84,13 @@ class Claims:
         """Whose claims that start before then the gang has to respect: not those of gangs that it might evict if they
         ran, unless they were promised for a deadline; and, once its own start is due, older promises only."""
         due = self.due.get(gang.job_id)
-        return tuple(
-            [
-                claim.gang.job_id
-                for claim in self.all
-                if claim.start_ms < before_ms and not _outranks(gang, claim) and (due is None or claim.age < due.age)
-            ]
-        )
+        number = bisect_left(self.all, before_ms, key=_start)
+        key = (number, gang.queue, gang.priority, gang.may_evict, gang.job_id if due else "")
+        found = self._binding.get(key)
+        if found is None:
+            first = [claim for claim in self.all[:number] if due is None or claim.age < due.age]
+            found = self._binding[key] = tuple([c.gang.job_id for c in first if not _outranks(gang, c)])
+        return found
 
     def rows_of(self, job_ids: Iterable[str]) -> list[Rows]:
         """How the nodes of these claims stand at their starts."""
@@ -120,6 +120,12 @@ class Claims:
             if claim is not without and claim.start_ms <= moment_ms < claim.end_ms:
                 seated(room, claim.gang, claim.reservation.shares)
         return room
+
+    def made_way(self, freed: Freed, end_ms: int) -> None:
+        """Somebody who would have held this until then goes early: claims that start before have so much more."""
+        for claim in self.all:
+            if claim.rows is not None and claim.start_ms < end_ms:
+                claim.rows.add(freed)
 
     def took(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
         """A gang that starts now, and holds its place until then: claims that start before have so much less."""
@@ -183,6 +189,10 @@ def shares_of(gang: PendingGang, placement: GangPlacement) -> tuple[Share, ...]:
         key = (group_of[task.rank], task.node_id)
         counts[key] = counts.get(key, 0) + 1
     return tuple([Share(group=group, node_id=node, count=count) for (group, node), count in sorted(counts.items())])
+
+
+def _start(claim: Claim) -> int:
+    return claim.start_ms
 
 
 def _outranks(gang: PendingGang, claim: Claim) -> bool:

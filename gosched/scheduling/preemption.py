@@ -9,6 +9,7 @@ Kueue's: simulate, prune, commit.)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -29,7 +30,7 @@ from gosched.scheduling.victims import Books, Victim, cost_of
 from gosched.scheduling.view import BoolArray, IntArray
 
 MAX_DOMAINS = 8  # that are simulated for one gang
-MAX_SIMULATIONS = 200  # placements tried in one cycle
+MAX_SIMULATIONS = 64  # placements tried in one cycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +108,8 @@ class Preemption:
         ]
         return self._proven(gang, base, terrain, allowance, late) if late else None
 
-    def evicted(self, victims: Sequence[Victim]) -> None:
-        self.books.evicted(victims)
+    def evicted(self, victims: Sequence[Victim], for_job: str) -> None:
+        self.books.evicted(victims, for_job)
         self._eligible_by.clear()
 
     def _domains(self, gang: PendingGang, whole: Room, terrain: Terrain) -> Iterator[BoolArray]:
@@ -182,25 +183,28 @@ class Preemption:
     def _permitted(self, gang: PendingGang, indices: IntArray) -> list[Victim]:
         """As victims, the cheapest first, as far as guarantees and caps allow."""
         held, tasks = self.occupied(), self._columns()
+        order = indices[np.lexsort((indices, tasks.cost[indices]))]
+        core = tasks.core[order]
+        whole = dict.fromkeys(held.gang[order[core]].tolist())
         surplus: dict[int, list[int]] = {}
-        whole: dict[int, None] = {}
-        for index in sorted(indices.tolist(), key=lambda i: (int(tasks.cost[i]), i)):
-            number = int(held.gang[index])
-            if tasks.core[index]:
-                whole[number] = None
-            else:
-                surplus.setdefault(number, []).append(int(held.rank[index]))
+        for number, rank in zip(held.gang[order[~core]].tolist(), held.rank[order[~core]].tolist(), strict=True):
+            if number not in whole:
+                surplus.setdefault(number, []).append(rank)
         victims: list[Victim] = []
         lost: dict[str, Amounts] = {}
-        groups = [(number, tuple(ranks)) for number, ranks in surplus.items() if number not in whole]
+        tenants: Counter[str] = Counter()
+        groups = [(number, tuple(ranks)) for number, ranks in surplus.items()]
         for number, ranks in [*groups, *((number, ()) for number in whole)]:
+            if len(victims) >= self.books.left():
+                break
             holder = self.holders[number]
             cause = self.books.cause(gang, holder)
-            if cause is None or not self.books.has_left(victims, holder):
+            if cause is None or tenants[holder.tenant] >= self.books.left_of(holder.tenant):
                 continue
             victim = Victim(holder, cause, ranks)
             if self.books.may_go(gang, victim, lost):
                 victims.append(victim)
+                tenants[holder.tenant] += 1
                 for path in lineage(holder.queue):
                     add_to(lost.setdefault(path, {}), holder.charge(ranks))
         return victims

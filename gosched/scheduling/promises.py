@@ -12,7 +12,7 @@ from gosched.scheduling.limits import Allowance
 from gosched.scheduling.running import NEVER_MS
 from gosched.scheduling.scene import MIN_GAIN_MS, Scene
 
-MAX_IMPROVED = 4  # promises for which an earlier start is looked for in a cycle
+MAX_IMPROVED = 1  # promises, the oldest, for which an earlier start is looked for in each cycle
 
 
 def keep_promises(scene: Scene) -> dict[str, Claim | None]:

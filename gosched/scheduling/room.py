@@ -86,6 +86,18 @@ class Rows:
         places, gpus = np.nonzero(devices)
         return Freed(self.rows, more, self.rows[places], gpus, devices[places, gpus], ())
 
+    def add(self, freed: Freed) -> None:
+        """What comes free on them. Owned CPUs are left out."""
+        places, known = self._places(freed.rows)
+        np.add.at(self.free, places[known], freed.amounts[known])
+        places, known = self._places(freed.gpu_rows)
+        np.add.at(self.gpu_free, (places[known], freed.gpus[known]), freed.gpu_millis[known])
+
+    def _places(self, rows: IntArray) -> tuple[IntArray, BoolArray]:
+        places = np.minimum(np.searchsorted(self.rows, rows), max(len(self.rows) - 1, 0))
+        known: BoolArray = self.rows[places] == rows if len(self.rows) else np.zeros(len(rows), dtype=np.bool_)
+        return places, known
+
     def closed(self, rows: IntArray) -> None:
         """Nothing is free on these rows, where it has them."""
         here = np.flatnonzero(np.isin(self.rows, rows))

@@ -35,6 +35,7 @@ from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.victims import Books, Victim
 from gosched.scheduling.view import View
 
+MAX_RESCUES = 32  # gangs that others are evicted for in one cycle; then the next cycle goes on at once
 MIN_GAIN_MS = 1000  # a promise is changed only if the gang would start so much earlier
 
 
@@ -67,6 +68,7 @@ class Scene:
         self.explainer = Explainer(self.plain, self.terrain)
         self.grace_ms = max([holder.grace_ms for holder in view.holders.values() if holder.until_ms], default=0)
         self.promises = 0  # reserved starts that were made because the gang was next
+        self.rescued = 0  # gangs that others are evicted for
         self._missed: dict[tuple[object, object], None] = {}
         self._told: dict[tuple[object, object], Explanation] = {}
         self._hopeless: dict[tuple[str, int, tuple[str, ...], object], None] = {}
@@ -142,7 +144,7 @@ class Scene:
     def rescue(self, gang: PendingGang, shape: object, allowance: Allowance) -> Rescued | None:
         """Evicts others for the gang, as its queue allows."""
         key = (gang.queue, gang.priority, gang.evicted_for, shape)
-        if key in self._hopeless or not self.preemption.books.may_help(gang):
+        if self.rescued >= MAX_RESCUES or key in self._hopeless or not self.preemption.books.may_help(gang):
             return None
         found = self.preemption.rescue(gang, lambda: self.rooms.untouched(gang), self.terrain, allowance)
         if found is None:
@@ -250,7 +252,7 @@ class Scene:
                 elif holder.ends_ms(self.now_ms) > window.start_ms and self.preemption.books.may_be_sent(holder):
                     victim = Victim(holder, Cause.WINDOW)
                     self.plan.add(GangPlacement(job_id="", attempt=0, tasks=(), evictions=(_eviction(victim),)))
-                    self.preemption.evicted([victim])
+                    self.preemption.evicted([victim], "")
 
     def _grounds(self, gang: PendingGang) -> Iterator[Ground]:
         yield self.rooms.of(gang)
@@ -270,9 +272,14 @@ class Scene:
     def _rescued(self, gang: PendingGang, found: Rescue) -> Rescued:
         placement = replace(found.placement, evictions=tuple([_eviction(victim) for victim in found.victims]))
         self.plan.add(placement)
-        self.preemption.evicted(found.victims)
+        self.preemption.evicted(found.victims, gang.job_id)
         self.future.evicted({victim.gang.job_id: victim.ranks for victim in found.victims})
+        for victim in found.victims:
+            tasks = self.occupied.tasks_of(victim.gang.job_id, victim.ranks)
+            self.claims.made_way(self.occupied.freed(tasks), victim.gang.ends_ms(self.now_ms))
         self._fenced(gang, placement, found.freed, max([victim.gang.grace_ms for victim in found.victims]))
+        self.rescued += 1
+        self.plan.more = self.plan.more or self.rescued >= MAX_RESCUES
         return Rescued(placement, found.victims, observed=False)
 
     def _fenced(self, gang: PendingGang, placement: GangPlacement, freed: Freed, grace_ms: int) -> None:
@@ -287,8 +294,9 @@ class Scene:
         self.plain.put(now)
         self.future.left_over(then.beyond(now), self.now_ms + max(grace_ms, 1))
         self.future.placed(gang, placement, self.now_ms + grace_ms + gang.span_ms if gang.span_ms else NEVER_MS)
-        self.claims.changed()
-        self.rooms.renew()
+        ends = self.now_ms + grace_ms + gang.span_ms if gang.is_promised else NEVER_MS
+        self.claims.took(gang, placement, ends)
+        self.rooms.refresh(rows)
         self._note(gang, placement)
 
     def _note(self, gang: PendingGang, placement: GangPlacement) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from gosched.core.cluster import Queue
 from gosched.core.command import Cause, GangPlacement
 from gosched.core.job import PreemptionPolicy
+from gosched.core.resources import AmountMap
 from gosched.core.sharing import Amounts, add_to, guarantees, lineage
 from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.limits import Limits, placed_charge
@@ -51,6 +52,7 @@ class Books:
         self._guarantees = guarantees(view.queues, view.total)
         self._used: dict[str, Amounts] = {path: dict(amounts) for path, amounts in limits.used.items()}
         self._started: list[tuple[PendingGang, GangPlacement]] = []
+        self._reclaims: dict[tuple[str, AmountMap, str], bool] = {}  # as the queues stand
         self._policy = policy
         self._now_ms = now_ms
         self._gone: dict[str, None] = {}
@@ -75,7 +77,11 @@ class Books:
 
     def may_reclaim(self, gang: PendingGang, queue: str) -> bool:
         """From another queue, as the queues stand now."""
-        return self._owed(gang, queue) and self._borrows(queue, gang)
+        key = (gang.queue, gang.charge, queue)
+        found = self._reclaims.get(key)
+        if found is None:
+            found = self._reclaims[key] = self._owed(gang, queue) and self._borrows(queue, gang)
+        return found
 
     def is_gone(self, job_id: str) -> bool:
         """It is a victim of this cycle already."""
@@ -125,15 +131,20 @@ class Books:
                     return False
         return self._borrows(victim.gang.queue, gang, before)
 
-    def has_left(self, victims: list[Victim], new: RunningGang) -> bool:
-        """Whether the caps of the round and of the tenant allow one more."""
-        number = len(self._gone) + len(victims)
-        own = self._by_tenant[new.tenant] + sum([victim.gang.tenant == new.tenant for victim in victims])
-        return number < self._policy.max_victims and own < self._policy.max_victims_per_tenant
+    def left(self) -> int:
+        """How many more may be evicted in this round."""
+        return self._policy.max_victims - len(self._gone)
 
-    def evicted(self, victims: Sequence[Victim]) -> None:
+    def left_of(self, tenant: str) -> int:
+        """And of one tenant."""
+        return self._policy.max_victims_per_tenant - self._by_tenant[tenant]
+
+    def evicted(self, victims: Sequence[Victim], for_job: str) -> None:
+        self._reclaims.clear()
         for victim in victims:
-            self._gone[victim.gang.job_id] = None
+            job_id = victim.gang.job_id
+            self._gone[job_id] = None
+            self._evicted_for[job_id] = (for_job, *self._evicted_for.get(job_id, ()))
             self._by_tenant[victim.gang.tenant] += 1
             for path in lineage(victim.gang.queue):
                 add_to(self._used.setdefault(path, {}), victim.gang.charge(victim.ranks), -1)
@@ -141,6 +152,7 @@ class Books:
     def started(self, gang: PendingGang, placement: GangPlacement) -> None:
         """It is booked when somebody looks: most cycles evict nobody."""
         self._started.append((gang, placement))
+        self._reclaims.clear()
 
     def _held(self, path: str) -> Amounts:
         for gang, placement in self._started:

@@ -112,6 +112,7 @@ class Recorder:
             record.attempts[-1].end_ms = now_ms
             record.attempts[-1].ended_by = job.state.name
         if job.state.is_final:
+            self._graph.ended(job.id)
             record.end_ms = now_ms
 
     def took(self, queue: str, amount: Resources, sign: int) -> None:
