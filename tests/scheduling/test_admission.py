@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import hypothesis
 import pytest
@@ -12,13 +14,13 @@ from hypothesis import given, settings
 
 from gosched.core.command import SubmitJob
 from gosched.core.job import Job, JobSpec, JobState
-from gosched.scheduling import Plan, Policy
+from gosched.scheduling import Plan, Policy, claims, cycle
 from gosched.scheduling.admission import Admission, admit
 from tests.scheduling import notation, tables
 from tests.scheduling.driver import MINUTE_MS, Driver, Life, life
 from tests.scheduling.notation import moment
 from tests.scheduling.tables import World, begin
-from tests.scheduling.test_force import SEEDS, SETTINGS
+from tests.scheduling.test_force import SEEDS, SETTINGS, UNSHRUNK
 
 
 def asked(world: World, words: str, policy: Policy | None = None) -> Admission:
@@ -123,8 +125,7 @@ def test_an_estimate_will_do_but_before_a_window_only_a_limit_is_trusted() -> No
 
 @dataclass
 class Deadlines:
-    """Admits what has a deadline, and sees that what was promised is kept. `turns away`: what was not admitted comes
-    without its deadline."""
+    """Admits what has a deadline, and sees that what was promised is kept. What is not admitted comes without one."""
 
     seen: Counter[str]
     due: dict[str, int] = field(default_factory=dict)
@@ -188,3 +189,33 @@ def with_deadlines(seed: int) -> Life:
 
 def test_an_admitted_deadline_is_met_in_every_life_in_which_durations_keep_their_limits() -> None:
     check_admitted_deadlines_are_met()
+
+
+Mutation = Callable[[pytest.MonkeyPatch], None]
+
+
+def deadlines_give_way_to_priorities(monkeypatch: pytest.MonkeyPatch) -> None:
+    outranks = claims._outranks
+
+    def mutated(gang: Any, claim: Any) -> bool:
+        reservation = replace(claim.reservation, for_deadline=False)
+        return outranks(gang, replace(claim, reservation=reservation))
+
+    monkeypatch.setattr(claims, "_outranks", mutated)
+
+
+def the_room_to_come_belongs_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "seated", lambda *args: None)
+
+
+def promises_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cycle, "keep_promises", lambda scene: {})
+
+
+@pytest.mark.parametrize(
+    "mutation", [deadlines_give_way_to_priorities, the_room_to_come_belongs_to_nobody, promises_are_forgotten]
+)
+def test_a_planner_that_breaks_its_promises_is_noticed(monkeypatch: pytest.MonkeyPatch, mutation: Mutation) -> None:
+    mutation(monkeypatch)
+    with pytest.raises(AssertionError, match=r"^deadline"):
+        check_admitted_deadlines_are_met(UNSHRUNK)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gosched.core.job import JobState
-from gosched.scheduling import Policy, preemption
+from gosched.scheduling import Policy, preemption, schedule
 from tests.scheduling.tables import begin, check
 
 RACKS = Policy(topology=("zone", "rack"))
@@ -407,3 +409,19 @@ def test_victims_wait_in_their_old_place_and_a_preemption_costs_them_no_restart(
     low = world.state.jobs["low"]
     assert (low.attempt, low.restarts, low.preemptions) == (2, 0, 1)
     world.expect("low a\nlater INSUFFICIENT")
+
+
+def test_of_victims_that_cost_the_same_the_choice_does_not_depend_on_how_the_view_lists_them() -> None:
+    world = begin("""
+        nodes
+          a  4cpu
+        jobs
+          one    yields since=1h : 1x 2cpu  on a
+          two    yields since=1h : 1x 2cpu  on a
+          high   priority=9 : 1x 2cpu
+    """)
+    view = world.builder.view(world.state)
+    turned = replace(view, holders=dict(reversed(view.holders.items())))
+    now = world.state.clock_ms
+    assert schedule(turned, Policy(), now, 7) == schedule(view, Policy(), now, 7)
+    assert world.expect("high a | preempt one")
