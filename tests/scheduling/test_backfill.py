@@ -287,7 +287,7 @@ def test_what_was_told_to_leave_for_a_fence_is_room_that_comes_for_others() -> N
           high  priority=9 : 1x 2cpu
           next  : 1x 2cpu
     """)
-    world.expect("high a | preempt low\nnext INSUFFICIENT", EASY)
+    world.expect("high a | preempt low\nnext INSUFFICIENT @5m a", EASY)
     world.expect("next INSUFFICIENT @5m a", EASY)
 
 

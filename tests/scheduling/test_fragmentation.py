@@ -18,7 +18,7 @@ from gosched.scheduling import fragmentation as module
 from gosched.scheduling.fragmentation import Demand, Workload, fragmentation, gains
 
 SETTINGS = settings(
-    max_examples=300,
+    max_examples=200,
     deadline=None,
     derandomize=True,
     database=None,

@@ -19,7 +19,7 @@ from gosched.scheduling import turns as module
 from gosched.scheduling.turns import Line, Turns
 
 SETTINGS = settings(
-    max_examples=200,
+    max_examples=120,
     deadline=None,
     derandomize=True,
     database=None,
