@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gosched.cli.connect import connect, output_option
-from gosched.cli.output import Json, ago, amounts_text, as_data, coloured, span, until
+from gosched.cli.output import Json, ago, amounts_text, as_data, coloured, counted, span, until
 from gosched.client.shapes import explanation_json
 
 _SHOWN = 8  # of a list in one line; -o json has all
@@ -39,8 +39,8 @@ def _text(job: Json) -> str:
 
 
 def nodes_text(nodes: list[Json]) -> str:
-    places = [f"{n['node']} ({n['tasks']} {'task' if n['tasks'] == 1 else 'tasks'})" for n in nodes]
-    more = f", and {len(places) - _SHOWN} more nodes" if len(places) > _SHOWN else ""
+    places = [f"{n['node']} ({counted(n['tasks'], 'task')})" for n in nodes]
+    more = f", and {counted(len(places) - _SHOWN, 'more node')}" if len(places) > _SHOWN else ""
     return ", ".join(places[:_SHOWN]) + more
 
 
@@ -52,7 +52,7 @@ def victims_text(victims: list[Json]) -> str:
 
 
 def _victim_text(victim: Json) -> str:
-    some = "" if victim["whole"] else f"{victim['tasks']} tasks of it, "
+    some = "" if victim["whole"] else f"{counted(victim['tasks'], 'task')} of it, "
     return f"{victim['name']} ({some}{victim['cause']}, loses {span(victim['lost_s'])} of work)"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import click
 
 from gosched.cli.connect import connect, listing_options, output_option, read_duration_s, read_labels
-from gosched.cli.output import Column, Json, ago, as_data, coloured, print_listing, say, table
+from gosched.cli.output import Column, Json, ago, as_data, coloured, counted, print_listing, say, table
 from gosched.cli.submit_command import wait_shown
 from gosched.client import GoSchedError
 from gosched.client.shapes import job_detail_json, job_json
@@ -202,7 +202,7 @@ def _about_time(job: Json) -> list[tuple[str, str]]:
         ("Waits for", _dependencies(job)),
         ("Deadline", f"{job['deadline']}{missed}" if job["deadline"] else ""),
         ("Limits", ", ".join(limits)),
-        ("Evicted", f"{job['preemptions']} time(s)" if job["preemptions"] else ""),
+        ("Evicted", counted(job["preemptions"], "time") if job["preemptions"] else ""),
         ("Checkpoint", job["checkpoint_at"] or ""),
         ("Backfilled", f"may be evicted from {job['evictable_from']}" if job["evictable_from"] else ""),
     ]

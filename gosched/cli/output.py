@@ -16,6 +16,7 @@ Json = dict[str, Any]
 Column = tuple[str, Callable[[Json], object]]  # its title, and a row's value
 
 WATCH_PERIOD_S = 1.0
+_AMOUNTS = ("cpu", "memory", "storage", "gpu")  # in this order; then all others
 _STATE_COLOURS = {
     "RUNNING": "green",
     "READY": "green",
@@ -106,7 +107,18 @@ def bytes_text(amount: int) -> str:
 
 def amounts_text(amounts: Json) -> str:
     """`cpu 4, memory 1.5Gi, gpu:h100 8`; what is 0 counts, an amount that is not named does not."""
-    return ", ".join(f"{name.removesuffix('_bytes')} {amount_text(name, amount)}" for name, amount in amounts.items())
+    named = {name.removesuffix("_bytes"): amount_text(name, amount) for name, amount in amounts.items()}
+    return ", ".join(f"{name} {named[name]}" for name in sorted(named, key=_place_of))
+
+
+def _place_of(name: str) -> tuple[int, str]:
+    kind = name.partition(":")[0]
+    return (_AMOUNTS.index(kind) if kind in _AMOUNTS else len(_AMOUNTS), name)
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 node`, `2 nodes`"""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def amount_text(name: str, amount: int | float | None) -> str:

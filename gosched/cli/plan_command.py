@@ -17,7 +17,6 @@ _JOBS: list[Column] = [
     ("START", lambda j: j["start"]),
     ("NODES", lambda j: nodes_text(j["nodes"])),
     ("EVICTS", lambda j: victims_text(j["victims"])),
-    ("WHY", lambda j: j["explanation"]["message"] if j["explanation"] else ""),
 ]
 _MOVED: list[Column] = [
     ("JOB", lambda m: m["id"]),
@@ -56,7 +55,9 @@ def _code(outcomes: set[str]) -> int:
 
 
 def _text(plan: Json) -> str:
-    lines = [table(plan["jobs"], _JOBS)]
+    """A sentence would make a column too wide, so what there is to say about a job comes below."""
+    why = [f"{job['name']}: {job['explanation']['message']}" for job in plan["jobs"] if job["explanation"]]
+    lines = [table(plan["jobs"], _JOBS), *(["", *why] if why else [])]
     if plan["moved"]:
         lines += ["", "Reserved starts of others that would change:", table(plan["moved"], _MOVED)]
     return "\n".join(lines)

@@ -7,7 +7,7 @@ import time
 import click
 
 from gosched.cli.connect import connect, output_option, watch_option
-from gosched.cli.output import Column, Json, as_data, print_listing, say
+from gosched.cli.output import Column, Json, as_data, counted, print_listing, say
 from gosched.client.forecast_shapes import reserved_json, window_json
 from gosched.config.errors import ConfigError
 from gosched.core.cluster import Window
@@ -61,7 +61,8 @@ def create(
         click.echo(as_data(shape, output))
     else:
         click.echo(shape["id"])
-    say(f"{name}: {len(answer.window.nodes)} nodes from {shape['start']} to {shape['end']}: {','.join(shape['nodes'])}")
+    nodes = counted(len(answer.window.nodes), "node")
+    say(f"{name}: {nodes} from {shape['start']} to {shape['end']}: {','.join(shape['nodes'])}")
     for job in answer.in_the_way:
         say(f"{name}: {job} may still run then, and cannot be evicted: cancel it, or give it a timeout")
 

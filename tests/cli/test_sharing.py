@@ -107,7 +107,7 @@ def test_a_quota_is_set_listed_and_taken_away(story):
         limit = (("cpu", 64_000), ("fpga", 2), ("gpu", 16_000), ("gpu:h100", 8_000), ("memory", 1 << 40))
         assert master.state.quotas == {"nlp": Quota(tenant="nlp", limit=limit, max_running_jobs=5)}
         lines = (await ctl("quota", "list")).out.splitlines()
-        assert "cpu 64, fpga 2, gpu 16, gpu:h100 8, memory 1Ti" in lines[1]
+        assert "cpu 64, memory 1Ti, gpu 16, gpu:h100 8, fpga 2" in lines[1]
         assert lines[1].endswith("0/5")
         (shape,) = json.loads((await ctl("quota", "list", "-o", "json")).out)
         assert shape["limit"] == {"cpu": 64, "fpga": 2, "gpu": 16, "gpu:h100": 8, "memory_bytes": 1 << 40}

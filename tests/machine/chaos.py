@@ -189,6 +189,8 @@ def _evictions(r: Random, state: ClusterState, for_job: str) -> tuple[Eviction, 
     """Mostly of gangs that have to accept it; often only of what they can do without."""
     live = [job for job in state.jobs.values() if job.active]
     able = [(job, cause) for job in live for cause in _causes(state, for_job, job)]
+    if r.random() < 0.5:
+        able = [(job, cause) for job, cause in able if job.active > job.spec.gang.min_tasks] or able
     chosen = r.sample(able, min(len(able), r.choice((1, 1, 2))))
     if live and r.random() < 0.1:
         chosen.append((r.choice(live), r.choice([*Cause])))
@@ -209,7 +211,8 @@ def _evictions(r: Random, state: ClusterState, for_job: str) -> tuple[Eviction, 
 
 
 def _causes(state: ClusterState, for_job: str, victim: Job) -> list[Cause]:
-    if victim.intent is not JobIntent.RUN or not may_restart(victim, RetryCause.PREEMPTED):
+    may_go = victim.spec.preemption.preemptible and victim.intent is JobIntent.RUN
+    if not may_go or not may_restart(victim, RetryCause.PREEMPTED):
         return []
     if not for_job:
         return [Cause.WINDOW]
@@ -372,11 +375,11 @@ KINDS: dict[str, Callable[[Random, ClusterState], Body]] = {
 WEIGHTS = {
     "submit": 14,
     "plan": 10,
-    "force": 12,
+    "force": 16,
     "report": 18,
     "cancel": 1,
-    "control": 1,
-    "keep": 1,
+    "control": 3,
+    "keep": 2,
     "register": 3,
     "mark_dead": 1,
     "administer": 1,

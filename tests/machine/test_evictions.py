@@ -112,9 +112,10 @@ def test_nobody_of_equal_or_higher_priority_in_the_queue_is_preempted(c):
     assert "its priority 5 is not below 5" in refuse(c, evict(c.job("equal")))
 
 
-def test_a_job_on_borrowed_room_gives_way_whatever_its_priority_once_its_time_has_come(c):
-    c.submit(low("guest", group(), priority=9), "guest")
-    until = c.state.clock_ms + 100
+def test_a_job_on_borrowed_room_gives_way_whatever_its_priority_so_that_it_has_gone_when_its_time_comes(c):
+    guest = low("guest", group(), priority=9)
+    c.submit(guest, "guest")
+    until = c.state.clock_ms + guest.leave_ms + 100
     assert c.plan(replace(gang(c.job("guest"), "n2"), until_ms=until)) == ()
     assert c.job("guest").until_ms == until
     placement = forced(c, "p", evict(c.job("v")), evict(c.job("guest"), Cause.BACKFILL))

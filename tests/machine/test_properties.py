@@ -138,7 +138,7 @@ def wrong_victims(state: ClusterState, before: FrozenState, events: tuple[Event,
     for event in events:
         if isinstance(event, JobEvicted) and event.cause is Cause.PREEMPT:
             victim, preemptor = before.jobs[event.job_id], before.jobs[event.for_job].spec
-            due = 0 < victim.until_ms <= state.clock_ms
+            due = 0 < victim.until_ms <= state.clock_ms + victim.spec.leave_ms
             lower = victim.spec.priority < preemptor.priority or due
             wrong += [] if lower and victim.spec.queue == preemptor.queue else [event.job_id]
     return wrong
@@ -308,10 +308,6 @@ def _guarantees_are_not_looked_at(monkeypatch):
     monkeypatch.setattr(evictions, "reclaim_problem", lambda *_: "")
 
 
-def _floors_are_not_looked_at(monkeypatch):
-    monkeypatch.setattr(evictions, "_ranks_problem", lambda *_: "")
-
-
 def _promises_outlive_the_wait(monkeypatch):
     monkeypatch.setattr(reservations, "forget", lambda *_: None)
     monkeypatch.setattr(starts, "forget", lambda *_: None)
@@ -382,7 +378,6 @@ def _restoring_forgets_the_order_of_answers(monkeypatch):
         _a_fence_takes_what_victims_still_hold,
         _anybody_is_preempted,
         _guarantees_are_not_looked_at,
-        _floors_are_not_looked_at,
         _promises_outlive_the_wait,
         _limits_are_not_looked_at,
         _what_gangs_of_a_plan_take_is_not_counted,
