@@ -122,15 +122,20 @@ class Checks:
         self.promised = dict(state.reservations)
 
     def _idle(self, driver: Driver, plan: Plan) -> None:
-        """Who waits does not fit on what nobody was promised."""
+        """Who waits does not fit on what nobody was promised, nor, if he yields, on what he might borrow."""
         state = driver.state
         for job_id, why in plan.explanations.items():
             job = state.jobs[job_id]
             if job_id in state.pending and why.code not in UNHELD:
                 self.seen["waits"] += 1
-                room = sum_in_best_domain(driver, job)
                 floor = job.spec.groups[0].floor if job.state is JobState.PENDING else 1
+                span = job.spec.timeout_ms or NEVER_MS
+                room = sum_in_best_domain(driver, job, state.clock_ms + span)
                 assert room < floor, f"idle: {job_id} fits and waits: {why.code} {why.message}"
+                if until := may_borrow(state, job):
+                    room = sum_in_best_domain(driver, job, state.clock_ms + 1)
+                    assert room < floor, f"idle: {job_id} might borrow room until {until}"
+                    self.seen["no loan"] += 1
 
 
 def check_order(driver: Driver, plan: Plan) -> None:
@@ -167,7 +172,20 @@ class Books:
                     f"guarantee: {path} would hold {held.get(name, 0)} of {least} {name}"
                 )
         if gang.job_id:
+            self._saturation(gang)
             self._placed(self.state.jobs[gang.job_id], gang.tasks)
+
+    def _saturation(self, gang: GangPlacement) -> None:
+        """Whoever takes back room stays within what he is guaranteed, at each fork above him."""
+        job = self.state.jobs[gang.job_id]
+        floor = job.spec.groups[0].resources.times(job.spec.groups[0].floor)
+        for eviction in gang.evictions if _reclaims(gang) else ():
+            other = lineage(self.state.jobs[eviction.job_id].spec.queue)
+            path = next((path for path in lineage(job.spec.queue) if path not in other), "")
+            if path:
+                wanted = self.held[path].get("cpu", 0) + floor.cpu_millis
+                least = self.guaranteed[path].get("cpu", 0)
+                assert wanted <= least, f"saturation: {path} takes back up to {wanted}, it is guaranteed {least}"
 
     def _evicted(self, eviction: Eviction) -> None:
         for task in self.state.tasks_of(self.state.jobs[eviction.job_id]):
@@ -204,11 +222,20 @@ def is_for(window: Window, job: Job) -> bool:
     return job.spec.tenant in window.tenants or any(path in window.queues for path in lineage(job.spec.queue))
 
 
-def sum_in_best_domain(driver: Driver, job: Job) -> int:
+def may_borrow(state: ClusterState, job: Job) -> int:
+    """Until when the job may have room that is promised to others; 0: not at all."""
+    yields = job.spec.preemption.preemptible and job.spec.retry.max_restarts > 0
+    starts = [r.start_ms for r in state.reservations.values() if r.job_id != job.id]
+    starts += [window.start_ms for window in state.windows.values()]
+    until = min([start for start in starts if start > state.clock_ms], default=0)
+    long_enough = until - state.clock_ms >= max(60_000, 2 * job.spec.leave_ms)
+    return until if yields and long_enough and job.state is JobState.PENDING and not job.spec.deadline_at_ms else 0
+
+
+def sum_in_best_domain(driver: Driver, job: Job, end: int) -> int:
     """For how many tasks there is room now, in one rack if the job is bound to one, on nodes that are promised to
-    nobody for as long as it may run."""
+    nobody before `end`."""
     state, group = driver.state, job.spec.groups[0]
-    end = state.clock_ms + job.spec.timeout_ms if job.spec.timeout_ms else NEVER_MS
     closed = {
         share.node_id
         for r in state.reservations.values()

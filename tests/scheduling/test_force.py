@@ -24,6 +24,7 @@ from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.claims import Claim, Claims
 from gosched.scheduling.limits import Allowance
 from gosched.scheduling.preemption import Preemption
+from gosched.scheduling.rooms import Rooms
 from gosched.scheduling.scene import Scene
 from gosched.scheduling.victims import Books
 from tests.scheduling import notation
@@ -53,6 +54,7 @@ LEAST = {
     "before a window": 5,
     "in a window": 2,
     "waits": 300,
+    "no loan": 30,
 }
 
 
@@ -285,6 +287,10 @@ def claims_bind_those_who_end_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Claims, "binding", lambda self, gang, before_ms: binding(self, gang, 1 << 62))
 
 
+def nobody_borrows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rooms, "loan", lambda self, gang: None)
+
+
 def promises_are_kept_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
     standing = promises.standing_claims
 
@@ -311,6 +317,8 @@ def a_queue_takes_more_than_its_guarantee(monkeypatch: pytest.MonkeyPatch) -> No
         (nobody_has_a_least_time, check_every_life, "priority"),
         (victims_go_before_their_time, check_every_life, "priority"),
         (nobody_keeps_his_guarantee, check_every_life, "guarantee"),
+        (a_queue_takes_more_than_its_guarantee, check_every_life, "saturation"),
+        (nobody_borrows, check_every_life, "idle"),
         (victims_go_for_nobody, check_every_life, "start"),
         (a_new_fence_is_forgotten, check_every_life, "the state machine refuses"),
         (old_fences_are_forgotten, check_every_life, "the state machine refuses"),
