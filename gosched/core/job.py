@@ -435,6 +435,7 @@ class Job:
     is not started until it is released. `waits_for`: of `spec.after` what is not met yet. `placed_at_ms`: of this
     attempt. `checkpoint_at_ms`: when this attempt last saved itself. `until_ms`: it got its place on the condition that
     it may be evicted then; 0: none. `evicted_for`: the jobs that it had to give way to last, by id, the newest first.
+    `deadline_promised`: at submission, and it still holds.
     """
 
     id: str
@@ -466,6 +467,7 @@ class Job:
     until_ms: int = 0
     preemptions: int = 0
     evicted_for: tuple[str, ...] = ()
+    deadline_promised: bool = False
     deadline_missed: bool = False
 
     @property

@@ -22,6 +22,9 @@ def promise(state: ClusterState, events: list[Event], wanted: Reservation) -> tu
     if old is None or wanted != replace(old, made_at_ms=wanted.made_at_ms):
         job = state.jobs[wanted.job_id]
         broken = old is not None and old.for_deadline and not _is_late(job, old) and _is_late(job, wanted)
+        keeps = wanted.for_deadline and not _is_late(job, wanted)
+        if job.deadline_promised != keeps:
+            state.put_job(replace(job, deadline_promised=keeps))
         state.put_reservation(wanted)
         events.append(ReservationChanged(job_id=job.id, start_ms=wanted.start_ms, broken=broken))
     return ()
@@ -41,10 +44,15 @@ def reservation_problem(state: ClusterState, wanted: Reservation) -> str:
 
 def withdraw(state: ClusterState, events: list[Event], job_id: str) -> None:
     """The promise cannot be kept; there may be none any more."""
-    old = state.reservations.get(job_id)
-    if old is not None:
+    job = state.jobs.get(job_id)
+    broken = job is not None and job.deadline_promised
+    if job is not None and broken:
+        state.put_job(replace(job, deadline_promised=False))
+    if job_id in state.reservations:
         state.drop_reservation(job_id)
-        events.append(ReservationChanged(job_id=job_id, start_ms=0, broken=old.for_deadline))
+    elif not broken:
+        return
+    events.append(ReservationChanged(job_id=job_id, start_ms=0, broken=broken))
 
 
 def forget(state: ClusterState, events: list[Event], job_id: str) -> None:

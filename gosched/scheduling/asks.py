@@ -184,6 +184,7 @@ class PendingGang:
     yields: bool = False
     grace_ms: int = 0
     evicted_for: tuple[str, ...] = ()
+    deadline_promised: bool = False
 
 
 def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
@@ -231,6 +232,7 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         yields=spec.preemption.preemptible and starts_again(job),
         grace_ms=spec.leave_ms,
         evicted_for=job.evicted_for,
+        deadline_promised=job.deadline_promised,
     )
 
 

@@ -16,7 +16,16 @@ from gosched.core.cluster import Node, NodeState
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.job import SELF, Job, JobIntent, JobState, TaskState
 from gosched.core.limits import MAX_GPUS
-from gosched.core.outcome import Event, FenceChanged, JobChanged, JobEvicted, JobUpdated, NodeChanged, TaskChanged
+from gosched.core.outcome import (
+    Event,
+    FenceChanged,
+    JobChanged,
+    JobEvicted,
+    JobUpdated,
+    NodeChanged,
+    ReservationChanged,
+    TaskChanged,
+)
 from gosched.core.resources import GPU as MILLIS
 from gosched.core.resources import Resources
 from gosched.core.sharing import Amounts, add_to
@@ -83,7 +92,7 @@ class ViewBuilder:
                     self._labelled.take(state, event)
             elif isinstance(event, NodeChanged):
                 changed[event.node_id] = None
-            elif isinstance(event, JobChanged | JobUpdated | JobEvicted | FenceChanged):
+            elif isinstance(event, JobChanged | JobUpdated | JobEvicted | FenceChanged | ReservationChanged):
                 jobs[event.job_id] = self._moved[event.job_id] = None
                 if isinstance(event, FenceChanged):
                     loaded.update(dict.fromkeys(event.node_ids))

@@ -59,7 +59,8 @@ class Claims:
         self._future = future
         self._plain = plain
         self._now_ms = now_ms
-        self.due: dict[str, Claim] = {}  # gangs that may start now because their moment has come
+        self.due: dict[str, Claim] = {}  # gangs whose moment has come: they fit until the end of their reservations
+        self.insisting: dict[str, Claim] = {}  # those of them that respect older promises only
         self._binding: dict[tuple[int, str, int, bool, str], tuple[str, ...]] = {}
         self._fresh = True
 
@@ -82,13 +83,13 @@ class Claims:
 
     def binding(self, gang: PendingGang, before_ms: int) -> tuple[str, ...]:
         """Whose claims that start before then the gang has to respect: not those of gangs that it might evict if they
-        ran, unless they were promised for a deadline; and, once its own start is due, older promises only."""
-        due = self.due.get(gang.job_id)
+        ran, unless they were promised for a deadline; and, if it insists on its own start, older promises only."""
+        own = self.insisting.get(gang.job_id)
         number = bisect_left(self.all, before_ms, key=_start)
-        key = (number, gang.queue, gang.priority, gang.may_evict, gang.job_id if due else "")
+        key = (number, gang.queue, gang.priority, gang.may_evict, gang.job_id if own else "")
         found = self._binding.get(key)
         if found is None:
-            first = [claim for claim in self.all[:number] if due is None or claim.age < due.age]
+            first = [claim for claim in self.all[:number] if own is None or claim.age < own.age]
             found = self._binding[key] = tuple([c.gang.job_id for c in first if not _outranks(gang, c)])
         return found
 

@@ -15,16 +15,16 @@ import numpy as np
 from gosched.core.command import GangPlacement
 from gosched.core.resources import Resources
 from gosched.scheduling.asks import Ask, PendingGang
-from gosched.scheduling.occupied import Occupied, column_amounts
+from gosched.scheduling.occupied import G, Occupied, column_amounts
 from gosched.scheduling.room import Freed
-from gosched.scheduling.running import NEVER_MS, Holding
+from gosched.scheduling.running import NEVER_MS, Holding, RunningGang
 from gosched.scheduling.view import IntArray, NodeColumns, Soon, View
 
 
 class Future:
     """Of one cycle; the placements and evictions of the cycle itself are added as they are made."""
 
-    def __init__(self, view: View, now_ms: int, occupied: Callable[[], Occupied]) -> None:
+    def __init__(self, view: View, now_ms: int, occupied: Callable[[], Occupied[RunningGang]]) -> None:
         self._view = view
         self._now_ms = now_ms
         self._occupied = occupied
@@ -81,12 +81,11 @@ class Future:
     def _of_holders(self) -> _Releases:
         """Where there are fences, what leaves for them is counted with them."""
         occupied, view, now_ms = self._occupied(), self._view, self._now_ms
-        gangs = view.holders.values()
-        by_task = np.array([gang.ends_ms(now_ms) for gang in gangs], dtype=np.int64)[occupied.gang]
+        by_task = np.array([gang.ends_ms(now_ms) for gang in occupied.gangs], dtype=np.int64)[occupied.gang]
         for job_id, ranks in self._gone.items():
             by_task[occupied.tasks_of(job_id, ranks)] = NEVER_MS
         if view.soon:
-            leaving = np.array([gang.is_leaving for gang in gangs], dtype=np.bool_)[occupied.gang]
+            leaving = np.array([gang.is_leaving for gang in occupied.gangs], dtype=np.bool_)[occupied.gang]
             fenced = view.nodes.rows(tuple(view.soon))
             by_task[leaving & np.isin(occupied.row, fenced)] = NEVER_MS
         return _Releases.of(occupied, by_task)
@@ -109,7 +108,7 @@ class _Releases:
         return _Releases(ends, gpu_ends, [end_ms] * len(freed.cpus), freed)
 
     @staticmethod
-    def of(occupied: Occupied, ends: IntArray) -> _Releases:
+    def of(occupied: Occupied[G], ends: IntArray) -> _Releases:
         """`ends`: of each task; NEVER_MS: it is left out."""
         tasks = _ascending(ends)
         devices = _ascending(ends[occupied.device_task])

@@ -6,7 +6,7 @@ Rule: made once for a cycle, when somebody first looks ahead or for victims; mos
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -30,11 +30,16 @@ class Holds(Protocol):
     def holdings(self) -> tuple[Holding, ...]: ...
 
 
-class Occupied:
-    """`gang`, `row`, `rank` of each task; `amounts` by column, the derived ones 0; `device_task`, `device`,
-    `device_millis` of each device that one holds; `cpus`: (task, row, mask). The tasks of a gang are neighbours."""
+G = TypeVar("G", bound=Holds)
 
-    def __init__(self, nodes: NodeColumns, gangs: Sequence[Holds]) -> None:
+
+class Occupied(Generic[G]):
+    """`gangs`: in the order given. Of each task `gang`, `row`, `rank`, and `amounts` by column, the derived ones 0; of
+    each device that one holds `device_task`, `device`, `device_millis`; `cpus`: (task, row, mask). The tasks of a gang
+    are neighbours, from `begins[gang]` on."""
+
+    def __init__(self, nodes: NodeColumns, gangs: Sequence[G]) -> None:
+        self.gangs = gangs
         row_of = {node_id: row for row, node_id in enumerate(nodes.ids)}
         most = nodes.gpu_free.shape[1]
         rows: list[int] = []

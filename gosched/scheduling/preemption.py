@@ -23,7 +23,7 @@ from gosched.scheduling.gangs import place
 from gosched.scheduling.limits import Allowance
 from gosched.scheduling.occupied import Occupied
 from gosched.scheduling.room import Freed, Room
-from gosched.scheduling.rooms import Base
+from gosched.scheduling.rooms import Base, seats_of
 from gosched.scheduling.running import RunningGang
 from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.victims import Books, Victim, cost_of
@@ -60,14 +60,17 @@ class Preemption:
     """Of one cycle. `exhausted`: the budget of simulations is used up, so a miss does not say that it is impossible."""
 
     plain: Room
-    holders: Sequence[RunningGang]
-    occupied: Callable[[], Occupied]
+    occupied: Callable[[], Occupied[RunningGang]]
     books: Books
     now_ms: int
     seed: int
     simulations: int = 0
     _tasks: _Tasks | None = field(default=None, init=False)
     _eligible_by: dict[tuple[str, int], BoolArray] = field(default_factory=dict, init=False)
+
+    @property
+    def holders(self) -> Sequence[RunningGang]:
+        return self.occupied().gangs
 
     @property
     def exhausted(self) -> bool:
@@ -103,7 +106,7 @@ class Preemption:
         """For a gang whose reserved start has come: those go that run on condition, and had to be gone by now."""
         late = [
             Victim(holder, Cause.BACKFILL)
-            for holder in sorted(self.holders, key=lambda holder: holder.sequence)
+            for holder in self.holders
             if holder.until_ms and holder.until_ms - holder.grace_ms <= self.now_ms and self.books.may_be_sent(holder)
         ]
         return self._proven(gang, base, terrain, allowance, late) if late else None
@@ -218,12 +221,15 @@ class Preemption:
         placement = place(gang, room, terrain.over(room), self.seed, allowance)
         if placement is None:
             return None
+        rest = self.plain.copy()
+        rest.grow(self._freed(victims))
+        for ask, seats in seats_of(gang, placement, rest.nodes):
+            rest.occupy(ask, seats)
         needed: list[Victim] = []
-        dearest = sorted(victims, key=lambda v: (-self._cost(v), -v.gang.sequence))
-        for victim in dearest:
+        for victim in sorted(victims, key=lambda v: (-self._cost(v), -v.gang.sequence)):
             back = self._freed([victim])
-            if room.has(back):
-                room.lose(back)
+            if rest.has(back):
+                rest.lose(back)
             else:
                 needed.append(victim)
         if not needed:
@@ -301,7 +307,9 @@ class Preemption:
         return self._tasks
 
 
-def _gains(ask: Ask, free: IntArray, held: Occupied, cost: IntArray, own: IntArray) -> tuple[IntArray, IntArray]:
+def _gains(
+    ask: Ask, free: IntArray, held: Occupied[RunningGang], cost: IntArray, own: IntArray
+) -> tuple[IntArray, IntArray]:
     """For each task, in the order given (by node): how many more of the group's tasks fit on its node once it and those
     before it on the node have gone; and what all these cost. Devices are left to the simulation."""
     rows = held.row[own]

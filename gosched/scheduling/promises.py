@@ -37,11 +37,32 @@ def keep_promises(scene: Scene) -> dict[str, Claim | None]:
             number += 1
         else:
             del waiting[number]
+    _promise_again(scene, started, waiting)
     for claim in waiting:
         scene.promises += not claim.reservation.for_deadline
         scene.plan.wake_at(claim.start_ms - scene.grace_ms)
         scene.plan.wake_at(claim.start_ms)
     return {**started, **{claim.gang.job_id: claim for claim in waiting}}
+
+
+def _promise_again(scene: Scene, started: dict[str, Claim | None], waiting: list[Claim]) -> None:
+    """Gangs with a promised deadline that have no start any more: they lost a node, or gave way."""
+    for gang in scene.view.pending:
+        if not gang.deadline_promised or gang.joins or gang.job_id in scene.view.reservations:
+            continue
+        if gang.not_before_ms > scene.now_ms or scene.limits.why_not(gang):
+            continue
+        allowance = scene.limits.allowance(gang)
+        if scene.begin(gang, scene.limits.shape(gang, scene.plugins), allowance):
+            started[gang.job_id] = None
+            continue
+        latest = gang.deadline_ms - gang.span_ms
+        start = scene.profile.earliest(gang, scene.plan.seed, allowance, before_ms=latest + 1)
+        if start is None:
+            scene.plan.withdrawn.append(gang.job_id)
+        else:
+            reservation = scene.promise(gang, start, for_deadline=True)
+            waiting.append(next(claim for claim in scene.claims.all if claim.reservation is reservation))
 
 
 def _settled(scene: Scene, claims: list[Claim], *, known: bool = True) -> list[Claim]:
@@ -102,11 +123,15 @@ def _start(scene: Scene, claim: Claim, allowance: Allowance) -> bool:
     if not is_due and not scene.plain.may_hold(gang):
         return False
     scene.lift(claim)
+    shape = scene.limits.shape(gang, scene.plugins)
     if is_due:
         scene.claims.due[gang.job_id] = claim
-    shape = scene.limits.shape(gang, scene.plugins)
-    if scene.start(gang, shape, allowance) or (is_due and scene.claim_overdue(gang, allowance)):
+    if scene.start(gang, shape, allowance):
         return True
+    if is_due:
+        scene.claims.insisting[gang.job_id] = claim
+        if scene.start(gang, shape, allowance) or scene.claim_overdue(gang, allowance):
+            return True
     rescued = scene.rescue(gang, shape, allowance)
     if rescued is not None and not rescued.observed:
         return True
@@ -126,6 +151,7 @@ def _renewed(scene: Scene, claim: Claim, allowance: Allowance, *, improve: bool)
     if start is None and holds:
         return claim
     scene.claims.due.pop(gang.job_id, None)
+    scene.claims.insisting.pop(gang.job_id, None)
     if start is None:
         return _planned_anew(scene, claim)
     scene.lift(claim)

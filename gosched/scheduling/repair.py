@@ -19,7 +19,7 @@ from gosched.scheduling.terrain import Terrain
 
 
 def repaired(
-    gang: PendingGang, holder: RunningGang, occupied: Occupied, base: Base, terrain: Terrain, seed: int
+    gang: PendingGang, holder: RunningGang, occupied: Occupied[RunningGang], base: Base, terrain: Terrain, seed: int
 ) -> GangPlacement | None:
     """The gang's next placement; None: it does not fit so."""
     nodes = base.room.nodes

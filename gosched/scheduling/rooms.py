@@ -67,7 +67,7 @@ class Rooms:
         claims = self._claims
         if not claims.all and not claims.windows:
             return self._grounds[OPEN]
-        return self._ground(self._key(gang, self._end(gang)))
+        return self._ground(self._key(gang, *self._ends(gang)))
 
     def loan(self, gang: PendingGang) -> Ground | None:
         """Where a gang that yields may start if it is gone when the first claim or window begins; None: that would be
@@ -75,18 +75,20 @@ class Rooms:
         claims = self._claims
         if not gang.yields or gang.joins or not (claims.all or claims.windows):
             return None
-        jobs, windows = self._key(gang, NEVER_MS)
+        jobs, windows = self._key(gang, NEVER_MS, NEVER_MS)
         starts = [claim.start_ms for claim in claims.all if claim.gang.job_id in jobs]
         starts += [claims.windows[index].start_ms for index in windows]
         until = min([start for start in starts if start > self._now_ms], default=0)
         if until - self._now_ms < max(MIN_LOAN_MS, 2 * gang.grace_ms):
             return None
-        now = self._ground(self._key(gang, self._now_ms + 1))
+        now = self._ground(self._key(gang, self._now_ms + 1, self._now_ms + 1))
         return Ground(("loan", now.key), now.room, now.terrain, until)
 
-    def untouched(self, gang: PendingGang) -> Base:
-        """The room of now without the nodes of claims and windows that the gang has to respect."""
-        jobs, windows = self._key(gang, self._end(gang))
+    def untouched(self, gang: PendingGang, wait_ms: int) -> Base:
+        """The room of now without the nodes of claims and windows that the gang has to respect if it starts after that
+        while."""
+        beside_claims, beside_windows = self._ends(gang)
+        jobs, windows = self._key(gang, beside_claims + wait_ms, beside_windows + wait_ms)
         closed = [rows.rows for rows in self._claims.rows_of(jobs)]
         closed += [self._claims.closed[index] for index in windows]
         base = Base(self.plain.copy(), np.unique(np.concatenate(closed)) if closed else np.zeros(0, dtype=np.int64))
@@ -113,15 +115,17 @@ class Rooms:
         """The claims are others now."""
         self._grounds = {OPEN: self._grounds[OPEN]}
 
-    def _end(self, gang: PendingGang) -> int:
-        """Until when it has to fit beside what is claimed: as long as it is promised to run, or as it was reserved."""
-        if gang.span_ms and (gang.is_promised or gang.job_id in self._claims.due):
-            return self._now_ms + gang.span_ms
-        return NEVER_MS
+    def _ends(self, gang: PendingGang) -> tuple[int, int]:
+        """Until when it has to fit beside claims, and beside windows: as long as it is promised to run. Beside claims,
+        once its own start has come, as long as that was reserved for, though it be an estimate."""
+        promised = self._now_ms + gang.span_ms if gang.is_promised else NEVER_MS
+        if gang.span_ms and gang.job_id in self._claims.due:
+            return self._now_ms + gang.span_ms, promised
+        return promised, promised
 
-    def _key(self, gang: PendingGang, end_ms: int) -> Key:
+    def _key(self, gang: PendingGang, end_ms: int, windows_end_ms: int) -> Key:
         claims = self._claims
-        return claims.binding(gang, end_ms), claims.windows_of(gang, self._now_ms, end_ms)
+        return claims.binding(gang, end_ms), claims.windows_of(gang, self._now_ms, windows_end_ms)
 
     def _ground(self, key: Key) -> Ground:
         found = self._grounds.get(key)

@@ -34,8 +34,9 @@ class RunningGang:
     """`each`: what a task of each group holds. `surplus`: ranks of elastic tasks, in the order in which they may go.
     `end_ms`: when it ends as far as is known, NEVER_MS if that is nothing; `is_promised`: it ends then at the latest.
     `until_ms`: it may be evicted then, whoever wants the room; 0: no such condition. `saved_at_ms`: what ran before
-    that is not lost. `preemptions`, `evicted_for`: as in Job. `is_leaving`: it is on its way out already.
-    `lost_member`: it starts anew because a node was lost. `fenced`: it has no place yet, but a fence around one.
+    that is not lost. `preemptions`, `evicted_for`: as in Job. `deadline_ms`: if it was promised. `is_leaving`: it is on
+    its way out already. `lost_member`: it starts anew because a node was lost. `fenced`: it has no place yet, but a
+    fence around one.
     """
 
     job_id: str
@@ -57,6 +58,8 @@ class RunningGang:
     until_ms: int
     preemptions: int
     evicted_for: tuple[str, ...]
+    deadline_ms: int
+    span_ms: int
     is_leaving: bool
     lost_member: bool
     fenced: bool
@@ -94,6 +97,8 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
     groups = {group.name: index for index, group in enumerate(job.spec.groups)}
     tasks = [task for task in state.tasks_of(job) if task.state.is_active] if job.active else []
     held = [(task, state.allocations[task.allocation_id]) for task in tasks]
+    if job.intent is JobIntent.RUN:  # what leaves alone belongs to the fence that it leaves for
+        held = [(task, allocation) for task, allocation in held if not allocation.leaves_for]
     holdings = [_holding(task, allocation, groups[task.group]) for task, allocation in held]
     fenced = not job.active and fence is not None
     if fenced and fence is not None:
@@ -122,6 +127,8 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         until_ms=fence.until_ms if fenced and fence is not None else job.until_ms,
         preemptions=job.preemptions,
         evicted_for=job.evicted_for,
+        deadline_ms=job.deadline_ms if job.deadline_promised else 0,
+        span_ms=spec.span_ms,
         is_leaving=job.intent is not JobIntent.RUN,
         lost_member=job.intent is JobIntent.RESTART and job.reason == "NODE_LOST",
         fenced=fenced,

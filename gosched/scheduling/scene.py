@@ -30,7 +30,7 @@ from gosched.scheduling.preemption import Preemption, Rescue
 from gosched.scheduling.repair import repaired
 from gosched.scheduling.room import Freed, Room
 from gosched.scheduling.rooms import Ground, Rooms, seats_of
-from gosched.scheduling.running import NEVER_MS
+from gosched.scheduling.running import NEVER_MS, RunningGang
 from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.victims import Books, Victim
 from gosched.scheduling.view import View
@@ -62,9 +62,8 @@ class Scene:
         self.claims = Claims(view.nodes, view.windows, self.future, self.plain, self.now_ms)
         self.rooms = Rooms(self.plain, self.terrain, self.claims, self.now_ms)
         self.profile = Profile(self.plain, self.terrain, self.future, self.claims, self.now_ms)
-        holders = tuple(view.holders.values())
         books = Books(view, self.limits, policy, self.now_ms)
-        self.preemption = Preemption(self.plain, holders, lambda: self.occupied, books, self.now_ms, plan.seed)
+        self.preemption = Preemption(self.plain, lambda: self.occupied, books, self.now_ms, plan.seed)
         self.explainer = Explainer(self.plain, self.terrain)
         self.grace_ms = max([holder.grace_ms for holder in view.holders.values() if holder.until_ms], default=0)
         self.promises = 0  # reserved starts that were made because the gang was next
@@ -74,9 +73,14 @@ class Scene:
         self._hopeless: dict[tuple[str, int, tuple[str, ...], object], None] = {}
 
     @cached_property
-    def occupied(self) -> Occupied:
+    def occupied(self) -> Occupied[RunningGang]:
         """By those that held a place when the cycle began; most cycles need not know."""
-        return Occupied(self.view.nodes, tuple(self.view.holders.values()))
+        return Occupied(self.view.nodes, sorted(self.view.holders.values(), key=lambda holder: holder.sequence))
+
+    @cached_property
+    def leave_ms(self) -> int:
+        """How long victims may take to leave."""
+        return max([holder.grace_ms for holder in self.view.holders.values() if holder.is_preemptible], default=0)
 
     @property
     def misses(self) -> int:
@@ -146,7 +150,7 @@ class Scene:
         key = (gang.queue, gang.priority, gang.evicted_for, shape)
         if self.rescued >= MAX_RESCUES or key in self._hopeless or not self.preemption.books.may_help(gang):
             return None
-        found = self.preemption.rescue(gang, lambda: self.rooms.untouched(gang), self.terrain, allowance)
+        found = self.preemption.rescue(gang, lambda: self.rooms.untouched(gang, self.leave_ms), self.terrain, allowance)
         if found is None:
             if not self.preemption.exhausted:
                 self._hopeless[key] = None
@@ -158,7 +162,7 @@ class Scene:
 
     def claim_overdue(self, gang: PendingGang, allowance: Allowance) -> Rescued | None:
         """The gang's reserved start has come: what runs on its room on that condition goes."""
-        found = self.preemption.overdue(gang, self.rooms.untouched(gang), self.terrain, allowance)
+        found = self.preemption.overdue(gang, self.rooms.untouched(gang, self.leave_ms), self.terrain, allowance)
         return self._rescued(gang, found) if found is not None else None
 
     def reserve(self, gang: PendingGang, allowance: Allowance) -> Reservation | None:
@@ -200,7 +204,9 @@ class Scene:
     def repair(self, gang: PendingGang) -> bool:
         """Gives a gang that lost a member its old nodes again, and others for what was lost."""
         holder = self.view.holders[gang.job_id]
-        placement = repaired(gang, holder, self.occupied, self.rooms.untouched(gang), self.terrain, self.plan.seed)
+        placement = repaired(
+            gang, holder, self.occupied, self.rooms.untouched(gang, self.leave_ms), self.terrain, self.plan.seed
+        )
         if placement is None:
             return False
         eviction = Eviction(job_id=gang.job_id, attempt=holder.attempt, cause=Cause.REPAIR)
@@ -233,7 +239,7 @@ class Scene:
         if self.limits.why_not(gang):
             return ()
         allowance = self.limits.allowance(gang)
-        found = self.preemption.rescue(gang, lambda: self.rooms.untouched(gang), self.terrain, allowance)
+        found = self.preemption.rescue(gang, lambda: self.rooms.untouched(gang, self.leave_ms), self.terrain, allowance)
         return found.victims if found is not None else ()
 
     def clear_windows(self) -> None:

@@ -57,18 +57,26 @@ class Books:
         self._now_ms = now_ms
         self._gone: dict[str, None] = {}
         self._by_tenant: Counter[str] = Counter()
-        self._evicted_for = {gang.job_id: gang.evicted_for for gang in view.holders.values() if gang.evicted_for}
-        self._evicted_for.update({gang.job_id: gang.evicted_for for gang in view.pending if gang.evicted_for})
+        self._view: View | None = view  # until somebody looks: most cycles evict nobody
+        self._evicted_for: dict[str, tuple[str, ...]] = {}
         self._lowest: dict[str, int] = {}  # priority of gangs that may be evicted, by queue
+
+    def _open(self) -> None:
+        if self._view is None:
+            return
+        view, self._view = self._view, None
         for gang in view.holders.values():
-            if gang.is_leaving or gang.fenced:  # what leaves is as good as gone, what has a fence as good as there
+            if gang.is_leaving:  # as good as gone; those with fences are counted already
                 for path in lineage(gang.queue):
-                    add_to(self._used.setdefault(path, {}), gang.charge(), 1 if gang.fenced else -1)
+                    add_to(self._used.setdefault(path, {}), gang.charge(), -1)
             if self.is_evictable(gang):
                 self._lowest[gang.queue] = min(gang.priority, self._lowest.get(gang.queue, gang.priority))
+        self._evicted_for = {gang.job_id: gang.evicted_for for gang in view.holders.values() if gang.evicted_for}
+        self._evicted_for.update({gang.job_id: gang.evicted_for for gang in view.pending if gang.evicted_for})
 
     def may_help(self, gang: PendingGang) -> bool:
         """False is certain, and costs nothing per gang that runs."""
+        self._open()
         if not gang.may_evict or self.policy_of(gang.queue) is PreemptionPolicy.NEVER or not self._lowest:
             return False
         if self._lowest.get(gang.queue, gang.priority) < gang.priority:
@@ -95,7 +103,9 @@ class Books:
 
     def may_be_sent(self, gang: RunningGang) -> bool:
         """Whether it may go at all; one that knew when it has to is not protected by what it ran."""
-        return gang.is_preemptible and not gang.is_leaving and not gang.fenced and not self.is_gone(gang.job_id)
+        if not gang.is_preemptible or gang.is_leaving or gang.fenced or self.is_gone(gang.job_id):
+            return False
+        return gang.deadline_ms <= self._now_ms  # a promised deadline is not broken for others
 
     def evictors(self, gang: PendingGang) -> Container[str]:
         """The jobs that the gang gave way to, directly or through others, as far as is remembered."""
@@ -140,6 +150,7 @@ class Books:
         return self._policy.max_victims_per_tenant - self._by_tenant[tenant]
 
     def evicted(self, victims: Sequence[Victim], for_job: str) -> None:
+        self._open()
         self._reclaims.clear()
         for victim in victims:
             job_id = victim.gang.job_id
@@ -155,6 +166,7 @@ class Books:
         self._reclaims.clear()
 
     def _held(self, path: str) -> Amounts:
+        self._open()
         for gang, placement in self._started:
             charge = placed_charge(gang, placement)
             for ancestor in lineage(gang.queue):
