@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from gosched.core.command import SubmitJob
 from gosched.core.job import Job, JobSpec, JobState
-from gosched.scheduling import Plan, Policy, claims, cycle
+from gosched.scheduling import Plan, Policy, builder, claims, cycle
 from gosched.scheduling.admission import Admission, admit
 from tests.scheduling import notation, tables
 from tests.scheduling.driver import MINUTE_MS, Driver, Life, life
@@ -194,14 +194,14 @@ def test_an_admitted_deadline_is_met_in_every_life_in_which_durations_keep_their
 Mutation = Callable[[pytest.MonkeyPatch], None]
 
 
-def deadlines_give_way_to_priorities(monkeypatch: pytest.MonkeyPatch) -> None:
-    outranks = claims._outranks
+def whoever_was_admitted_may_be_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = builder.running_gang
 
-    def mutated(gang: Any, claim: Any) -> bool:
-        reservation = replace(claim.reservation, for_deadline=False)
-        return outranks(gang, replace(claim, reservation=reservation))
+    def mutated(*args: Any) -> Any:
+        gang = made(*args)
+        return gang and replace(gang, deadline_ms=0)
 
-    monkeypatch.setattr(claims, "_outranks", mutated)
+    monkeypatch.setattr(builder, "running_gang", mutated)
 
 
 def the_room_to_come_belongs_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +213,7 @@ def promises_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "mutation", [deadlines_give_way_to_priorities, the_room_to_come_belongs_to_nobody, promises_are_forgotten]
+    "mutation", [whoever_was_admitted_may_be_evicted, the_room_to_come_belongs_to_nobody, promises_are_forgotten]
 )
 def test_a_planner_that_breaks_its_promises_is_noticed(monkeypatch: pytest.MonkeyPatch, mutation: Mutation) -> None:
     mutation(monkeypatch)

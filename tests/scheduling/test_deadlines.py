@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from gosched.core.outcome import Event, ReservationChanged
-from gosched.scheduling import Policy
+from gosched.scheduling import Policy, claims
+from gosched.scheduling.asks import PendingGang
+from gosched.scheduling.claims import Claim
 from tests.scheduling import notation
 from tests.scheduling.tables import World, begin, check
 
@@ -80,6 +83,21 @@ def test_a_deadline_is_met_within_fair_shares() -> None:
 
 
 def test_a_start_that_was_promised_for_a_deadline_is_kept_against_everybody() -> None:
+    check_a_deadline_is_kept_against_everybody()
+
+
+def test_a_planner_that_lets_priorities_break_deadlines_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    outranks = claims._outranks
+
+    def mutated(gang: PendingGang, claim: Claim) -> bool:
+        return outranks(gang, Claim(claim.gang, replace(claim.reservation, for_deadline=False)))
+
+    monkeypatch.setattr(claims, "_outranks", mutated)
+    with pytest.raises(AssertionError, match=r"^the plan is"):
+        check_a_deadline_is_kept_against_everybody()
+
+
+def check_a_deadline_is_kept_against_everybody() -> None:
     world = begin("""
         nodes
           a  4cpu
