@@ -39,8 +39,10 @@ def eviction_problem(state: ClusterState, gang: GangPlacement) -> str:
         problem = _victim_problem(state, gang.job_id, eviction)
         if problem:
             return f"victim {eviction.job_id}: {problem}"
-    reclaimed = [a for e in gang.evictions if e.cause is Cause.RECLAIM for a in _allocations(state, e)]
-    return reclaim_problem(state, state.jobs[gang.job_id], reclaimed) if reclaimed else ""
+    reclaims = [eviction for eviction in gang.evictions if eviction.cause is Cause.RECLAIM]
+    reclaimed = [allocation for eviction in reclaims for allocation in _allocations(state, eviction)]
+    fences = [e.job_id for e in reclaims if not e.ranks and e.job_id in state.fences]  # tasks that were about to join
+    return reclaim_problem(state, state.jobs[gang.job_id], reclaimed, fences) if reclaimed else ""
 
 
 def released(state: ClusterState, gang: GangPlacement) -> list[str]:

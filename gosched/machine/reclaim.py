@@ -13,11 +13,12 @@ from gosched.core.state import ClusterState
 from gosched.machine.headroom import fenced_charge, leaving_allocations
 
 
-def reclaim_problem(state: ClusterState, for_job: Job, allocations: list[str]) -> str:
-    """Of the queues that hold the allocations, looked at below the lowest ancestor that they share with the job's."""
+def reclaim_problem(state: ClusterState, for_job: Job, allocations: list[str], fences: list[str]) -> str:
+    """Of the queues that hold the allocations and the fences (of these jobs), looked at below the lowest ancestor that
+    they share with the job's."""
     guaranteed = guarantees(state.queues, state.total)
     taken: dict[str, Amounts] = {}
-    for path, charge in _charges(state, allocations):
+    for path, charge in [*_charges(state, allocations), *_fenced_charges(state, fences)]:
         add_to(taken.setdefault(_below_common(for_job.spec.queue, path), {}), charge)
     for path, charge in taken.items():
         before = _held(state, path)
@@ -38,6 +39,10 @@ def _charges(state: ClusterState, allocations: Iterable[str]) -> list[tuple[str,
     return [(state.jobs[a.job_id].spec.queue, charge_of(a.resources, a.gpu_model)) for a in found]
 
 
+def _fenced_charges(state: ClusterState, jobs: Iterable[str]) -> list[tuple[str, Amounts]]:
+    return [(state.jobs[job].spec.queue, fenced_charge(state, state.fences[job])) for job in jobs]
+
+
 def _below_common(queue: str, other: str) -> str:
     """The ancestor of `other`, or itself, that is not one of `queue`: the topmost."""
     own = lineage(queue)
@@ -53,7 +58,7 @@ def _held(state: ClusterState, path: str) -> Amounts:
     for queue, charge in _charges(state, leaving_allocations(state)):
         if path in lineage(queue):
             add_to(held, charge, -1)
-    for fence in state.fences.values():
-        if path in lineage(state.jobs[fence.job_id].spec.queue):
-            add_to(held, fenced_charge(state, fence))
+    for queue, charge in _fenced_charges(state, state.fences):
+        if path in lineage(queue):
+            add_to(held, charge)
     return held

@@ -236,6 +236,22 @@ def test_nobody_is_taken_below_a_guarantee(shared):
     assert "queue a would hold 0 cpu" in c.refused(forced(c, "q", both[1]))  # `one`, which still stops, is gone
 
 
+def test_tasks_that_are_about_to_join_a_victim_go_with_it_and_count_towards_the_guarantee(shared):
+    c = shared
+    for name in ("one", "two"):
+        c.cancel(name)
+        leave(c, name)
+    c.submit(low("others", group(count=3), queue="a.x"), "others")
+    c.submit(low("small", group(), queue="a.x"), "small")
+    c.submit(low("grows", group(count=2, min_count=1), queue="a.x", priority=5), "e")
+    for name in ("others", "small"):
+        c.place(name, "n1")
+    assert c.plan(gang(c.job("e"), "n1", ranks=[0])) == ()
+    joins = replace(gang(c.job("e"), "n1", ranks=[1]), evictions=(evict(c.job("small")),))
+    assert c.plan(joins) == ()
+    assert "queue a would hold 3000 cpu" in c.refused(forced(c, "p", evict(c.job("e"), Cause.RECLAIM)))
+
+
 def test_a_queue_that_holds_less_than_its_guarantee_gives_nothing_back(shared):
     c = shared
     c.node("n2", cpus=24)

@@ -53,7 +53,7 @@ from tests.machine import chaos
 
 PROFILE = settings(
     derandomize=True,
-    max_examples=60,
+    max_examples=120,
     stateful_step_count=20,
     deadline=None,
     database=None,
