@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from gosched.core.cluster import Reservation, TaskPlacement, Window
+from gosched.core.cluster import TaskPlacement, Window
 from gosched.core.command import Cause, Eviction, GangPlacement
 from gosched.core.job import Job, JobState, PreemptionPolicy, TaskState
 from gosched.core.sharing import Amounts, add_to, charge_of, guarantees, lineage
@@ -28,12 +28,13 @@ T = TypeVar("T")
 @dataclass
 class Checks:
     """Of one life. `steady`: no node dies in it. `fences`: what each gang that evicted is to start on; `promised`: the
-    starts that were promised."""
+    earliest start that each gang that waits was promised. `patience_ms`: how much later it may be by now."""
 
     seen: Counter[str]
     steady: bool = True
     fences: dict[str, tuple[TaskPlacement, ...]] = field(default_factory=dict)
-    promised: dict[str, Reservation] = field(default_factory=dict)
+    promised: dict[str, int] = field(default_factory=dict)
+    patience_ms: int = SECOND_MS
 
     def before(self, driver: Driver, plan: Plan) -> None:
         books = Books(driver.state)
@@ -105,23 +106,27 @@ class Checks:
             self.seen["fenced"] += 1
 
     def _promises(self, driver: Driver) -> None:
-        """A start that was promised is not put off, and comes; but what was told to go takes its time."""
+        """A start that was promised is not put off, and comes; but what was told to go takes its time, and whoever
+        waited for that ends so much later."""
         state, now = driver.state, driver.state.clock_ms
         leaving = bool(state.fences) or any(task.state is TaskState.STOPPING for task in state.tasks.values())
         live = [job for job in state.jobs.values() if not job.state.is_final]
-        patience = max([job.spec.leave_ms for job in live if leaving], default=SECOND_MS)
-        for job_id, old in self.promised.items():
+        self.patience_ms = max([self.patience_ms, *(job.spec.leave_ms for job in live if leaving)])
+        patience = self.patience_ms
+        for job_id, start_ms in [*self.promised.items()]:
             new, job = state.reservations.get(job_id), state.jobs[job_id]
-            if may_be_overtaken(driver, job):
-                continue
             waits = job.state is JobState.PENDING and job_id not in state.fences
             self.seen["kept"] += not waits
-            assert new is not None or not waits, f"promise: that of {job_id} is gone"
-            if new is not None:
-                later = new.start_ms - old.start_ms
-                assert later <= patience, f"promise: {job_id} was to start at {old.start_ms}, now {later} later"
-                assert now < new.start_ms + patience, f"promise: {job_id} was to start at {new.start_ms}, it is {now}"
-        self.promised = dict(state.reservations)
+            if not waits or may_be_overtaken(driver, job):
+                del self.promised[job_id]
+                continue
+            assert new is not None, f"promise: that of {job_id} is gone"
+            later = new.start_ms - start_ms
+            assert later <= patience, f"promise: {job_id} was to start at {start_ms}, now {later} later"
+            assert now < start_ms + patience, f"promise: {job_id} was to start at {start_ms}, it is {now}"
+        for job_id, reservation in state.reservations.items():
+            start_ms = reservation.start_ms
+            self.promised[job_id] = min(start_ms, self.promised.get(job_id, start_ms))
 
     def _idle(self, driver: Driver, plan: Plan) -> None:
         """Who waits does not fit on what nobody was promised, nor, if he yields, on what he might borrow."""

@@ -22,7 +22,7 @@ from tests.scheduling.notation import NOW_MS
 from tests.scheduling.tables import World
 
 MINUTE_MS = 60_000
-MAX_CYCLES = 120
+MAX_CYCLES = 300
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Driver:
             if plan.gangs:
                 self._at(now + 1000, "cycle", "")
             if plan.wake_at_ms:
-                self._at(plan.wake_at_ms, "cycle", "")
+                self._at(max(plan.wake_at_ms, now + 1000), "cycle", "")
 
     def _happens(self, kind: str, subject: str) -> None:
         if kind == "arrival":

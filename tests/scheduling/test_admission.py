@@ -188,7 +188,7 @@ def with_deadlines(seed: int) -> Life:
 
 
 def test_an_admitted_deadline_is_met_in_every_life_in_which_durations_keep_their_limits() -> None:
-    check_admitted_deadlines_are_met()
+    check_admitted_deadlines_are_met(settings(SETTINGS, max_examples=80))
 
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
