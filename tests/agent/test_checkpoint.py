@@ -151,7 +151,7 @@ def test_the_wait_goes_on_and_ends_in_time_without_masters_and_agent(
 ) -> None:
     agent = make_agent(master).start(master)
     line = f"trap 'touch {tmp_path}/signalled; sleep 1; touch $GOSCHED_CHECKPOINT_FILE' USR1; echo $$ > {tmp_path}/pid;"
-    start(agent, line + "echo ready; " + FOR_EVER)
+    start(agent, f"trap 'sleep 0.05; exit 143' TERM; {line} echo ready; {FOR_EVER}")
     evict(agent)
     wait_for((tmp_path / "signalled").exists)
     agent.end(signal.SIGKILL)
