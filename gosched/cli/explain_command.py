@@ -100,7 +100,7 @@ def _holder_text(holder: Json) -> str:
 def _running(job: Json) -> list[tuple[str, str]]:
     if not job["nodes"]:
         return []
-    since = f"{job['started_at']} ({ago(job['started_at'])} ago)" if job["started_at"] else ""
+    since = f"{job['placed_at']} ({ago(job['placed_at'])} ago)" if job["placed_at"] else ""
     return [("Since", since), ("Runs on", nodes_text(job["nodes"]))]
 
 

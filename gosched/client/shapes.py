@@ -178,6 +178,7 @@ def explanation_json(explanation: JobExplanation) -> Json:
         "exit_code": explanation.job.exit_code,
         "submitted_at": time_json(explanation.job.submitted_at_ms),
         "started_at": time_json(explanation.job.started_at_ms),
+        "placed_at": time_json(explanation.job.placed_at_ms),
         "ended_at": time_json(explanation.job.ended_at_ms),
     }
 
