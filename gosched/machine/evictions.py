@@ -35,8 +35,9 @@ def eviction_problem(state: ClusterState, gang: GangPlacement) -> str:
     victims = dict.fromkeys(eviction.job_id for eviction in gang.evictions)
     if len(victims) != len(gang.evictions):
         return "the plan evicts a job twice for one gang"
+    slowest_ms = max([state.jobs[job_id].spec.leave_ms for job_id in victims if job_id in state.jobs], default=0)
     for eviction in gang.evictions:
-        problem = _victim_problem(state, gang.job_id, eviction)
+        problem = _victim_problem(state, gang.job_id, eviction, slowest_ms)
         if problem:
             return f"victim {eviction.job_id}: {problem}"
     reclaims = [eviction for eviction in gang.evictions if eviction.cause is Cause.RECLAIM]
@@ -83,7 +84,7 @@ def is_evicted(job: Job, task: Task) -> bool:
     return job.intent is JobIntent.RUN and task.state is TaskState.STOPPING and task.reason in REASONS.values()
 
 
-def _victim_problem(state: ClusterState, for_job: str, eviction: Eviction) -> str:
+def _victim_problem(state: ClusterState, for_job: str, eviction: Eviction, slowest_ms: int) -> str:
     victim = state.jobs.get(eviction.job_id)
     if victim is None or victim.state is not JobState.RUNNING or not victim.active:
         return "the job holds nothing"
@@ -98,16 +99,18 @@ def _victim_problem(state: ClusterState, for_job: str, eviction: Eviction) -> st
     rest_ms = victim.placed_at_ms + victim.spec.preemption.min_runtime_ms - state.clock_ms
     if rest_ms > 0 and eviction.cause not in _WHENEVER:
         return f"the job may run another {rest_ms} ms before it is evicted"
-    return _cause_problem(state, for_job, victim, eviction.cause) or _ranks_problem(state, victim, eviction.ranks)
+    problem = _cause_problem(state, for_job, victim, eviction.cause, slowest_ms)
+    return problem or _ranks_problem(state, victim, eviction.ranks)
 
 
-def _cause_problem(state: ClusterState, for_job: str, victim: Job, cause: Cause) -> str:
+def _cause_problem(state: ClusterState, for_job: str, victim: Job, cause: Cause, slowest_ms: int) -> str:
+    """`slowest_ms`: what the slowest victim of the gang needs to leave; the others go with it."""
     if cause is Cause.WINDOW:
         return "" if _stands_in_a_window(state, victim) else "the job stands in no window that keeps it out"
     if for_job not in state.jobs:
         return "nobody gets its room"
     preemptor = state.jobs[for_job]
-    is_due = 0 < victim.until_ms <= state.clock_ms + victim.spec.leave_ms  # so that it has gone by then
+    is_due = 0 < victim.until_ms <= state.clock_ms + slowest_ms  # so that all have gone by then
     match cause:
         case Cause.PREEMPT:
             return _preempt_problem(state, preemptor, victim, is_due)

@@ -43,6 +43,11 @@ class Claim:
         return self.reservation.end_ms or NEVER_MS
 
     @property
+    def holds(self) -> bool:
+        """Whether there will be the room, as far as is known."""
+        return self.rows is not None and not self.rows.is_short
+
+    @property
     def age(self) -> tuple[int, int]:
         """Lower is older."""
         return self.reservation.made_at_ms, self.gang.sequence
@@ -61,17 +66,20 @@ class Claims:
         self._now_ms = now_ms
         self.due: dict[str, Claim] = {}  # gangs whose moment has come: they fit until the end of their reservations
         self.insisting: dict[str, Claim] = {}  # those of them that respect older promises only
+        self._starts: list[int] = []
         self._binding: dict[tuple[int, str, int, bool, str], tuple[str, ...]] = {}
         self._fresh = True
 
     def add(self, claim: Claim) -> None:
         self.all.append(claim)
         self.all.sort(key=lambda c: (c.start_ms, c.gang.sequence))
+        self._starts = [c.start_ms for c in self.all]
         self._binding.clear()
         self._fresh = False
 
     def remove(self, claim: Claim) -> None:
         self.all.remove(claim)
+        self._starts.remove(claim.start_ms)
         self._binding.clear()
         self._fresh = False
 
@@ -85,13 +93,17 @@ class Claims:
         """Whose claims that start before then the gang has to respect: not those of gangs that it might evict if they
         ran, unless they were promised for a deadline; and, if it insists on its own start, older promises only."""
         own = self.insisting.get(gang.job_id)
-        number = bisect_left(self.all, before_ms, key=_start)
+        number = self.before(before_ms)
         key = (number, gang.queue, gang.priority, gang.may_evict, gang.job_id if own else "")
         found = self._binding.get(key)
         if found is None:
             first = [claim for claim in self.all[:number] if own is None or claim.age < own.age]
             found = self._binding[key] = tuple([c.gang.job_id for c in first if not _outranks(gang, c)])
         return found
+
+    def before(self, moment_ms: int) -> int:
+        """How many start earlier."""
+        return bisect_left(self._starts, moment_ms)
 
     def rows_of(self, job_ids: Iterable[str]) -> list[Rows]:
         """How the nodes of these claims stand at their starts."""
@@ -190,10 +202,6 @@ def shares_of(gang: PendingGang, placement: GangPlacement) -> tuple[Share, ...]:
         key = (group_of[task.rank], task.node_id)
         counts[key] = counts.get(key, 0) + 1
     return tuple([Share(group=group, node_id=node, count=count) for (group, node), count in sorted(counts.items())])
-
-
-def _start(claim: Claim) -> int:
-    return claim.start_ms
 
 
 def _outranks(gang: PendingGang, claim: Claim) -> bool:

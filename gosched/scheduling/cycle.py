@@ -14,7 +14,7 @@ from gosched.scheduling.ordering import bands
 from gosched.scheduling.plan import ALWAYS_ENCODES, MAX_COMMAND_BYTES, Plan, may_encode
 from gosched.scheduling.plugins import Plugins
 from gosched.scheduling.policy import Policy
-from gosched.scheduling.promises import keep_promises
+from gosched.scheduling.promises import keep_promises, renew_broken
 from gosched.scheduling.scene import Scene
 from gosched.scheduling.standing import Standing
 from gosched.scheduling.turns import Turns
@@ -58,6 +58,8 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
                 plan.explanations[gang.job_id] = stopped_at
             elif shape in limited:
                 plan.explanations[gang.job_id] = limited[shape]
+            elif (why := scene.known(gang, shape)) is not None:
+                plan.explanations[gang.job_id] = why
             elif held := limits.why_not(gang):
                 limited[shape] = plan.explanations[gang.job_id] = explain.held_back(*held)
             elif gang.most > ALWAYS_ENCODES and not may_encode(gang, scene.plain.longest_id):
@@ -67,14 +69,15 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
                 stopped_at = plan.explanations[gang.job_id] = explain.queued(len(plan.gangs) + len(plan.explanations))
             elif scene.misses + len(limited) >= policy.max_misses:
                 stopped_at = plan.explanations[gang.job_id] = explain.queued(len(plan.gangs) + len(plan.explanations))
-            elif placement := scene.begin(gang, shape, allowance := limits.allowance(gang)):
+            elif placement := scene.begin(gang, shape):
                 charge = placed_charge(gang, placement)
                 turns.placed(charge)
                 if policy.strict:  # the next band goes on where this one ends
                     standing.take(gang, charge)
                 continue
             else:
-                plan.explanations[gang.job_id] = scene.wait(gang, shape, allowance)
+                plan.explanations[gang.job_id] = scene.wait(gang, shape)
             turns.passed()
+    renew_broken(scene)
     plan.faults = tuple(plugins.faults)
     return plan

@@ -119,6 +119,10 @@ class Explainer:
         """For what costs a look at every node."""
         return self._explained < MAX_EXPLAINED
 
+    def spend(self) -> None:
+        """Somebody else looked at every node to explain a gang."""
+        self._explained += 1
+
     def of(self, gang: PendingGang, banned: tuple[str, ...] = ()) -> Explanation:
         """`banned`: GPU models that limits keep it off."""
         if not self.has_time:
@@ -271,8 +275,10 @@ def _one_node_holds(nodes: NodeColumns, asks: tuple[Ask, ...]) -> bool:
     return all(sum([ask.each[column] * ask.floor for ask in asks]) <= capacity[column] for column in range(GPU))
 
 
-def reserved(why: Explanation, reservation: Reservation) -> Explanation:
-    """Of a gang with a reserved start."""
+def reserved(why: Explanation, reservation: Reservation | None) -> Explanation:
+    """Of a gang with a reserved start, or one that has none any more."""
+    if reservation is None:
+        return replace(why, start_ms=0, start_from="")
     what = "deadline" if reservation.for_deadline else "place in the queue"
     nodes = len(dict.fromkeys(share.node_id for share in reservation.shares))
     start_from = f"reserved for its {what}, on {nodes} {'node' if nodes == 1 else 'nodes'}"

@@ -53,7 +53,7 @@ def explained(scene: Scene, gang: PendingGang) -> Explanation:
     else:
         allowance = scene.limits.allowance(gang)
         ground = scene.rooms.of(gang)
-        why = scene.why(gang, ground, allowance)
+        why = scene.why(gang, ground)
         if why.brief:
             why = scene.explainer.full(gang, allowance.banned)
         why = _with_start(scene, gang, why)

@@ -30,7 +30,7 @@ from gosched.scheduling.victims import Books, Victim, cost_of
 from gosched.scheduling.view import BoolArray, IntArray
 
 MAX_DOMAINS = 8  # that are simulated for one gang
-MAX_SIMULATIONS = 64  # placements tried in one cycle
+MAX_SIMULATIONS = 32  # placements tried in one cycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,7 @@ class Preemption:
     seed: int
     simulations: int = 0
     _tasks: _Tasks | None = field(default=None, init=False)
+    _most: dict[tuple[str, int, tuple[str, ...]], list[int]] = field(default_factory=dict, init=False)
     _eligible_by: dict[tuple[str, int], BoolArray] = field(default_factory=dict, init=False)
 
     @property
@@ -77,14 +78,19 @@ class Preemption:
         return self.simulations >= MAX_SIMULATIONS
 
     def rescue(
-        self, gang: PendingGang, make_base: Callable[[], Base], terrain: Terrain, allowance: Allowance
+        self,
+        gang: PendingGang,
+        make_base: Callable[[], Base],
+        terrain: Terrain,
+        make_allowance: Callable[[], Allowance],
     ) -> Rescue | None:
-        """`make_base`: the room without what the gang may not touch. None: nothing was found."""
+        """`make_base`: the room without what the gang may not touch. Both are made only if there is hope. None: nothing
+        was found."""
         if gang.joins or self.exhausted or not self.books.may_help(gang):
             return None
-        chosen = self._eligible(gang) & ~self._evictors_of(gang)
-        if not chosen.any():
-            return None
+        chosen = self._eligible(gang)
+        if gang.evicted_for:
+            chosen = chosen & ~self._evictors_of(gang)
         if not self._may_suffice(gang, chosen):
             return None
         self.simulations += 1
@@ -93,6 +99,7 @@ class Preemption:
         all_gone = base.after(self.occupied().freed(chosen))
         if not all_gone.may_hold(gang):
             return None
+        allowance = make_allowance()
         best: Rescue | None = None
         for domain in self._domains(gang, all_gone, terrain):
             found = self._in_domain(gang, base, terrain, allowance, chosen, domain)
@@ -102,18 +109,23 @@ class Preemption:
                 break
         return best
 
-    def overdue(self, gang: PendingGang, base: Base, terrain: Terrain, allowance: Allowance) -> Rescue | None:
-        """For a gang whose reserved start has come: those go that run on condition, and had to be gone by now."""
+    def overdue(
+        self, gang: PendingGang, start_ms: int, base: Base, terrain: Terrain, allowance: Allowance
+    ) -> Rescue | None:
+        """For a gang whose reserved start is as near as the slowest victim needs: those go that run on condition, and
+        have to be gone by then."""
+        by_ms = max(start_ms, self.now_ms)
         late = [
             Victim(holder, Cause.BACKFILL)
             for holder in self.holders
-            if holder.until_ms and holder.until_ms - holder.grace_ms <= self.now_ms and self.books.may_be_sent(holder)
+            if 0 < holder.until_ms <= by_ms and self.books.may_be_sent(holder)
         ]
         return self._proven(gang, base, terrain, allowance, late) if late else None
 
     def evicted(self, victims: Sequence[Victim], for_job: str) -> None:
         self.books.evicted(victims, for_job)
         self._eligible_by.clear()
+        self._most.clear()
 
     def _domains(self, gang: PendingGang, whole: Room, terrain: Terrain) -> Iterator[BoolArray]:
         """Where it could stand if all went that may go: the smallest domains first; anywhere, if it has no rule."""
@@ -246,8 +258,13 @@ class Preemption:
     def _may_suffice(self, gang: PendingGang, chosen: BoolArray) -> bool:
         """False is certain: what is free and what they hold together is less than the gang asks for."""
         held = self.occupied()
-        most = np.array(self.plain.total[:4]) + held.amounts[chosen, :4].sum(axis=0)
-        return bool((most >= np.array(gang.total)).all())
+        key = (gang.queue, gang.priority, gang.evicted_for)
+        most = self._most.get(key)
+        if most is None:
+            most = self._most[key] = held.amounts[chosen, :4].sum(axis=0).tolist()
+        return all(
+            free + more >= wanted for free, more, wanted in zip(self.plain.total, most, gang.total, strict=False)
+        )
 
     def _freed(self, victims: Sequence[Victim]) -> Freed:
         held = self.occupied()
@@ -276,11 +293,10 @@ class Preemption:
     def _evictors_of(self, gang: PendingGang) -> BoolArray:
         """Tasks of those that the gang had to give way to."""
         found = np.zeros(len(self.occupied()), dtype=np.bool_)
-        if gang.evicted_for:
-            evictors = self.books.evictors(gang)
-            for holder in self.holders:
-                if holder.job_id in evictors:
-                    found |= self.occupied().tasks_of(holder.job_id)
+        evictors = self.books.evictors(gang)
+        for holder in self.holders:
+            if holder.job_id in evictors:
+                found |= self.occupied().tasks_of(holder.job_id)
         return found
 
     def _columns(self) -> _Tasks:

@@ -6,6 +6,7 @@ evict the gang; never for a gang that came later. When not all can be kept, the 
 
 from __future__ import annotations
 
+from gosched.scheduling import explain
 from gosched.scheduling.claims import Claim
 from gosched.scheduling.earliest import Start
 from gosched.scheduling.limits import Allowance
@@ -45,6 +46,16 @@ def keep_promises(scene: Scene) -> dict[str, Claim | None]:
     return {**started, **{claim.gang.job_id: claim for claim in waiting}}
 
 
+def renew_broken(scene: Scene) -> None:
+    """At the end of a cycle: those whose room went to somebody who outranks them are promised another start."""
+    broken = [claim for claim in scene.claims.surveyed() if not claim.holds]
+    for claim in sorted(broken, key=lambda claim: claim.age):
+        found = _planned_anew(scene, claim)
+        why = scene.plan.explanations.get(claim.gang.job_id)
+        if why is not None:
+            scene.plan.explanations[claim.gang.job_id] = explain.reserved(why, found.reservation if found else None)
+
+
 def _promise_again(scene: Scene, started: dict[str, Claim | None], waiting: list[Claim]) -> None:
     """Gangs with a promised deadline that have no start any more: they lost a node, or gave way."""
     for gang in scene.view.pending:
@@ -53,7 +64,7 @@ def _promise_again(scene: Scene, started: dict[str, Claim | None], waiting: list
         if gang.not_before_ms > scene.now_ms or scene.limits.why_not(gang):
             continue
         allowance = scene.limits.allowance(gang)
-        if scene.begin(gang, scene.limits.shape(gang, scene.plugins), allowance):
+        if scene.begin(gang, scene.limits.shape(gang, scene.plugins)):
             started[gang.job_id] = None
             continue
         latest = gang.deadline_ms - gang.span_ms
@@ -71,14 +82,14 @@ def _settled(scene: Scene, claims: list[Claim], *, known: bool = True) -> list[C
     if not known:
         for claim in claims:
             scene.claims.add(claim)
-    if all(claim.rows is not None for claim in scene.claims.surveyed()):
+    if all(claim.holds for claim in scene.claims.surveyed()):
         return claims
     for claim in claims:
         scene.claims.remove(claim)
     kept: list[Claim] = []
     for claim in claims:
         scene.keep(claim)
-        if all(other.rows is not None for other in scene.claims.surveyed()):
+        if all(other.holds for other in scene.claims.surveyed()):
             kept.append(claim)
         elif found := _planned_anew(scene, claim):
             kept.append(found)
@@ -126,13 +137,13 @@ def _start(scene: Scene, claim: Claim, allowance: Allowance) -> bool:
     shape = scene.limits.shape(gang, scene.plugins)
     if is_due:
         scene.claims.due[gang.job_id] = claim
-    if scene.start(gang, shape, allowance):
+    if scene.start(gang, shape):
         return True
     if is_due:
         scene.claims.insisting[gang.job_id] = claim
-        if scene.start(gang, shape, allowance) or scene.claim_overdue(gang, allowance):
+        if scene.start(gang, shape) or scene.claim_overdue(gang, claim.start_ms, allowance):
             return True
-    rescued = scene.rescue(gang, shape, allowance)
+    rescued = scene.rescue(gang, shape)
     if rescued is not None and not rescued.observed:
         return True
     scene.keep(claim)
@@ -143,7 +154,7 @@ def _renewed(scene: Scene, claim: Claim, allowance: Allowance, *, improve: bool)
     """The claim, or one that starts at another time; None: there is no time for it any more."""
     gang, seed = claim.gang, scene.plan.seed
     scene.claims.surveyed()
-    holds = claim.rows is not None and claim.start_ms > scene.now_ms and not scene.claims.is_closed(claim)
+    holds = claim.holds and claim.start_ms > scene.now_ms and not scene.claims.is_closed(claim)
     if holds and not improve:
         return claim
     before = claim.start_ms - MIN_GAIN_MS if holds else NEVER_MS

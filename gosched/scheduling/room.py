@@ -69,6 +69,11 @@ class Rows:
     gpu_free: IntArray
     owned: list[int]
 
+    @property
+    def is_short(self) -> bool:
+        """More was taken of it than there was."""
+        return bool((self.free < 0).any() or (self.gpu_free < 0).any())
+
     def limited(self, other: Rows) -> None:
         """Where both have a row it is no better than in the other."""
         rows, here, there = np.intersect1d(self.rows, other.rows, assume_unique=True, return_indices=True)

@@ -61,6 +61,7 @@ class Rooms:
         self._claims = claims
         self._now_ms = now_ms
         self._grounds: dict[Key, Ground] = {OPEN: Ground(OPEN, plain, terrain)}
+        self._begins: dict[Key, int] = {}  # the first moment of what counts; 0: there is none
 
     def of(self, gang: PendingGang) -> Ground:
         """Where the gang may start for as long as it wants to run."""
@@ -69,16 +70,28 @@ class Rooms:
             return self._grounds[OPEN]
         return self._ground(self._key(gang, *self._ends(gang)))
 
+    def reach(self, gang: PendingGang) -> object:
+        """Gangs of one queue, tenant and priority with the same reach have to respect the same."""
+        claims = self._claims
+        if not claims.all and not claims.windows:
+            return 0
+        beside_claims, beside_windows = self._ends(gang)
+        windows = claims.windows_of(gang, self._now_ms, beside_windows) if claims.windows else ()
+        return claims.before(beside_claims), windows
+
     def loan(self, gang: PendingGang) -> Ground | None:
         """Where a gang that yields may start if it is gone when the first claim or window begins; None: that would be
         too soon, or there is nothing to gain."""
         claims = self._claims
         if not gang.yields or gang.joins or not (claims.all or claims.windows):
             return None
-        jobs, windows = self._key(gang, NEVER_MS, NEVER_MS)
-        starts = [claim.start_ms for claim in claims.all if claim.gang.job_id in jobs]
-        starts += [claims.windows[index].start_ms for index in windows]
-        until = min([start for start in starts if start > self._now_ms], default=0)
+        key = self._key(gang, NEVER_MS, NEVER_MS)
+        until = self._begins.get(key)
+        if until is None:
+            jobs, windows = key
+            starts = [claim.start_ms for claim in claims.all if claim.gang.job_id in jobs]
+            starts += [claims.windows[index].start_ms for index in windows]
+            until = self._begins[key] = min([start for start in starts if start > self._now_ms], default=0)
         if until - self._now_ms < max(MIN_LOAN_MS, 2 * gang.grace_ms):
             return None
         now = self._ground(self._key(gang, self._now_ms + 1, self._now_ms + 1))
@@ -114,6 +127,7 @@ class Rooms:
     def renew(self) -> None:
         """The claims are others now."""
         self._grounds = {OPEN: self._grounds[OPEN]}
+        self._begins.clear()
 
     def _ends(self, gang: PendingGang) -> tuple[int, int]:
         """Until when it has to fit beside claims, and beside windows: as long as it is promised to run. Beside claims,

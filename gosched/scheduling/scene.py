@@ -36,6 +36,7 @@ from gosched.scheduling.victims import Books, Victim
 from gosched.scheduling.view import View
 
 MAX_RESCUES = 32  # gangs that others are evicted for in one cycle; then the next cycle goes on at once
+SPARE_TRIES = 8  # gangs for which a start is looked for in vain
 MIN_GAIN_MS = 1000  # a promise is changed only if the gang would start so much earlier
 
 
@@ -69,7 +70,8 @@ class Scene:
         self.promises = 0  # reserved starts that were made because the gang was next
         self.rescued = 0  # gangs that others are evicted for
         self._missed: dict[tuple[object, object], None] = {}
-        self._told: dict[tuple[object, object], Explanation] = {}
+        self._known: dict[object, Explanation] = {}
+        self._unpromised: dict[object, None] = {}  # kinds of gangs for which no start is in sight
         self._hopeless: dict[tuple[str, int, tuple[str, ...], object], None] = {}
 
     @cached_property
@@ -85,17 +87,23 @@ class Scene:
     @property
     def misses(self) -> int:
         """Different gangs that were tried in vain."""
-        return len(self._told)
+        return len(self._known)
 
     def gives_way(self, gang: PendingGang) -> bool:
         """Its job is a victim of this plan."""
         return gang.joins and self.preemption.books.is_gone(gang.job_id)
 
-    def begin(self, gang: PendingGang, shape: object, allowance: Allowance) -> GangPlacement | None:
+    def known(self, gang: PendingGang, shape: object) -> Explanation | None:
+        """Why it waits, if one of its kind does already: room, books and promises only get tighter. None as long as it
+        might be promised a start."""
+        kind = self._kind(gang, shape)
+        return None if self._may_promise(gang, kind) else self._known.get(kind)
+
+    def begin(self, gang: PendingGang, shape: object) -> GangPlacement | None:
         """Starts the gang now, or as soon as those have gone that have to go for it; None: it waits."""
-        if placement := self.start(gang, shape, allowance):
+        if placement := self.start(gang, shape):
             return placement
-        rescued = self.rescue(gang, shape, allowance)
+        rescued = self.rescue(gang, shape)
         if rescued is None:
             return None
         if rescued.observed:
@@ -103,39 +111,65 @@ class Scene:
             return None
         return rescued.placement
 
-    def wait(self, gang: PendingGang, shape: object, allowance: Allowance) -> Explanation:
+    def wait(self, gang: PendingGang, shape: object) -> Explanation:
         """What is said of a gang that waits; the first of them are promised a start."""
-        why = self._why(gang, shape, allowance)
+        kind = self._kind(gang, shape)
+        why = self._known.get(kind)
+        if why is None:
+            why = self.why(gang, self.rooms.of(gang))
+            if self.preemption.exhausted and self.preemption.books.may_help(gang):
+                why = explain.cut_short(why)
         if gang.job_id in self.plan.observed:
             why = explain.would_evict(why, self.plan.observed[gang.job_id], self.now_ms)
-        if self.preemption.exhausted and self.preemption.books.may_help(gang):
-            why = explain.cut_short(why)
-        if self.promises < self.policy.reservations and not gang.joins:
-            reservation = self.reserve(gang, allowance)
+        self._known[kind] = why
+        if self._may_promise(gang, kind):
+            reservation = self.reserve(gang, self.limits.allowance(gang))
             if reservation is not None:
                 return explain.reserved(why, reservation)
+            self._unpromised[kind] = None
         return why
 
-    def _why(self, gang: PendingGang, shape: object, allowance: Allowance) -> Explanation:
-        """Equal gangs that may use the same room miss for the same reason."""
-        ground = self.rooms.of(gang)
-        if (shape, ground.key) not in self._told:
-            self._told[shape, ground.key] = self.why(gang, ground, allowance)
-        return self._told[shape, ground.key]
+    def _may_promise(self, gang: PendingGang, kind: object) -> bool:
+        """Whether it is among the first that wait, and a start might be in sight."""
+        left = self.policy.reservations - self.promises
+        return (
+            left > 0 and not gang.joins and len(self._unpromised) < SPARE_TRIES + left and kind not in self._unpromised
+        )
 
-    def why(self, gang: PendingGang, ground: Ground, allowance: Allowance) -> Explanation:
-        is_promised_away = ground.room is not self.plain and self.plain.may_hold(gang)
-        if is_promised_away and self.explainer.has_time and self.fits_plain(gang):
+    def why(self, gang: PendingGang, ground: Ground) -> Explanation:
+        if ground.room is self.plain or not self.plain.may_hold(gang) or not self.explainer.has_time:
+            return self._short_of(gang)
+        self.explainer.spend()
+        if self.fits_plain(gang):
             names = [claim.gang.name for claim in self.claims.all if claim.gang.job_id != gang.job_id]
             return explain.promised_away([*names, *[window.name for window in self.claims.windows]])
-        return self.explainer.of(gang, allowance.banned)
+        return self._short_of(gang)
 
-    def start(self, gang: PendingGang, shape: object, allowance: Allowance) -> GangPlacement | None:
+    def _short_of(self, gang: PendingGang) -> Explanation:
+        return self.explainer.of(gang, self.limits.allowance(gang).banned if self.explainer.has_time else ())
+
+    def _kind(self, gang: PendingGang, shape: object) -> object:
+        """Gangs of one kind may use the same room, and may evict the same others."""
+        return (
+            shape,
+            gang.queue,
+            gang.priority,
+            gang.may_evict,
+            gang.yields,
+            gang.grace_ms,
+            gang.evicted_for,
+            self.rooms.reach(gang),
+        )
+
+    def start(self, gang: PendingGang, shape: object) -> GangPlacement | None:
         """Places the gang now, where it may stay; or, if it yields, where it may stay for a while."""
         for ground in self._grounds(gang):
             if (shape, ground.key) in self._missed:
                 continue
-            placement = place(gang, ground.room, ground.terrain, self.plan.seed, allowance)
+            placement = None
+            if ground.room.may_hold(gang):
+                allowance = self.limits.allowance(gang)
+                placement = place(gang, ground.room, ground.terrain, self.plan.seed, allowance)
             if placement is None:
                 self._missed[shape, ground.key] = None
                 continue
@@ -145,12 +179,12 @@ class Scene:
             return placement
         return None
 
-    def rescue(self, gang: PendingGang, shape: object, allowance: Allowance) -> Rescued | None:
+    def rescue(self, gang: PendingGang, shape: object) -> Rescued | None:
         """Evicts others for the gang, as its queue allows."""
         key = (gang.queue, gang.priority, gang.evicted_for, shape)
         if self.rescued >= MAX_RESCUES or key in self._hopeless or not self.preemption.books.may_help(gang):
             return None
-        found = self.preemption.rescue(gang, lambda: self.rooms.untouched(gang, self.leave_ms), self.terrain, allowance)
+        found = self._victims(gang)
         if found is None:
             if not self.preemption.exhausted:
                 self._hopeless[key] = None
@@ -160,9 +194,10 @@ class Scene:
             return Rescued(found.placement, found.victims, observed=True)
         return self._rescued(gang, found)
 
-    def claim_overdue(self, gang: PendingGang, allowance: Allowance) -> Rescued | None:
+    def claim_overdue(self, gang: PendingGang, start_ms: int, allowance: Allowance) -> Rescued | None:
         """The gang's reserved start has come: what runs on its room on that condition goes."""
-        found = self.preemption.overdue(gang, self.rooms.untouched(gang, self.leave_ms), self.terrain, allowance)
+        base = self.rooms.untouched(gang, 0)  # its moment has come: others bear what the victims take to leave
+        found = self.preemption.overdue(gang, start_ms, base, self.terrain, allowance)
         return self._rescued(gang, found) if found is not None else None
 
     def reserve(self, gang: PendingGang, allowance: Allowance) -> Reservation | None:
@@ -238,9 +273,12 @@ class Scene:
         """Whom; nothing is taken. Empty: nobody, or that would not help."""
         if self.limits.why_not(gang):
             return ()
-        allowance = self.limits.allowance(gang)
-        found = self.preemption.rescue(gang, lambda: self.rooms.untouched(gang, self.leave_ms), self.terrain, allowance)
+        found = self._victims(gang)
         return found.victims if found is not None else ()
+
+    def _victims(self, gang: PendingGang) -> Rescue | None:
+        base = lambda: self.rooms.untouched(gang, self.leave_ms)  # noqa: E731
+        return self.preemption.rescue(gang, base, self.terrain, lambda: self.limits.allowance(gang))
 
     def clear_windows(self) -> None:
         """Evicts those who stand in the way of a window that begins, and may be evicted."""

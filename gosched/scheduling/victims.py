@@ -55,6 +55,7 @@ class Books:
         self._reclaims: dict[tuple[str, AmountMap, str], bool] = {}  # as the queues stand
         self._policy = policy
         self._now_ms = now_ms
+        self._policies: dict[str, PreemptionPolicy] = {}
         self._gone: dict[str, None] = {}
         self._by_tenant: Counter[str] = Counter()
         self._view: View | None = view  # until somebody looks: most cycles evict nobody
@@ -81,7 +82,13 @@ class Books:
             return False
         if self._lowest.get(gang.queue, gang.priority) < gang.priority:
             return True
-        return any(self.may_reclaim(gang, queue) for queue in self._lowest if queue != gang.queue)
+        return self._may_be_owed(gang) and any(
+            self.may_reclaim(gang, queue) for queue in self._lowest if queue != gang.queue
+        )
+
+    def _may_be_owed(self, gang: PendingGang) -> bool:
+        """Whether the gang's queue or one above it is guaranteed anything."""
+        return any(self._guarantees.get(path) for path in lineage(gang.queue))
 
     def may_reclaim(self, gang: PendingGang, queue: str) -> bool:
         """From another queue, as the queues stand now."""
@@ -96,7 +103,9 @@ class Books:
         return job_id in self._gone
 
     def policy_of(self, path: str) -> PreemptionPolicy:
-        return preemption_of(self._queues, path)
+        if path not in self._policies:
+            self._policies[path] = preemption_of(self._queues, path)
+        return self._policies[path]
 
     def is_evictable(self, gang: RunningGang) -> bool:
         return self.may_be_sent(gang) and gang.evictable_from_ms <= self._now_ms
