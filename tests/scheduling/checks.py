@@ -34,7 +34,7 @@ class Checks:
     steady: bool = True
     fences: dict[str, tuple[TaskPlacement, ...]] = field(default_factory=dict)
     promised: dict[str, int] = field(default_factory=dict)
-    patience_ms: int = SECOND_MS
+    patience_ms: int = 0
 
     def before(self, driver: Driver, plan: Plan) -> None:
         books = Books(driver.state)
@@ -67,8 +67,8 @@ class Checks:
                 least = victim.placed_at_ms + victim.spec.preemption.min_runtime_ms
                 assert now >= least, f"priority: {victim.id} has not run for its least time"
             if eviction.cause is Cause.BACKFILL:
-                due = 0 < victim.until_ms - victim.spec.leave_ms <= now
-                assert due, f"priority: {victim.id} may stay until {victim.until_ms}"
+                slowest = max([driver.job(e.job_id).spec.leave_ms for e in gang.evictions])
+                assert 0 < victim.until_ms <= now + slowest, f"priority: {victim.id} may stay until {victim.until_ms}"
             if eviction.cause is not Cause.REPAIR:
                 may_go = victim.spec.preemption.preemptible and victim.spec.retry.max_restarts
                 assert may_go, f"priority: {victim.id} must not go"
@@ -112,12 +112,14 @@ class Checks:
         leaving = bool(state.fences) or any(task.state is TaskState.STOPPING for task in state.tasks.values())
         live = [job for job in state.jobs.values() if not job.state.is_final]
         self.patience_ms = max([self.patience_ms, *(job.spec.leave_ms for job in live if leaving)])
-        patience = self.patience_ms
+        patience = self.patience_ms + SECOND_MS
+        if any(self._was_outranked(driver, job_id) for job_id in self.promised):
+            self.promised.clear()  # it is planned anew, and may be in the way of younger promises
         for job_id, start_ms in [*self.promised.items()]:
             new, job = state.reservations.get(job_id), state.jobs[job_id]
             waits = job.state is JobState.PENDING and job_id not in state.fences
             self.seen["kept"] += not waits
-            if not waits or may_be_overtaken(driver, job):
+            if not waits:
                 del self.promised[job_id]
                 continue
             assert new is not None, f"promise: that of {job_id} is gone"
@@ -128,9 +130,18 @@ class Checks:
             start_ms = reservation.start_ms
             self.promised[job_id] = min(start_ms, self.promised.get(job_id, start_ms))
 
+    def _was_outranked(self, driver: Driver, job_id: str) -> bool:
+        """Its promise is put off, and there are those who may evict it."""
+        job, new = driver.job(job_id), driver.state.reservations.get(job_id)
+        waits = job.state is JobState.PENDING and job_id not in driver.state.fences
+        put_off = waits and (new is None or new.start_ms > self.promised[job_id])
+        return put_off and may_be_overtaken(driver, job)
+
     def _idle(self, driver: Driver, plan: Plan) -> None:
         """Who waits does not fit on what nobody was promised, nor, if he yields, on what he might borrow."""
         state = driver.state
+        if plan.withdrawn:  # what they were promised is free from the next cycle on
+            return
         for job_id, why in plan.explanations.items():
             job = state.jobs[job_id]
             if job_id in state.pending and why.code not in UNHELD:

@@ -104,7 +104,7 @@ class Driver:
             assert invariants(self.state) == []
             self.after(self, plan)
             self._look_ahead()
-            if plan.gangs:
+            if plan.gangs or plan.withdrawn:
                 self._at(now + 1000, "cycle", "")
             if plan.wake_at_ms:
                 self._at(max(plan.wake_at_ms, now + 1000), "cycle", "")

@@ -171,10 +171,11 @@ def test_equal_gangs_that_do_not_fit_are_tried_once(monkeypatch: pytest.MonkeyPa
     tried: list[str] = []
     place = scene.place
     monkeypatch.setattr(scene, "place", lambda gang, *rest: tried.append(gang.job_id) or place(gang, *rest))
-    plan = plan_of([node("a", cpu=4)], [job(i, group(cpu=5)) for i in range(1, 100)] + [job(100, group())])
+    jobs = [job(i, group(count=3, cpu=3)) for i in range(1, 100)] + [job(100, group())]
+    plan = plan_of([node("a", cpu=4), node("b", cpu=4), node("c", cpu=2)], jobs)
     assert tried == ["j1", "j100"]
     assert len(plan.explanations) == 99
-    assert where(plan) == {"j100": "a"}
+    assert where(plan) == {"j100": "c"}
 
 
 def test_a_cycle_gives_up_after_its_bound_of_different_misses_without_asking_for_another() -> None:

@@ -213,25 +213,18 @@ def nobody_keeps_his_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def victims_go_before_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    overdue, start = Preemption.overdue, promises._start
+    start = promises._start
 
-    def mutated(self: Preemption, *args: Any) -> Any:
-        self.now_ms += 300_000
-        found = overdue(self, *args)
-        self.now_ms -= 300_000
-        return found
-
-    def soon(scene: Scene, claim: Claim, allowance: Allowance) -> bool:
+    def mutated(scene: Scene, claim: Claim, allowance: Allowance) -> bool:
         if start(scene, claim, allowance):
             return True
         scene.lift(claim)
-        if scene.claim_overdue(claim.gang, allowance):
+        if scene.claim_overdue(claim.gang, claim.start_ms + 300_000, allowance):
             return True
         scene.keep(claim)
         return False
 
-    monkeypatch.setattr(Preemption, "overdue", mutated)
-    monkeypatch.setattr(promises, "_start", soon)
+    monkeypatch.setattr(promises, "_start", mutated)
 
 
 def whoever_was_to_go_stays(monkeypatch: pytest.MonkeyPatch) -> None:
