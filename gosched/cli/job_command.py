@@ -7,7 +7,7 @@ from collections.abc import Callable
 import click
 
 from gosched.cli.connect import connect, listing_options, output_option, read_duration_s, read_labels
-from gosched.cli.output import Column, Json, ago, as_data, coloured, counted, print_listing, say, table
+from gosched.cli.output import Column, Json, ago, as_data, coloured, counted, duration, print_listing, say, table
 from gosched.cli.submit_command import wait_shown
 from gosched.client import GoSchedError
 from gosched.client.shapes import job_detail_json, job_json
@@ -194,7 +194,7 @@ def _text(job: Json) -> str:
 
 
 def _about_time(job: Json) -> list[tuple[str, str]]:
-    limits = [f"{key} {job[f'{key}_s']}s" for key in ("estimate", "timeout") if job[f"{key}_s"]]
+    limits = [f"{key} {duration(job[f'{key}_s'])}" for key in ("estimate", "timeout") if job[f"{key}_s"]]
     missed = " (missed)" if job["deadline_missed"] else ""
     return [
         ("Part of", f"{job['parent']}, number {job['element']}" if job["parent"] else ""),

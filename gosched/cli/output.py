@@ -146,6 +146,16 @@ def span(seconds: float) -> str:
     return f"{whole}s"
 
 
+def duration(seconds: float) -> str:
+    """`1h30m`, as a job file has it; to the second if it is a whole one."""
+    left, parts = seconds, []
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if left >= size:
+            parts.append(f"{int(left // size)}{unit}")
+            left %= size
+    return "".join([*parts, *([f"{left:g}s"] if left or not parts else [])])
+
+
 def _plain(value: object) -> str:
     text = "-" if value is None or value == "" else str(value)
     return "".join(c if c.isprintable() else "?" for c in text)

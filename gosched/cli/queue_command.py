@@ -9,7 +9,7 @@ from operator import itemgetter
 import click
 
 from gosched.cli.connect import connect, output_option, watch_option
-from gosched.cli.output import Column, Json, amount_text, amounts_text, as_data, print_listing, table
+from gosched.cli.output import Column, Json, amount_text, amounts_text, as_data, duration, print_listing, table
 from gosched.client import GoSchedClient, NotFound
 from gosched.client.shapes import queue_json
 from gosched.config.errors import suggestion
@@ -134,7 +134,7 @@ def _text(queue: Json, preemption: str) -> str:
     if queue["tenants"]:
         lines.append(f"Tenants    {', '.join(queue['tenants'])}")
     if queue["half_life_s"]:
-        lines.append(f"Half-life  {queue['half_life_s']}s")
+        lines.append(f"Half-life  {duration(queue['half_life_s'])}")
     names = list(dict.fromkeys(name for part in _AMOUNTS for name in queue[part]))
     rows = [{"name": name, **{part: amount_text(name, queue[part].get(name)) for part in _AMOUNTS}} for name in names]
     columns: list[Column] = [("RESOURCE", lambda row: row["name"].removesuffix("_bytes"))]

@@ -45,7 +45,9 @@ def command(
     timeout_s = read_duration_s(wait_timeout, "--wait-timeout")
     specs = _specs(ctx, file, flags)
     if wait and any(spec.cron for spec in specs):
-        raise click.UsageError("--wait: a schedule has no end; wait for one of its runs with: goschedctl job wait")
+        raise click.UsageError(
+            "--wait: a schedule has no end; wait for one of its runs, such as: goschedctl job wait NAME.1"
+        )
     if request_id and len(specs) > 1:
         raise click.UsageError(f"--request-id names one job; there are {len(specs)} in {file}")
     client = connect(ctx)

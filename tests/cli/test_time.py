@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from gosched.cli.output import duration
 from gosched.config import parse_job_file
 from gosched.core.cluster import Fence, Reservation, Share, TaskPlacement, Window
 from gosched.core.job import Array, Children, Condition, Dependency, JobState, Overlap
@@ -86,7 +87,7 @@ def test_parents_show_their_children_and_waiting_jobs_what_they_wait_for(ctl, ma
     assert "Evicted    2 times\n" in text
     text = ctl("job", "show", "j-4").out
     assert "Part of    j-1, number 7\n" in text
-    assert "Limits     timeout 3600s\n" in text
+    assert "Limits     timeout 1h\n" in text
     assert "Backfilled may be evicted from 2026-12-01T12:00:00.000Z\n" in text
     shape = json.loads(ctl("job", "show", "j-1", "-o", "json").out)
     assert shape["array"] == {"size": 1000, "made": 40, "live": 3, "succeeded": 35, "failed": 2, "cancelled": 0}
@@ -128,6 +129,13 @@ def test_documents_are_submitted_after_those_that_they_wait_for(ctl, master, tmp
     path.write_text("name: report\nrun: x\nafter: {etl: success}\n---\nname: etl\nrun: y\n")
     assert ctl("submit", str(path)).code == 0
     assert [job.spec.name for job in master.jobs.values()] == ["etl", "report"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (0.5, "0.5s"), (59, "59s"), (3600, "1h"), (5400, "1h30m"), (90_061, "1d1h1m1s")]
+)
+def test_durations_are_printed_as_a_job_file_has_them(seconds, text):
+    assert duration(seconds) == text
 
 
 def planned(name: str, outcome: str, **fields: object) -> scheduler_pb2.PlannedJob:

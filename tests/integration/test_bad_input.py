@@ -39,7 +39,15 @@ MISTAKES = {
     "control characters in the name": (b'name: "a\\u0007b"\nrun: "true"\n', "name"),
     "not UTF-8": (b"name: \xff\xfe\nrun: x\n", "UTF-8"),
     "unknown queue": (GOOD.encode() + b"queue: nowhere\n", "nowhere"),
-    "not built yet": (GOOD.encode() + b"timeout: 3h\n", "not supported by this version yet"),
+    "not built yet": (GOOD.encode() + b"image: busybox\n", "not supported by this version yet"),
+    "a job that waits for itself": (GOOD.encode() + b"after: {ok: any}\n", "ok waits for ok"),
+    "a job that waits for one that is not there": (GOOD.encode() + b"after: {nobody: any}\n", "nobody"),
+    "a deadline that has passed": (
+        GOOD.encode() + b"timeout: 1m\ndeadline: {at: 2020-01-01T00:00:00Z, on_miss: refuse}\n",
+        "deadline",
+    ),
+    "a schedule that never comes": (GOOD.encode() + b"schedule: {cron: '0 0 30 2 *'}\n", "Bad day-of-month"),
+    "an array of none": (GOOD.encode() + b"array: {range: 9-1}\n", "empty"),
 }
 
 
