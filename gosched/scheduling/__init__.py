@@ -3,7 +3,8 @@
 from gosched.scheduling.admission import Admission, admit
 from gosched.scheduling.builder import ViewBuilder
 from gosched.scheduling.cycle import schedule
-from gosched.scheduling.explain import Explanation, Reason, warnings
+from gosched.scheduling.explain import warnings
+from gosched.scheduling.explanation import Explanation, Reason
 from gosched.scheduling.look_again import look_again
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.policy import Policy

@@ -18,7 +18,8 @@ from gosched.core.resources import GPU as MILLIS
 from gosched.core.sharing import lineage
 from gosched.scheduling.asks import Ask, PendingGang
 from gosched.scheduling.future import Future
-from gosched.scheduling.room import Freed, Room, Rows, Seat
+from gosched.scheduling.room import Room, Seat
+from gosched.scheduling.rows import Freed, Rows
 from gosched.scheduling.running import NEVER_MS
 from gosched.scheduling.view import IntArray, NodeColumns
 

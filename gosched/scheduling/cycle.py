@@ -6,9 +6,9 @@ what it was promised, others use until then.
 
 from __future__ import annotations
 
-from gosched.scheduling import explain
+from gosched.scheduling import explanation
 from gosched.scheduling.asks import PendingGang
-from gosched.scheduling.explain import Explanation
+from gosched.scheduling.explanation import Explanation
 from gosched.scheduling.limits import placed_charge
 from gosched.scheduling.ordering import bands
 from gosched.scheduling.plan import ALWAYS_ENCODES, MAX_COMMAND_BYTES, Plan, may_encode
@@ -42,7 +42,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
         if pending.job_id not in promised:
             waiting.append(pending)
         elif claim := promised[pending.job_id]:
-            plan.explanations[pending.job_id] = explain.reserved(scene.explainer.of(pending), claim.reservation)
+            plan.explanations[pending.job_id] = explanation.reserved(scene.explainer.of(pending), claim.reservation)
         else:
             standing.take(pending, dict(pending.charge))
 
@@ -53,7 +53,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
             if gang.not_before_ms > now_ms:
                 plan.delay(gang)
             elif scene.gives_way(gang):
-                plan.explanations[gang.job_id] = explain.gives_way()
+                plan.explanations[gang.job_id] = explanation.gives_way()
             elif stopped_at is not None:
                 plan.explanations[gang.job_id] = stopped_at
             elif shape in limited:
@@ -61,14 +61,14 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
             elif (why := scene.known(gang, shape)) is not None:
                 plan.explanations[gang.job_id] = why
             elif held := limits.why_not(gang):
-                limited[shape] = plan.explanations[gang.job_id] = explain.held_back(*held)
+                limited[shape] = plan.explanations[gang.job_id] = explanation.held_back(*held)
             elif gang.most > ALWAYS_ENCODES and not may_encode(gang, scene.plain.longest_id):
-                plan.explanations[gang.job_id] = explain.too_large(MAX_COMMAND_BYTES)
+                plan.explanations[gang.job_id] = explanation.too_large(MAX_COMMAND_BYTES)
             elif plan.tasks and plan.tasks + gang.tasks > policy.max_tasks:
                 plan.more = True
-                stopped_at = plan.explanations[gang.job_id] = explain.queued(len(plan.gangs) + len(plan.explanations))
+                stopped_at = plan.explanations[gang.job_id] = explanation.queued(plan.looked_at)
             elif scene.misses + len(limited) >= policy.max_misses:
-                stopped_at = plan.explanations[gang.job_id] = explain.queued(len(plan.gangs) + len(plan.explanations))
+                stopped_at = plan.explanations[gang.job_id] = explanation.queued(plan.looked_at)
             elif placement := scene.begin(gang, shape):
                 charge = placed_charge(gang, placement)
                 turns.placed(charge)

@@ -16,7 +16,7 @@ from gosched.core.command import GangPlacement
 from gosched.core.resources import Resources
 from gosched.scheduling.asks import Ask, PendingGang
 from gosched.scheduling.occupied import G, Occupied, column_amounts
-from gosched.scheduling.room import Freed
+from gosched.scheduling.rows import Freed
 from gosched.scheduling.running import NEVER_MS, Holding, RunningGang
 from gosched.scheduling.view import IntArray, NodeColumns, Soon, View
 

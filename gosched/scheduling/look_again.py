@@ -10,7 +10,7 @@ from dataclasses import replace
 from gosched.core.sharing import Amounts, add_to, as_map, charge_of
 from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.earliest import Start
-from gosched.scheduling.explain import Explanation, Holder, Reason, held_back
+from gosched.scheduling.explanation import Explanation, Holder, Reason, held_back
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.plugins import Plugins
 from gosched.scheduling.policy import Policy

@@ -14,7 +14,7 @@ from gosched.core.cpulist import parse_cpulist
 from gosched.core.resources import GPU as MILLIS
 from gosched.core.resources import Resources
 from gosched.scheduling.asks import vector
-from gosched.scheduling.room import Freed
+from gosched.scheduling.rows import Freed
 from gosched.scheduling.running import Holding
 from gosched.scheduling.view import BoolArray, IntArray, NodeColumns
 

@@ -9,7 +9,7 @@ from gosched.core.cluster import Reservation
 from gosched.core.command import Command, CommitPlan, GangPlacement
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.scheduling.asks import PendingGang
-from gosched.scheduling.explain import Explanation, backoff
+from gosched.scheduling.explanation import Explanation, backoff
 from gosched.scheduling.victims import Victim
 
 # One log entry holds 512 KiB; the rest is for the batch and the command around the plan.
@@ -40,6 +40,11 @@ class Plan:
     reservations: list[Reservation] = field(default_factory=list)
     withdrawn: list[str] = field(default_factory=list)
     observed: dict[str, tuple[Victim, ...]] = field(default_factory=dict)
+
+    @property
+    def looked_at(self) -> int:
+        """Gangs so far."""
+        return len(self.gangs) + len(self.explanations)
 
     def add(self, gang: GangPlacement) -> None:
         self.gangs.append(gang)

@@ -22,8 +22,9 @@ from gosched.scheduling.domains import grounds
 from gosched.scheduling.gangs import place
 from gosched.scheduling.limits import Allowance
 from gosched.scheduling.occupied import Occupied
-from gosched.scheduling.room import Freed, Room
+from gosched.scheduling.room import Room
 from gosched.scheduling.rooms import Base, seats_of
+from gosched.scheduling.rows import Freed
 from gosched.scheduling.running import RunningGang
 from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.victims import Books, Victim, cost_of

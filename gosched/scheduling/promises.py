@@ -6,7 +6,7 @@ evict the gang; never for a gang that came later. When not all can be kept, the 
 
 from __future__ import annotations
 
-from gosched.scheduling import explain
+from gosched.scheduling import explanation
 from gosched.scheduling.claims import Claim
 from gosched.scheduling.earliest import Start
 from gosched.scheduling.limits import Allowance
@@ -53,7 +53,7 @@ def renew_broken(scene: Scene) -> None:
         found = _planned_anew(scene, claim)
         why = scene.plan.explanations.get(claim.gang.job_id)
         if why is not None:
-            scene.plan.explanations[claim.gang.job_id] = explain.reserved(why, found.reservation if found else None)
+            scene.plan.explanations[claim.gang.job_id] = explanation.reserved(why, found.reservation if found else None)
 
 
 def _promise_again(scene: Scene, started: dict[str, Claim | None], waiting: list[Claim]) -> None:

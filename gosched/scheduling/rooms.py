@@ -13,7 +13,8 @@ from gosched.core.command import GangPlacement
 from gosched.core.cpulist import parse_cpulist
 from gosched.scheduling.asks import Ask, PendingGang
 from gosched.scheduling.claims import MIN_LOAN_MS, Claims
-from gosched.scheduling.room import Freed, Room, Rows, Seat
+from gosched.scheduling.room import Room, Seat
+from gosched.scheduling.rows import Freed, Rows
 from gosched.scheduling.running import NEVER_MS
 from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.view import IntArray, NodeColumns

@@ -14,11 +14,12 @@ import numpy as np
 from gosched.core.cluster import Reservation
 from gosched.core.command import Cause, Eviction, GangPlacement
 from gosched.core.job import PreemptionPolicy
-from gosched.scheduling import explain
+from gosched.scheduling import explanation
 from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.claims import Claim, Claims, is_for, shares_of
 from gosched.scheduling.earliest import Profile, Start
-from gosched.scheduling.explain import Explainer, Explanation
+from gosched.scheduling.explain import Explainer
+from gosched.scheduling.explanation import Explanation
 from gosched.scheduling.future import Future
 from gosched.scheduling.gangs import place
 from gosched.scheduling.limits import Allowance, Limits
@@ -28,8 +29,9 @@ from gosched.scheduling.plugins import Plugins
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.preemption import Preemption, Rescue
 from gosched.scheduling.repair import repaired
-from gosched.scheduling.room import Freed, Room
+from gosched.scheduling.room import Room
 from gosched.scheduling.rooms import Ground, Rooms, seats_of
+from gosched.scheduling.rows import Freed
 from gosched.scheduling.running import NEVER_MS, RunningGang
 from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.victims import Books, Victim
@@ -118,14 +120,14 @@ class Scene:
         if why is None:
             why = self.why(gang, self.rooms.of(gang))
             if self.preemption.exhausted and self.preemption.books.may_help(gang):
-                why = explain.cut_short(why)
+                why = explanation.cut_short(why)
         if gang.job_id in self.plan.observed:
-            why = explain.would_evict(why, self.plan.observed[gang.job_id], self.now_ms)
+            why = explanation.would_evict(why, self.plan.observed[gang.job_id], self.now_ms)
         self._known[kind] = why
         if self._may_promise(gang, kind):
             reservation = self.reserve(gang, self.limits.allowance(gang))
             if reservation is not None:
-                return explain.reserved(why, reservation)
+                return explanation.reserved(why, reservation)
             self._unpromised[kind] = None
         return why
 
@@ -142,7 +144,7 @@ class Scene:
         self.explainer.spend()
         if self.fits_plain(gang):
             names = [claim.gang.name for claim in self.claims.all if claim.gang.job_id != gang.job_id]
-            return explain.promised_away([*names, *[window.name for window in self.claims.windows]])
+            return explanation.promised_away([*names, *[window.name for window in self.claims.windows]])
         return self._short_of(gang)
 
     def _short_of(self, gang: PendingGang) -> Explanation:

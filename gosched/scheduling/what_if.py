@@ -13,7 +13,7 @@ from gosched.core.job import Job, JobSpec
 from gosched.core.sharing import add_to
 from gosched.scheduling.asks import PendingGang, pending_gang
 from gosched.scheduling.cycle import schedule
-from gosched.scheduling.explain import Explanation
+from gosched.scheduling.explanation import Explanation
 from gosched.scheduling.look_again import look_again
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.policy import ALL, Policy

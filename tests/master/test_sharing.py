@@ -22,7 +22,7 @@ from gosched.master import cycles, planner
 from gosched.master.cycles import Cycles
 from gosched.master.job_changes import JobChanges
 from gosched.scheduling import Plan
-from gosched.scheduling.explain import Explanation, Reason
+from gosched.scheduling.explanation import Explanation, Reason
 from gosched.scheduling.view import View
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import scheduler_pb2, types_pb2

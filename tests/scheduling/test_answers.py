@@ -6,7 +6,7 @@ import pytest
 
 from gosched.core.command import SetQueues
 from gosched.scheduling import Policy, look_again
-from gosched.scheduling.explain import Explanation
+from gosched.scheduling.explanation import Explanation
 from gosched.scheduling.what_if import WhatIfPlan, what_if
 from tests.scheduling import notation, tables
 from tests.scheduling.notation import moment

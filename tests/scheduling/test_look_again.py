@@ -3,7 +3,8 @@
 from gosched.core.cluster import Queue
 from gosched.core.state import ClusterState
 from gosched.scheduling import Policy, ViewBuilder, look_again, schedule
-from gosched.scheduling.explain import MAX_EXPLAINED, Explanation
+from gosched.scheduling.explain import MAX_EXPLAINED
+from gosched.scheduling.explanation import Explanation
 from tests.scheduling.cluster import allocation, group, job, node, resources, state_of
 
 
