@@ -175,7 +175,8 @@ def test_a_higher_priority_that_may_evict_the_gang_may_take_its_reserved_room_an
     world.expect("big INSUFFICIENT @50m a b", EASY)
     world.submit(["never", "never", "priority=9", ":", "1x", "4cpu"])
     world.submit(["top", "priority=9", ":", "1x", "4cpu"])
-    world.expect("top b\nnever RESERVED\nbig INSUFFICIENT @50m", EASY)
+    plan = world.expect("top b\nnever RESERVED\nbig INSUFFICIENT", EASY)
+    assert plan.withdrawn == ["big"]
     world.expect("never INSUFFICIENT @50m a\nbig INSUFFICIENT", EASY)
 
 

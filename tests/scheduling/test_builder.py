@@ -129,7 +129,7 @@ def test_what_a_task_holds_shows_after_its_event_and_not_before() -> None:
     assert builder.view(state).nodes.gpu_free[0].tolist() == [0, 1000]
 
 
-SETTINGS = settings(max_examples=120, deadline=None, derandomize=True, database=None, report_multiple_bugs=False)
+SETTINGS = settings(max_examples=100, deadline=None, derandomize=True, database=None, report_multiple_bugs=False)
 UNSHRUNK = settings(SETTINGS, phases=[Phase.generate])
 
 NODES = {

@@ -1,4 +1,4 @@
-"""Preemption within a queue: who goes, who never does, and the fence around what they leave."""
+"""Preemption within a queue: who goes, and who never does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.job import JobState
 from gosched.scheduling import Policy, preemption, schedule
 from tests.scheduling.tables import begin, check
 
@@ -351,64 +350,6 @@ def test_a_gang_that_is_on_its_way_out_is_nobodys_victim() -> None:
     """)
     world.expect("top a | preempt low\nhigh INSUFFICIENT")
     world.expect("high INSUFFICIENT")
-
-
-def test_the_fence_holds_against_everybody_in_the_same_cycle_and_in_later_ones_and_fires_when_the_last_is_gone() -> (
-    None
-):
-    world = begin("""
-        nodes
-          a  4cpu
-        jobs
-          low    yields since=1h : 1x 3cpu  on a
-          high   priority=8 : 1x 4cpu
-          small  : 1x 1cpu
-          top    priority=9 : 1x 2cpu
-    """)
-    world.expect("""
-        top    a | preempt low
-        small  a
-        high   INSUFFICIENT
-    """)
-    world.submit(["tiny", ":", "1x", "1cpu"])
-    world.submit(["huge", "priority=10", ":", "1x", "4cpu"])
-    world.expect("huge INSUFFICIENT\nhigh INSUFFICIENT\ntiny INSUFFICIENT @10s a")
-    world.stop()
-    assert world.state.jobs["top"].state is JobState.RUNNING
-    assert world.state.jobs["low"].state is JobState.PENDING
-    assert world.state.fences == {}
-
-
-def test_room_on_the_fenced_node_that_the_fence_does_not_need_is_free_for_others_once_the_victims_have_gone() -> None:
-    world = begin("""
-        nodes
-          a  4cpu
-        jobs
-          low   yields since=1h : 1x 4cpu  on a
-          high  priority=8 : 1x 2cpu
-    """)
-    world.expect("high a | preempt low")
-    world.submit(["small", ":", "1x", "2cpu"])
-    world.expect("small INSUFFICIENT @10s a")
-    world.stop()
-    world.expect("small a\nlow INSUFFICIENT")
-
-
-def test_victims_wait_in_their_old_place_and_a_preemption_costs_them_no_restart() -> None:
-    world = begin("""
-        nodes
-          a  4cpu
-        jobs
-          low    yields : 1x 4cpu  on a
-          later  yields : 1x 4cpu
-          high   priority=9 : 1x 4cpu
-    """)
-    world.expect("high a | preempt low\nlater INSUFFICIENT")
-    world.stop()
-    world.end("high")
-    low = world.state.jobs["low"]
-    assert (low.attempt, low.restarts, low.preemptions) == (2, 0, 1)
-    world.expect("low a\nlater INSUFFICIENT")
 
 
 def test_of_victims_that_cost_the_same_the_choice_does_not_depend_on_how_the_view_lists_them() -> None:

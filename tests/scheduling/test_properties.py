@@ -28,7 +28,7 @@ from tests.scheduling.checker import LEVELS, Ledger
 from tests.scheduling.tables import World
 
 SETTINGS = settings(
-    max_examples=120,
+    max_examples=100,
     deadline=None,
     derandomize=True,
     database=None,

@@ -19,7 +19,7 @@ from gosched.scheduling import turns as module
 from gosched.scheduling.turns import Line, Turns
 
 SETTINGS = settings(
-    max_examples=120,
+    max_examples=100,
     deadline=None,
     derandomize=True,
     database=None,
