@@ -5,6 +5,7 @@ Rule: all rooms are kept in step, so what one gang takes is gone for every other
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,10 +38,12 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A room to plan evictions in; nothing is free on the rows that are `closed`, whoever goes."""
+    """A room to plan evictions in. Whoever goes: nothing is free on the rows that are `closed`, and no more than in
+    `limits` on theirs."""
 
     room: Room
     closed: IntArray
+    limits: Sequence[Rows] = ()
 
     def after(self, freed: Freed) -> Room:
         """As it will be once that has come free."""
@@ -50,6 +53,10 @@ class Base:
         return room
 
     def shut(self, room: Room) -> None:
+        for limit in self.limits:
+            rows = room.rows(limit.rows)
+            rows.limited(limit)
+            room.put(rows)
         if self.closed.size:
             rows = room.rows(self.closed)
             rows.closed(self.closed)
@@ -103,9 +110,19 @@ class Rooms:
         while."""
         beside_claims, beside_windows = self._ends(gang)
         jobs, windows = self._key(gang, beside_claims + wait_ms, beside_windows + wait_ms)
-        closed = [rows.rows for rows in self._claims.rows_of(jobs)]
-        closed += [self._claims.closed[index] for index in windows]
-        base = Base(self.plain.copy(), np.unique(np.concatenate(closed)) if closed else np.zeros(0, dtype=np.int64))
+        return self._base([*[rows.rows for rows in self._claims.rows_of(jobs)], *self._closed(windows)], ())
+
+    def beside(self, gang: PendingGang) -> Base:
+        """The room of now with what claims leave of their nodes. For victims that every claim expects to have gone."""
+        jobs, windows = self._key(gang, *self._ends(gang))
+        return self._base(self._closed(windows), self._claims.rows_of(jobs))
+
+    def _closed(self, windows: Sequence[int]) -> list[IntArray]:
+        return [self._claims.closed[index] for index in windows]
+
+    def _base(self, closed: list[IntArray], limits: Sequence[Rows]) -> Base:
+        rows = np.unique(np.concatenate(closed)) if closed else np.zeros(0, dtype=np.int64)
+        base = Base(self.plain.copy(), rows, limits)
         base.shut(base.room)
         return base
 

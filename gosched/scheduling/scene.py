@@ -198,7 +198,7 @@ class Scene:
 
     def claim_overdue(self, gang: PendingGang, start_ms: int, allowance: Allowance) -> Rescued | None:
         """The gang's reserved start has come: what runs on its room on that condition goes."""
-        base = self.rooms.untouched(gang, 0)  # its moment has come: others bear what the victims take to leave
+        base = self.rooms.beside(gang)  # its moment has come: others bear what the victims take to leave
         found = self.preemption.overdue(gang, start_ms, base, self.terrain, allowance)
         return self._rescued(gang, found) if found is not None else None
 
