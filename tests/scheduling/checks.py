@@ -241,13 +241,15 @@ def is_for(window: Window, job: Job) -> bool:
 
 
 def may_borrow(state: ClusterState, job: Job) -> int:
-    """Until when the job may have room that is promised to others; 0: not at all."""
+    """Until when the job may have room that is promised to others; 0: not at all. One with a promise of its own has no
+    need to."""
     yields = job.spec.preemption.preemptible and job.spec.retry.max_restarts > 0
-    starts = [r.start_ms for r in state.reservations.values() if r.job_id != job.id]
+    starts = [reservation.start_ms for reservation in state.reservations.values()]
     starts += [window.start_ms for window in state.windows.values()]
     until = min([start for start in starts if start > state.clock_ms], default=0)
     long_enough = until - state.clock_ms >= max(60_000, 2 * job.spec.leave_ms)
-    return until if yields and long_enough and job.state is JobState.PENDING and not job.spec.deadline_at_ms else 0
+    needs_to = job.state is JobState.PENDING and job.id not in state.reservations
+    return until if yields and long_enough and needs_to else 0
 
 
 def sum_in_best_domain(driver: Driver, job: Job, end: int) -> int:
