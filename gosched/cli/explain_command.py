@@ -81,7 +81,7 @@ def _future(job: Json) -> list[tuple[str, str]]:
 
 def _details(job: Json) -> list[tuple[str, str]]:
     use = job["queue_use"]
-    if not job["message"] or use is None:
+    if not job["position"] or use is None:  # it stands in no queue: held, or a parent, or done
         return []
     return [
         ("Refused", ", ".join(f"{r['nodes']} {r['filter']}" for r in job["refused"])),

@@ -178,6 +178,11 @@ class JobLogs:
 
 
 def _chosen(state: ClusterState, job: Job, wanted: str) -> list[Task]:
+    if job.spec.is_parent:
+        kind, part, number = (
+            ("a schedule", "runs", 1) if job.spec.cron else ("an array", "elements", job.spec.array.index(0))
+        )
+        raise invalid(f"job {job.spec.name} is {kind}: name one of its {part}, such as {job.spec.name}.{number}")
     tasks = [t for t in state.tasks_of(job) if not wanted or wanted in (t.id, f"{t.group}/{t.index}")]
     if not tasks:
         raise not_found(f"job {job.spec.name} has no task {wanted!a}; name one as group/index")

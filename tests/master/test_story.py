@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import grpc
 import pytest
 
-from gosched.core.job import JobState, TaskState
+from gosched.core.job import Array, JobState, TaskState
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import FAILED, LIMIT_S, RUNNING, SUCCEEDED, agent, one_master, spec, until
 
@@ -145,6 +146,19 @@ def test_a_lost_start_order_is_repeated_by_the_next_heartbeat_and_never_after_it
             second = await n1.beat(master)
             assert not second.start
             assert master.state.tasks[f"{job_id}/main/0"].state in (TaskState.LOST, TaskState.PLACED, TaskState.PENDING)
+
+    asyncio.run(story())
+
+
+def test_who_asks_for_the_logs_of_an_array_is_told_to_name_an_element() -> None:
+    async def story() -> None:
+        async with one_master() as master:
+            await master.submit(spec("sweep", array=Array(first=5, last=9, step=1)))
+            request = scheduler_pb2.StreamJobLogsRequest(job="sweep")
+            with pytest.raises(grpc.aio.AioRpcError) as raised:
+                [chunk async for chunk in master.scheduler.StreamJobLogs(request, timeout=LIMIT_S)]
+            assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert "job sweep is an array: name one of its elements, such as sweep.5" in (raised.value.details() or "")
 
     asyncio.run(story())
 
