@@ -10,7 +10,6 @@ from gosched.scheduling import explanation
 from gosched.scheduling.claims import Claim
 from gosched.scheduling.earliest import Start
 from gosched.scheduling.limits import Allowance
-from gosched.scheduling.running import NEVER_MS
 from gosched.scheduling.scene import MIN_GAIN_MS, Scene
 
 MAX_IMPROVED = 1  # promises, the oldest, for which an earlier start is looked for in each cycle
@@ -33,11 +32,16 @@ def keep_promises(scene: Scene) -> dict[str, Claim | None]:
             started[gang.job_id] = None
             del waiting[number]
             waiting = _settled(scene, waiting)
-        elif found := _renewed(scene, claim, allowance, improve=number < MAX_IMPROVED):
-            waiting[number] = found
-            number += 1
+        elif not _holds(scene, claim):  # those that came later make room for it once more
+            rest = waiting[number:]
+            for other in rest:
+                scene.lift(other)
+            found = _planned_anew(scene, claim)
+            waiting[number:] = [*([found] if found else []), *_one_by_one(scene, rest[1:])]
+            number += found is not None
         else:
-            del waiting[number]
+            waiting[number] = _improved(scene, claim, allowance) if number < MAX_IMPROVED else claim
+            number += 1
     _promise_again(scene, started, waiting)
     for claim in waiting:
         scene.promises += not claim.reservation.for_deadline
@@ -47,13 +51,16 @@ def keep_promises(scene: Scene) -> dict[str, Claim | None]:
 
 
 def renew_broken(scene: Scene) -> None:
-    """At the end of a cycle: those whose room went to somebody who outranks them are promised another start."""
-    broken = [claim for claim in scene.claims.surveyed() if not claim.holds]
-    for claim in sorted(broken, key=lambda claim: claim.age):
-        found = _planned_anew(scene, claim)
-        why = scene.plan.explanations.get(claim.gang.job_id)
-        if why is not None:
-            scene.plan.explanations[claim.gang.job_id] = explanation.reserved(why, found.reservation if found else None)
+    """At the end of a cycle: those whose room went to others, who may take it, are promised another start."""
+    if all(claim.holds for claim in scene.claims.surveyed()):
+        return
+    before = {claim.gang.job_id: claim for claim in scene.claims.all}
+    after = {claim.gang.job_id: claim for claim in _settled(scene, sorted(before.values(), key=lambda c: c.age))}
+    for job_id, claim in before.items():
+        found = after.get(job_id)
+        why = scene.plan.explanations.get(job_id)
+        if found is not claim and why is not None:
+            scene.plan.explanations[job_id] = explanation.reserved(why, found.reservation if found else None)
 
 
 def _promise_again(scene: Scene, started: dict[str, Claim | None], waiting: list[Claim]) -> None:
@@ -85,7 +92,11 @@ def _settled(scene: Scene, claims: list[Claim], *, known: bool = True) -> list[C
     if all(claim.holds for claim in scene.claims.surveyed()):
         return claims
     for claim in claims:
-        scene.claims.remove(claim)
+        scene.lift(claim)
+    return _one_by_one(scene, claims)
+
+
+def _one_by_one(scene: Scene, claims: list[Claim]) -> list[Claim]:
     kept: list[Claim] = []
     for claim in claims:
         scene.keep(claim)
@@ -97,7 +108,10 @@ def _settled(scene: Scene, claims: list[Claim], *, known: bool = True) -> list[C
 
 
 def _planned_anew(scene: Scene, claim: Claim) -> Claim | None:
+    """Beside those that are in the scene; None: there is no time for it any more."""
     scene.lift(claim)
+    scene.claims.due.pop(claim.gang.job_id, None)
+    scene.claims.insisting.pop(claim.gang.job_id, None)
     allowance = scene.limits.allowance(claim.gang)
     start = scene.profile.earliest(claim.gang, scene.plan.seed, allowance)
     if start is not None:
@@ -150,21 +164,18 @@ def _start(scene: Scene, claim: Claim, allowance: Allowance) -> bool:
     return False
 
 
-def _renewed(scene: Scene, claim: Claim, allowance: Allowance, *, improve: bool) -> Claim | None:
-    """The claim, or one that starts at another time; None: there is no time for it any more."""
-    gang, seed = claim.gang, scene.plan.seed
+def _holds(scene: Scene, claim: Claim) -> bool:
+    """Whether it can still be kept, as far as is known."""
     scene.claims.surveyed()
-    holds = claim.holds and claim.start_ms > scene.now_ms and not scene.claims.is_closed(claim)
-    if holds and not improve:
-        return claim
-    before = claim.start_ms - MIN_GAIN_MS if holds else NEVER_MS
-    start = scene.profile.earliest(gang, seed, allowance, before_ms=before, without=claim)
-    if start is None and holds:
-        return claim
-    scene.claims.due.pop(gang.job_id, None)
-    scene.claims.insisting.pop(gang.job_id, None)
+    return claim.holds and claim.start_ms > scene.now_ms and not scene.claims.is_closed(claim)
+
+
+def _improved(scene: Scene, claim: Claim, allowance: Allowance) -> Claim:
+    """The claim, or one that starts earlier."""
+    before = claim.start_ms - MIN_GAIN_MS
+    start = scene.profile.earliest(claim.gang, scene.plan.seed, allowance, before_ms=before, without=claim)
     if start is None:
-        return _planned_anew(scene, claim)
+        return claim
     scene.lift(claim)
     return _promised(scene, claim, start)
 
