@@ -151,9 +151,9 @@ def _start(scene: Scene, claim: Claim, allowance: Allowance) -> bool:
     shape = scene.limits.shape(gang, scene.plugins)
     if is_due:
         scene.claims.due[gang.job_id] = claim
-    if scene.start(gang, shape):
+    if scene.start(gang, shape) or (is_due and scene.claim_overdue(gang, claim.start_ms, allowance)):
         return True
-    if is_due:
+    if is_due:  # now at the cost of those that came later
         scene.claims.insisting[gang.job_id] = claim
         if scene.start(gang, shape) or scene.claim_overdue(gang, claim.start_ms, allowance):
             return True
