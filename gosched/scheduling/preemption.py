@@ -121,7 +121,11 @@ class Preemption:
             for holder in self.holders
             if 0 < holder.until_ms <= by_ms and self.books.may_be_sent(holder)
         ]
-        return self._proven(gang, base, terrain, allowance, late) if late else None
+        found = self._proven(gang, base, terrain, allowance, late) if late else None
+        if found is None:
+            return None
+        slowest_ms = max([victim.gang.grace_ms for victim in found.victims])
+        return found if all(v.gang.until_ms <= self.now_ms + slowest_ms for v in found.victims) else None  # too early
 
     def evicted(self, victims: Sequence[Victim], for_job: str) -> None:
         self.books.evicted(victims, for_job)
