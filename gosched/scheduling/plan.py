@@ -54,6 +54,8 @@ class Plan:
     def promise(self, reservation: Reservation) -> None:
         """Instead of what was promised to the job before."""
         self.take_back(reservation.job_id)
+        if reservation.job_id in self.withdrawn:
+            self.withdrawn.remove(reservation.job_id)
         self.reservations.append(reservation)
 
     def take_back(self, job_id: str) -> None:
