@@ -9,6 +9,7 @@ import grpc
 import pytest
 
 from gosched.core.job import JobSpec, JobState
+from gosched.master import leader
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import LIMIT_S, Front, one_master, spec, submission
 
@@ -111,7 +112,9 @@ def test_jobs_are_listed_newest_first_page_by_page() -> None:
     asyncio.run(story())
 
 
-def test_finished_jobs_beyond_the_configured_number_are_dropped() -> None:
+def test_finished_jobs_beyond_the_configured_number_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader, "RETENTION_CHECK_S", 0.05)
+
     async def story() -> None:
         async with one_master(retention={"max_jobs": 1}) as master:
             for name in ("a", "b"):
