@@ -122,10 +122,12 @@ class Preemption:
             if 0 < holder.until_ms <= by_ms and self.books.may_be_sent(holder)
         ]
         found = self._proven(gang, base, terrain, allowance, late) if late else None
-        if found is None:
-            return None
-        slowest_ms = max([victim.gang.grace_ms for victim in found.victims])
-        return found if all(v.gang.until_ms <= self.now_ms + slowest_ms for v in found.victims) else None  # too early
+        return found if found is not None and self._is_time(found.victims) else None
+
+    def _is_time(self, victims: Sequence[Victim]) -> bool:
+        """Whether the slowest of them is gone in time, and no sooner, if all are told now."""
+        slowest_ms = max([victim.gang.grace_ms for victim in victims])
+        return all(victim.gang.until_ms <= self.now_ms + slowest_ms for victim in victims)
 
     def evicted(self, victims: Sequence[Victim], for_job: str) -> None:
         self.books.evicted(victims, for_job)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from gosched.core.command import GangPlacement, SetQueues
 from gosched.core.state import ClusterState
-from gosched.scheduling import Plan, Policy, ViewBuilder, cycle, promises
+from gosched.scheduling import Plan, Policy, ViewBuilder, cycle, preemption, promises
 from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.claims import Claim, Claims
 from gosched.scheduling.limits import Allowance
@@ -225,6 +225,7 @@ def victims_go_before_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
         return False
 
     monkeypatch.setattr(promises, "_start", mutated)
+    monkeypatch.setattr(preemption.Preemption, "_is_time", lambda self, victims: True)
 
 
 def whoever_was_to_go_stays(monkeypatch: pytest.MonkeyPatch) -> None:
