@@ -102,6 +102,10 @@ class Claims:
             found = self._binding[key] = tuple([c.gang.job_id for c in first if not _outranks(gang, c)])
         return found
 
+    def gave_way_to(self, job_id: str) -> bool:
+        """Whether the gang of a claim was evicted for the job: that one is not evicted for it in turn."""
+        return any(job_id in claim.gang.evicted_for for claim in self.all)
+
     def before(self, moment_ms: int) -> int:
         """How many start earlier."""
         return bisect_left(self._starts, moment_ms)

@@ -5,11 +5,13 @@ Rule: nothing is said that was not looked at in the view that it is about.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from gosched.core.sharing import Amounts, add_to, as_map, charge_of
 from gosched.scheduling.asks import PendingGang
-from gosched.scheduling.earliest import Start
 from gosched.scheduling.explanation import Explanation, Holder, Reason, held_back
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.plugins import Plugins
@@ -22,7 +24,7 @@ from gosched.scheduling.view import View
 
 MAX_HOLDERS = 5
 
-_FITS_NOW = Explanation(code=Reason.QUEUED, message="it fits by now; its turn comes in the next cycle")
+FITS_NOW = Explanation(code=Reason.QUEUED, message="it fits by now; its turn comes in the next cycle")
 
 
 def look_again(view: View, policy: Policy, job_id: str, now_ms: int, seed: int = 0) -> Explanation | None:
@@ -46,7 +48,7 @@ def scene_of(view: View, policy: Policy, now_ms: int, seed: int, without: str = 
 
 def explained(scene: Scene, gang: PendingGang) -> Explanation:
     if scene.would_start(gang):
-        return _FITS_NOW
+        return FITS_NOW
     held = scene.limits.why_not(gang)
     if held:
         why = held_back(*held)
@@ -64,20 +66,30 @@ def _with_start(scene: Scene, gang: PendingGang, why: Explanation) -> Explanatio
     own = scene.view.reservations.get(gang.job_id)
     start = scene.profile.earliest(gang, scene.plan.seed, scene.limits.allowance(gang)) if not gang.joins else None
     if start is None:
-        return why
+        return replace(why, holders=_holders(scene, _may_stand_on(scene, gang), NEVER_MS))
     at_ms, source = start.at_ms, "estimated from the limits and estimates of what runs; nothing is reserved for it yet"
     if own is not None and own.attempt == gang.attempt:
         at_ms, source = min(own.start_ms, at_ms), "reserved for its deadline" if own.for_deadline else "reserved"
-    return replace(why, start_ms=at_ms, start_from=source, holders=_holders(scene, start))
+    return replace(
+        why,
+        start_ms=at_ms,
+        start_from=source,
+        holders=_holders(scene, [task.node_id for task in start.placement.tasks], start.at_ms),
+    )
 
 
-def _holders(scene: Scene, start: Start) -> tuple[Holder, ...]:
-    """Those on the nodes where it would start that end by then."""
-    nodes = frozenset([task.node_id for task in start.placement.tasks])
+def _may_stand_on(scene: Scene, gang: PendingGang) -> list[str]:
+    allowed = np.logical_or.reduce([scene.terrain.choice(gang, ask).allowed for ask in gang.asks])
+    return [scene.view.nodes.ids[row] for row in np.flatnonzero(allowed).tolist()]
+
+
+def _holders(scene: Scene, node_ids: Sequence[str], by_ms: int) -> tuple[Holder, ...]:
+    """Those on the nodes that end by then, the first to end first; of those whose end nobody knows, who holds most."""
+    nodes = frozenset(node_ids)
     found: list[Holder] = []
     for holder in scene.view.holders.values():
         until = holder.ends_ms(scene.now_ms)
-        if until > start.at_ms or not any(held.node_id in nodes for held in holder.holdings):
+        if until > by_ms or not any(held.node_id in nodes for held in holder.holdings):
             continue
         amounts: Amounts = {}
         for held in holder.holdings:
@@ -92,4 +104,9 @@ def _holders(scene: Scene, start: Start) -> tuple[Holder, ...]:
                 until_ms=until if until < NEVER_MS else 0,
             )
         )
-    return tuple(sorted(found, key=lambda holder: (holder.until_ms, holder.job_id))[:MAX_HOLDERS])
+    return tuple(sorted(found, key=_soonest)[:MAX_HOLDERS])
+
+
+def _soonest(holder: Holder) -> tuple[int, int, int, str]:
+    held = dict(holder.held)
+    return holder.until_ms or NEVER_MS, -held.get("gpu", 0), -held.get("cpu", 0), holder.job_id

@@ -31,7 +31,7 @@ from gosched.scheduling.victims import Books, Victim, cost_of
 from gosched.scheduling.view import BoolArray, IntArray
 
 MAX_DOMAINS = 8  # that are simulated for one gang
-MAX_SIMULATIONS = 32  # placements tried in one cycle
+MAX_SIMULATIONS = 24  # searches and placements tried in one cycle
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ class Rooms:
         """Where a gang that yields may start if it is gone when the first claim or window begins; None: that would be
         too soon, or there is nothing to gain."""
         claims = self._claims
-        if not gang.yields or gang.joins or not (claims.all or claims.windows):
+        if not gang.yields or gang.joins or not (claims.all or claims.windows) or claims.gave_way_to(gang.job_id):
             return None
         key = self._key(gang, NEVER_MS, NEVER_MS)
         until = self._begins.get(key)

@@ -37,7 +37,7 @@ from gosched.scheduling.terrain import Terrain
 from gosched.scheduling.victims import Books, Victim
 from gosched.scheduling.view import View
 
-MAX_RESCUES = 32  # gangs that others are evicted for in one cycle; then the next cycle goes on at once
+MAX_RESCUES = 16  # gangs that others are evicted for in one cycle; then the next cycle goes on at once
 SPARE_TRIES = 8  # gangs for which a start is looked for in vain
 MIN_GAIN_MS = 1000  # a promise is changed only if the gang would start so much earlier
 

@@ -14,7 +14,7 @@ from gosched.core.sharing import add_to
 from gosched.scheduling.asks import PendingGang, pending_gang
 from gosched.scheduling.cycle import schedule
 from gosched.scheduling.explanation import Explanation
-from gosched.scheduling.look_again import look_again
+from gosched.scheduling.look_again import FITS_NOW, look_again
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.policy import ALL, Policy
 from gosched.scheduling.view import View
@@ -58,7 +58,9 @@ def what_if(view: View, policy: Policy, specs: Sequence[JobSpec], now_ms: int, s
         else:
             why = look_again(fuller, policy, gang.job_id, now_ms, seed)
             reserved = with_them.explanations[gang.job_id]
-            why = replace(why, victims=reserved.victims) if why is not None else reserved
+            if why is None or why == FITS_NOW:  # but for those of its own file that come before it
+                why = reserved
+            why = replace(why, victims=reserved.victims)
             start = reserved.start_ms or why.start_ms
             jobs.append(WhatIf(name=gang.name, outcome=WAITS, start_ms=start, explanation=why))
     return WhatIfPlan(jobs=tuple(jobs), moved=_moved(view, without, with_them, now_ms))
