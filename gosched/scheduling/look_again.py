@@ -17,7 +17,7 @@ from gosched.scheduling.plan import Plan
 from gosched.scheduling.plugins import Plugins
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.promises import standing_claims
-from gosched.scheduling.running import NEVER_MS
+from gosched.scheduling.running import NEVER_MS, Holding, RunningGang
 from gosched.scheduling.scene import Scene
 from gosched.scheduling.smallest_change import smallest_change
 from gosched.scheduling.view import View
@@ -84,29 +84,27 @@ def _may_stand_on(scene: Scene, gang: PendingGang) -> list[str]:
 
 
 def _holders(scene: Scene, node_ids: Sequence[str], by_ms: int) -> tuple[Holder, ...]:
-    """Those on the nodes that end by then, the first to end first; of those whose end nobody knows, who holds most."""
+    """Those on the nodes that end by then, the first to end first; of those that end alike, who holds most tasks."""
     nodes = frozenset(node_ids)
+    ends = [(holder.ends_ms(scene.now_ms), -len(holder.holdings), holder) for holder in scene.view.holders.values()]
     found: list[Holder] = []
-    for holder in scene.view.holders.values():
-        until = holder.ends_ms(scene.now_ms)
-        if until > by_ms or not any(held.node_id in nodes for held in holder.holdings):
-            continue
-        amounts: Amounts = {}
-        for held in holder.holdings:
-            if held.node_id in nodes:
-                add_to(amounts, charge_of(holder.each[held.group], held.gpu_model))
-        found.append(
-            Holder(
-                job_id=holder.job_id,
-                name=holder.name,
-                queue=holder.queue,
-                held=as_map(amounts),
-                until_ms=until if until < NEVER_MS else 0,
-            )
-        )
-    return tuple(sorted(found, key=_soonest)[:MAX_HOLDERS])
+    for until, _, holder in sorted(ends, key=lambda entry: (entry[0], entry[1], entry[2].sequence)):
+        here = [held for held in holder.holdings if held.node_id in nodes]
+        if until > by_ms or len(found) == MAX_HOLDERS:
+            break
+        if here:
+            found.append(_holder(holder, here, until))
+    return tuple(found)
 
 
-def _soonest(holder: Holder) -> tuple[int, int, int, str]:
-    held = dict(holder.held)
-    return holder.until_ms or NEVER_MS, -held.get("gpu", 0), -held.get("cpu", 0), holder.job_id
+def _holder(holder: RunningGang, here: Sequence[Holding], until_ms: int) -> Holder:
+    amounts: Amounts = {}
+    for held in here:
+        add_to(amounts, charge_of(holder.each[held.group], held.gpu_model))
+    return Holder(
+        job_id=holder.job_id,
+        name=holder.name,
+        queue=holder.queue,
+        held=as_map(amounts),
+        until_ms=until_ms if until_ms < NEVER_MS else 0,
+    )

@@ -59,6 +59,7 @@ class Books:
         self._gone: dict[str, None] = {}
         self._by_tenant: Counter[str] = Counter()
         self._view: View | None = view  # until somebody looks: most cycles evict nobody
+        self._past: View | None = view  # until somebody asks who gave way to whom
         self._evicted_for: dict[str, tuple[str, ...]] = {}
         self._lowest: dict[str, int] = {}  # priority of gangs that may be evicted, by queue
 
@@ -72,8 +73,6 @@ class Books:
                     add_to(self._used.setdefault(path, {}), gang.charge(), -1)
             if self.is_evictable(gang):
                 self._lowest[gang.queue] = min(gang.priority, self._lowest.get(gang.queue, gang.priority))
-        self._evicted_for = {gang.job_id: gang.evicted_for for gang in view.holders.values() if gang.evicted_for}
-        self._evicted_for.update({gang.job_id: gang.evicted_for for gang in view.pending if gang.evicted_for})
 
     def may_help(self, gang: PendingGang) -> bool:
         """False is certain, and costs nothing per gang that runs."""
@@ -118,6 +117,7 @@ class Books:
 
     def evictors(self, gang: PendingGang) -> Container[str]:
         """The jobs that the gang gave way to, directly or through others, as far as is remembered."""
+        self._remember()
         found = dict.fromkeys(gang.evicted_for)
         waiting = list(found)
         while waiting and len(found) < MAX_EVICTORS_FOLLOWED:
@@ -127,6 +127,12 @@ class Books:
                     found[other] = None
                     waiting.append(other)
         return found
+
+    def _remember(self) -> None:
+        if self._past is not None:
+            view, self._past = self._past, None
+            self._evicted_for = {gang.job_id: gang.evicted_for for gang in view.holders.values() if gang.evicted_for}
+            self._evicted_for.update({gang.job_id: gang.evicted_for for gang in view.pending if gang.evicted_for})
 
     def cause(self, gang: PendingGang, victim: RunningGang) -> Cause | None:
         """Why the victim might go for the gang, as the queues stand now."""
@@ -161,6 +167,7 @@ class Books:
     def evicted(self, victims: Sequence[Victim], for_job: str) -> None:
         self._open()
         self._reclaims.clear()
+        self._remember()
         for victim in victims:
             job_id = victim.gang.job_id
             self._gone[job_id] = None

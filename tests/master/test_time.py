@@ -8,13 +8,13 @@ from typing import Any
 
 import grpc
 import pytest
-from gosched.scheduling.admission import Admission
 from structlog.testing import capture_logs
 
 from gosched.core.job import JobState, Overlap
 from gosched.master import admission, schedules
 from gosched.master.clock import SystemClock
 from gosched.master.schedules import Schedules
+from gosched.scheduling.admission import Admission
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, two_masters, until
 
