@@ -98,6 +98,8 @@ class Scene:
     def known(self, gang: PendingGang, shape: object) -> Explanation | None:
         """Why it waits, if one of its kind does already: room, books and promises only get tighter. None as long as it
         might be promised a start."""
+        if not self._known:
+            return None
         kind = self._kind(gang, shape)
         return None if self._may_promise(gang, kind) else self._known.get(kind)
 
@@ -166,7 +168,7 @@ class Scene:
     def start(self, gang: PendingGang, shape: object) -> GangPlacement | None:
         """Places the gang now, where it may stay; or, if it yields, where it may stay for a while."""
         for ground in self._grounds(gang):
-            if (shape, ground.key) in self._missed:
+            if self._missed and (shape, ground.key) in self._missed:
                 continue
             placement = None
             if ground.room.may_hold(gang):

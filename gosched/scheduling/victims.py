@@ -179,7 +179,8 @@ class Books:
     def started(self, gang: PendingGang, placement: GangPlacement) -> None:
         """It is booked when somebody looks: most cycles evict nobody."""
         self._started.append((gang, placement))
-        self._reclaims.clear()
+        if self._reclaims:
+            self._reclaims.clear()
 
     def _held(self, path: str) -> Amounts:
         self._open()
