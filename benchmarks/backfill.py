@@ -1,8 +1,8 @@
 """Bounded slowdown (10 s) and wait on 10,000 jobs of the Lublin model: without reservations, with one for the first
 blocked job (EASY), and in fair order; with one for every blocked job (conservative) on the log's first jobs.
 
-An independent program got 590 (mean wait 97,156 s) for EASY in order of arrival, and no more is allowed here. Without
-the log a small drawn one takes its place, whose figures compare with nothing but themselves.
+An independent program got 590 (rounded; mean wait 97,156 s) for EASY in order of arrival: what rounds to more fails.
+Without the log a small drawn one takes its place, whose figures compare with nothing but themselves.
 """
 
 from __future__ import annotations

@@ -10,15 +10,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
-from gosched.core.cluster import Window
 from gosched.core.command import Cause, Eviction, GangPlacement
-from gosched.core.job import Job, JobIntent, JobSpec, JobState, PreemptionPolicy, RetryCause, Task, TaskState
+from gosched.core.force import admits, may_restart, preemption_of
+from gosched.core.job import Job, JobIntent, JobState, PreemptionPolicy, RetryCause, Task, TaskState
 from gosched.core.limits import MAX_EVICTORS
 from gosched.core.outcome import Event, JobEvicted
-from gosched.core.sharing import lineage
 from gosched.core.state import ClusterState
 from gosched.machine.changes import change_task, count_change
-from gosched.machine.gangs import may_restart, stop_all
+from gosched.machine.gangs import stop_all
 from gosched.machine.reclaim import reclaim_problem
 
 REASONS = {
@@ -131,33 +130,20 @@ def _preempt_problem(state: ClusterState, preemptor: Job, victim: Job, is_due: b
         return f"the job is in queue {victim.spec.queue}, jobs of queue {queue} may not preempt it"
     if preemptor.spec.preemption.policy is not PreemptionPolicy.LOWER_PRIORITY:
         return "the job that wants its room evicts nobody"
-    if queue_policy(state, queue) is not PreemptionPolicy.LOWER_PRIORITY:
+    if preemption_of(state.queues, queue) is not PreemptionPolicy.LOWER_PRIORITY:
         return f"queue {queue} lets nobody preempt"
     if victim.spec.priority >= preemptor.spec.priority and not is_due:
         return f"its priority {victim.spec.priority} is not below {preemptor.spec.priority}"
     return ""
 
 
-def queue_policy(state: ClusterState, path: str) -> PreemptionPolicy:
-    """What the nearest queue says, upwards from this one."""
-    for ancestor in reversed(lineage(path)):
-        policy = state.queues[ancestor].preemption
-        if policy is not PreemptionPolicy.UNSPECIFIED:
-            return policy
-    return PreemptionPolicy.LOWER_PRIORITY
-
-
 def _stands_in_a_window(state: ClusterState, victim: Job) -> bool:
-    closed = [w for w in state.windows.values() if not _admits(w, victim.spec)]
+    closed = [w for w in state.windows.values() if not admits(w, victim.spec.queue, victim.spec.tenant)]
     closed = [w for w in closed if not w.end_ms or w.end_ms > state.clock_ms]
     if not closed:
         return False
     nodes = dict.fromkeys(task.node_id for task in state.tasks_of(victim) if task.state.is_active)
     return any(node in nodes for window in closed for node in window.nodes)
-
-
-def _admits(window: Window, spec: JobSpec) -> bool:
-    return spec.tenant in window.tenants or any(queue in window.queues for queue in lineage(spec.queue))
 
 
 def _ranks_problem(state: ClusterState, victim: Job, ranks: tuple[int, ...]) -> str:

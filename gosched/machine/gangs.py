@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from gosched.core.force import may_restart
 from gosched.core.job import Job, JobIntent, JobState, MemberFailure, RetryCause, Task, TaskState, task_id
-from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
+from gosched.core.limits import MAX_BACKOFF_MS
 from gosched.core.outcome import Event, JobChanged
 from gosched.core.state import ClusterState
 from gosched.machine.changes import change_job, change_task
@@ -80,19 +81,6 @@ def wait_again(state: ClusterState, events: list[Event], ended: Task) -> None:
     job = state.jobs[ended.job_id]
     change_task(state, events, ended, _fresh(ended, ended.attempt, ended.moves + 1))
     state.put_job(replace(job, failed=job.failed - ended.state.is_failure, unplaced=job.unplaced + 1))
-
-
-def may_restart(job: Job, cause: RetryCause) -> bool:
-    """A failure of its own costs the job one of `max_restarts`. A lost node or a preemption costs it nothing, up to
-    MAX_FREE_RESTARTS; but a job that wants no restarts (`max_restarts` 0) gets none of either kind.
-    """
-    policy = job.spec.retry
-    if job.spec.gang.on_member_failure is MemberFailure.FAIL_JOB or cause not in policy.when:
-        return False
-    if cause is RetryCause.FAILED:
-        return job.restarts < policy.max_restarts
-    free_restarts = job.attempt - 1 - job.restarts
-    return policy.max_restarts > 0 and free_restarts < MAX_FREE_RESTARTS
 
 
 def _goes_on(state: ClusterState, events: list[Event], job: Job) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gosched.core.force import below_common
 from gosched.core.job import Job
 from gosched.core.sharing import Amounts, add_to, charge_of, guarantees, lineage
 from gosched.core.state import ClusterState
@@ -19,7 +20,7 @@ def reclaim_problem(state: ClusterState, for_job: Job, allocations: list[str], f
     guaranteed = guarantees(state.queues, state.total)
     taken: dict[str, Amounts] = {}
     for path, charge in [*_charges(state, allocations), *_fenced_charges(state, fences)]:
-        add_to(taken.setdefault(_below_common(for_job.spec.queue, path), {}), charge)
+        add_to(taken.setdefault(below_common(for_job.spec.queue, path)[0], {}), charge)
     for path, charge in taken.items():
         before = _held(state, path)
         after = dict(before)
@@ -41,12 +42,6 @@ def _charges(state: ClusterState, allocations: Iterable[str]) -> list[tuple[str,
 
 def _fenced_charges(state: ClusterState, jobs: Iterable[str]) -> list[tuple[str, Amounts]]:
     return [(state.jobs[job].spec.queue, fenced_charge(state, state.fences[job])) for job in jobs]
-
-
-def _below_common(queue: str, other: str) -> str:
-    """The ancestor of `other`, or itself, that is not one of `queue`: the topmost."""
-    own = lineage(queue)
-    return next(path for path in lineage(other) if path not in own)
 
 
 def _held(state: ClusterState, path: str) -> Amounts:

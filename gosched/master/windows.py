@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gosched.core.cluster import Node, NodeState, Window
+from gosched.core.force import may_restart
 from gosched.core.job import Job, RetryCause
 from gosched.core.sharing import Amounts, charge_of, lineage
 from gosched.core.state import ClusterState
-from gosched.machine.gangs import may_restart
 from gosched.master.errors import ApiError, invalid, not_found, unmet
 from gosched.wire.codec import fill
 from gosched.wire.v1 import scheduler_pb2

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from gosched.core.force import may_restart
 from gosched.core.job import (
     LINK_LEVEL,
     NUMA_LEVEL,
@@ -15,7 +16,6 @@ from gosched.core.job import (
     Job,
     JobSpec,
     JobState,
-    MemberFailure,
     Mode,
     PreemptionPolicy,
     RetryCause,
@@ -28,7 +28,6 @@ from gosched.core.job import (
     Toleration,
     TopologyRule,
 )
-from gosched.core.limits import MAX_FREE_RESTARTS
 from gosched.core.resources import GPU as MILLIS
 from gosched.core.resources import AmountMap, Resources
 from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, as_map
@@ -229,21 +228,10 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         span_ms=spec.span_ms,
         is_promised=bool(spec.timeout_ms),
         may_evict=spec.preemption.policy is PreemptionPolicy.LOWER_PRIORITY,
-        yields=spec.preemption.preemptible and starts_again(job),
+        yields=spec.preemption.preemptible and may_restart(job, RetryCause.PREEMPTED),
         grace_ms=spec.leave_ms,
         evicted_for=job.evicted_for,
         deadline_promised=job.deadline_promised,
-    )
-
-
-def starts_again(job: Job) -> bool:
-    """After an eviction; one that would not is never evicted."""
-    retry = job.spec.retry
-    return (
-        retry.max_restarts > 0
-        and RetryCause.PREEMPTED in retry.when
-        and job.spec.gang.on_member_failure is not MemberFailure.FAIL_JOB
-        and job.attempt - 1 - job.restarts < MAX_FREE_RESTARTS
     )
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from gosched.core.cluster import Reservation, Share, Window
 from gosched.core.command import GangPlacement
 from gosched.core.cpulist import parse_cpulist
+from gosched.core.force import admits
 from gosched.core.resources import GPU as MILLIS
-from gosched.core.sharing import lineage
 from gosched.scheduling.asks import Ask, PendingGang
 from gosched.scheduling.future import Future
 from gosched.scheduling.room import Room, Seat
@@ -120,7 +120,7 @@ class Claims:
         found = []
         for index, window in enumerate(self.windows):
             overlaps = window.start_ms < to_ms and from_ms < (window.end_ms or NEVER_MS)
-            if overlaps and not is_for(window, gang.queue, gang.tenant):
+            if overlaps and not admits(window, gang.queue, gang.tenant):
                 found.append(index)
         return tuple(found)
 
@@ -218,10 +218,6 @@ def _outranks(gang: PendingGang, claim: Claim) -> bool:
         and other.yields
         and not claim.reservation.for_deadline
     )
-
-
-def is_for(window: Window, queue: str, tenant: str) -> bool:
-    return tenant in window.tenants or any(path in window.queues for path in lineage(queue))
 
 
 def _subtract(rows: Rows, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:

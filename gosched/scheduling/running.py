@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gosched.core.cluster import Allocation, Fence
-from gosched.core.job import Job, JobIntent, JobState, Task, TaskState
+from gosched.core.force import may_restart
+from gosched.core.job import Job, JobIntent, JobState, RetryCause, Task, TaskState
 from gosched.core.resources import Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.state import ClusterState, group_of
-from gosched.scheduling.asks import starts_again
 
 NEVER_MS = 1 << 62
 
@@ -118,7 +118,7 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         each=tuple([group.resources for group in spec.groups]),
         holdings=tuple(holdings),
         surplus=_surplus(job, tasks),
-        is_preemptible=rules.preemptible and not fenced and starts_again(job),
+        is_preemptible=rules.preemptible and not fenced and may_restart(job, RetryCause.PREEMPTED),
         evictable_from_ms=placed + rules.min_runtime_ms,
         saved_at_ms=max(placed, job.checkpoint_at_ms),
         grace_ms=spec.leave_ms,

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from gosched.core.cluster import Reservation
 from gosched.core.command import Cause, Eviction, GangPlacement
+from gosched.core.force import admits
 from gosched.core.job import PreemptionPolicy
 from gosched.scheduling import explanation
 from gosched.scheduling.asks import PendingGang
-from gosched.scheduling.claims import Claim, Claims, is_for, shares_of
+from gosched.scheduling.claims import Claim, Claims, shares_of
 from gosched.scheduling.earliest import Profile, Start
 from gosched.scheduling.explain import Explainer
 from gosched.scheduling.explanation import Explanation
@@ -281,8 +282,8 @@ class Scene:
         return found.victims if found is not None else ()
 
     def _victims(self, gang: PendingGang) -> Rescue | None:
-        base = lambda: self.rooms.untouched(gang, self.leave_ms)  # noqa: E731
-        return self.preemption.rescue(gang, base, self.terrain, lambda: self.limits.allowance(gang))
+        base, allowance = partial(self.rooms.untouched, gang, self.leave_ms), partial(self.limits.allowance, gang)
+        return self.preemption.rescue(gang, base, self.terrain, allowance)
 
     def clear_windows(self) -> None:
         """Evicts those who stand in the way of a window that begins, and may be evicted."""
@@ -293,7 +294,7 @@ class Scene:
             nodes = frozenset(window.nodes)
             for holder in holders:
                 begins = window.start_ms - holder.grace_ms
-                if is_for(window, holder.queue, holder.tenant) or not any(h.node_id in nodes for h in holder.holdings):
+                if admits(window, holder.queue, holder.tenant) or not any(h.node_id in nodes for h in holder.holdings):
                     continue
                 if begins > self.now_ms:
                     self.plan.wake_at(begins)

@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from gosched.core.cluster import Queue
 from gosched.core.command import Cause, GangPlacement
+from gosched.core.force import below_common, preemption_of
 from gosched.core.job import PreemptionPolicy
 from gosched.core.resources import AmountMap
 from gosched.core.sharing import Amounts, add_to, guarantees, lineage
@@ -147,7 +147,7 @@ class Books:
         if victim.cause is not Cause.RECLAIM:
             return True
         freed = victim.gang.charge(victim.ranks)
-        sides = _below_common(gang.queue, victim.gang.queue)
+        sides = below_common(gang.queue, victim.gang.queue)
         for path in sides:
             held, lost = self._held(path), before.get(path, {})
             for name, least in self._guarantees.get(path, {}).items():
@@ -195,33 +195,19 @@ class Books:
         """Whether the gang's side would stay within its guarantee."""
         if not gang.charge:
             return False
-        path = _below_common(other, gang.queue)[0]
+        path = below_common(other, gang.queue)[0]
         own, used = self._guarantees.get(path, {}), self._held(path)
         return all(used.get(name, 0) + amount <= own.get(name, 0) for name, amount in gang.charge if ":" not in name)
 
     def _borrows(self, queue: str, gang: PendingGang, before: Mapping[str, Amounts] | None = None) -> bool:
         """Whether the queue's side holds more than its guarantee of something that the gang asks for."""
-        path = _below_common(gang.queue, queue)[0]
+        path = below_common(gang.queue, queue)[0]
         own, used = self._guarantees.get(path, {}), self._held(path)
         lost = (before or {}).get(path, {})
         return any(used.get(name, 0) - lost.get(name, 0) > own.get(name, 0) for name, _ in gang.charge)
-
-
-def preemption_of(queues: Mapping[str, Queue], path: str) -> PreemptionPolicy:
-    """Of the nearest queue, upwards from this one, that says."""
-    for ancestor in reversed(lineage(path)):
-        if ancestor in queues and queues[ancestor].preemption:
-            return queues[ancestor].preemption
-    return PreemptionPolicy.LOWER_PRIORITY
 
 
 def cost_of(gang: RunningGang, now_ms: int, tasks: int, *, surplus: bool) -> int:
     """Lower goes first. What was evicted before costs more: nobody is evicted again and again."""
     lost_s = min(gang.lost_ms(now_ms, tasks) // 1000 * (1 + gang.preemptions), _MOST_LOST_S)
     return (0 if surplus else _GANG) + gang.priority * _PRIORITY + lost_s
-
-
-def _below_common(one: str, other: str) -> tuple[str, ...]:
-    """The other queue and its ancestors below the lowest one that both have, the topmost first."""
-    line, shared = lineage(other), set(lineage(one))
-    return tuple([path for path in line if path not in shared])

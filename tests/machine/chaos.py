@@ -44,6 +44,7 @@ from gosched.core.command import (
     TaskReport,
 )
 from gosched.core.cpulist import format_cpulist
+from gosched.core.force import may_restart
 from gosched.core.job import (
     Affinity,
     GangPolicy,
@@ -68,7 +69,6 @@ from gosched.core.resources import GPU, AmountMap, Resources
 from gosched.core.state import ClusterState
 from gosched.machine import fits
 from gosched.machine.fits import Filtered
-from gosched.machine.gangs import may_restart
 
 NODES = ("n1", "n2", "n3", "n9")
 BOOTS = ("b1", "b2")
