@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gosched.core.job import Named, PreemptionPolicy, StringMap, Taint
-from gosched.core.resources import AmountMap, Resources
+from gosched.core.resources import GPU, AmountMap, Resources
+from gosched.core.spec import Named, PreemptionPolicy, StringMap, Taint
+from gosched.core.usage import NOTHING_SPENT, Spent
 
 
 class NodeState(Named):
@@ -15,6 +16,15 @@ class NodeState(Named):
     CORDONED = 2
     DRAINING = 3
     DEAD = 4
+
+
+class ClosedBy(IntEnum):
+    """AGENT: it says itself that it is unfit for work. FAILURES: task after task failed there."""
+
+    UNSPECIFIED = 0
+    OPERATOR = 1
+    AGENT = 2
+    FAILURES = 3
 
 
 class QueueType(IntEnum):
@@ -39,13 +49,15 @@ class Hardware:
     """How a node is built. Each list is empty where the agent does not know.
 
     `numa_cpus`: the CPUs of each NUMA node, as lists such as "0-23,48-71". `gpu_numa`, `gpu_links`: for each GPU its
-    NUMA node, and its island of fast links (NVLink). `gpu_memory_bytes`: of each GPU; 0: not known.
+    NUMA node, and its island of fast links (NVLink). `gpu_memory_bytes`: of each GPU; 0: not known. `bad_gpus`: those
+    that have errors and take no work.
     """
 
     numa_cpus: tuple[str, ...] = ()
     gpu_numa: tuple[int, ...] = ()
     gpu_links: tuple[int, ...] = ()
     gpu_memory_bytes: int = 0
+    bad_gpus: tuple[int, ...] = ()
 
 
 UNKNOWN_HARDWARE = Hardware()
@@ -53,7 +65,13 @@ UNKNOWN_HARDWARE = Hardware()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A machine with an agent. `incarnation` names one boot of that agent."""
+    """A machine with an agent. `incarnation` names one boot of that agent. `isolation`: what its agent cannot enforce,
+    in one line; empty: it enforces everything.
+
+    `closed_by` says who made it CORDONED, and so who may open it again. `drain_by_ms`: when a DRAINING node's tasks are
+    stopped; 0: they may end by themselves. `failing`: the jobs whose tasks failed there lately through the node's own
+    fault, with no success in between.
+    """
 
     id: str
     name: str
@@ -68,6 +86,15 @@ class Node:
     incarnation: str
     registered_at_ms: int
     changed_at_ms: int
+    isolation: str = ""
+    closed_by: ClosedBy = ClosedBy.UNSPECIFIED
+    drain_by_ms: int = 0
+    failing: tuple[str, ...] = ()
+
+    @property
+    def usable(self) -> Resources:
+        """What of its capacity can be promised: GPUs with errors cannot, though a task may hold one still."""
+        return self.capacity - Resources(gpu_millis=len(self.hardware.bad_gpus) * GPU)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,10 +221,11 @@ class Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """Who is charged. Made by the first job that names it."""
+    """Who is charged. Made by the first job that names it. `spent`: by all its jobs, since then."""
 
     name: str
     created_at_ms: int
+    spent: Spent = NOTHING_SPENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

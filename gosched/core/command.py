@@ -5,9 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gosched.core.cluster import UNKNOWN_HARDWARE, Hardware, Master, Queue, Quota, Reservation, TaskPlacement, Window
-from gosched.core.job import JobSpec, StringMap, Taint, TaskState
+from gosched.core.cluster import (
+    UNKNOWN_HARDWARE,
+    ClosedBy,
+    Hardware,
+    Master,
+    Queue,
+    Quota,
+    Reservation,
+    TaskPlacement,
+    Window,
+)
+from gosched.core.job import TaskState
 from gosched.core.resources import Resources
+from gosched.core.spec import JobSpec, StringMap, Taint
+from gosched.core.usage import NO_USAGE, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +73,9 @@ class CancelJob:
 
 
 class Action(IntEnum):
-    """What people do to a live job. SUSPEND ends its tasks and frees their room; RESUME puts it back in its old place
-    in the queue. REQUEUE does both at once."""
+    """What people do to a live job. FREEZE stops its tasks where they are, which keep their room; SUSPEND ends them and
+    frees it. RESUME undoes either: a frozen job runs on, one without room waits in its old place in the queue. REQUEUE
+    suspends and resumes at once."""
 
     UNSPECIFIED = 0
     HOLD = 1
@@ -70,6 +83,17 @@ class Action(IntEnum):
     SUSPEND = 3
     RESUME = 4
     REQUEUE = 5
+    FREEZE = 6
+
+
+class NodeAction(IntEnum):
+    """CORDON: no new work. DRAIN: and what is there leaves, what can start again elsewhere at once. UNCORDON ends
+    both."""
+
+    UNSPECIFIED = 0
+    CORDON = 1
+    UNCORDON = 2
+    DRAIN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +150,19 @@ class RegisterNode:
     labels: StringMap = ()
     taints: tuple[Taint, ...] = ()
     hardware: Hardware = UNKNOWN_HARDWARE
+    isolation: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlNode:
+    """`node_id`: id or name. `by`: who wants it; one that another has closed stays closed, but to an OPERATOR.
+    `drain_by_ms`: of a drain, when what is still there is stopped; 0: never."""
+
+    node_id: str
+    action: NodeAction
+    by: ClosedBy
+    reason: str = ""
+    drain_by_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +226,8 @@ class CommitPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
     """What an agent saw: RUNNING, a checkpoint, or an end. A task that checkpoints while it is STOPPING has saved
-    itself."""
+    itself. `usage` of a live task, and `frozen`, do not enter the log. `blames_node`: it ended badly, and not by its
+    own fault."""
 
     allocation_id: str
     state: TaskState
@@ -199,6 +237,9 @@ class TaskReport:
     started_at_ms: int = 0
     ended_at_ms: int = 0
     checkpoint_at_ms: int = 0
+    usage: Usage = NO_USAGE
+    frozen: bool = False
+    blames_node: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +263,7 @@ Body = (
     | CommitPlan
     | ReportTasks
     | ControlJob
+    | ControlNode
     | RunSchedule
     | PassTime
     | SetWindow

@@ -7,15 +7,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import astuple
 
 from gosched.core.accounting import half_life_of
 from gosched.core.cluster import NodeState, TaskPlacement
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.job import Job, JobIntent, JobState, MemberFailure, Task, TaskState, allocation_id, task_id
-from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS, MAX_WINDOWS
+from gosched.core.job import (
+    Job,
+    JobIntent,
+    JobState,
+    Task,
+    TaskState,
+    allocation_id,
+    task_id,
+)
+from gosched.core.limits import (
+    MAX_ANSWERS_PER_CLIENT,
+    MAX_CLIENTS_REMEMBERED,
+    MAX_FAILING_JOBS,
+    MAX_MASTERS,
+    MAX_WINDOWS,
+)
 from gosched.core.resources import GPU, ZERO, Resources
 from gosched.core.sharing import as_map, cluster_total, parent_of
+from gosched.core.spec import MemberFailure
 from gosched.core.state import ClusterState, account_key, group_of, wants_placement
+from gosched.core.usage import NOTHING_SPENT, Spent
 
 CPU = 1000  # milli-CPUs in one CPU
 
@@ -23,6 +40,8 @@ CPU = 1000  # milli-CPUs in one CPU
 def check(state: ClusterState) -> list[str]:
     """The violations, one line each; an empty list for a sound state."""
     return [
+        *_nodes(state),
+        *_spent(state),
         *_capacity(state),
         *_devices(state),
         *_allocations(state),
@@ -38,6 +57,32 @@ def check(state: ClusterState) -> list[str]:
         *_sums(state),
         *_registry(state),
     ]
+
+
+def _nodes(state: ClusterState) -> Iterator[str]:
+    """Who is closed has somebody who closed it; only who drains has something there that is to go by a moment."""
+    for node in state.nodes.values():
+        drains = node.state is NodeState.DRAINING
+        if node.state is not NodeState.DEAD and (node.state is NodeState.READY) != (not node.closed_by):
+            yield f"node {node.id} is {node.state.name}, closed by {node.closed_by.name}"
+        if drains and not state.node_allocations[node.id]:
+            yield f"node {node.id} is DRAINING, and empty"
+        if node.drain_by_ms and not drains:
+            yield f"node {node.id} is {node.state.name}, and is to be empty by {node.drain_by_ms}"
+        if len(dict.fromkeys(node.failing)) != len(node.failing) or len(node.failing) > MAX_FAILING_JOBS:
+            yield f"node {node.id} counts the jobs {node.failing} as failing"
+
+
+def _spent(state: ClusterState) -> Iterator[str]:
+    """A tenant pays for every job that there is, and those that are gone."""
+    by_tenant: dict[str, Spent] = {}
+    for job in state.jobs.values():
+        if not job.spec.is_parent:
+            by_tenant[job.spec.tenant] = by_tenant.get(job.spec.tenant, NOTHING_SPENT) + job.spent
+    for name, spent in by_tenant.items():
+        paid = state.tenants[name].spent if name in state.tenants else NOTHING_SPENT
+        if any(a < b for a, b in zip(astuple(paid), astuple(spent), strict=True)):
+            yield f"the jobs of tenant {name} have spent {spent}, it paid for {paid}"
 
 
 def _capacity(state: ClusterState) -> Iterator[str]:
@@ -173,6 +218,8 @@ def _gangs(state: ClusterState) -> Iterator[str]:
             yield f"job {job.id} is {job.state.name} and not all its tasks have ended"
         if job.intent is not JobIntent.RUN and any(s.is_active and s is not TaskState.STOPPING for s in states):
             yield f"job {job.id} is to {job.intent.name} and not all its tasks are stopping"
+        if job.frozen and not runs:
+            yield f"job {job.id} is {job.state.name} to {job.intent.name}, and frozen"
         if runs and job.failed and not _continues(job):
             yield f"job {job.id} runs on with a failed member"
         if job.state in (JobState.RUNNING, JobState.SUCCEEDED):
@@ -190,8 +237,16 @@ def _minimum(state: ClusterState, job: Job) -> Iterator[str]:
             yield f"job {job.id} is {job.state.name}, {len(placed)} tasks of group {group.name} were placed"
         succeeded = sum(task.state is TaskState.SUCCEEDED for task in placed)
         needed = group.floor if _continues(job) else len(placed)
+        if job.spec.gang.ends_with and job.spec.gang.ends_with != group.name and _all_succeeded(state, job):
+            needed = 0
         if job.state is JobState.SUCCEEDED and succeeded < needed:
             yield f"job {job.id} SUCCEEDED, not all tasks of group {group.name} that were placed did"
+
+
+def _all_succeeded(state: ClusterState, job: Job) -> bool:
+    """Of the group with which the job ends."""
+    own = [task for task in state.tasks_of(job) if task.group == job.spec.gang.ends_with]
+    return all(task.state is TaskState.SUCCEEDED for task in own)
 
 
 def _continues(job: Job) -> bool:
@@ -213,8 +268,8 @@ def _fences(state: ClusterState) -> Iterator[str]:
         if not ranks or ranks != sorted(dict.fromkeys(ranks)) or not 0 <= ranks[0] <= ranks[-1] < job.spec.task_count:
             yield f"the fence of job {job_id} is of ranks {ranks}"
         for node in dict.fromkeys(placement.node_id for placement in fence.tasks):
-            if node not in state.nodes or state.nodes[node].state is NodeState.DEAD:
-                yield f"the fence of job {job_id} is on node {node}, which does not live"
+            if node not in state.nodes or state.nodes[node].state is not NodeState.READY:
+                yield f"the fence of job {job_id} is on node {node}, which takes no work"
 
 
 def _fenced_room(state: ClusterState) -> Iterator[str]:
@@ -355,9 +410,9 @@ def _sums(state: ClusterState) -> Iterator[str]:
     running = Counter((spec.queue, spec.tenant) for spec in gangs)
     if state.running != running:
         yield "running is not the count of RUNNING jobs"
-    living = cluster_total((n.capacity, n.gpu_model) for n in state.nodes.values() if n.state is not NodeState.DEAD)
+    living = cluster_total((n.usable, n.gpu_model) for n in state.nodes.values() if n.state is not NodeState.DEAD)
     if as_map(state.total) != as_map(living):
-        yield "total is not what the living nodes have"
+        yield "total is not what the living nodes can give"
 
 
 def _registry(state: ClusterState) -> Iterator[str]:

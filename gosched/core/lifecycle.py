@@ -38,7 +38,7 @@ NODE_STEPS: dict[NodeState, tuple[NodeState, ...]] = {
     N.READY: (N.CORDONED, N.DRAINING, N.DEAD),
     N.CORDONED: (N.READY, N.DRAINING, N.DEAD),
     N.DRAINING: (N.READY, N.CORDONED, N.DEAD),
-    N.DEAD: (N.READY,),
+    N.DEAD: (N.READY, N.CORDONED),
 }
 
 S = TypeVar("S", JobState, TaskState, NodeState)

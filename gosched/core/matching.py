@@ -8,7 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from gosched.core.job import Affinity, LabelOp, Taint, TaintEffect, Toleration, TolerationOp
+from gosched.core.spec import (
+    Affinity,
+    LabelOp,
+    Taint,
+    TaintEffect,
+    Toleration,
+    TolerationOp,
+)
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 

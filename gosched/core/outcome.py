@@ -161,6 +161,16 @@ class JobUpdated:
     job_id: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFrozen:
+    """The job's tasks are to stand still where they are, or (`frozen` False) to run on. `node_ids`: where they are. A
+    frozen job that is stopped thaws without a word."""
+
+    job_id: str
+    frozen: bool
+    node_ids: tuple[str, ...]
+
+
 Event = (
     EpochOpened
     | QueuesChanged
@@ -173,4 +183,5 @@ Event = (
     | WindowsChanged
     | DeadlineMissed
     | JobUpdated
+    | JobFrozen
 )

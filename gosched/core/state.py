@@ -27,11 +27,12 @@ from gosched.core.cluster import (
 )
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.digest import record_digest
-from gosched.core.job import Job, JobIntent, JobSpec, JobState, Task, TaskGroup
+from gosched.core.job import Job, JobIntent, JobState, Task
 from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
 from gosched.core.outcome import Answer
 from gosched.core.resources import GPU, ZERO, Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
+from gosched.core.spec import JobSpec, TaskGroup
 from gosched.core.timers import Timers
 
 Record = (
@@ -92,7 +93,7 @@ class ClusterState:
     Derived: `usage` (node -> what its allocations hold), `node_allocations` (node -> allocation ids),
     `pending` (jobs that want to be placed), `finished` (in order of their end), `names` (job name -> newest id),
     `charges` ((queue, tenant, GPU model) -> what its allocations hold), `running` ((queue, tenant) -> RUNNING jobs),
-    `total` (what the nodes that live have together), `node_fences` (node -> job -> its placements there), `fenced`
+    `total` (what the nodes that live can give together), `node_fences` (node -> job -> its placements there), `fenced`
     (node -> what fences hold there), `leaving` (node -> what allocations hold there that leave for a fence), `awaited`
     (job -> how many allocations its fence waits for), `dependents` (job -> jobs that wait for its end), `offspring`
     (parent -> its live children), `timers` (when something is due).
@@ -146,6 +147,7 @@ class ClusterState:
         self.nodes[node.id] = node
         self.usage.setdefault(node.id, ZERO)
         self.node_allocations.setdefault(node.id, {})
+        self.timers.put_node(node)
         self._touch("nodes", node.id)
 
     def set_queues(self, queues: tuple[Queue, ...]) -> None:
@@ -189,7 +191,7 @@ class ClusterState:
         self._count_running(before, -1)
         self._count_running(job, 1)
         self._link(before, job)
-        self.timers.put(job)
+        self.timers.put_job(job)
         self.jobs[job.id] = job
         held = self.jobs.get(self.names.get(job.spec.name, ""))
         if held is None or held.sequence < job.sequence:
@@ -212,7 +214,7 @@ class ClusterState:
             del self.names[job.spec.name]
         self.finished.pop(job_id, None)
         self.dependents.pop(job_id, None)
-        self.timers.drop(job_id)
+        self.timers.drop_job(job_id)
         self._touch("jobs", job_id)
 
     def put_task(self, task: Task) -> None:
@@ -476,7 +478,7 @@ class ClusterState:
 
     def _count_capacity(self, node: Node | None, sign: int) -> None:
         if node is not None and node.state is not NodeState.DEAD:
-            add_to(self.total, charge_of(node.capacity, node.gpu_model), sign)
+            add_to(self.total, charge_of(node.usable, node.gpu_model), sign)
 
     def _record(self, place: tuple[str, str]) -> Record | None:
         table, key = place
@@ -527,8 +529,9 @@ def restore(frozen: FrozenState) -> ClusterState:
 
 
 def wants_placement(job: Job) -> bool:
-    """A gang that may start and has not, or one that runs and has elastic tasks without a place."""
-    if job.intent is not JobIntent.RUN or job.held or job.waits_for or job.spec.is_parent:
+    """A gang that may start and has not, or one that runs and has elastic tasks without a place. Nothing joins one that
+    is frozen."""
+    if job.intent is not JobIntent.RUN or job.held or job.waits_for or job.frozen or job.spec.is_parent:
         return False
     return (job.state is JobState.PENDING and job.active == 0) or (job.state is JobState.RUNNING and job.unplaced > 0)
 

@@ -1,12 +1,16 @@
-"""When something is due for a job by the passing of time alone: its timeout, its deadline, the end of its patience.
+"""When something is due by the passing of time alone: for a job its timeout, its deadline, the end of its patience, for
+a node the end of its drain.
 
-Rule: derived from the jobs alone, so it is the same on every master, and after a restore.
+Rule: derived from jobs and nodes alone, so it is the same on every master, and after a restore.
 """
 
 from __future__ import annotations
 
 import heapq
+from enum import IntEnum
+from typing import NamedTuple
 
+from gosched.core.cluster import Node
 from gosched.core.job import Job, JobIntent, JobState
 
 
@@ -44,39 +48,59 @@ def refill_ms(job: Job) -> int:
     return job.not_before_ms if job.spec.is_parent else 0
 
 
+class Of(IntEnum):
+    """Whom a timer is of."""
+
+    JOB = 1
+    NODE = 2
+
+
+class Subject(NamedTuple):
+    of: Of
+    id: str
+
+
 class Timers:
-    """Of the jobs that were put. A heap with stale entries; those are dropped when they come up."""
+    """Of the jobs and nodes that were put. A heap with stale entries; those are dropped when they come up."""
 
     def __init__(self) -> None:
-        self._due: dict[str, int] = {}
-        self._heap: list[tuple[int, str]] = []
+        self._due: dict[Subject, int] = {}
+        self._heap: list[tuple[int, Subject]] = []
 
-    def put(self, job: Job) -> None:
-        moment = due_ms(job)
-        if moment != self._due.get(job.id, 0):
-            self.drop(job.id)
-            if moment:
-                self._due[job.id] = moment
-                heapq.heappush(self._heap, (moment, job.id))
+    def put_job(self, job: Job) -> None:
+        self._put(Subject(Of.JOB, job.id), due_ms(job))
 
-    def drop(self, job_id: str) -> None:
-        self._due.pop(job_id, None)
-        if len(self._heap) > 2 * len(self._due) + 64:  # mostly stale
-            self._heap = sorted((moment, job) for job, moment in self._due.items())
+    def put_node(self, node: Node) -> None:
+        self._put(Subject(Of.NODE, node.id), node.drain_by_ms)
+
+    def drop_job(self, job_id: str) -> None:
+        self._drop(Subject(Of.JOB, job_id))
 
     def next_ms(self) -> int:
         """When the next thing is due; 0: nothing is."""
         self._skip_stale()
         return self._heap[0][0] if self._heap else 0
 
-    def pop_due(self, now_ms: int) -> str | None:
-        """The job for which something has been due for longest; it is to be put again, with what is due next."""
+    def pop_due(self, now_ms: int) -> Subject | None:
+        """That for which something has been due for longest; it is to be put again, with what is due next."""
         self._skip_stale()
         if not self._heap or self._heap[0][0] > now_ms:
             return None
-        _, job_id = heapq.heappop(self._heap)
-        del self._due[job_id]
-        return job_id
+        _, subject = heapq.heappop(self._heap)
+        del self._due[subject]
+        return subject
+
+    def _put(self, subject: Subject, moment: int) -> None:
+        if moment != self._due.get(subject, 0):
+            self._drop(subject)
+            if moment:
+                self._due[subject] = moment
+                heapq.heappush(self._heap, (moment, subject))
+
+    def _drop(self, subject: Subject) -> None:
+        self._due.pop(subject, None)
+        if len(self._heap) > 2 * len(self._due) + 64:  # mostly stale
+            self._heap = sorted((moment, subject) for subject, moment in self._due.items())
 
     def _skip_stale(self) -> None:
         while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:

@@ -17,13 +17,16 @@ SAVING = "SAVING"  # the reason of a task that is STOPPING and still may save it
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopWish:
     """First `checkpoint_signal`, and up to `checkpoint_ms` to save itself (either 0: none of it); then SIGTERM, and up
-    to `grace_ms` until the kill; 0 kills at once."""
+    to `grace_ms` until the kill; 0 kills at once. `ends_as`: KILLED by a master; FAILED where the task broke a rule of
+    the node."""
 
     allocation_id: str
     grace_ms: int
     reason: str = ""
     checkpoint_signal: int = 0
     checkpoint_ms: int = 0
+    ends_as: str = "KILLED"
+    detail: str = ""
 
     @property
     def saves(self) -> bool:
@@ -37,6 +40,8 @@ class Desired:
     start: tuple[str, ...] = ()
     stop: tuple[StopWish, ...] = ()
     forget: tuple[str, ...] = ()
+    freeze: tuple[str, ...] = ()
+    thaw: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,15 @@ class Forget:
     allocation_id: str
 
 
-Action = Start | Stop | Bury | Forget
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freeze:
+    """Make it stand still, or go on."""
+
+    allocation_id: str
+    frozen: bool
+
+
+Action = Start | Stop | Bury | Forget | Freeze
 
 
 def hastened(now: StopWish, wish: StopWish) -> StopWish:
@@ -88,6 +101,11 @@ def reconcile(desired: Desired, observed: Mapping[str, TaskState]) -> tuple[Acti
         for wanted in dict.fromkeys(desired.start)
         if wanted not in observed and wanted not in stops
     )
+    for allocation_ids, frozen in ((desired.freeze, True), (desired.thaw, False)):
+        for allocation_id in allocation_ids:
+            state = observed.get(allocation_id)
+            if state in (TaskState.STARTING, TaskState.RUNNING) and allocation_id not in stops:
+                actions.append(Freeze(allocation_id=allocation_id, frozen=frozen))
     for done in desired.forget:
         state = observed.get(done)
         if state is not None and state.is_final:

@@ -13,7 +13,8 @@ from gosched.wire.v1 import log_pb2
 
 # 2: queues with orders and limits, quotas, shares of GPUs, named CPUs, elastic gangs, placement rules.
 # 3: evictions, fences, reservations, windows, deadlines, arrays, schedules, dependencies, timeouts.
-SCHEMA = 3
+# 4: isolation, usage, nodes closed and drained, jobs frozen.
+SCHEMA = 4
 OLDEST_SCHEMA = 1  # what it lacks has the defaults of the records
 
 # Each kind of command, and its field in the message's `body`.
@@ -31,6 +32,7 @@ _FIELDS: dict[type, str] = {
     c.CommitPlan: "commit_plan",
     c.ReportTasks: "report_tasks",
     c.ControlJob: "control_job",
+    c.ControlNode: "control_node",
     c.RunSchedule: "run_schedule",
     c.PassTime: "pass_time",
     c.SetWindow: "set_window",

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from google.protobuf.message import Message
 
-from gosched.core import cluster, command, job, outcome, resources
+from gosched.core import cluster, command, job, outcome, resources, spec, usage
 from gosched.wire.v1 import log_pb2, types_pb2
 
 R = TypeVar("R")
@@ -25,20 +25,25 @@ Decoder = Callable[[Any], Any]
 # Children before parents.
 _PAIRS: tuple[tuple[type, type[Message]], ...] = (
     (resources.Resources, types_pb2.Resources),
-    (job.TopologyRule, types_pb2.TopologyRule),
-    (job.SpreadRule, types_pb2.SpreadRule),
-    (job.Affinity, types_pb2.Affinity),
-    (job.AntiAffinity, types_pb2.AntiAffinity),
-    (job.Toleration, types_pb2.Toleration),
-    (job.Taint, types_pb2.Taint),
-    (job.TaskGroup, types_pb2.TaskGroup),
-    (job.GangPolicy, types_pb2.GangPolicy),
-    (job.RetryPolicy, types_pb2.RetryPolicy),
-    (job.Preemption, types_pb2.Preemption),
-    (job.Dependency, types_pb2.Dependency),
-    (job.Axis, types_pb2.Axis),
-    (job.Array, types_pb2.Array),
-    (job.JobSpec, types_pb2.JobSpec),
+    (usage.Usage, types_pb2.Usage),
+    (usage.Spent, types_pb2.Spent),
+    (spec.TopologyRule, types_pb2.TopologyRule),
+    (spec.SpreadRule, types_pb2.SpreadRule),
+    (spec.Affinity, types_pb2.Affinity),
+    (spec.AntiAffinity, types_pb2.AntiAffinity),
+    (spec.Toleration, types_pb2.Toleration),
+    (spec.Taint, types_pb2.Taint),
+    (spec.Volume, types_pb2.Volume),
+    (spec.Rlimit, types_pb2.Rlimit),
+    (spec.Isolation, types_pb2.Isolation),
+    (spec.TaskGroup, types_pb2.TaskGroup),
+    (spec.GangPolicy, types_pb2.GangPolicy),
+    (spec.RetryPolicy, types_pb2.RetryPolicy),
+    (spec.Preemption, types_pb2.Preemption),
+    (spec.Dependency, types_pb2.Dependency),
+    (spec.Axis, types_pb2.Axis),
+    (spec.Array, types_pb2.Array),
+    (spec.JobSpec, types_pb2.JobSpec),
     (job.Children, types_pb2.Children),
     (job.Job, types_pb2.Job),
     (job.Task, types_pb2.Task),
@@ -67,6 +72,7 @@ _PAIRS: tuple[tuple[type, type[Message]], ...] = (
     (command.RegisterNode, log_pb2.RegisterNode),
     (command.MarkNodeDead, log_pb2.MarkNodeDead),
     (command.ControlJob, log_pb2.ControlJob),
+    (command.ControlNode, log_pb2.ControlNode),
     (command.RunSchedule, log_pb2.RunSchedule),
     (command.PassTime, log_pb2.PassTime),
     (command.SetWindow, log_pb2.SetWindow),
@@ -132,7 +138,7 @@ def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str
     """Source for writing the field from record `r` to message `m`, and for reading it from `m`."""
     if get_origin(hint) in (Union, types.UnionType):  # `int | None`
         return (f"if r.{name} is not None: m.{name} = r.{name}", f"(m.{name} if m.HasField('{name}') else None)")
-    if hint in (job.StringMap, resources.AmountMap):
+    if hint in (spec.StringMap, resources.AmountMap):
         return f"if r.{name}: m.{name}.update(r.{name})", f"map_pairs(m.{name})"
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]

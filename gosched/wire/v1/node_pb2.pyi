@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class TaskObservation(_message.Message):
-    __slots__ = ("allocation_id", "state", "exit_code", "reason", "detail", "started_at_ms", "ended_at_ms", "checkpoint_at_ms")
+    __slots__ = ("allocation_id", "state", "exit_code", "reason", "detail", "started_at_ms", "ended_at_ms", "checkpoint_at_ms", "usage", "frozen", "blames_node")
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,9 @@ class TaskObservation(_message.Message):
     STARTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     ENDED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    FROZEN_FIELD_NUMBER: _ClassVar[int]
+    BLAMES_NODE_FIELD_NUMBER: _ClassVar[int]
     allocation_id: str
     state: _types_pb2.TaskState
     exit_code: int
@@ -26,10 +29,13 @@ class TaskObservation(_message.Message):
     started_at_ms: int
     ended_at_ms: int
     checkpoint_at_ms: int
-    def __init__(self, allocation_id: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.TaskState, str]] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ...) -> None: ...
+    usage: _types_pb2.Usage
+    frozen: bool
+    blames_node: bool
+    def __init__(self, allocation_id: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.TaskState, str]] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., frozen: bool = ..., blames_node: bool = ...) -> None: ...
 
 class RegisterNodeRequest(_message.Message):
-    __slots__ = ("node_id", "name", "address", "incarnation", "capacity", "gpu_model", "labels", "tasks", "clock_ms", "version", "taints", "hardware")
+    __slots__ = ("node_id", "name", "address", "incarnation", "capacity", "gpu_model", "labels", "tasks", "clock_ms", "version", "taints", "hardware", "isolation")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -49,6 +55,7 @@ class RegisterNodeRequest(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TAINTS_FIELD_NUMBER: _ClassVar[int]
     HARDWARE_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     name: str
     address: str
@@ -61,43 +68,162 @@ class RegisterNodeRequest(_message.Message):
     version: str
     taints: _containers.RepeatedCompositeFieldContainer[_types_pb2.Taint]
     hardware: _types_pb2.Hardware
-    def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., capacity: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[TaskObservation, _Mapping]]] = ..., clock_ms: _Optional[int] = ..., version: _Optional[str] = ..., taints: _Optional[_Iterable[_Union[_types_pb2.Taint, _Mapping]]] = ..., hardware: _Optional[_Union[_types_pb2.Hardware, _Mapping]] = ...) -> None: ...
+    isolation: str
+    def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., capacity: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[TaskObservation, _Mapping]]] = ..., clock_ms: _Optional[int] = ..., version: _Optional[str] = ..., taints: _Optional[_Iterable[_Union[_types_pb2.Taint, _Mapping]]] = ..., hardware: _Optional[_Union[_types_pb2.Hardware, _Mapping]] = ..., isolation: _Optional[str] = ...) -> None: ...
 
 class RegisterNodeResponse(_message.Message):
-    __slots__ = ("stop_first", "heartbeat_ms", "epoch")
+    __slots__ = ("stop_first", "heartbeat_ms", "epoch", "lease_ms")
     STOP_FIRST_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_MS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     stop_first: _containers.RepeatedScalarFieldContainer[str]
     heartbeat_ms: int
     epoch: int
-    def __init__(self, stop_first: _Optional[_Iterable[str]] = ..., heartbeat_ms: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+    lease_ms: int
+    def __init__(self, stop_first: _Optional[_Iterable[str]] = ..., heartbeat_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., lease_ms: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("node_id", "incarnation", "tasks", "epoch")
+    __slots__ = ("node_id", "incarnation", "tasks", "epoch", "unfit", "usage")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    UNFIT_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: str
     tasks: _containers.RepeatedCompositeFieldContainer[TaskObservation]
     epoch: int
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[TaskObservation, _Mapping]]] = ..., epoch: _Optional[int] = ...) -> None: ...
+    unfit: str
+    usage: NodeUsage
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[TaskObservation, _Mapping]]] = ..., epoch: _Optional[int] = ..., unfit: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ...) -> None: ...
+
+class NodeUsage(_message.Message):
+    __slots__ = ("cpu_milli", "memory_bytes", "disk_bytes", "cpu_pressure_milli", "memory_pressure_milli", "io_pressure_milli", "gpus")
+    CPU_MILLI_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CPU_PRESSURE_MILLI_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_PRESSURE_MILLI_FIELD_NUMBER: _ClassVar[int]
+    IO_PRESSURE_MILLI_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    cpu_milli: int
+    memory_bytes: int
+    disk_bytes: int
+    cpu_pressure_milli: int
+    memory_pressure_milli: int
+    io_pressure_milli: int
+    gpus: _containers.RepeatedCompositeFieldContainer[GpuUsage]
+    def __init__(self, cpu_milli: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., disk_bytes: _Optional[int] = ..., cpu_pressure_milli: _Optional[int] = ..., memory_pressure_milli: _Optional[int] = ..., io_pressure_milli: _Optional[int] = ..., gpus: _Optional[_Iterable[_Union[GpuUsage, _Mapping]]] = ...) -> None: ...
+
+class GpuUsage(_message.Message):
+    __slots__ = ("gpu", "name", "uuid", "busy_milli", "memory_bytes", "problem")
+    GPU_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    BUSY_MILLI_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    gpu: int
+    name: str
+    uuid: str
+    busy_milli: int
+    memory_bytes: int
+    problem: str
+    def __init__(self, gpu: _Optional[int] = ..., name: _Optional[str] = ..., uuid: _Optional[str] = ..., busy_milli: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("epoch", "start", "stop", "forget", "register_again")
+    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     FORGET_FIELD_NUMBER: _ClassVar[int]
     REGISTER_AGAIN_FIELD_NUMBER: _ClassVar[int]
+    FREEZE_FIELD_NUMBER: _ClassVar[int]
+    THAW_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     start: _containers.RepeatedCompositeFieldContainer[_worker_pb2.TaskOrder]
     stop: _containers.RepeatedCompositeFieldContainer[_worker_pb2.StopOrder]
     forget: _containers.RepeatedScalarFieldContainer[str]
     register_again: bool
-    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ...) -> None: ...
+    freeze: _containers.RepeatedScalarFieldContainer[str]
+    thaw: _containers.RepeatedScalarFieldContainer[str]
+    lease_ms: int
+    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ...) -> None: ...
+
+class ControlNodeRequest(_message.Message):
+    __slots__ = ("request_id", "client_id", "node", "reason", "drain_in_ms")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_IN_MS_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    client_id: str
+    node: str
+    reason: str
+    drain_in_ms: int
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., node: _Optional[str] = ..., reason: _Optional[str] = ..., drain_in_ms: _Optional[int] = ...) -> None: ...
+
+class ControlNodeResponse(_message.Message):
+    __slots__ = ("node_id", "unchanged", "revision", "staying")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    STAYING_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    unchanged: bool
+    revision: int
+    staying: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node_id: _Optional[str] = ..., unchanged: bool = ..., revision: _Optional[int] = ..., staying: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListUsageRequest(_message.Message):
+    __slots__ = ("job", "tasks", "node")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    tasks: bool
+    node: str
+    def __init__(self, job: _Optional[str] = ..., tasks: bool = ..., node: _Optional[str] = ...) -> None: ...
+
+class ListUsageResponse(_message.Message):
+    __slots__ = ("nodes", "tasks", "revision")
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[NodeUsageView]
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskUsageView]
+    revision: int
+    def __init__(self, nodes: _Optional[_Iterable[_Union[NodeUsageView, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[TaskUsageView, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class NodeUsageView(_message.Message):
+    __slots__ = ("node_id", "name", "usage", "age_ms")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    name: str
+    usage: NodeUsage
+    age_ms: int
+    def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., age_ms: _Optional[int] = ...) -> None: ...
+
+class TaskUsageView(_message.Message):
+    __slots__ = ("task_id", "job_id", "node_id", "cpu_milli", "usage")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    CPU_MILLI_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    job_id: str
+    node_id: str
+    cpu_milli: int
+    usage: _types_pb2.Usage
+    def __init__(self, task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., cpu_milli: _Optional[int] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ...) -> None: ...
 
 class ListNodesRequest(_message.Message):
     __slots__ = ("labels",)

@@ -49,6 +49,26 @@ class NodeServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_node__pb2.ListNodesRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_node__pb2.ListNodesResponse.FromString,
                 _registered_method=True)
+        self.CordonNode = channel.unary_unary(
+                '/gosched.v1.NodeService/CordonNode',
+                request_serializer=gosched_dot_v1_dot_node__pb2.ControlNodeRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_node__pb2.ControlNodeResponse.FromString,
+                _registered_method=True)
+        self.UncordonNode = channel.unary_unary(
+                '/gosched.v1.NodeService/UncordonNode',
+                request_serializer=gosched_dot_v1_dot_node__pb2.ControlNodeRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_node__pb2.ControlNodeResponse.FromString,
+                _registered_method=True)
+        self.DrainNode = channel.unary_unary(
+                '/gosched.v1.NodeService/DrainNode',
+                request_serializer=gosched_dot_v1_dot_node__pb2.ControlNodeRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_node__pb2.ControlNodeResponse.FromString,
+                _registered_method=True)
+        self.ListUsage = channel.unary_unary(
+                '/gosched.v1.NodeService/ListUsage',
+                request_serializer=gosched_dot_v1_dot_node__pb2.ListUsageRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_node__pb2.ListUsageResponse.FromString,
+                _registered_method=True)
 
 
 class NodeServiceServicer(object):
@@ -75,6 +95,32 @@ class NodeServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CordonNode(self, request, context):
+        """Served by every master, as SchedulerService is. A repeat returns the first answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UncordonNode(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainNode(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListUsage(self, request, context):
+        """What nodes and running tasks use now, by the agents' newest heartbeats.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_NodeServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -92,6 +138,26 @@ def add_NodeServiceServicer_to_server(servicer, server):
                     servicer.ListNodes,
                     request_deserializer=gosched_dot_v1_dot_node__pb2.ListNodesRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_node__pb2.ListNodesResponse.SerializeToString,
+            ),
+            'CordonNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.CordonNode,
+                    request_deserializer=gosched_dot_v1_dot_node__pb2.ControlNodeRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_node__pb2.ControlNodeResponse.SerializeToString,
+            ),
+            'UncordonNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.UncordonNode,
+                    request_deserializer=gosched_dot_v1_dot_node__pb2.ControlNodeRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_node__pb2.ControlNodeResponse.SerializeToString,
+            ),
+            'DrainNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainNode,
+                    request_deserializer=gosched_dot_v1_dot_node__pb2.ControlNodeRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_node__pb2.ControlNodeResponse.SerializeToString,
+            ),
+            'ListUsage': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUsage,
+                    request_deserializer=gosched_dot_v1_dot_node__pb2.ListUsageRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_node__pb2.ListUsageResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -175,6 +241,114 @@ class NodeService(object):
             '/gosched.v1.NodeService/ListNodes',
             gosched_dot_v1_dot_node__pb2.ListNodesRequest.SerializeToString,
             gosched_dot_v1_dot_node__pb2.ListNodesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CordonNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.NodeService/CordonNode',
+            gosched_dot_v1_dot_node__pb2.ControlNodeRequest.SerializeToString,
+            gosched_dot_v1_dot_node__pb2.ControlNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UncordonNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.NodeService/UncordonNode',
+            gosched_dot_v1_dot_node__pb2.ControlNodeRequest.SerializeToString,
+            gosched_dot_v1_dot_node__pb2.ControlNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.NodeService/DrainNode',
+            gosched_dot_v1_dot_node__pb2.ControlNodeRequest.SerializeToString,
+            gosched_dot_v1_dot_node__pb2.ControlNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUsage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.NodeService/ListUsage',
+            gosched_dot_v1_dot_node__pb2.ListUsageRequest.SerializeToString,
+            gosched_dot_v1_dot_node__pb2.ListUsageResponse.FromString,
             options,
             channel_credentials,
             insecure,

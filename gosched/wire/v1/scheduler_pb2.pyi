@@ -371,6 +371,63 @@ class LogChunk(_message.Message):
     note: str
     def __init__(self, task_id: _Optional[str] = ..., allocation_id: _Optional[str] = ..., stream: _Optional[_Union[LogStream, str]] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., end: bool = ..., note: _Optional[str] = ...) -> None: ...
 
+class ExecRequest(_message.Message):
+    __slots__ = ("start", "stdin", "stdin_end", "resize", "signal")
+    START_FIELD_NUMBER: _ClassVar[int]
+    STDIN_FIELD_NUMBER: _ClassVar[int]
+    STDIN_END_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    start: ExecStart
+    stdin: bytes
+    stdin_end: bool
+    resize: TerminalSize
+    signal: int
+    def __init__(self, start: _Optional[_Union[ExecStart, _Mapping]] = ..., stdin: _Optional[bytes] = ..., stdin_end: bool = ..., resize: _Optional[_Union[TerminalSize, _Mapping]] = ..., signal: _Optional[int] = ...) -> None: ...
+
+class ExecStart(_message.Message):
+    __slots__ = ("job", "task", "allocation_id", "command", "terminal", "size", "env")
+    class EnvEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    TERMINAL_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    job: str
+    task: str
+    allocation_id: str
+    command: _containers.RepeatedScalarFieldContainer[str]
+    terminal: bool
+    size: TerminalSize
+    env: _containers.ScalarMap[str, str]
+    def __init__(self, job: _Optional[str] = ..., task: _Optional[str] = ..., allocation_id: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., terminal: bool = ..., size: _Optional[_Union[TerminalSize, _Mapping]] = ..., env: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class TerminalSize(_message.Message):
+    __slots__ = ("rows", "columns")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    columns: int
+    def __init__(self, rows: _Optional[int] = ..., columns: _Optional[int] = ...) -> None: ...
+
+class ExecResponse(_message.Message):
+    __slots__ = ("stdout", "stderr", "exit_code")
+    STDOUT_FIELD_NUMBER: _ClassVar[int]
+    STDERR_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    stdout: bytes
+    stderr: bytes
+    exit_code: int
+    def __init__(self, stdout: _Optional[bytes] = ..., stderr: _Optional[bytes] = ..., exit_code: _Optional[int] = ...) -> None: ...
+
 class GetClusterStatusRequest(_message.Message):
     __slots__ = ("digest",)
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -530,7 +587,7 @@ class ListQuotasResponse(_message.Message):
     def __init__(self, quotas: _Optional[_Iterable[_Union[QuotaStatus, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class QuotaStatus(_message.Message):
-    __slots__ = ("quota", "used", "running_jobs")
+    __slots__ = ("quota", "used", "running_jobs", "spent")
     class UsedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -541,7 +598,9 @@ class QuotaStatus(_message.Message):
     QUOTA_FIELD_NUMBER: _ClassVar[int]
     USED_FIELD_NUMBER: _ClassVar[int]
     RUNNING_JOBS_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
     quota: _types_pb2.Quota
     used: _containers.ScalarMap[str, int]
     running_jobs: int
-    def __init__(self, quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., used: _Optional[_Mapping[str, int]] = ..., running_jobs: _Optional[int] = ...) -> None: ...
+    spent: _types_pb2.Spent
+    def __init__(self, quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., used: _Optional[_Mapping[str, int]] = ..., running_jobs: _Optional[int] = ..., spent: _Optional[_Union[_types_pb2.Spent, _Mapping]] = ...) -> None: ...

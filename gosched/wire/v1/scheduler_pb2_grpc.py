@@ -59,6 +59,11 @@ class SchedulerServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_scheduler__pb2.CancelJobRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_scheduler__pb2.CancelJobResponse.FromString,
                 _registered_method=True)
+        self.ExecTask = channel.stream_stream(
+                '/gosched.v1.SchedulerService/ExecTask',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.ExecRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.ExecResponse.FromString,
+                _registered_method=True)
         self.StreamJobLogs = channel.unary_stream(
                 '/gosched.v1.SchedulerService/StreamJobLogs',
                 request_serializer=gosched_dot_v1_dot_scheduler__pb2.StreamJobLogsRequest.SerializeToString,
@@ -146,6 +151,13 @@ class SchedulerServiceServicer(object):
 
     def CancelJob(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExecTask(self, request_iterator, context):
+        """WorkerService.Exec by way of the master.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -249,6 +261,11 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     servicer.CancelJob,
                     request_deserializer=gosched_dot_v1_dot_scheduler__pb2.CancelJobRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_scheduler__pb2.CancelJobResponse.SerializeToString,
+            ),
+            'ExecTask': grpc.stream_stream_rpc_method_handler(
+                    servicer.ExecTask,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.ExecRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.ExecResponse.SerializeToString,
             ),
             'StreamJobLogs': grpc.unary_stream_rpc_method_handler(
                     servicer.StreamJobLogs,
@@ -441,6 +458,33 @@ class SchedulerService(object):
             '/gosched.v1.SchedulerService/CancelJob',
             gosched_dot_v1_dot_scheduler__pb2.CancelJobRequest.SerializeToString,
             gosched_dot_v1_dot_scheduler__pb2.CancelJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExecTask(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/gosched.v1.SchedulerService/ExecTask',
+            gosched_dot_v1_dot_scheduler__pb2.ExecRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.ExecResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -114,6 +114,34 @@ class Action(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ACTION_SUSPEND: _ClassVar[Action]
     ACTION_RESUME: _ClassVar[Action]
     ACTION_REQUEUE: _ClassVar[Action]
+    ACTION_FREEZE: _ClassVar[Action]
+
+class NodeAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NODE_ACTION_UNSPECIFIED: _ClassVar[NodeAction]
+    NODE_ACTION_CORDON: _ClassVar[NodeAction]
+    NODE_ACTION_UNCORDON: _ClassVar[NodeAction]
+    NODE_ACTION_DRAIN: _ClassVar[NodeAction]
+
+class ClosedBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CLOSED_BY_UNSPECIFIED: _ClassVar[ClosedBy]
+    CLOSED_BY_OPERATOR: _ClassVar[ClosedBy]
+    CLOSED_BY_AGENT: _ClassVar[ClosedBy]
+    CLOSED_BY_FAILURES: _ClassVar[ClosedBy]
+
+class Pull(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PULL_UNSPECIFIED: _ClassVar[Pull]
+    PULL_MISSING: _ClassVar[Pull]
+    PULL_ALWAYS: _ClassVar[Pull]
+    PULL_NEVER: _ClassVar[Pull]
+
+class Network(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NETWORK_UNSPECIFIED: _ClassVar[Network]
+    NETWORK_HOST: _ClassVar[Network]
+    NETWORK_NONE: _ClassVar[Network]
 
 class JobState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -133,6 +161,7 @@ class JobIntent(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     JOB_INTENT_CANCEL: _ClassVar[JobIntent]
     JOB_INTENT_FAIL: _ClassVar[JobIntent]
     JOB_INTENT_SUSPEND: _ClassVar[JobIntent]
+    JOB_INTENT_SUCCEED: _ClassVar[JobIntent]
 
 class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -243,6 +272,22 @@ ACTION_RELEASE: Action
 ACTION_SUSPEND: Action
 ACTION_RESUME: Action
 ACTION_REQUEUE: Action
+ACTION_FREEZE: Action
+NODE_ACTION_UNSPECIFIED: NodeAction
+NODE_ACTION_CORDON: NodeAction
+NODE_ACTION_UNCORDON: NodeAction
+NODE_ACTION_DRAIN: NodeAction
+CLOSED_BY_UNSPECIFIED: ClosedBy
+CLOSED_BY_OPERATOR: ClosedBy
+CLOSED_BY_AGENT: ClosedBy
+CLOSED_BY_FAILURES: ClosedBy
+PULL_UNSPECIFIED: Pull
+PULL_MISSING: Pull
+PULL_ALWAYS: Pull
+PULL_NEVER: Pull
+NETWORK_UNSPECIFIED: Network
+NETWORK_HOST: Network
+NETWORK_NONE: Network
 JOB_STATE_UNSPECIFIED: JobState
 JOB_STATE_PENDING: JobState
 JOB_STATE_RUNNING: JobState
@@ -256,6 +301,7 @@ JOB_INTENT_RESTART: JobIntent
 JOB_INTENT_CANCEL: JobIntent
 JOB_INTENT_FAIL: JobIntent
 JOB_INTENT_SUSPEND: JobIntent
+JOB_INTENT_SUCCEED: JobIntent
 TASK_STATE_UNSPECIFIED: TaskState
 TASK_STATE_PENDING: TaskState
 TASK_STATE_PLACED: TaskState
@@ -370,8 +416,111 @@ class Taint(_message.Message):
     effect: TaintEffect
     def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ..., effect: _Optional[_Union[TaintEffect, str]] = ...) -> None: ...
 
+class Volume(_message.Message):
+    __slots__ = ("host", "to", "read_only")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    to: str
+    read_only: bool
+    def __init__(self, host: _Optional[str] = ..., to: _Optional[str] = ..., read_only: bool = ...) -> None: ...
+
+class Rlimit(_message.Message):
+    __slots__ = ("name", "soft", "hard")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SOFT_FIELD_NUMBER: _ClassVar[int]
+    HARD_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    soft: int
+    hard: int
+    def __init__(self, name: _Optional[str] = ..., soft: _Optional[int] = ..., hard: _Optional[int] = ...) -> None: ...
+
+class Isolation(_message.Message):
+    __slots__ = ("user", "umask", "rlimits", "volumes", "network", "read_only", "pull", "registry", "cpu_soft", "memory_low_bytes", "memory_high_bytes", "swap_bytes", "pids", "hugepages", "io_weight", "io_read_bytes", "io_write_bytes", "io_reads", "io_writes")
+    class HugepagesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    USER_FIELD_NUMBER: _ClassVar[int]
+    UMASK_FIELD_NUMBER: _ClassVar[int]
+    RLIMITS_FIELD_NUMBER: _ClassVar[int]
+    VOLUMES_FIELD_NUMBER: _ClassVar[int]
+    NETWORK_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    PULL_FIELD_NUMBER: _ClassVar[int]
+    REGISTRY_FIELD_NUMBER: _ClassVar[int]
+    CPU_SOFT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_LOW_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_HIGH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SWAP_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PIDS_FIELD_NUMBER: _ClassVar[int]
+    HUGEPAGES_FIELD_NUMBER: _ClassVar[int]
+    IO_WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    IO_READ_BYTES_FIELD_NUMBER: _ClassVar[int]
+    IO_WRITE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    IO_READS_FIELD_NUMBER: _ClassVar[int]
+    IO_WRITES_FIELD_NUMBER: _ClassVar[int]
+    user: str
+    umask: int
+    rlimits: _containers.RepeatedCompositeFieldContainer[Rlimit]
+    volumes: _containers.RepeatedCompositeFieldContainer[Volume]
+    network: Network
+    read_only: bool
+    pull: Pull
+    registry: str
+    cpu_soft: bool
+    memory_low_bytes: int
+    memory_high_bytes: int
+    swap_bytes: int
+    pids: int
+    hugepages: _containers.ScalarMap[str, int]
+    io_weight: int
+    io_read_bytes: int
+    io_write_bytes: int
+    io_reads: int
+    io_writes: int
+    def __init__(self, user: _Optional[str] = ..., umask: _Optional[int] = ..., rlimits: _Optional[_Iterable[_Union[Rlimit, _Mapping]]] = ..., volumes: _Optional[_Iterable[_Union[Volume, _Mapping]]] = ..., network: _Optional[_Union[Network, str]] = ..., read_only: bool = ..., pull: _Optional[_Union[Pull, str]] = ..., registry: _Optional[str] = ..., cpu_soft: bool = ..., memory_low_bytes: _Optional[int] = ..., memory_high_bytes: _Optional[int] = ..., swap_bytes: _Optional[int] = ..., pids: _Optional[int] = ..., hugepages: _Optional[_Mapping[str, int]] = ..., io_weight: _Optional[int] = ..., io_read_bytes: _Optional[int] = ..., io_write_bytes: _Optional[int] = ..., io_reads: _Optional[int] = ..., io_writes: _Optional[int] = ...) -> None: ...
+
+class Usage(_message.Message):
+    __slots__ = ("cpu_ms", "throttled_ms", "memory_bytes", "memory_peak_bytes", "read_bytes", "written_bytes", "oom_kills", "cpu_stalled_ms", "memory_stalled_ms", "io_stalled_ms")
+    CPU_MS_FIELD_NUMBER: _ClassVar[int]
+    THROTTLED_MS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_PEAK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    READ_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OOM_KILLS_FIELD_NUMBER: _ClassVar[int]
+    CPU_STALLED_MS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_STALLED_MS_FIELD_NUMBER: _ClassVar[int]
+    IO_STALLED_MS_FIELD_NUMBER: _ClassVar[int]
+    cpu_ms: int
+    throttled_ms: int
+    memory_bytes: int
+    memory_peak_bytes: int
+    read_bytes: int
+    written_bytes: int
+    oom_kills: int
+    cpu_stalled_ms: int
+    memory_stalled_ms: int
+    io_stalled_ms: int
+    def __init__(self, cpu_ms: _Optional[int] = ..., throttled_ms: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., memory_peak_bytes: _Optional[int] = ..., read_bytes: _Optional[int] = ..., written_bytes: _Optional[int] = ..., oom_kills: _Optional[int] = ..., cpu_stalled_ms: _Optional[int] = ..., memory_stalled_ms: _Optional[int] = ..., io_stalled_ms: _Optional[int] = ...) -> None: ...
+
+class Spent(_message.Message):
+    __slots__ = ("cpu_ms", "gpu_milli_s", "memory_mib_s")
+    CPU_MS_FIELD_NUMBER: _ClassVar[int]
+    GPU_MILLI_S_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MIB_S_FIELD_NUMBER: _ClassVar[int]
+    cpu_ms: int
+    gpu_milli_s: int
+    memory_mib_s: int
+    def __init__(self, cpu_ms: _Optional[int] = ..., gpu_milli_s: _Optional[int] = ..., memory_mib_s: _Optional[int] = ...) -> None: ...
+
 class TaskGroup(_message.Message):
-    __slots__ = ("name", "count", "resources", "gpu_model", "runtime", "image", "command", "env", "working_dir", "node_selector", "strategy", "framework", "min_count", "gpu_memory_bytes", "topology", "spread", "affinity", "anti_affinity", "tolerations")
+    __slots__ = ("name", "count", "resources", "gpu_model", "runtime", "image", "command", "env", "working_dir", "node_selector", "strategy", "framework", "min_count", "gpu_memory_bytes", "topology", "spread", "affinity", "anti_affinity", "tolerations", "isolation")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -405,6 +554,7 @@ class TaskGroup(_message.Message):
     AFFINITY_FIELD_NUMBER: _ClassVar[int]
     ANTI_AFFINITY_FIELD_NUMBER: _ClassVar[int]
     TOLERATIONS_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_FIELD_NUMBER: _ClassVar[int]
     name: str
     count: int
     resources: Resources
@@ -424,17 +574,20 @@ class TaskGroup(_message.Message):
     affinity: _containers.RepeatedCompositeFieldContainer[Affinity]
     anti_affinity: _containers.RepeatedCompositeFieldContainer[AntiAffinity]
     tolerations: _containers.RepeatedCompositeFieldContainer[Toleration]
-    def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., runtime: _Optional[_Union[Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., framework: _Optional[_Union[Framework, str]] = ..., min_count: _Optional[int] = ..., gpu_memory_bytes: _Optional[int] = ..., topology: _Optional[_Iterable[_Union[TopologyRule, _Mapping]]] = ..., spread: _Optional[_Iterable[_Union[SpreadRule, _Mapping]]] = ..., affinity: _Optional[_Iterable[_Union[Affinity, _Mapping]]] = ..., anti_affinity: _Optional[_Iterable[_Union[AntiAffinity, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ...) -> None: ...
+    isolation: Isolation
+    def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., runtime: _Optional[_Union[Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., framework: _Optional[_Union[Framework, str]] = ..., min_count: _Optional[int] = ..., gpu_memory_bytes: _Optional[int] = ..., topology: _Optional[_Iterable[_Union[TopologyRule, _Mapping]]] = ..., spread: _Optional[_Iterable[_Union[SpreadRule, _Mapping]]] = ..., affinity: _Optional[_Iterable[_Union[Affinity, _Mapping]]] = ..., anti_affinity: _Optional[_Iterable[_Union[AntiAffinity, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ..., isolation: _Optional[_Union[Isolation, _Mapping]] = ...) -> None: ...
 
 class GangPolicy(_message.Message):
-    __slots__ = ("min_tasks", "on_member_failure", "wait_ms")
+    __slots__ = ("min_tasks", "on_member_failure", "wait_ms", "ends_with")
     MIN_TASKS_FIELD_NUMBER: _ClassVar[int]
     ON_MEMBER_FAILURE_FIELD_NUMBER: _ClassVar[int]
     WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDS_WITH_FIELD_NUMBER: _ClassVar[int]
     min_tasks: int
     on_member_failure: MemberFailure
     wait_ms: int
-    def __init__(self, min_tasks: _Optional[int] = ..., on_member_failure: _Optional[_Union[MemberFailure, str]] = ..., wait_ms: _Optional[int] = ...) -> None: ...
+    ends_with: str
+    def __init__(self, min_tasks: _Optional[int] = ..., on_member_failure: _Optional[_Union[MemberFailure, str]] = ..., wait_ms: _Optional[int] = ..., ends_with: _Optional[str] = ...) -> None: ...
 
 class RetryPolicy(_message.Message):
     __slots__ = ("max_restarts", "backoff_ms", "when")
@@ -564,7 +717,7 @@ class Children(_message.Message):
     def __init__(self, made: _Optional[int] = ..., live: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., cancelled: _Optional[int] = ..., next_run_at_ms: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "state", "intent", "reason", "detail", "sequence", "attempt", "restarts", "active", "running", "succeeded", "failed", "submitted_at_ms", "not_before_ms", "started_at_ms", "ended_at_ms", "exit_code", "unplaced", "parent", "element", "children", "held", "waits_for", "placed_at_ms", "checkpoint_at_ms", "until_ms", "preemptions", "deadline_missed", "deadline_promised", "evicted_for")
+    __slots__ = ("id", "spec", "state", "intent", "reason", "detail", "sequence", "attempt", "restarts", "active", "running", "succeeded", "failed", "submitted_at_ms", "not_before_ms", "started_at_ms", "ended_at_ms", "exit_code", "unplaced", "parent", "element", "children", "held", "waits_for", "placed_at_ms", "checkpoint_at_ms", "until_ms", "preemptions", "deadline_missed", "deadline_promised", "evicted_for", "frozen", "spent")
     ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -596,6 +749,8 @@ class Job(_message.Message):
     DEADLINE_MISSED_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_PROMISED_FIELD_NUMBER: _ClassVar[int]
     EVICTED_FOR_FIELD_NUMBER: _ClassVar[int]
+    FROZEN_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
     id: str
     spec: JobSpec
     state: JobState
@@ -627,10 +782,12 @@ class Job(_message.Message):
     deadline_missed: bool
     deadline_promised: bool
     evicted_for: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., intent: _Optional[_Union[JobIntent, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., sequence: _Optional[int] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., active: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., submitted_at_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., unplaced: _Optional[int] = ..., parent: _Optional[str] = ..., element: _Optional[int] = ..., children: _Optional[_Union[Children, _Mapping]] = ..., held: bool = ..., waits_for: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., placed_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., preemptions: _Optional[int] = ..., deadline_missed: bool = ..., deadline_promised: bool = ..., evicted_for: _Optional[_Iterable[str]] = ...) -> None: ...
+    frozen: bool
+    spent: Spent
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., intent: _Optional[_Union[JobIntent, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., sequence: _Optional[int] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., active: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., submitted_at_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., unplaced: _Optional[int] = ..., parent: _Optional[str] = ..., element: _Optional[int] = ..., children: _Optional[_Union[Children, _Mapping]] = ..., held: bool = ..., waits_for: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., placed_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., preemptions: _Optional[int] = ..., deadline_missed: bool = ..., deadline_promised: bool = ..., evicted_for: _Optional[_Iterable[str]] = ..., frozen: bool = ..., spent: _Optional[_Union[Spent, _Mapping]] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("id", "job_id", "group", "index", "rank", "state", "attempt", "allocation_id", "node_id", "gpus", "reason", "detail", "placed_at_ms", "started_at_ms", "ended_at_ms", "exit_code", "cpus", "moves")
+    __slots__ = ("id", "job_id", "group", "index", "rank", "state", "attempt", "allocation_id", "node_id", "gpus", "reason", "detail", "placed_at_ms", "started_at_ms", "ended_at_ms", "exit_code", "cpus", "moves", "usage")
     ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
@@ -649,6 +806,7 @@ class Task(_message.Message):
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MOVES_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
     id: str
     job_id: str
     group: str
@@ -667,7 +825,8 @@ class Task(_message.Message):
     exit_code: int
     cpus: str
     moves: int
-    def __init__(self, id: _Optional[str] = ..., job_id: _Optional[str] = ..., group: _Optional[str] = ..., index: _Optional[int] = ..., rank: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., allocation_id: _Optional[str] = ..., node_id: _Optional[str] = ..., gpus: _Optional[_Iterable[int]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., placed_at_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., cpus: _Optional[str] = ..., moves: _Optional[int] = ...) -> None: ...
+    usage: Usage
+    def __init__(self, id: _Optional[str] = ..., job_id: _Optional[str] = ..., group: _Optional[str] = ..., index: _Optional[int] = ..., rank: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., allocation_id: _Optional[str] = ..., node_id: _Optional[str] = ..., gpus: _Optional[_Iterable[int]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., placed_at_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., cpus: _Optional[str] = ..., moves: _Optional[int] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
 
 class Allocation(_message.Message):
     __slots__ = ("id", "task_id", "job_id", "node_id", "resources", "gpus", "placed_at_ms", "cpus", "gpu_model", "leaves_for")
@@ -768,19 +927,21 @@ class Window(_message.Message):
     def __init__(self, name: _Optional[str] = ..., start_ms: _Optional[int] = ..., end_ms: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., tenants: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Hardware(_message.Message):
-    __slots__ = ("numa_cpus", "gpu_numa", "gpu_links", "gpu_memory_bytes")
+    __slots__ = ("numa_cpus", "gpu_numa", "gpu_links", "gpu_memory_bytes", "bad_gpus")
     NUMA_CPUS_FIELD_NUMBER: _ClassVar[int]
     GPU_NUMA_FIELD_NUMBER: _ClassVar[int]
     GPU_LINKS_FIELD_NUMBER: _ClassVar[int]
     GPU_MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BAD_GPUS_FIELD_NUMBER: _ClassVar[int]
     numa_cpus: _containers.RepeatedScalarFieldContainer[str]
     gpu_numa: _containers.RepeatedScalarFieldContainer[int]
     gpu_links: _containers.RepeatedScalarFieldContainer[int]
     gpu_memory_bytes: int
-    def __init__(self, numa_cpus: _Optional[_Iterable[str]] = ..., gpu_numa: _Optional[_Iterable[int]] = ..., gpu_links: _Optional[_Iterable[int]] = ..., gpu_memory_bytes: _Optional[int] = ...) -> None: ...
+    bad_gpus: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, numa_cpus: _Optional[_Iterable[str]] = ..., gpu_numa: _Optional[_Iterable[int]] = ..., gpu_links: _Optional[_Iterable[int]] = ..., gpu_memory_bytes: _Optional[int] = ..., bad_gpus: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("id", "name", "address", "capacity", "gpu_model", "labels", "state", "reason", "incarnation", "registered_at_ms", "changed_at_ms", "taints", "hardware")
+    __slots__ = ("id", "name", "address", "capacity", "gpu_model", "labels", "state", "reason", "incarnation", "registered_at_ms", "changed_at_ms", "taints", "hardware", "isolation", "closed_by", "drain_by_ms", "failing")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -801,6 +962,10 @@ class Node(_message.Message):
     CHANGED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     TAINTS_FIELD_NUMBER: _ClassVar[int]
     HARDWARE_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_BY_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_BY_MS_FIELD_NUMBER: _ClassVar[int]
+    FAILING_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     address: str
@@ -814,7 +979,11 @@ class Node(_message.Message):
     changed_at_ms: int
     taints: _containers.RepeatedCompositeFieldContainer[Taint]
     hardware: Hardware
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., capacity: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., state: _Optional[_Union[NodeState, str]] = ..., reason: _Optional[str] = ..., incarnation: _Optional[str] = ..., registered_at_ms: _Optional[int] = ..., changed_at_ms: _Optional[int] = ..., taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ..., hardware: _Optional[_Union[Hardware, _Mapping]] = ...) -> None: ...
+    isolation: str
+    closed_by: ClosedBy
+    drain_by_ms: int
+    failing: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., capacity: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., state: _Optional[_Union[NodeState, str]] = ..., reason: _Optional[str] = ..., incarnation: _Optional[str] = ..., registered_at_ms: _Optional[int] = ..., changed_at_ms: _Optional[int] = ..., taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ..., hardware: _Optional[_Union[Hardware, _Mapping]] = ..., isolation: _Optional[str] = ..., closed_by: _Optional[_Union[ClosedBy, str]] = ..., drain_by_ms: _Optional[int] = ..., failing: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("path", "type", "weight", "capacity_pct", "max_pct", "guaranteed", "limit", "order", "max_running_jobs", "tenants", "half_life_ms", "preemption")
@@ -895,12 +1064,14 @@ class Account(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., tenant: _Optional[str] = ..., used: _Optional[_Mapping[str, int]] = ..., at_ms: _Optional[int] = ...) -> None: ...
 
 class Tenant(_message.Message):
-    __slots__ = ("name", "created_at_ms")
+    __slots__ = ("name", "created_at_ms", "spent")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
     name: str
     created_at_ms: int
-    def __init__(self, name: _Optional[str] = ..., created_at_ms: _Optional[int] = ...) -> None: ...
+    spent: Spent
+    def __init__(self, name: _Optional[str] = ..., created_at_ms: _Optional[int] = ..., spent: _Optional[_Union[Spent, _Mapping]] = ...) -> None: ...
 
 class Master(_message.Message):
     __slots__ = ("id", "grpc_address", "http_address")

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class TaskOrder(_message.Message):
-    __slots__ = ("allocation_id", "task_id", "job_id", "runtime", "image", "command", "env", "working_dir", "resources", "gpus", "cpus")
+    __slots__ = ("allocation_id", "task_id", "job_id", "runtime", "image", "command", "env", "working_dir", "resources", "gpus", "cpus", "isolation", "stop_alone", "stop_grace_ms")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,9 @@ class TaskOrder(_message.Message):
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_FIELD_NUMBER: _ClassVar[int]
+    STOP_ALONE_FIELD_NUMBER: _ClassVar[int]
+    STOP_GRACE_MS_FIELD_NUMBER: _ClassVar[int]
     allocation_id: str
     task_id: str
     job_id: str
@@ -39,7 +42,10 @@ class TaskOrder(_message.Message):
     resources: _types_pb2.Resources
     gpus: _containers.RepeatedScalarFieldContainer[int]
     cpus: str
-    def __init__(self, allocation_id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., runtime: _Optional[_Union[_types_pb2.Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., resources: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., cpus: _Optional[str] = ...) -> None: ...
+    isolation: _types_pb2.Isolation
+    stop_alone: bool
+    stop_grace_ms: int
+    def __init__(self, allocation_id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., runtime: _Optional[_Union[_types_pb2.Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., resources: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., cpus: _Optional[str] = ..., isolation: _Optional[_Union[_types_pb2.Isolation, _Mapping]] = ..., stop_alone: bool = ..., stop_grace_ms: _Optional[int] = ...) -> None: ...
 
 class StopOrder(_message.Message):
     __slots__ = ("allocation_id", "grace_ms", "reason", "checkpoint_signal", "checkpoint_ms")
@@ -84,6 +90,24 @@ class StopTasksRequest(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., orders: _Optional[_Iterable[_Union[StopOrder, _Mapping]]] = ...) -> None: ...
 
 class StopTasksResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class FreezeTasksRequest(_message.Message):
+    __slots__ = ("epoch", "node_id", "incarnation", "freeze", "thaw")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    FREEZE_FIELD_NUMBER: _ClassVar[int]
+    THAW_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    node_id: str
+    incarnation: str
+    freeze: _containers.RepeatedScalarFieldContainer[str]
+    thaw: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, epoch: _Optional[int] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class FreezeTasksResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

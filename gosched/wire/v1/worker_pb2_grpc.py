@@ -45,6 +45,16 @@ class WorkerServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_worker__pb2.StopTasksRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_worker__pb2.StopTasksResponse.FromString,
                 _registered_method=True)
+        self.FreezeTasks = channel.unary_unary(
+                '/gosched.v1.WorkerService/FreezeTasks',
+                request_serializer=gosched_dot_v1_dot_worker__pb2.FreezeTasksRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_worker__pb2.FreezeTasksResponse.FromString,
+                _registered_method=True)
+        self.Exec = channel.stream_stream(
+                '/gosched.v1.WorkerService/Exec',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.ExecRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.ExecResponse.FromString,
+                _registered_method=True)
         self.StreamLogs = channel.unary_stream(
                 '/gosched.v1.WorkerService/StreamLogs',
                 request_serializer=gosched_dot_v1_dot_worker__pb2.StreamLogsRequest.SerializeToString,
@@ -74,6 +84,20 @@ class WorkerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FreezeTasks(self, request, context):
+        """Makes tasks stand still, or go on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Exec(self, request_iterator, context):
+        """A command beside a task: in its namespaces and its cgroup, as its user. The first message is `start`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def StreamLogs(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -98,6 +122,16 @@ def add_WorkerServiceServicer_to_server(servicer, server):
                     servicer.StopTasks,
                     request_deserializer=gosched_dot_v1_dot_worker__pb2.StopTasksRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_worker__pb2.StopTasksResponse.SerializeToString,
+            ),
+            'FreezeTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.FreezeTasks,
+                    request_deserializer=gosched_dot_v1_dot_worker__pb2.FreezeTasksRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_worker__pb2.FreezeTasksResponse.SerializeToString,
+            ),
+            'Exec': grpc.stream_stream_rpc_method_handler(
+                    servicer.Exec,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.ExecRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.ExecResponse.SerializeToString,
             ),
             'StreamLogs': grpc.unary_stream_rpc_method_handler(
                     servicer.StreamLogs,
@@ -164,6 +198,60 @@ class WorkerService(object):
             '/gosched.v1.WorkerService/StopTasks',
             gosched_dot_v1_dot_worker__pb2.StopTasksRequest.SerializeToString,
             gosched_dot_v1_dot_worker__pb2.StopTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FreezeTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.WorkerService/FreezeTasks',
+            gosched_dot_v1_dot_worker__pb2.FreezeTasksRequest.SerializeToString,
+            gosched_dot_v1_dot_worker__pb2.FreezeTasksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Exec(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/gosched.v1.WorkerService/Exec',
+            gosched_dot_v1_dot_scheduler__pb2.ExecRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.ExecResponse.FromString,
             options,
             channel_credentials,
             insecure,
