@@ -5,6 +5,7 @@ Rule kept: what the settings name stands in place of what the agent finds; what 
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -13,16 +14,20 @@ from gosched.config.address import Listen
 from gosched.config.errors import shown
 from gosched.config.quantity import gpu_count
 from gosched.config.settings import Address, Listed, PositiveMillis, Settings, Target
-from gosched.config.validation import CpuMillis, LabelKey, MemoryBytes, Model, Pairs, Text, problem_at
+from gosched.config.validation import CpuMillis, LabelKey, MemoryBytes, Model, Name, Pairs, Text, problem_at
 from gosched.config.vector import with_custom
 from gosched.core.cluster import Hardware
 from gosched.core.cpulist import format_cpulist, parse_cpulist
-from gosched.core.job import Taint, TaintEffect
 from gosched.core.limits import MAX_AMOUNT, MAX_GPUS, MAX_RULES
 from gosched.core.resources import GPU, AmountMap, Resources
+from gosched.core.spec import Taint, TaintEffect
 
 Amount = Annotated[MemoryBytes, Field(le=MAX_AMOUNT)]
 GpuPlaces = Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_GPUS)], ...], Field(max_length=MAX_GPUS)]
+
+ANYBODY = "*"
+
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\$?")
 
 
 class NodeResources(Model):
@@ -115,9 +120,44 @@ def _disjoint(lists: tuple[str, ...]) -> tuple[str, ...]:
     return lists
 
 
+def _user(value: str) -> str:
+    if not _USER.fullmatch(value):
+        raise ValueError(f"expected the name of a user, got {shown(value)}")
+    return value
+
+
+def _user_or_all(value: str) -> str:
+    return value if value == ANYBODY else _user(value)
+
+
+UserName = Annotated[str, AfterValidator(_user)]
+
+
+class Users(Model):
+    """As whom tasks run. `allowed`: names that jobs may ask for; `*` stands for all but root and the agent's own.
+    `default`: for those that ask for none. `own`: tasks may run as the agent itself, root included, and do so unless
+    they ask for another. An agent that is not root has no choice: its tasks run as itself."""
+
+    allowed: Annotated[tuple[Annotated[str, AfterValidator(_user_or_all)], ...], Field(max_length=MAX_RULES)] = ()
+    default: UserName = "nobody"
+    own: bool = False
+
+
+class Registry(Model):
+    """Credentials for container images, by reference: the password is in a file."""
+
+    username: str
+    password_file: str
+
+
 class AgentSettings(Settings):
     """`resources` None: the agent finds out all of them. So with `numa`, `gpu_numa`, `gpu_links`, empty, and the
-    memory of each GPU, 0."""
+    memory of each GPU, 0. With `hardware: static` it finds nothing: what the settings leave out is not there.
+
+    `cgroup_root` empty: the agent finds a place for its cgroups, or makes one. `http_addr` empty: no metrics are
+    served. `disk_free_pct`: below it the node takes no work. `work_max_bytes`: of a task's working directory that asks
+    for no storage; 0: no bound.
+    """
 
     masters: Annotated[tuple[Target, ...], Listed, Field(min_length=1)] = ("localhost:9090",)
     labels: Pairs = ()
@@ -135,12 +175,28 @@ class AgentSettings(Settings):
     log_max_bytes: Annotated[MemoryBytes, Field(ge=64 * 1024)] = Field(default=16 * 1024 * 1024, alias="log_max")
     log_files: int = Field(default=4, ge=1, le=100)
     keep_finished_ms: PositiveMillis = Field(default=3_600_000, alias="keep_finished")
+    hardware_from: Literal["found", "static"] = Field(default="found", alias="hardware")
+    isolation: Literal["required", "best_effort"] = "best_effort"
+    cgroup_root: str = ""
+    users: Users = Users()
+    pids_max: int = Field(default=4096, ge=1, le=4_000_000)
+    work_max_bytes: Amount = Field(default=0, alias="work_max")
+    disk_free_pct: int = Field(default=3, ge=0, le=90)
+    http_addr: Address | Literal[""] = ""
+    docker_host: str = "unix:///var/run/docker.sock"
+    registries: Annotated[dict[Name, Registry], Field(default_factory=dict, max_length=MAX_RULES)]
+    oci_runtime: str = ""
+    spark_home: str = ""
 
     def grpc_listen(self) -> Listen:
         return self.listen("grpc_addr", self.grpc_addr)
 
+    def http_listen(self) -> Listen | None:
+        return self.listen("http_addr", self.http_addr) if self.http_addr else None
+
     def listens(self) -> list[Listen]:
-        return [self.grpc_listen()]
+        http = self.http_listen()
+        return [self.grpc_listen(), *([http] if http else [])]
 
     def taint_records(self) -> tuple[Taint, ...]:
         return tuple([taint.record() for taint in self.taints])

@@ -7,30 +7,35 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
-from gosched.config.errors import ConfigError, shown
-from gosched.config.job_model import GroupFile, JobFile
+from gosched.config.errors import ConfigError, shown, suggestion
+from gosched.config.group_model import GroupFile
+from gosched.config.job_model import GangFile, JobFile
+from gosched.config.spark_model import DRIVER, SparkFile
 from gosched.config.tree import Document, Path, read_documents
 from gosched.config.validation import validate
-from gosched.core.job import (
+from gosched.core.limits import MAX_GROUPS_PER_JOB, MAX_SPEC_BYTES, MAX_TASKS_PER_JOB
+from gosched.core.spec import (
+    Affinity,
     Array,
     Framework,
     GangPolicy,
     JobSpec,
+    LabelOp,
     MemberFailure,
     OnDisconnect,
     OnMiss,
     Overlap,
     RetryCause,
     RetryPolicy,
+    Runtime,
     Strategy,
     TaskGroup,
 )
-from gosched.core.limits import MAX_GROUPS_PER_JOB, MAX_SPEC_BYTES, MAX_TASKS_PER_JOB
-from gosched.core.resources import Resources
 
 FLAT_GROUP = "task"  # the name of the only group of a flat job
 MAX_JOBS_PER_FILE = 1000
-_GROUP_KEYS = frozenset(GroupFile.model_fields) | GroupFile.LATER
+RUNTIME_LABEL = "gosched.io/runtime."  # of nodes, and then the name of a runtime that they have
+_GROUP_KEYS = frozenset(GroupFile.model_fields)
 
 
 def parse_job_file(text: bytes | str, source: str) -> list[JobSpec]:
@@ -54,22 +59,30 @@ def _job(document: Document) -> JobSpec:
         raise document.error((), f"{limit}: put data and programs into files that the tasks can read")
     document = _with_groups(document)
     job = validate(JobFile, document)
-    count = sum(group.count for group in job.tasks.values())
-    if not 0 < len(job.tasks) <= MAX_GROUPS_PER_JOB:
-        raise document.error(("tasks",), f"expected 1 to {MAX_GROUPS_PER_JOB} task groups, got {len(job.tasks)}")
+    groups = job.groups()
+    count = sum(group.count for group in groups.values())
+    if not 0 < len(groups) <= MAX_GROUPS_PER_JOB:
+        raise document.error(("tasks",), f"expected 1 to {MAX_GROUPS_PER_JOB} task groups, got {len(groups)}")
     if count > MAX_TASKS_PER_JOB:
         raise document.error(("tasks",), f"{count} tasks in all; at most {MAX_TASKS_PER_JOB}")
-    floor = job.gang.min
-    if isinstance(floor, int) and floor > count:
-        raise document.error(("gang", "min"), f"{floor} is more than the {count} tasks of the job")
-    if isinstance(floor, int) and floor < count and len(job.tasks) > 1:
-        problem = f"{floor} does not say of which task group: use a percent, which is of each of them, or all"
-        raise document.error(("gang", "min"), problem)
+    _check_gang(document, job.gang, {name: group.count for name, group in groups.items()})
     parallelism = job.array.parallelism if job.array else None
     if parallelism and parallelism > 1 and parallelism * count > MAX_TASKS_PER_JOB:
         problem = f"{parallelism} elements of {count} tasks are more than the {MAX_TASKS_PER_JOB} that may live at once"
         raise document.error(("array", "parallelism"), problem)
-    return _spec(job)
+    return _spec(job, groups)
+
+
+def _check_gang(document: Document, gang: GangFile, counts: Mapping[str, int]) -> None:
+    floor, count = gang.min, sum(counts.values())
+    if isinstance(floor, int) and floor > count:
+        raise document.error(("gang", "min"), f"{floor} is more than the {count} tasks of the job")
+    if isinstance(floor, int) and floor < count and len(counts) > 1:
+        problem = f"{floor} does not say of which task group: use a percent, which is of each of them, or all"
+        raise document.error(("gang", "min"), problem)
+    if gang.ends_with is not None and gang.ends_with not in counts:
+        known = suggestion(gang.ends_with, counts) or f"; there are {', '.join(counts)}"
+        raise document.error(("gang", "ends_with"), f"there is no task group {shown(gang.ends_with)}{known}")
 
 
 def _in_order(specs: list[JobSpec], documents: list[Document]) -> list[JobSpec]:
@@ -104,16 +117,22 @@ def _with_groups(document: Document) -> Document:
     if not isinstance(job, dict):
         raise document.error((), f"expected a job (name, run, ...), got {shown(job)}")
     flat = {key: job[key] for key in job if key in _GROUP_KEYS}
+    if "spark" in job and (flat or "tasks" in job):
+        key = next(iter(flat), "tasks")
+        problem = "stands beside spark, which is all tasks of the job: " + (
+            "move it into spark" if key in SparkFile.model_fields else "leave one of them out"
+        )
+        raise document.error((key,), problem)
     if "tasks" in job and flat:
         raise document.error((next(iter(flat)),), "stands beside tasks: move it into a task group")
-    if "tasks" in job:
+    if "tasks" in job or "spark" in job:
         return document
     rest = {key: value for key, value in job.items() if key not in flat}
     return replace(document, value={**rest, "tasks": {FLAT_GROUP: flat}}, hidden=("tasks", FLAT_GROUP))
 
 
-def _spec(job: JobFile) -> JobSpec:
-    groups = tuple([_group(name, group, job.gang.min) for name, group in job.tasks.items()])
+def _spec(job: JobFile, files: Mapping[str, GroupFile]) -> JobSpec:
+    groups = tuple([_group(name, group, job.gang.min) for name, group in files.items()])
     return JobSpec(
         name=job.name,
         queue=job.queue,
@@ -124,6 +143,7 @@ def _spec(job: JobFile) -> JobSpec:
             min_tasks=sum(group.floor for group in groups),
             on_member_failure=MemberFailure[job.gang.on_member_failure.upper()],
             wait_ms=job.gang.wait_ms,
+            ends_with=job.gang.ends_with or (DRIVER if job.spark else ""),
         ),
         groups=groups,
         retry=RetryPolicy(
@@ -149,20 +169,16 @@ def _spec(job: JobFile) -> JobSpec:
 
 
 def _group(name: str, group: GroupFile, gang_min: int | str | None) -> TaskGroup:
-    asked, placement = group.resources, group.placement
+    asked, placement, runtime = group.resources, group.placement, group.runs_in
     floor = _floor(group.count, gang_min)
     return TaskGroup(
         name=name,
         count=group.count,
-        resources=Resources(
-            cpu_millis=asked.cpu,
-            memory_bytes=asked.memory,
-            storage_bytes=asked.storage,
-            gpu_millis=asked.gpu.millis,
-            custom=asked.custom,
-        ),
+        resources=asked.record(),
         gpu_model=asked.gpu.model or "",
-        command=group.run,
+        runtime=runtime,
+        image=group.image or "",
+        command=group.command(),
         env=group.env,
         working_dir=group.working_dir or "",
         node_selector=placement.node_selector,
@@ -172,10 +188,19 @@ def _group(name: str, group: GroupFile, gang_min: int | str | None) -> TaskGroup
         gpu_memory_bytes=asked.gpu.memory,
         topology=tuple([rule.record() for rule in placement.topology]),
         spread=tuple([rule.record() for rule in placement.spread]),
-        affinity=tuple([rule.record() for rule in placement.affinity]),
+        affinity=_on_nodes_with(runtime, tuple([rule.record() for rule in placement.affinity])),
         anti_affinity=tuple([rule.record() for rule in placement.anti_affinity]),
         tolerations=tuple([rule.record() for rule in placement.tolerations]),
+        isolation=group.isolation(),
     )
+
+
+def _on_nodes_with(runtime: Runtime, affinity: tuple[Affinity, ...]) -> tuple[Affinity, ...]:
+    """Every node runs processes; those that have another runtime say so by a label."""
+    label = f"{RUNTIME_LABEL}{runtime.name.lower()}"
+    if runtime is Runtime.PROCESS or any(term.label == label for term in affinity):
+        return affinity
+    return (*affinity, Affinity(label=label, op=LabelOp.EXISTS))
 
 
 def _floor(count: int, gang_min: int | str | None) -> int:

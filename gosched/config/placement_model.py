@@ -9,7 +9,9 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from gosched.config.errors import shown
 from gosched.config.validation import LabelKey, Model, Name, Pairs, Text
-from gosched.core.job import (
+from gosched.core.limits import MAX_RULES, MAX_TASKS_PER_JOB, MAX_VALUES
+from gosched.core.matching import whole_number
+from gosched.core.spec import (
     NODE_LEVEL,
     SELF,
     Affinity,
@@ -22,8 +24,6 @@ from gosched.core.job import (
     TolerationOp,
     TopologyRule,
 )
-from gosched.core.limits import MAX_RULES, MAX_TASKS_PER_JOB, MAX_VALUES
-from gosched.core.matching import whole_number
 
 MAX_AFFINITY_WEIGHT = 1000
 

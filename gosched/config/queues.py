@@ -14,7 +14,6 @@ from gosched.config.tree import Path
 from gosched.config.validation import Millis, Model, Name, problem_at
 from gosched.config.vector import Vector
 from gosched.core.cluster import Queue, QueueOrder, QueueType, Quota
-from gosched.core.job import PreemptionPolicy
 from gosched.core.limits import (
     MAX_DURATION_MS,
     MAX_LIVE_JOBS,
@@ -24,6 +23,7 @@ from gosched.core.limits import (
     MAX_TENANTS_PER_QUEUE,
 )
 from gosched.core.sharing import add_to
+from gosched.core.spec import PreemptionPolicy
 
 MAX_WEIGHT = 1_000_000
 DEFAULT_QUEUE = "default"

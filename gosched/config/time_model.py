@@ -13,7 +13,6 @@ from gosched.config.cron import check_schedule, zone
 from gosched.config.errors import shown, suggestion
 from gosched.config.moment import moment_ms
 from gosched.config.validation import Millis, Model, Text, env_name, name, problem_at, text
-from gosched.core.job import Array, Axis, Condition, Dependency, Preemption, PreemptionPolicy
 from gosched.core.limits import (
     MAX_ARRAY,
     MAX_AXES,
@@ -23,6 +22,14 @@ from gosched.core.limits import (
     MAX_PARALLEL,
     MAX_SIGNAL,
     MAX_VALUES,
+)
+from gosched.core.spec import (
+    Array,
+    Axis,
+    Condition,
+    Dependency,
+    Preemption,
+    PreemptionPolicy,
 )
 
 DEFAULT_GRACE_MS = 30_000  # to write a checkpoint

@@ -14,19 +14,17 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from gosched.config.errors import ConfigError, shown, suggestion
 from gosched.config.quantity import cpu_millis, duration_ms, memory_bytes
 from gosched.config.tree import Document, Path
-from gosched.core.job import StringMap
 from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.core.spec import StringMap
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_./-]*[A-Za-z0-9])?")
 
 
 class Model(BaseModel):
-    """Frozen; unknown keys are errors. `LATER` are keys of the contract that this version does not have yet; `MOVED`
-    are keys that may stand here but are read elsewhere."""
+    """Frozen; unknown keys are errors. `MOVED` are keys that may stand here but are read elsewhere."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    LATER: ClassVar[frozenset[str]] = frozenset()
     MOVED: ClassVar[frozenset[str]] = frozenset()
 
 
@@ -161,8 +159,6 @@ def _explained(model: type[Model], error: ErrorDetails) -> tuple[Path, str]:
 
 
 def _unknown_key(model: type[Model], key: str) -> str:
-    if key in model.LATER:
-        return "not supported by this version yet"
     known = [*(field.alias or name for name, field in model.model_fields.items()), *sorted(model.MOVED)]
     return "unknown key" + (suggestion(key, known) or f"; known here: {', '.join(known)}")
 

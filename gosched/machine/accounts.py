@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from gosched.core.accounting import brought_up, half_life_of, rescaled
 from gosched.core.cluster import Account, Queue
-from gosched.core.job import JobSpec
 from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, charge_of
+from gosched.core.spec import JobSpec
 from gosched.core.state import ClusterState, account_key
 
 

@@ -21,6 +21,7 @@ from gosched.machine import (
     epochs,
     fences,
     jobs,
+    node_control,
     nodes,
     plans,
     queues,
@@ -115,6 +116,8 @@ def _dispatch(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome
             return epochs.announce(state, body)
         case c.Noop():
             return Accepted()
+        case c.ControlNode():
+            return node_control.control(state, body, events)
         case c.ControlJob():
             return control.control(state, body, events)
         case c.RunSchedule():

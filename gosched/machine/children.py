@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gosched.core.command import RunSchedule
-from gosched.core.job import Array, Job, JobIntent, JobSpec, JobState, Overlap
+from gosched.core.job import Job, JobIntent, JobState
 from gosched.core.limits import MAX_LIVE_JOBS, MAX_NAME_LENGTH, MAX_PARALLEL, MAX_TASKS, MAX_TASKS_PER_JOB
 from gosched.core.outcome import Accepted, Code, Event, JobUpdated, Outcome, Rejected
+from gosched.core.spec import Array, JobSpec, Overlap
 from gosched.core.state import ClusterState
 from gosched.machine.changes import change_job
 from gosched.machine.gangs import add_gang, settle, stop_all
@@ -93,7 +94,7 @@ def child_ended(state: ClusterState, events: list[Event], child: Job) -> None:
         failed=count.failed + (child.state is JobState.FAILED),
         cancelled=count.cancelled + (child.state is JobState.CANCELLED),
     )
-    parent = replace(parent, children=count)
+    parent = replace(parent, children=count, spent=parent.spent + child.spent)
     state.put_job(parent)
     events.append(JobUpdated(job_id=parent.id))
     if parent.intent is JobIntent.RUN and 0 <= parent.spec.array.max_failures < count.failed and not parent.spec.cron:
@@ -117,8 +118,8 @@ def conclude(state: ClusterState, events: list[Event], parent_id: str) -> None:
 
 
 def cancel(state: ClusterState, events: list[Event], job: Job, reason: str, detail: str = "") -> None:
-    """Any live job, and with a parent what lives of it."""
-    if job.intent is not JobIntent.CANCEL:
+    """Any live job, and with a parent what lives of it. One that has done its work only waits for its last tasks."""
+    if job.intent not in (JobIntent.CANCEL, JobIntent.SUCCEED):
         ending = replace(job, intent=JobIntent.CANCEL, reason=reason, detail=detail, exit_code=None, not_before_ms=0)
         _end(state, events, ending)
 

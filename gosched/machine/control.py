@@ -1,4 +1,4 @@
-"""What people do to a live job: hold and release, suspend and resume, requeue.
+"""What people do to a live job: hold and release, suspend (in place, or freeing its room) and resume, requeue.
 
 Rule: a repeat changes nothing, and none of it is charged to the job: no restart is counted, no backoff is waited for.
 """
@@ -11,7 +11,7 @@ from typing import assert_never
 from gosched.core.command import Action, ControlJob
 from gosched.core.job import Job, JobIntent, JobState
 from gosched.core.limits import MAX_NAME_LENGTH
-from gosched.core.outcome import Accepted, Code, Event, JobUpdated, Outcome, Rejected
+from gosched.core.outcome import Accepted, Code, Event, JobFrozen, JobUpdated, Outcome, Rejected
 from gosched.core.state import ClusterState
 from gosched.machine.changes import change_job
 from gosched.machine.children import conclude, fill, live_children
@@ -36,13 +36,17 @@ def control(state: ClusterState, command: ControlJob, events: list[Event]) -> Ou
         case Action.RELEASE:
             _release(state, events, job)
         case Action.SUSPEND:
-            _suspend(state, events, job)
+            _suspend(state, events, job, in_place=False)
+        case Action.FREEZE:
+            _suspend(state, events, job, in_place=True)
         case Action.RESUME:
             _resume(state, events, job)
         case Action.REQUEUE:
             _requeue(state, events, job)
         case Action.UNSPECIFIED:
-            return Rejected(code=Code.INVALID, detail="the action must be hold, release, suspend, resume or requeue")
+            return Rejected(
+                code=Code.INVALID, detail="the action must be hold, release, suspend, freeze, resume or requeue"
+            )
         case _:
             assert_never(command.action)
     return Accepted(subject=job.id, unchanged=len(events) == before)
@@ -77,25 +81,42 @@ def _release(state: ClusterState, events: list[Event], job: Job) -> None:
             fill(state, events, job.id)
 
 
-def _suspend(state: ClusterState, events: list[Event], job: Job) -> None:
-    """A job that runs is SUSPENDED once its tasks have stopped, any other at once; with a parent its live children."""
-    if job.state is JobState.SUSPENDED or job.intent is JobIntent.SUSPEND:
+def _suspend(state: ClusterState, events: list[Event], job: Job, *, in_place: bool) -> None:
+    """A job that runs is frozen where it is, or SUSPENDED once its tasks have stopped; any other is SUSPENDED at once.
+    With a parent its live children are."""
+    if job.intent is JobIntent.SUSPEND:
+        return
+    if job.active and in_place and job.intent is JobIntent.RUN:
+        _set_frozen(state, events, job, frozen=True)
         return
     if job.active:
         stopping = replace(job, intent=JobIntent.SUSPEND, reason=SUSPENDED, detail="", exit_code=None, not_before_ms=0)
         stop_all(state, events, stopping, SUSPENDED)
         events.append(JobUpdated(job_id=job.id))
         return
-    change_job(state, events, job, replace(job, state=JobState.SUSPENDED, reason=SUSPENDED, detail="", not_before_ms=0))
+    if job.state is not JobState.SUSPENDED:
+        suspended = replace(job, state=JobState.SUSPENDED, reason=SUSPENDED, detail="", not_before_ms=0)
+        change_job(state, events, job, suspended)
     for child in live_children(state, job.id):
         if _lives_on(child):
-            _suspend(state, events, child)
+            _suspend(state, events, child, in_place=in_place)
+
+
+def _set_frozen(state: ClusterState, events: list[Event], job: Job, *, frozen: bool) -> None:
+    if job.frozen is frozen:
+        return
+    state.put_job(replace(job, frozen=frozen))
+    nodes = dict.fromkeys(task.node_id for task in state.tasks_of(job) if task.state.is_active)
+    events.append(JobFrozen(job_id=job.id, frozen=frozen, node_ids=tuple(nodes)))
+    events.append(JobUpdated(job_id=job.id))
 
 
 def _resume(state: ClusterState, events: list[Event], job: Job) -> None:
     if job.intent is JobIntent.SUSPEND:  # it still stops: then it waits again, as if it had been SUSPENDED in between
         state.put_job(replace(job, intent=JobIntent.RESTART))
         events.append(JobUpdated(job_id=job.id))
+    elif job.frozen:
+        _set_frozen(state, events, job, frozen=False)
     elif job.state is JobState.SUSPENDED:
         after = JobState.RUNNING if job.children.made else JobState.PENDING
         could_start_ms = _could_start_ms(state, job)

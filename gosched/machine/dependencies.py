@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gosched.core.job import Condition, Dependency, Job, JobSpec, JobState
+from gosched.core.job import Job, JobState
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Code, Event, JobUpdated, Rejected
+from gosched.core.spec import Condition, Dependency, JobSpec
 from gosched.core.state import ClusterState
 from gosched.machine.children import cancel, fill
 

@@ -6,18 +6,25 @@ another place while its job runs on; neither costs its user anything but the wor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
 from gosched.core.command import Cause, Eviction, GangPlacement
 from gosched.core.force import admits, may_restart, preemption_of
-from gosched.core.job import Job, JobIntent, JobState, PreemptionPolicy, RetryCause, Task, TaskState
+from gosched.core.job import (
+    Job,
+    JobIntent,
+    JobState,
+    Task,
+    TaskState,
+)
 from gosched.core.limits import MAX_EVICTORS
 from gosched.core.outcome import Event, JobEvicted
+from gosched.core.spec import PreemptionPolicy, RetryCause
 from gosched.core.state import ClusterState
 from gosched.machine.changes import change_task, count_change
-from gosched.machine.gangs import stop_all
+from gosched.machine.gangs import stop_all, to_start_again
 from gosched.machine.reclaim import reclaim_problem
 
 REASONS = {
@@ -26,6 +33,8 @@ REASONS = {
     Cause.BACKFILL: "BACKFILL_OVER",
     Cause.WINDOW: "WINDOW_BEGINS",
 }
+DRAINED = "DRAINED"
+_ALONE = (*REASONS.values(), DRAINED)  # why a task stops without its gang
 _WHENEVER = (Cause.BACKFILL, Cause.WINDOW)  # the victim knew when: no `min_runtime` protects it
 
 
@@ -68,7 +77,7 @@ def expel(state: ClusterState, events: list[Event], job: Job, reason: str, detai
     again = may_restart(job, RetryCause.PREEMPTED)
     leaving = replace(
         job,
-        intent=JobIntent.RESTART if again else JobIntent.FAIL,
+        intent=to_start_again(job) if again else JobIntent.FAIL,
         preemptions=job.preemptions + again,
         reason=reason,
         detail=detail,
@@ -80,7 +89,19 @@ def expel(state: ClusterState, events: list[Event], job: Job, reason: str, detai
 
 def is_evicted(job: Job, task: Task) -> bool:
     """The task goes alone: its job runs on without it."""
-    return job.intent is JobIntent.RUN and task.state is TaskState.STOPPING and task.reason in REASONS.values()
+    return job.intent is JobIntent.RUN and task.state is TaskState.STOPPING and task.reason in _ALONE
+
+
+def may_do_without(state: ClusterState, job: Job, tasks: Sequence[Task]) -> bool:
+    """Whether the gang runs on if these of its tasks go alone: it has them beyond its floor."""
+    return job.intent is JobIntent.RUN and not _ranks_problem(state, job, tuple([task.rank for task in tasks]))
+
+
+def leave_alone(state: ClusterState, events: list[Event], job: Job, tasks: Sequence[Task], reason: str) -> None:
+    """Orders tasks that their gang can do without to stop."""
+    for task in tasks:
+        change_task(state, events, task, replace(task, state=TaskState.STOPPING, reason=reason))
+        count_change(state, job.id, task.state, TaskState.STOPPING)
 
 
 def _victim_problem(state: ClusterState, for_job: str, eviction: Eviction, slowest_ms: int) -> str:
@@ -199,7 +220,4 @@ def _evict(state: ClusterState, events: list[Event], for_job: str, eviction: Evi
         detail = f"gave way to job {state.jobs[for_job].spec.name}" if for_job else "its nodes are kept for a window"
         expel(state, events, victim, reason, detail)
         return
-    for allocation in leaving:
-        task = state.tasks[state.allocations[allocation].task_id]
-        change_task(state, events, task, replace(task, state=TaskState.STOPPING, reason=reason))
-        count_change(state, victim.id, task.state, TaskState.STOPPING)
+    leave_alone(state, events, victim, [state.tasks[state.allocations[a].task_id] for a in leaving], reason)

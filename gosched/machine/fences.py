@@ -44,9 +44,10 @@ def follow_up(state: ClusterState, events: list[Event]) -> None:
             _fire(state, events, job, fence)
 
 
-def node_died(state: ClusterState, events: list[Event], node_id: str) -> None:
+def drop_on(state: ClusterState, events: list[Event], node_id: str, why: str) -> None:
+    """Those that have a place on the node: nothing starts there."""
     for job_id in sorted(state.node_fences.get(node_id, ())):
-        drop(state, events, job_id, f"node {node_id} died")
+        drop(state, events, job_id, why)
 
 
 def drop(state: ClusterState, events: list[Event], job_id: str, why: str) -> None:

@@ -10,10 +10,10 @@ from typing import Protocol
 
 from gosched.core.cluster import Allocation, Node, NodeState, TaskPlacement
 from gosched.core.cpulist import format_cpulist, parse_cpulist
-from gosched.core.job import TaskGroup
 from gosched.core.matching import blocking_taint, meets
 from gosched.core.resources import GPU, ZERO, Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
+from gosched.core.spec import TaskGroup
 from gosched.core.state import ClusterState, group_of
 from gosched.machine.hardware import cpu_mask, cpulist_problem
 
@@ -128,6 +128,8 @@ class GangFit:
         for gpu in gpus:
             if not 0 <= gpu < node.capacity.gpu_millis // GPU:
                 return f"node {node.id} has no GPU {gpu}"
+            if _is_bad(node, gpu):
+                return f"GPU {gpu} of node {node.id} has errors"
             taken[gpu] = taken.get(gpu, 0) + min(millis, GPU)
             if taken[gpu] > GPU:
                 return f"GPU {gpu} of node {node.id} is taken"
@@ -149,6 +151,10 @@ class GangFit:
             return f"CPUs {format_cpulist(mask & self._cpus[node.id])} of node {node.id} are taken"
         self._cpus[node.id] |= mask
         return ""
+
+
+def _is_bad(node: Node, gpu: int) -> bool:
+    return gpu in node.hardware.bad_gpus
 
 
 def _take_gpus(held: dict[int, int], gpus: tuple[int, ...], resources: Resources) -> None:

@@ -9,13 +9,22 @@ from dataclasses import replace
 from typing import assert_never
 
 from gosched.core.force import may_restart
-from gosched.core.job import Job, JobIntent, JobState, MemberFailure, RetryCause, Task, TaskState, task_id
+from gosched.core.job import (
+    Job,
+    JobIntent,
+    JobState,
+    Task,
+    TaskState,
+    task_id,
+)
 from gosched.core.limits import MAX_BACKOFF_MS
-from gosched.core.outcome import Event, JobChanged
+from gosched.core.outcome import Event, JobChanged, JobUpdated
+from gosched.core.spec import MemberFailure, RetryCause
 from gosched.core.state import ClusterState
 from gosched.machine.changes import change_job, change_task
 
 MEMBER_FAILED = "GANG_MEMBER_FAILED"
+GANG_ENDED = "GANG_ENDED"  # the group with whose success the job succeeds is done
 NOT_NEEDED = "NOT_NEEDED"  # an elastic task that got no place before the others were done
 _MAX_DOUBLINGS = 20
 _IN_PLACE = (TaskState.PLACED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
@@ -38,25 +47,37 @@ def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task |
     """`ended`: the jobs whose tasks just ended, each with the first of these that did not succeed."""
     for job_id, failed in ended.items():
         job = state.jobs[job_id]
-        if failed is not None and job.intent is JobIntent.RUN and not _goes_on(state, events, job):
+        if job.intent is JobIntent.RUN and _is_done(state, job):
+            detail = f"all of group {job.spec.gang.ends_with} has succeeded"
+            done = replace(job, intent=JobIntent.SUCCEED, reason=GANG_ENDED, detail=detail)
+            stop_all(state, events, done, GANG_ENDED)
+        elif failed is not None and job.intent is JobIntent.RUN and not _goes_on(state, events, job):
             _member_failed(state, events, job, failed)
         if state.jobs[job_id].active == 0:
             settle(state, events, state.jobs[job_id])
 
 
 def stop_all(state: ClusterState, events: list[Event], job: Job, reason: str) -> None:
-    """Writes the job, and orders those of its tasks that hold an allocation to stop; the others get none any more."""
-    state.put_job(replace(job, running=0, unplaced=0))
+    """Writes the job, and orders those of its tasks that hold an allocation to stop; the others get none any more. What
+    is frozen thaws by being stopped."""
+    if job.frozen:
+        events.append(JobUpdated(job_id=job.id))
+    state.put_job(replace(job, running=0, unplaced=0, frozen=False))
     for task in state.tasks_of(job):
         if task.state.is_active and task.state is not TaskState.STOPPING:
             change_task(state, events, task, replace(task, state=TaskState.STOPPING, reason=reason))
 
 
+def to_start_again(job: Job) -> JobIntent:
+    """Of a gang that is stopped and may start again: one that people have suspended waits until they resume it."""
+    return JobIntent.SUSPEND if job.frozen else JobIntent.RESTART
+
+
 def settle(state: ClusterState, events: list[Event], job: Job) -> None:
     """The job's tasks hold nothing (any more): its end, or its next attempt."""
     match job.intent:
-        case JobIntent.RUN:
-            done = replace(job, state=JobState.SUCCEEDED, reason="", detail="", exit_code=0, unplaced=0)
+        case JobIntent.RUN | JobIntent.SUCCEED:
+            done = replace(job, state=JobState.SUCCEEDED, reason="", detail="", exit_code=0, unplaced=0, frozen=False)
         case JobIntent.FAIL:
             done = replace(job, state=JobState.FAILED)
         case JobIntent.CANCEL:
@@ -83,6 +104,17 @@ def wait_again(state: ClusterState, events: list[Event], ended: Task) -> None:
     state.put_job(replace(job, failed=job.failed - ended.state.is_failure, unplaced=job.unplaced + 1))
 
 
+def _is_done(state: ClusterState, job: Job) -> bool:
+    """Whether the group with which the gang ends has succeeded."""
+    first = 0
+    for group in job.spec.groups if job.spec.gang.ends_with else ():
+        if group.name == job.spec.gang.ends_with:
+            own = state.tasks_of(job)[first : first + group.count]
+            return all(task.state is TaskState.SUCCEEDED for task in own)
+        first += group.count
+    return False
+
+
 def _goes_on(state: ClusterState, events: list[Event], job: Job) -> bool:
     """Whether the gang does without the members that it has lost, since each group still has its floor. Those whose
     node was lost wait for another place then."""
@@ -105,7 +137,7 @@ def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Tas
     again = may_restart(job, cause)
     job = replace(
         job,
-        intent=JobIntent.RESTART if again else JobIntent.FAIL,
+        intent=to_start_again(job) if again else JobIntent.FAIL,
         restarts=job.restarts + (again and cause is RetryCause.FAILED),
         reason=task.reason or "TASK_FAILED",
         detail=f"task {task.group}/{task.index}: {task.detail or _how_it_ended(task)}",

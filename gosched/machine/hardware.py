@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from gosched.core.cluster import Hardware
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.limits import MAX_AMOUNT, MAX_GPUS
@@ -20,6 +22,8 @@ def hardware_problem(hardware: Hardware, capacity: Resources) -> str:
         return f"gpu_numa names a NUMA node that numa_cpus lacks; it has {len(hardware.numa_cpus)}"
     if not all(0 <= island < MAX_GPUS for island in hardware.gpu_links):
         return f"gpu_links numbers its islands from 0, and below {MAX_GPUS}"
+    if not all(0 <= gpu < gpus for gpu in hardware.bad_gpus) or not _ascends(hardware.bad_gpus):
+        return f"bad_gpus must be in order, each once, and below {gpus}, the number of GPUs"
     if not 0 <= hardware.gpu_memory_bytes <= MAX_AMOUNT:
         return f"gpu_memory_bytes {hardware.gpu_memory_bytes} is not between 0 and {MAX_AMOUNT}"
     return _cpus_problem(hardware.numa_cpus, capacity.cpu_millis // _CPU) if hardware.numa_cpus else ""
@@ -39,6 +43,10 @@ def cpulist_problem(text: str) -> str:
     except ValueError as error:
         return str(error)
     return "" if text == shortest else f"{text[:64]!a} is not the shortest list of its CPUs"
+
+
+def _ascends(numbers: tuple[int, ...]) -> bool:
+    return all(before < after for before, after in pairwise(numbers))
 
 
 def _cpus_problem(numa_cpus: tuple[str, ...], wanted: int) -> str:

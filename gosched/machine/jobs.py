@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gosched.core.cluster import Tenant
 from gosched.core.command import CancelJob, DropFinishedJobs, SubmitJob
-from gosched.core.job import Children, Dependency, Job, JobIntent, JobSpec, JobState
+from gosched.core.job import Children, Job, JobIntent, JobState
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_TASKS_DROPPED_AT_ONCE, MAX_TENANTS
 from gosched.core.outcome import Accepted, Code, Event, JobChanged, Outcome, Rejected
+from gosched.core.spec import Dependency, JobSpec
 from gosched.core.state import ClusterState
 from gosched.machine.children import cancel, fill, full, kept_name_problem
 from gosched.machine.dependencies import unmet
@@ -92,7 +93,7 @@ def cancel_one(state: ClusterState, command: CancelJob, events: list[Event]) -> 
     job = state.find_job(command.job_id)
     if job is None:
         return Rejected(code=Code.NOT_FOUND, detail=f"no job {command.job_id[:MAX_NAME_LENGTH]!a}")
-    if job.state.is_final or job.intent is JobIntent.CANCEL:
+    if job.state.is_final or job.intent in (JobIntent.CANCEL, JobIntent.SUCCEED):
         return Accepted(subject=job.id, unchanged=True)
     cancel(state, events, job, command.reason[:MAX_NAME_LENGTH] or "CANCELLED")
     return Accepted(subject=job.id)

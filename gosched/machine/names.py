@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from gosched.core.job import StringMap
 from gosched.core.limits import (
     MAX_AMOUNT,
     MAX_CUSTOM_RESOURCES,
+    MAX_DETAIL_LENGTH,
     MAX_DURATION_MS,
     MAX_GPUS,
     MAX_JOB_DEMAND,
@@ -18,6 +18,7 @@ from gosched.core.limits import (
 )
 from gosched.core.resources import GPU, AmountMap, Resources
 from gosched.core.sharing import BUILT_IN, MODEL_PREFIX
+from gosched.core.spec import StringMap
 
 _MAX_TIME_MS = 253_402_300_800_000  # the year 10000
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -45,6 +46,13 @@ def id_problem(what: str, text: str) -> str:
         return f"{what} has {len(text)} characters; at most {MAX_NAME_LENGTH} are allowed"
     if not text.isprintable():
         return f"{what} {text!a} holds characters that cannot be printed"
+    return ""
+
+
+def line_problem(what: str, text: str) -> str:
+    """A line for people; it may be empty."""
+    if len(text) > MAX_DETAIL_LENGTH or not text.isprintable():
+        return f"{what} must be one line of at most {MAX_DETAIL_LENGTH} characters"
     return ""
 
 

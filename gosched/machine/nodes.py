@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gosched.core.cluster import Node, NodeState
+from gosched.core.cluster import ClosedBy, Node, NodeState
 from gosched.core.command import MarkNodeDead, RegisterNode, TaskReport
-from gosched.core.job import Taint, TaintEffect, Task, TaskState
+from gosched.core.job import Task, TaskState
 from gosched.core.lifecycle import NODE_STEPS, advance
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NODES
 from gosched.core.matching import blocking_taint
 from gosched.core.outcome import Accepted, Code, Event, NodeChanged, Outcome, Rejected
 from gosched.core.resources import GPU, Resources
+from gosched.core.spec import Taint, TaintEffect
 from gosched.core.state import ClusterState
 from gosched.machine import fences
 from gosched.machine.accounts import bring_up
@@ -22,7 +23,7 @@ from gosched.machine.evictions import expel
 from gosched.machine.fits import Filtered
 from gosched.machine.gangs import after_ends
 from gosched.machine.hardware import cpu_mask, hardware_problem
-from gosched.machine.names import capacity_problem, id_problem, map_problem, name_problem
+from gosched.machine.names import capacity_problem, id_problem, line_problem, map_problem, name_problem
 from gosched.machine.placement_rules import taints_problem
 from gosched.machine.tasks import NODE_LOST, end
 
@@ -60,7 +61,7 @@ def _evict_intolerant(state: ClusterState, events: list[Event], node: Node, tain
         group = next(group for group in job.spec.groups if group.name == task.group)
         taint = blocking_taint(group.tolerations, taints)
         if taint is not None:
-            detail = f"task {task.group}/{task.index} does not tolerate the taint {taint.key} of node {node.name}"
+            detail = f"task {task.group}/{task.index} does not tolerate the taint {taint.key} of node {node.id}"
             expel(state, events, job, TAINTED, detail)
 
 
@@ -76,6 +77,7 @@ def _problem(command: RegisterNode) -> str:
         or capacity_problem("capacity", command.capacity)
         or map_problem("label", command.labels)
         or taints_problem("taint", command.taints)
+        or line_problem("what it cannot enforce (isolation)", command.isolation)
         or hardware_problem(command.hardware, command.capacity)
     )
 
@@ -99,11 +101,14 @@ def _must_have_room(state: ClusterState, node: str) -> tuple[Resources, ...]:
 
 
 def _registered(state: ClusterState, known: Node | None, command: RegisterNode) -> Node:
-    node_state, reason = NodeState.READY, ""
+    """Whoever closed it, and what it failed at, is remembered; what its own agent said of an earlier life is not."""
+    node_state, reason, closed_by = NodeState.READY, "", ClosedBy.UNSPECIFIED
     if known is not None and known.state is not NodeState.DEAD:
-        node_state, reason = known.state, known.reason
+        node_state, reason, closed_by = known.state, known.reason, known.closed_by
     elif known is not None:
-        node_state = advance(NODE_STEPS, known.state, NodeState.READY)
+        if known.closed_by in (ClosedBy.OPERATOR, ClosedBy.FAILURES):
+            node_state, reason, closed_by = NodeState.CORDONED, known.reason, known.closed_by
+        advance(NODE_STEPS, known.state, node_state)
     return Node(
         id=command.node_id,
         name=command.name or command.node_id,
@@ -118,6 +123,10 @@ def _registered(state: ClusterState, known: Node | None, command: RegisterNode) 
         incarnation=command.incarnation,
         registered_at_ms=state.clock_ms if known is None else known.registered_at_ms,
         changed_at_ms=state.clock_ms,
+        isolation=command.isolation,
+        closed_by=closed_by,
+        drain_by_ms=known.drain_by_ms if known is not None else 0,
+        failing=known.failing if known is not None else (),
     )
 
 
@@ -135,14 +144,15 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     for allocation in state.node_allocations[node.id]:
         bring_up(state, state.jobs[state.allocations[allocation].job_id].spec)
     dead = advance(NODE_STEPS, node.state, NodeState.DEAD)
-    state.put_node(replace(node, state=dead, reason=reason, changed_at_ms=state.clock_ms))
+    kept = node.reason if node.closed_by else reason  # it comes back closed, and then says why
+    state.put_node(replace(node, state=dead, reason=kept, changed_at_ms=state.clock_ms, drain_by_ms=0))
     events.append(NodeChanged(node_id=node.id, before=node.state, after=dead, reason=reason))
     ended: dict[str, Task | None] = {}
     for allocation in sorted(state.node_allocations[node.id]):
         task = state.tasks[state.allocations[allocation].task_id]
-        detail = f"node {node.name} is dead"
+        detail = f"node {node.id} is dead"
         lost = TaskReport(allocation_id=allocation, state=TaskState.LOST, reason=NODE_LOST, detail=detail)
         end(state, events, task, lost, ended)
     after_ends(state, events, ended)
-    fences.node_died(state, events, node.id)
+    fences.drop_on(state, events, node.id, f"node {node.id} died")
     return Accepted(subject=node.id)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gosched.core.job import (
+from gosched.core.limits import MAX_RULES, MAX_TASKS_PER_JOB, MAX_VALUES
+from gosched.core.matching import whole_number
+from gosched.core.spec import (
     SELF,
     Affinity,
     AntiAffinity,
@@ -21,8 +23,6 @@ from gosched.core.job import (
     TolerationOp,
     TopologyRule,
 )
-from gosched.core.limits import MAX_RULES, MAX_TASKS_PER_JOB, MAX_VALUES
-from gosched.core.matching import whole_number
 from gosched.machine.names import id_problem, key_problem, name_problem
 
 _MAX_WEIGHT = 1000

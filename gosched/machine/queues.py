@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gosched.core.cluster import Queue, QueueType
 from gosched.core.command import SetQueues
-from gosched.core.job import JobSpec
 from gosched.core.limits import MAX_DURATION_MS, MAX_NAME_LENGTH, MAX_QUEUES, MAX_TENANTS_PER_QUEUE
 from gosched.core.outcome import Accepted, Code, Event, Outcome, QueuesChanged, Rejected
 from gosched.core.sharing import Amounts, add_to, lineage, parent_of
+from gosched.core.spec import JobSpec
 from gosched.core.state import ClusterState
 from gosched.machine.accounts import change_half_lives
 from gosched.machine.names import name_problem, order_problem, vector_problem

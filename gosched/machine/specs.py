@@ -4,21 +4,6 @@ from __future__ import annotations
 
 import re
 
-from gosched.core.job import (
-    Axis,
-    Condition,
-    Framework,
-    JobSpec,
-    MemberFailure,
-    OnDisconnect,
-    OnMiss,
-    Preemption,
-    PreemptionPolicy,
-    RetryCause,
-    Runtime,
-    StringMap,
-    TaskGroup,
-)
 from gosched.core.limits import (
     MAX_AMOUNT,
     MAX_ARRAY,
@@ -35,6 +20,22 @@ from gosched.core.limits import (
     MAX_VALUES,
 )
 from gosched.core.sharing import charge_of
+from gosched.core.spec import (
+    Axis,
+    Condition,
+    Framework,
+    JobSpec,
+    MemberFailure,
+    OnDisconnect,
+    OnMiss,
+    Preemption,
+    PreemptionPolicy,
+    RetryCause,
+    Runtime,
+    StringMap,
+    TaskGroup,
+)
+from gosched.machine.isolation_rules import isolation_bytes, isolation_problem
 from gosched.machine.names import (
     duration_problem,
     id_problem,
@@ -190,6 +191,8 @@ def _groups_problem(spec: JobSpec) -> str:
         if group.name in names:
             return f"two groups are named {group.name}"
         names[group.name] = None
+    if spec.gang.ends_with and spec.gang.ends_with not in names:
+        return f"gang.ends_with is {spec.gang.ends_with[:MAX_NAME_LENGTH]!a}; the groups are {', '.join(names)}"
     tasks = sum(group.count for group in spec.groups)
     if tasks > MAX_TASKS_PER_JOB:
         return f"a job has at most {MAX_TASKS_PER_JOB} tasks; this one has {tasks}"
@@ -207,8 +210,10 @@ def _group_problem(group: TaskGroup) -> str:
         return f"group {name}: count is {group.count}; it must be at least 1"
     if not 0 <= group.min_count <= group.count:
         return f"group {name}: min is {group.min_count}; it must be between 0 and the count, {group.count}"
-    if group.runtime is not Runtime.PROCESS:
-        return f"group {name}: runtime {group.runtime.name.lower()} is not supported by this version yet; use process"
+    if group.runtime is Runtime.UNSPECIFIED:
+        return f"group {name}: runtime must be process, rootfs, docker or spark"
+    if group.runtime in (Runtime.ROOTFS, Runtime.DOCKER) and not group.image:
+        return f"group {name}: runtime {group.runtime.name.lower()} needs an image: say which"
     if group.framework is Framework.UNSPECIFIED:
         return f"group {name}: framework must be none, torch or mpi"
     if not group.command or not group.command[0]:
@@ -222,6 +227,7 @@ def _group_problem(group: TaskGroup) -> str:
         or id_problem(f"group {name}: image", group.image)
         or map_problem(f"group {name}: node selector", group.node_selector)
         or rules_problem(f"group {name}", group)
+        or isolation_problem(f"group {name}", group.isolation)
         or _env_problem(name, group.env)
         or ("\0" in group.working_dir and f"group {name}: the working directory holds a NUL character")
         or ""
@@ -250,6 +256,7 @@ def _size_problem(spec: JobSpec) -> str:
     for group in spec.groups:
         size += sum([len(part.encode()) for part in group.command]) + len(group.working_dir.encode())
         size += _map_bytes(group.env) + _map_bytes(group.node_selector) + rules_bytes(group)
+        size += isolation_bytes(group.isolation)
     if size > MAX_SPEC_BYTES:
         return f"the job's texts take {size} bytes; at most {MAX_SPEC_BYTES} are allowed: keep data in files"
     return ""

@@ -9,8 +9,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gosched.core.cluster import Allocation, TaskPlacement
-from gosched.core.job import Job, JobState, Task, TaskGroup, TaskState, allocation_id, task_id
+from gosched.core.job import (
+    Job,
+    JobState,
+    Task,
+    TaskState,
+    allocation_id,
+    task_id,
+)
 from gosched.core.outcome import Event
+from gosched.core.spec import TaskGroup
 from gosched.core.state import ClusterState
 from gosched.machine.accounts import bring_up
 from gosched.machine.changes import change_job, change_task

@@ -13,10 +13,12 @@ from gosched.core.job import Job, Task, TaskState
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Code, Event, JobUpdated, Outcome, Rejected
 from gosched.core.state import ClusterState
+from gosched.machine import node_control
 from gosched.machine.accounts import bring_up
 from gosched.machine.changes import change_task, count_change
 from gosched.machine.evictions import is_evicted
 from gosched.machine.gangs import after_ends, wait_again
+from gosched.machine.spending import charge, sane
 
 NODE_LOST = "NODE_LOST"
 
@@ -28,6 +30,7 @@ def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Ou
         detail = f"node {command.node_id!a} is not alive under this incarnation: register again"
         return Rejected(code=Code.STALE_INCARNATION, detail=detail)
     ended: dict[str, Task | None] = {}
+    blamed_for = ""
     for seen in command.reports:
         allocation = state.allocations.get(seen.allocation_id)
         if allocation is None or allocation.node_id != node.id:
@@ -37,9 +40,11 @@ def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Ou
             _saved(state, events, state.jobs[task.job_id], seen.checkpoint_at_ms)
         if seen.state.is_final:
             end(state, events, task, seen, ended)
+            blamed_for = node_control.count_end(state, node.id, state.jobs[task.job_id], seen) or blamed_for
         elif seen.state.is_active and seen.state > task.state:
             _progress(state, events, task, seen)
     after_ends(state, events, ended)
+    node_control.after_ends(state, events, node.id, blamed_for)
     return Accepted(unchanged=not events)
 
 
@@ -55,8 +60,10 @@ def end(state: ClusterState, events: list[Event], task: Task, seen: TaskReport, 
         started_at_ms=seen.started_at_ms or task.started_at_ms,
         ended_at_ms=seen.ended_at_ms or state.clock_ms,
         exit_code=seen.exit_code,
+        usage=sane(seen.usage),
     )
     bring_up(state, state.jobs[task.job_id].spec)
+    charge(state, after, state.allocations[task.allocation_id])
     state.drop_allocation(task.allocation_id)
     change_task(state, events, task, after)
     count_change(state, task.job_id, task.state, after.state)

@@ -1,4 +1,4 @@
-"""The passing of time: what was due for a job happens.
+"""The passing of time: what was due for a job or a node happens.
 
 Rule: what is handled here is what `core.timers` says is due, so no timer comes up twice for the same thing.
 """
@@ -11,26 +11,30 @@ from gosched.core.job import Job, JobIntent
 from gosched.core.limits import MAX_TASKS_PER_JOB
 from gosched.core.outcome import Accepted, DeadlineMissed, Event, Outcome
 from gosched.core.state import ClusterState
-from gosched.core.timers import deadline_ms, patience_ms, refill_ms, timeout_ms
+from gosched.core.timers import Of, deadline_ms, patience_ms, refill_ms, timeout_ms
 from gosched.machine.children import fill
 from gosched.machine.gangs import settle, stop_all
+from gosched.machine.node_control import drain_over
 from gosched.machine.windows import forget_ended
 
-MAX_JOBS_AT_ONCE = 10_000
+MAX_AT_ONCE = 10_000
 TIMEOUT = "TIMEOUT"
 GANG_WAIT_TIMEOUT = "GANG_WAIT_TIMEOUT"
 
 
 def pass_time(state: ClusterState, events: list[Event]) -> Outcome:
-    """Up to MAX_JOBS_AT_ONCE jobs and MAX_TASKS_PER_JOB of their tasks; the others stay due."""
+    """Up to MAX_AT_ONCE jobs and nodes and MAX_TASKS_PER_JOB of their tasks; the others stay due."""
     forget_ended(state, events)
     tasks = 0
-    for _ in range(MAX_JOBS_AT_ONCE):
-        job_id = state.timers.pop_due(state.clock_ms)
-        if job_id is None:
+    for _ in range(MAX_AT_ONCE):
+        subject = state.timers.pop_due(state.clock_ms)
+        if subject is None:
             break
-        tasks += state.jobs[job_id].spec.task_count
-        _due(state, events, job_id)
+        if subject.of is Of.NODE:
+            tasks += drain_over(state, events, subject.id)
+        else:
+            tasks += state.jobs[subject.id].spec.task_count
+            _due(state, events, subject.id)
         if tasks >= MAX_TASKS_PER_JOB:
             break
     return Accepted(unchanged=not events)

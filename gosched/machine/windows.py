@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from gosched.core.cluster import Window
 from gosched.core.command import DropWindow, SetWindow
-from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NAME_LENGTH, MAX_SPEC_BYTES, MAX_WINDOWS
+from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES, MAX_WINDOWS
 from gosched.core.outcome import Accepted, Code, Event, Outcome, Rejected, WindowsChanged
 from gosched.core.state import ClusterState
-from gosched.machine.names import moment_problem, name_problem, order_problem
+from gosched.machine.names import line_problem, moment_problem, name_problem, order_problem
 
 
 def set_one(state: ClusterState, command: SetWindow, events: list[Event]) -> Outcome:
@@ -65,8 +65,9 @@ def _problem(window: Window) -> str:
         problem = name_problem(f"window {name}: tenant", tenant)
         if problem:
             return problem
-    if len(window.reason) > MAX_DETAIL_LENGTH or not window.reason.isprintable():
-        return f"window {name}: its reason must be one line of at most {MAX_DETAIL_LENGTH} characters"
+    problem = line_problem(f"window {name}: its reason", window.reason)
+    if problem:
+        return problem
     size = sum([len(text.encode()) for text in (*window.nodes, *window.queues, *window.tenants)])
     if size > MAX_SPEC_BYTES:
         return f"window {name}: its names take {size} bytes; at most {MAX_SPEC_BYTES} are allowed: make several windows"

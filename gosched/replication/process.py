@@ -124,7 +124,8 @@ class ProcessReplication:
         self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=1 << 24)
         self._reading = asyncio.create_task(self._read())
         try:
-            await asyncio.wait_for(self._started.wait(), START_TIMEOUT_S)
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await self._started.wait()
         except TimeoutError:
             self._failure = self._failure or f"the replica was not ready within {START_TIMEOUT_S:.0f} s"
         if self._failure:
@@ -138,7 +139,8 @@ class ProcessReplication:
             return
         self._writer.close()
         try:
-            await asyncio.wait_for(self._process.wait(), STOP_TIMEOUT_S)
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await self._process.wait()
         except TimeoutError:
             self._process.kill()
             await self._process.wait()

@@ -8,9 +8,9 @@ from random import Random
 
 from gosched.core.cluster import Queue
 from gosched.core.command import Body, CancelJob, Command, Noop, RegisterNode, SetQueues, SubmitJob
-from gosched.core.job import GangPolicy, JobSpec, TaskGroup
 from gosched.core.outcome import Accepted, Outcome, Rejected
 from gosched.core.resources import Resources
+from gosched.core.spec import GangPolicy, JobSpec, TaskGroup
 from gosched.core.state import ClusterState
 from gosched.sim.clock import Clock
 from gosched.sim.history import History, Violation

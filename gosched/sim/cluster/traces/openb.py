@@ -8,8 +8,14 @@ from __future__ import annotations
 import csv
 
 from gosched.core.command import RegisterNode
-from gosched.core.job import Affinity, GangPolicy, JobSpec, LabelOp, TaskGroup
 from gosched.core.resources import GPU, Resources
+from gosched.core.spec import (
+    Affinity,
+    GangPolicy,
+    JobSpec,
+    LabelOp,
+    TaskGroup,
+)
 from gosched.sim.cluster.trace import COMMAND, Trace, TraceJob, bad_line, in_order, whole_number
 
 MODEL_LABEL = "gpu_model"  # by which a pod chooses among models

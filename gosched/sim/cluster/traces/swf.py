@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from gosched.config import ConfigError
 from gosched.core.command import RegisterNode
-from gosched.core.job import GangPolicy, JobSpec, TaskGroup
 from gosched.core.limits import MAX_DURATION_MS, MAX_TASKS_PER_JOB
 from gosched.core.resources import Resources
+from gosched.core.spec import GangPolicy, JobSpec, TaskGroup
 from gosched.sim.cluster.trace import COMMAND, Trace, TraceJob, bad_line, in_order, whole_number
 
 FIELDS = 18

@@ -7,9 +7,9 @@ for each slot.
 
 from __future__ import annotations
 
-from gosched.core.job import GangPolicy, JobSpec, TaskGroup
 from gosched.core.limits import MAX_DURATION_MS
 from gosched.core.resources import Resources
+from gosched.core.spec import GangPolicy, JobSpec, TaskGroup
 from gosched.sim.cluster.trace import COMMAND, Trace, TraceJob, bad_line, in_order
 
 FIELDS = 6

@@ -1,0 +1,57 @@
+"""What tasks have used and held, charged to their job and its tenant when they end.
+
+Rule: an agent's figures and clock are not trusted further than they can be true: nothing is negative, no task held
+anything before its placement or after now, and no sum leaves 64 bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gosched.core.cluster import Allocation
+from gosched.core.job import Task
+from gosched.core.limits import MAX_AMOUNT
+from gosched.core.state import ClusterState
+from gosched.core.usage import MIB, NO_USAGE, Spent, Usage
+
+
+def sane(usage: Usage) -> Usage:
+    """Nothing of a task that has ended is in memory any more."""
+    if usage == NO_USAGE:
+        return NO_USAGE
+    return Usage(
+        cpu_ms=_bounded(usage.cpu_ms),
+        throttled_ms=_bounded(usage.throttled_ms),
+        memory_peak_bytes=_bounded(usage.memory_peak_bytes),
+        read_bytes=_bounded(usage.read_bytes),
+        written_bytes=_bounded(usage.written_bytes),
+        oom_kills=_bounded(usage.oom_kills),
+        cpu_stalled_ms=_bounded(usage.cpu_stalled_ms),
+        memory_stalled_ms=_bounded(usage.memory_stalled_ms),
+        io_stalled_ms=_bounded(usage.io_stalled_ms),
+    )
+
+
+def charge(state: ClusterState, task: Task, allocation: Allocation) -> None:
+    """For a task that has ended, as given, and what it held."""
+    spent = _spent(state, task, allocation)
+    job = state.jobs[task.job_id]
+    tenant = state.tenants[job.spec.tenant]
+    state.put_job(replace(job, spent=job.spent + spent))
+    state.put_tenant(replace(tenant, spent=tenant.spent + spent))
+
+
+def _spent(state: ClusterState, task: Task, allocation: Allocation) -> Spent:
+    """A task that never started held nothing."""
+    started = max(task.started_at_ms, allocation.placed_at_ms) if task.started_at_ms else state.clock_ms
+    held_ms = max(min(task.ended_at_ms, state.clock_ms) - started, 0)
+    resources = allocation.resources
+    return Spent(
+        cpu_ms=task.usage.cpu_ms,
+        gpu_milli_s=resources.gpu_millis * held_ms // 1000,
+        memory_mib_s=resources.memory_bytes // MIB * held_ms // 1000,
+    )
+
+
+def _bounded(amount: int) -> int:
+    return min(max(amount, 0), MAX_AMOUNT)
