@@ -7,30 +7,27 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gosched.core.force import may_restart
-from gosched.core.job import (
+from gosched.core.job import Job, JobState, Task, TaskState
+from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import AmountMap, Resources
+from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, as_map
+from gosched.core.spec import (
     LINK_LEVEL,
     NUMA_LEVEL,
     SELF,
     Affinity,
     AntiAffinity,
-    Job,
     JobSpec,
-    JobState,
     Mode,
     PreemptionPolicy,
     RetryCause,
     SpreadRule,
     Strategy,
     StringMap,
-    Task,
     TaskGroup,
-    TaskState,
     Toleration,
     TopologyRule,
 )
-from gosched.core.resources import GPU as MILLIS
-from gosched.core.resources import AmountMap, Resources
-from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, as_map
 
 Vector = tuple[int, int, int, int]  # milli-CPUs, memory, storage, milli-GPUs
 

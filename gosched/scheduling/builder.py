@@ -14,7 +14,7 @@ import numpy as np
 
 from gosched.core.cluster import Node, NodeState
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.job import SELF, Job, JobIntent, JobState, TaskState
+from gosched.core.job import Job, JobIntent, JobState, TaskState
 from gosched.core.limits import MAX_GPUS
 from gosched.core.outcome import (
     Event,
@@ -29,6 +29,7 @@ from gosched.core.outcome import (
 from gosched.core.resources import GPU as MILLIS
 from gosched.core.resources import Resources
 from gosched.core.sharing import Amounts, add_to
+from gosched.core.spec import SELF
 from gosched.core.state import ClusterState
 from gosched.scheduling.asks import PendingGang, pending_gang, vector
 from gosched.scheduling.devices import derived
@@ -92,6 +93,7 @@ class ViewBuilder:
                     self._labelled.take(state, event)
             elif isinstance(event, NodeChanged):
                 changed[event.node_id] = None
+                self._moved.update(_holders_on(state, event.node_id))
             elif isinstance(event, JobChanged | JobUpdated | JobEvicted | FenceChanged | ReservationChanged):
                 jobs[event.job_id] = self._moved[event.job_id] = None
                 if isinstance(event, FenceChanged):
@@ -132,6 +134,7 @@ class ViewBuilder:
         self._widen(records)
         rows = [nodes.row(node_id) for node_id in node_ids]
         nodes.ready[rows] = [r.state is NodeState.READY for r in records]
+        nodes.closed[rows] = [r.state in (NodeState.CORDONED, NodeState.DRAINING) for r in records]
         nodes.labels.assign(len(nodes), rows, [dict(r.labels) | {GPU_MODEL: r.gpu_model} for r in records])
         nodes.gpu_memory[rows] = [r.hardware.gpu_memory_bytes for r in records]
         nodes.taints[rows] = [self._taint_set(r) for r in records]
@@ -141,12 +144,11 @@ class ViewBuilder:
             nodes.gpu_link[row] = _padded(record.hardware.gpu_links, width)
             nodes.gpu_numa[row] = _padded(record.hardware.gpu_numa, width)
             nodes.cpus[row] = tuple([parse_cpulist(cpus) for cpus in record.hardware.numa_cpus])
-        gpus = np.array([_gpus(r) for r in records])
-        devices = np.where(np.arange(width) < gpus[:, None], MILLIS, 0)
+        devices = _devices(records, width)
         capacity = np.zeros((len(rows), nodes.capacity.shape[1]), dtype=np.int64)
         capacity[:, : len(vector(records[0].capacity))] = [vector(r.capacity) for r in records]
         capacity[:, [WHOLE, SHARE, LINK]] = derived(devices, nodes.gpu_link[rows])
-        np.minimum(capacity[:, GPU], MAX_GPUS * MILLIS, out=capacity[:, GPU])  # or a row would have no bound
+        capacity[:, GPU] = capacity[:, WHOLE]
         for name, column in nodes.custom.items():
             capacity[:, column] = [dict(r.capacity.custom).get(name, 0) for r in records]
         nodes.capacity[rows] = capacity
@@ -163,6 +165,7 @@ class ViewBuilder:
         nodes.capacity = np.asfortranarray(np.insert(nodes.capacity, places, 0, axis=0))
         nodes.free = np.asfortranarray(np.insert(nodes.free, places, 0, axis=0))
         nodes.ready = np.insert(nodes.ready, places, False)
+        nodes.closed = np.insert(nodes.closed, places, False)
         nodes.gpu_free = np.insert(nodes.gpu_free, places, 0, axis=0)
         nodes.gpu_link = np.insert(nodes.gpu_link, places, -1, axis=0)
         nodes.gpu_numa = np.insert(nodes.gpu_numa, places, -1, axis=0)
@@ -209,14 +212,15 @@ class ViewBuilder:
             for resources in later:
                 np.maximum(used[i], self._row(resources), out=used[i])
         free = nodes.capacity[rows] - used
-        devices = np.where(
-            np.arange(nodes.gpu_free.shape[1]) < (nodes.capacity[rows, WHOLE] // MILLIS)[:, None], MILLIS, 0
-        )
+        records = [state.nodes[node_id] for node_id in node_ids]
+        devices = _devices(records, nodes.gpu_free.shape[1])
         for i, (row, node_id) in enumerate(zip(rows, node_ids, strict=True)):
             if nodes.capacity[row, WHOLE]:
                 for gpu, millis in state.node_gpus_held(node_id).items():
                     if gpu < devices.shape[1]:
                         devices[i, gpu] = max(0, devices[i, gpu] - millis)
+                if records[i].hardware.bad_gpus:  # what is held of those is none of the capacity
+                    free[i, GPU] = devices[i].sum()
             if nodes.cpus[row]:
                 nodes.cpus_owned[row] = state.node_cpus_held(node_id)
         nodes.gpu_free[rows] = devices
@@ -275,6 +279,12 @@ class ViewBuilder:
             self._avoided += Counter()  # drops what nobody avoids any more
 
 
+def _holders_on(state: ClusterState, node_id: str) -> dict[str, None]:
+    """Jobs with a place there, or a fence: their GPUs may be bad now, or good again."""
+    held = [state.allocations[a].job_id for a in state.node_allocations[node_id]]
+    return dict.fromkeys([*held, *state.node_fences.get(node_id, ())])
+
+
 def next_attempt(job: Job) -> Job:
     """As it will be once all its tasks have gone."""
     return replace(job, state=JobState.PENDING, intent=JobIntent.RUN, attempt=job.attempt + 1, active=0, running=0)
@@ -294,7 +304,9 @@ def _soon(state: ClusterState, node_id: str) -> Soon:
         custom=tuple([(name, amount) for name, amount in custom.items() if amount > 0]),
     )
     after_all = state.node_gpus_after(node_id)
-    gpus = {gpu: millis - after_all.get(gpu, 0) for gpu, millis in state.node_gpus_held(node_id).items()}
+    bad = state.nodes[node_id].hardware.bad_gpus
+    held_now = {gpu: millis for gpu, millis in state.node_gpus_held(node_id).items() if gpu not in bad}
+    gpus = {gpu: millis - after_all.get(gpu, 0) for gpu, millis in held_now.items()}
     return Soon(amounts, {gpu: millis for gpu, millis in gpus.items() if millis > 0})
 
 
@@ -317,6 +329,16 @@ def _standing(state: ClusterState, name: str) -> tuple[str, ...]:
 
 def _gpus(node: Node) -> int:
     return min(node.capacity.gpu_millis // MILLIS, MAX_GPUS)
+
+
+def _devices(nodes: Sequence[Node], width: int) -> IntArray:
+    """Milli-GPUs of each device, for each node: none of a bad one."""
+    gpus = np.array([_gpus(node) for node in nodes])
+    devices: IntArray = np.where(np.arange(width) < gpus[:, None], MILLIS, 0)
+    for i, node in enumerate(nodes):
+        if node.hardware.bad_gpus:
+            devices[i, list(node.hardware.bad_gpus)] = 0
+    return devices
 
 
 def _padded(values: Sequence[int], width: int) -> list[int]:

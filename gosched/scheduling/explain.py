@@ -12,12 +12,12 @@ from operator import gt
 
 import numpy as np
 
-from gosched.core.job import JobSpec
+from gosched.core.spec import Affinity, JobSpec, LabelOp
 from gosched.scheduling.amounts import amount_text, short_of
 from gosched.scheduling.asks import Ask, PendingGang, asks_of
 from gosched.scheduling.domains import slots_by_domain, where_it_stands
 from gosched.scheduling.explanation import Explanation, Reason
-from gosched.scheduling.filters import NOT_READY, Filter, filters
+from gosched.scheduling.filters import CLOSED, NO_AFFINITY, NOT_READY, Filter, filters
 from gosched.scheduling.others import Evenness, apart
 from gosched.scheduling.room import Room
 from gosched.scheduling.terrain import Terrain
@@ -223,14 +223,33 @@ def _no_node_could(nodes: NodeColumns, ask: Ask, found: Sequence[Filter]) -> Exp
 def _refusal(nodes: NodeColumns, ask: Ask, name: str) -> tuple[Reason, str]:
     rules = ask.rules
     labels = f"the labels {', '.join(f'{key}={value}' for key, value in rules.selector)}"
-    if name == NOT_READY:
-        return Reason.NO_NODE, f"no node is ready ({len(nodes)} registered)" if len(nodes) else "no node has joined yet"
+    if name in (CLOSED, NOT_READY):
+        return Reason.NO_NODE, _none_ready(nodes)
     if name == "without the labels":
         return Reason.NODE_SELECTOR, f"no ready node has {labels}"
     if name == "of another GPU model":
         both = f"{rules.gpu_model} and {labels}" if rules.selector else rules.gpu_model
         return Reason.GPU_MODEL, f"no ready node has GPUs of model {both}"
+    unmet = [term for term in rules.affinity if not term.weight and not _met(nodes, term)]
+    if name == NO_AFFINITY and unmet:
+        return Reason.CONSTRAINTS, f"no ready node {_asked(unmet[0])}"
     return Reason.CONSTRAINTS, f"every ready node that passed the other filters is {name}"
+
+
+def _none_ready(nodes: NodeColumns) -> str:
+    closed = int(np.count_nonzero(nodes.closed))
+    known = f"{len(nodes)} registered" + (f", {closed} {CLOSED}" if closed else "")
+    return f"no node is ready ({known})" if len(nodes) else "no node has joined yet"
+
+
+def _met(nodes: NodeColumns, term: Affinity) -> bool:
+    return bool((nodes.ready & nodes.labels.meeting(term, len(nodes))).any())
+
+
+def _asked(term: Affinity) -> str:
+    if term.op is LabelOp.EXISTS:  # such as that of a runtime, which nobody wrote as an affinity
+        return f"has the label {term.label}"
+    return f"meets its affinity: {term.label} {term.op.name.lower()} {', '.join(term.values)}".rstrip()
 
 
 def _too_small(nodes: NodeColumns, ask: Ask, mask: BoolArray) -> Explanation | None:

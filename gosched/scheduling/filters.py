@@ -10,15 +10,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gosched.core.job import LINK_LEVEL, NODE_LEVEL, NUMA_LEVEL, SELF, Mode, TaintEffect
 from gosched.core.matching import tolerates
+from gosched.core.spec import (
+    LINK_LEVEL,
+    NODE_LEVEL,
+    NUMA_LEVEL,
+    SELF,
+    Mode,
+    TaintEffect,
+)
 from gosched.scheduling.asks import Rules
 from gosched.scheduling.view import NO_VALUE, WHOLE, BoolArray, IntArray, NodeColumns
 
 FIXED_LEVELS = (NODE_LEVEL, NUMA_LEVEL, LINK_LEVEL)
 MAX_TIERS = 16  # more kinds of liking than this are not looked through one by one
 
+CLOSED = "cordoned or draining"
 NOT_READY = "not ready"
+NO_AFFINITY = "against the affinity"
 
 Filter = tuple[str, BoolArray]
 
@@ -49,13 +58,14 @@ def choice_of(nodes: NodeColumns, rules: Rules, more: Sequence[Filter] = (), sco
 
 def filters(nodes: NodeColumns, rules: Rules) -> Iterator[Filter]:
     """In the order in which a node's refusal is counted."""
+    yield CLOSED, ~nodes.closed
     yield NOT_READY, nodes.ready
     if rules.selector:
         yield "without the labels", nodes.labels.having(rules.selector, len(nodes))
     required = [term for term in rules.affinity if not term.weight]
     if required:
         masks = [nodes.labels.meeting(term, len(nodes)) for term in required]
-        yield "against the affinity", np.logical_and.reduce(masks)
+        yield NO_AFFINITY, np.logical_and.reduce(masks)
     if any(nodes.taint_sets):
         yield "tainted", ~_tainted(nodes, rules, TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE).astype(np.bool_)
     if rules.wants_gpu and rules.gpu_model:

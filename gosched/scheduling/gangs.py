@@ -18,7 +18,7 @@ import numpy as np
 from gosched.core.cluster import TaskPlacement
 from gosched.core.command import GangPlacement
 from gosched.core.cpulist import format_cpulist
-from gosched.core.job import Mode, SpreadRule, Strategy
+from gosched.core.spec import Mode, SpreadRule, Strategy
 from gosched.scheduling.asks import Ask, PendingGang
 from gosched.scheduling.domains import grounds
 from gosched.scheduling.filters import Choice

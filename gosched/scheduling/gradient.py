@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gosched.core.job import Strategy
+from gosched.core.spec import Strategy
 from gosched.scheduling.asks import Ask
 from gosched.scheduling.fragmentation import Demand, Workload, gains
 from gosched.scheduling.room import Room

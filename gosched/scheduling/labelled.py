@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from gosched.core.job import StringMap
 from gosched.core.outcome import TaskChanged
+from gosched.core.spec import StringMap
 from gosched.core.state import ClusterState
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from gosched.core.job import Affinity, LabelOp, StringMap
 from gosched.core.matching import whole_number
+from gosched.core.spec import Affinity, LabelOp, StringMap
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]

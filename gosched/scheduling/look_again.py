@@ -66,7 +66,7 @@ def _with_start(scene: Scene, gang: PendingGang, why: Explanation) -> Explanatio
     own = scene.view.reservations.get(gang.job_id)
     start = scene.profile.earliest(gang, scene.plan.seed, scene.limits.allowance(gang)) if not gang.joins else None
     if start is None:
-        return replace(why, holders=_holders(scene, _may_stand_on(scene, gang), NEVER_MS))
+        return replace(why, holders=_holders(scene, gang, _may_stand_on(scene, gang), NEVER_MS))
     at_ms, source = start.at_ms, "estimated from the limits and estimates of what runs; nothing is reserved for it yet"
     if own is not None and own.attempt == gang.attempt:
         at_ms, source = min(own.start_ms, at_ms), "reserved for its deadline" if own.for_deadline else "reserved"
@@ -74,7 +74,7 @@ def _with_start(scene: Scene, gang: PendingGang, why: Explanation) -> Explanatio
         why,
         start_ms=at_ms,
         start_from=source,
-        holders=_holders(scene, [task.node_id for task in start.placement.tasks], start.at_ms),
+        holders=_holders(scene, gang, [task.node_id for task in start.placement.tasks], start.at_ms),
     )
 
 
@@ -83,8 +83,8 @@ def _may_stand_on(scene: Scene, gang: PendingGang) -> list[str]:
     return [scene.view.nodes.ids[row] for row in np.flatnonzero(allowed).tolist()]
 
 
-def _holders(scene: Scene, node_ids: Sequence[str], by_ms: int) -> tuple[Holder, ...]:
-    """Those on the nodes that end by then, the first to end first; of those that end alike, who holds most tasks."""
+def _holders(scene: Scene, gang: PendingGang, node_ids: Sequence[str], by_ms: int) -> tuple[Holder, ...]:
+    """Others on the nodes that end by then, the first to end first; of those that end alike, who holds most tasks."""
     nodes = frozenset(node_ids)
     ends = [(holder.ends_ms(scene.now_ms), -len(holder.holdings), holder) for holder in scene.view.holders.values()]
     found: list[Holder] = []
@@ -92,7 +92,7 @@ def _holders(scene: Scene, node_ids: Sequence[str], by_ms: int) -> tuple[Holder,
         here = [held for held in holder.holdings if held.node_id in nodes]
         if until > by_ms or len(found) == MAX_HOLDERS:
             break
-        if here:
+        if here and holder.job_id != gang.job_id:
             found.append(_holder(holder, here, until))
     return tuple(found)
 

@@ -6,6 +6,7 @@ Rule: made once for a cycle, when somebody first looks ahead or for victims; mos
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -56,14 +57,19 @@ class Occupied(Generic[G]):
                 row = row_of.get(node_id)
                 if row is None:
                     continue
+                millis = min(gang.each[group].gpu_millis, MILLIS)
                 if gpus:
-                    millis = min(gang.each[group].gpu_millis, MILLIS)
                     devices += [(len(rows), gpu, millis) for gpu in gpus if gpu < most]
                 if cpus:
                     self.cpus.append((len(rows), row, parse_cpulist(cpus)))
                 rows.append(row)
                 ranks.append(rank)
                 kinds.append(first + group)
+                if (
+                    len(gpus) * millis < gang.each[group].gpu_millis
+                ):  # it holds bad ones too: those come free for nobody
+                    kinds[-1] = len(vectors)
+                    vectors.append(column_amounts(replace(gang.each[group], gpu_millis=len(gpus) * millis), nodes))
             begins.append(len(rows))
         self.row: IntArray = np.array(rows, dtype=np.int64)
         self.rank: IntArray = np.array(ranks, dtype=np.int64)

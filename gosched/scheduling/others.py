@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gosched.core.job import SELF, Mode, SpreadRule
+from gosched.core.spec import SELF, Mode, SpreadRule
 from gosched.scheduling.asks import Rules
 from gosched.scheduling.labels import BoolArray, IntArray
 from gosched.scheduling.terrain import Terrain

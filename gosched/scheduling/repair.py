@@ -10,12 +10,14 @@ from dataclasses import replace
 
 from gosched.core.cluster import TaskPlacement
 from gosched.core.command import GangPlacement
+from gosched.core.resources import GPU as MILLIS
 from gosched.scheduling.asks import Ask, PendingGang, with_asks
 from gosched.scheduling.gangs import place
 from gosched.scheduling.occupied import Occupied
 from gosched.scheduling.rooms import Base
 from gosched.scheduling.running import Holding, RunningGang
 from gosched.scheduling.terrain import Terrain
+from gosched.scheduling.view import NodeColumns
 
 
 def repaired(
@@ -23,7 +25,7 @@ def repaired(
 ) -> GangPlacement | None:
     """The gang's next placement; None: it does not fit so."""
     nodes = base.room.nodes
-    kept = [held for held in holder.holdings if bool(nodes.ready[nodes.rows([held.node_id])].all())]
+    kept = [held for held in holder.holdings if _may_stay(held, holder, nodes)]
     room = base.after(occupied.freed(occupied.tasks_of(gang.job_id)))
     if kept:
         room.lose(occupied.freed(occupied.tasks_of(gang.job_id, [held.rank for held in kept])))
@@ -35,6 +37,12 @@ def repaired(
         elif missing.tasks:
             return None
     return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=_renewed(gang, tasks, terrain))
+
+
+def _may_stay(held: Holding, holder: RunningGang, nodes: NodeColumns) -> bool:
+    """Its node takes work, and none of its GPUs is bad."""
+    ready = bool(nodes.ready[nodes.rows([held.node_id])].all())
+    return ready and len(held.gpus) == -(-holder.each[held.group].gpu_millis // MILLIS)
 
 
 def _missing(gang: PendingGang, kept: list[Holding]) -> PendingGang | None:

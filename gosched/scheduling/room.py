@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gosched.core.job import Strategy
 from gosched.core.resources import GPU as MILLIS
+from gosched.core.spec import Strategy
 from gosched.scheduling.asks import Ask, PendingGang
 from gosched.scheduling.devices import (
     derived,

@@ -10,16 +10,23 @@ from typing import NamedTuple
 
 from gosched.core.cluster import Allocation, Fence
 from gosched.core.force import may_restart
-from gosched.core.job import Job, JobIntent, JobState, RetryCause, Task, TaskState
+from gosched.core.job import (
+    Job,
+    JobIntent,
+    JobState,
+    Task,
+    TaskState,
+)
 from gosched.core.resources import Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
+from gosched.core.spec import RetryCause
 from gosched.core.state import ClusterState, group_of
 
 NEVER_MS = 1 << 62
 
 
 class Holding(NamedTuple):
-    """One task's place. `cpus`: a list such as "0-3"."""
+    """One task's place. `gpus`: those that are good. `cpus`: a list such as "0-3"."""
 
     rank: int
     group: int
@@ -99,11 +106,12 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
     held = [(task, state.allocations[task.allocation_id]) for task in tasks]
     if job.intent is JobIntent.RUN:  # what leaves alone belongs to the fence that it leaves for
         held = [(task, allocation) for task, allocation in held if not allocation.leaves_for]
-    holdings = [_holding(task, allocation, groups[task.group]) for task, allocation in held]
+    holdings = [_holding(state, task, allocation, groups[task.group]) for task, allocation in held]
     fenced = not job.active and fence is not None
     if fenced and fence is not None:
         holdings = _behind(fence, state, job)
     spec, rules = job.spec, job.spec.preemption
+    span_ms = spec.timeout_ms if job.frozen else spec.span_ms  # an estimate says nothing of who stands still
     placed = job.placed_at_ms or job.started_at_ms
     if fenced and fence is not None:
         placed = fence.by_ms
@@ -122,7 +130,7 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         evictable_from_ms=placed + rules.min_runtime_ms,
         saved_at_ms=max(placed, job.checkpoint_at_ms),
         grace_ms=spec.leave_ms,
-        end_ms=placed + spec.span_ms if spec.span_ms else NEVER_MS,
+        end_ms=placed + span_ms if span_ms else NEVER_MS,
         is_promised=bool(spec.timeout_ms),
         until_ms=fence.until_ms if fenced and fence is not None else job.until_ms,
         preemptions=job.preemptions,
@@ -146,8 +154,15 @@ def _surplus(job: Job, active: list[Task]) -> tuple[int, ...]:
     return tuple(sorted(found, reverse=True))
 
 
-def _holding(task: Task, allocation: Allocation, group: int) -> Holding:
-    return Holding(task.rank, group, allocation.node_id, allocation.gpus, allocation.cpus, allocation.gpu_model)
+def _holding(state: ClusterState, task: Task, allocation: Allocation, group: int) -> Holding:
+    gpus = _good(state, allocation.node_id, allocation.gpus)
+    return Holding(task.rank, group, allocation.node_id, gpus, allocation.cpus, allocation.gpu_model)
+
+
+def _good(state: ClusterState, node_id: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
+    """Of these GPUs: nobody gets a bad one once it is free."""
+    bad = state.nodes[node_id].hardware.bad_gpus
+    return tuple([gpu for gpu in gpus if gpu not in bad]) if bad else gpus
 
 
 def _behind(fence: Fence, state: ClusterState, job: Job) -> list[Holding]:
@@ -156,7 +171,6 @@ def _behind(fence: Fence, state: ClusterState, job: Job) -> list[Holding]:
     for placement in fence.tasks:
         group = group_of(job.spec, placement.rank)
         model = state.nodes[placement.node_id].gpu_model if group.resources.gpu_millis else ""
-        found.append(
-            Holding(placement.rank, groups[group.name], placement.node_id, placement.gpus, placement.cpus, model)
-        )
+        gpus = _good(state, placement.node_id, placement.gpus)
+        found.append(Holding(placement.rank, groups[group.name], placement.node_id, gpus, placement.cpus, model))
     return found

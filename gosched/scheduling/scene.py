@@ -14,7 +14,7 @@ import numpy as np
 from gosched.core.cluster import Reservation
 from gosched.core.command import Cause, Eviction, GangPlacement
 from gosched.core.force import admits
-from gosched.core.job import PreemptionPolicy
+from gosched.core.spec import PreemptionPolicy
 from gosched.scheduling import explanation
 from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.claims import Claim, Claims, shares_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from gosched.core.job import Mode
+from gosched.core.spec import Mode
 from gosched.scheduling.asks import Ask, PendingGang, with_asks
 from gosched.scheduling.scene import Scene
 from gosched.scheduling.victims import Victim

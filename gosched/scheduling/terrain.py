@@ -9,7 +9,7 @@ from copy import copy
 import numpy as np
 
 from gosched.core.command import GangPlacement
-from gosched.core.job import Mode, Strategy
+from gosched.core.spec import Mode, Strategy
 from gosched.scheduling.asks import Ask, PendingGang, Rules
 from gosched.scheduling.filters import FIXED_LEVELS, Choice, Filter, choice_of, filters
 from gosched.scheduling.gradient import Gradient

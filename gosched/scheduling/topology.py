@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gosched.core.job import NODE_LEVEL
+from gosched.core.spec import NODE_LEVEL
 from gosched.scheduling.view import NO_VALUE, BoolArray, IntArray, NodeColumns
 
 NOWHERE = -1

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from gosched.core.command import Cause, GangPlacement
 from gosched.core.force import below_common, preemption_of
-from gosched.core.job import PreemptionPolicy
 from gosched.core.resources import AmountMap
 from gosched.core.sharing import Amounts, add_to, guarantees, lineage
+from gosched.core.spec import PreemptionPolicy
 from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.limits import Limits, placed_charge
 from gosched.scheduling.policy import Policy

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gosched.core.cluster import Account, Queue, Quota, Reservation, Window
-from gosched.core.job import Affinity, Taint
 from gosched.core.limits import MAX_JOB_DEMAND
 from gosched.core.resources import Resources
+from gosched.core.spec import Affinity, Taint
 from gosched.scheduling.asks import PendingGang
 from gosched.scheduling.labels import NO_VALUE, BoolArray, IntArray, LabelColumns
 from gosched.scheduling.running import RunningGang
@@ -33,9 +33,10 @@ GPU_MODEL = "\0gpu_model"  # kept like a label; no label's key has a control cha
 class NodeColumns:
     """`free` is below zero where a node came back smaller than what runs on it.
 
-    `gpu_free[row, i]`: milli-GPUs that GPU i has free; 0 where the node has no such GPU. `gpu_link`, `gpu_numa`: its
-    island and NUMA node, -1 where unknown. `cpus[row]`: for each NUMA node the mask of its CPUs, `cpus_owned[row]` the
-    mask of those that tasks own. `taints[row]`: index into `taint_sets`.
+    `closed`: cordoned or draining, and so not ready. `gpu_free[row, i]`: milli-GPUs that GPU i has free; 0 where the
+    node has no such GPU. `gpu_link`, `gpu_numa`: its island and NUMA node, -1 where unknown. `cpus[row]`: for each NUMA
+    node the mask of its CPUs, `cpus_owned[row]` the mask of those that tasks own. `taints[row]`: index into
+    `taint_sets`.
     """
 
     ids: list[str]
@@ -43,6 +44,7 @@ class NodeColumns:
     capacity: IntArray
     free: IntArray
     ready: BoolArray
+    closed: BoolArray
     gpu_free: IntArray
     gpu_link: IntArray
     gpu_numa: IntArray
@@ -62,6 +64,7 @@ class NodeColumns:
             capacity=np.zeros((0, CUSTOM), dtype=np.int64, order="F"),
             free=np.zeros((0, CUSTOM), dtype=np.int64, order="F"),
             ready=np.zeros(0, dtype=np.bool_),
+            closed=np.zeros(0, dtype=np.bool_),
             gpu_free=np.zeros((0, 0), dtype=np.int64),
             gpu_link=np.zeros((0, 0), dtype=np.int64),
             gpu_numa=np.zeros((0, 0), dtype=np.int64),
@@ -84,6 +87,7 @@ class NodeColumns:
             capacity=self.capacity.copy(order="F"),
             free=self.free.copy(order="F"),
             ready=self.ready.copy(),
+            closed=self.closed.copy(),
             gpu_free=self.gpu_free.copy(),
             gpu_link=self.gpu_link.copy(),
             gpu_numa=self.gpu_numa.copy(),
@@ -135,7 +139,7 @@ class Soon(NamedTuple):
 class View:
     """The state at one revision, as the planner needs it. Gangs stand in no particular order.
 
-    `total`: what the living nodes have; `charges`: what is held, by (queue, tenant, GPU model); `running`: RUNNING
+    `total`: what the living nodes can give; `charges`: what is held, by (queue, tenant, GPU model); `running`: RUNNING
     jobs by (queue, tenant); `demand`: what the pending gangs of each queue ask for; `standing`: node ids where the
     jobs stand that pending ones keep away from, by job name; `workload`: tasks of live jobs, by kind;
     `labelled`: for each label of jobs that a plugin tracks, how many tasks of jobs with it hold a place, by node id.

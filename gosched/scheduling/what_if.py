@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gosched.core.command import GangPlacement
-from gosched.core.job import Job, JobSpec
+from gosched.core.job import Job
 from gosched.core.sharing import add_to
+from gosched.core.spec import JobSpec
 from gosched.scheduling.asks import PendingGang, pending_gang
 from gosched.scheduling.cycle import schedule
 from gosched.scheduling.explanation import Explanation
