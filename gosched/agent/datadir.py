@@ -16,15 +16,19 @@ class DataDirError(Exception):
 
 
 class DataDir:
-    """Holds the lock until `close`. Layout: `lock`, `node_id`, `epoch`, `tasks/`, `trash/`."""
+    """Holds the lock until `close`. Layout: `lock`, `node_id`, `epoch`, `lease`, `tasks/`, `trash/`.
+
+    Tasks of other users pass through to their working directories, and can list nothing on the way.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.lease = path / "lease"
         self.tasks = path / "tasks"
         self.trash = path / "trash"
         try:
             for directory in (path, self.tasks, self.trash):
-                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+                directory.mkdir(parents=True, exist_ok=True, mode=0o711)
             self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise DataDirError(
@@ -56,6 +60,15 @@ class DataDir:
             write_synced(self.path / "epoch", f"{epoch}\n".encode())
             self._epoch = epoch
             self._reserve_epoch()
+
+    def write_lease(self, until_ms: int, length_ms: int) -> None:
+        """Until when the masters count on this node, in milliseconds of CLOCK_BOOTTIME, and for how long in all:
+        supervisors read it. It is overwritten in place, so a full disk does not matter."""
+        fd = os.open(self.lease, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.pwrite(fd, f"{until_ms:020d} {length_ms:010d}\n".encode(), 0)
+        finally:
+            os.close(fd)
 
     def close(self) -> None:
         os.close(self._lock)

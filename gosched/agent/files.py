@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import BinaryIO
 
 RESERVED_BYTES = 4096
 
@@ -16,19 +17,24 @@ def write_synced(path: Path, data: bytes) -> None:
 
 def replace(path: Path, data: bytes, *, sync: bool = False) -> None:
     """Writes into the temporary file that `reserve` may have left: then a full disk does not matter."""
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("r+b" if temporary.exists() else "wb") as file:
+    with _own(path) as file:
         file.write(data)
         file.truncate()
         file.flush()
         if sync:
             os.fsync(file.fileno())
-    temporary.replace(path)
+    os.rename(file.name, path)
 
 
 def reserve(path: Path) -> None:
     """Takes room on the disk now for a small file that has to be written later."""
-    path.with_name(path.name + ".tmp").write_bytes(b" " * RESERVED_BYTES)
+    with _own(path) as file:
+        file.write(b" " * RESERVED_BYTES)
+
+
+def _own(path: Path) -> BinaryIO:
+    """The temporary file of another one. Tasks of other users may know the path, and must not read it."""
+    return open(f"{path}.tmp", "r+b", opener=lambda name, flags: os.open(name, flags | os.O_CREAT, 0o600))
 
 
 def sync_directory(path: Path) -> None:

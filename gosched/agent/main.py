@@ -13,31 +13,49 @@ import secrets
 import signal
 import socket
 import sys
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import grpc
 import structlog
 
 from gosched.agent.datadir import DataDir, DataDirError
-from gosched.agent.hardware import find_gpu_model, find_hardware, find_resources
+from gosched.agent.exec.streams import Execs
+from gosched.agent.hardware.disk import Disk, watch
+from gosched.agent.hardware.vitals import Vitals
+from gosched.agent.machine import CannotStart, Machine
+from gosched.agent.metrics import AgentFacts, AgentMetrics
 from gosched.agent.server import MAX_MESSAGE_BYTES, WorkerService
 from gosched.agent.session import Identity, MasterRefused, Session
-from gosched.agent.spool import LogLimits
-from gosched.agent.tasks import Tasks
+from gosched.agent.tasks.following import Following
+from gosched.agent.tasks.table import Tasks
+from gosched.agent.tasks.task import Task
 from gosched.config import AgentSettings, ConfigError, Listen, load_agent_settings
 from gosched.config.address import join_address, split_address
 from gosched.config.settings import Tls
 from gosched.wire.v1 import worker_pb2_grpc
 
 CLEAN_EVERY_S = 30.0
+RUNTIMES_EVERY_S = 30.0
 
-_MESSAGE_SIZES = [
+_MESSAGE_SIZES: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+]
+# Streams of a master that is gone end soon.
+_SERVER_OPTIONS = [
+    *_MESSAGE_SIZES,
+    ("grpc.so_reuseport", 0),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
 ]
 # A fresh connection each time, and never a long pause of gRPC's own before the next try.
 _CHANNEL_OPTIONS = [
@@ -48,10 +66,6 @@ _CHANNEL_OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.enable_http_proxy", 0),
 ]
-
-
-class CannotStart(Exception):
-    """One line for people."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -88,36 +102,125 @@ def main(config: str | None, **flags: object) -> None:
 async def run(settings: AgentSettings, listen: Listen) -> None:
     """Returns after SIGTERM or SIGINT. Raises what `main` turns into a line and an exit code."""
     asked_to_end = asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
+        loop.add_signal_handler(number, asked_to_end.set)
     data_dir = DataDir(Path(settings.data_dir).absolute())
-    changed = asyncio.Event()
-    tasks = Tasks(data_dir, LogLimits(max_bytes=settings.log_max_bytes, files=settings.log_files), changed.set)
-    incarnation = secrets.token_hex(8)
-    server = grpc.aio.server(options=[*_MESSAGE_SIZES, ("grpc.so_reuseport", 0)])
-    try:
+    log = structlog.get_logger().bind(node=data_dir.node_id)
+    async with AsyncExitStack() as closing:
+        closing.callback(data_dir.close)
+        machine = Machine.open(settings, data_dir)
+        closing.callback(machine.close)
+        changed = asyncio.Event()
+        disk = Disk(data_dir.path, settings.disk_free_pct)
+        vitals = Vitals(disk, machine.gpus, lambda: _call(loop, changed.set))
+        vitals.start()
+        closing.callback(vitals.close)
+        metrics = AgentMetrics(version("gosched"), vitals, lambda: _facts(machine, tasks))
+        following = Following(
+            data_dir.node_id, changed.set, partial(_started, metrics), lambda task: _ended(metrics, tasks, task)
+        )
+        tasks = Tasks(data_dir, machine.starter, following, settings.work_max_bytes)
+        closing.push_async_callback(tasks.close)
+        server = grpc.aio.server(options=_SERVER_OPTIONS)
         port = _bind(server, settings, listen)
-        identity = _identity(settings, data_dir, incarnation, _advertised(settings, listen, port))
+        incarnation = secrets.token_hex(8)
+        address = _advertised(settings, listen, port)
         tasks.load()
-        service = WorkerService(tasks, node_id=data_dir.node_id, incarnation=incarnation)
+        execs = Execs()
+        closing.push_async_callback(execs.close)
+        service = WorkerService(tasks, execs, node_id=data_dir.node_id, incarnation=incarnation)
         worker_pb2_grpc.add_WorkerServiceServicer_to_server(service, server)
         await server.start()
+        closing.push_async_callback(server.stop, 0.5)
+        await _serve_metrics(settings, metrics, closing)
         session = Session(
-            identity,
+            partial(_identity, settings, data_dir, machine, incarnation, address),
             settings.masters,
             _connector(settings.tls),
             tasks,
             data_dir,
             changed,
+            vitals,
             heartbeat_ms=settings.heartbeat_ms,
         )
-        structlog.get_logger().info("agent started", node=data_dir.node_id, address=identity.address)
-        await _until_first(asked_to_end.wait(), session.run(), _clean(tasks, settings.keep_finished_ms / 1000))
-    finally:
-        await server.stop(grace=0.5)
-        await tasks.close()
-        data_dir.close()
-    structlog.get_logger().info("agent ended; its tasks go on", node=data_dir.node_id)
+        log.info("agent started", address=address)
+        if machine.tree.isolation:
+            log.warning("isolation is incomplete", missing=machine.tree.isolation)
+        keep_s = settings.keep_finished_ms / 1000
+        await _until_first(
+            asked_to_end.wait(),
+            session.run(),
+            _clean(tasks, keep_s),
+            watch(tasks, disk, keep_s),
+            _look_after(session, machine, tasks),
+        )
+    log.info("agent ended; its tasks go on")
+
+
+def _call(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
+    """From another thread, which may outlive the loop."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(what)
+
+
+async def _serve_metrics(settings: AgentSettings, metrics: AgentMetrics, closing: AsyncExitStack) -> None:
+    listen = settings.http_listen()
+    if listen is not None:
+        closing.push_async_callback(metrics.close)
+        await metrics.serve(listen, settings.tls)
+
+
+def _started(metrics: AgentMetrics, task: Task) -> None:
+    if task.ordered_at_ms:
+        seconds = max(0, task.started_at_ms - task.ordered_at_ms) / 1000
+        metrics.observe_start(seconds, task.order.runtime.name.lower())
+
+
+def _ended(metrics: AgentMetrics, tasks: Tasks, task: Task) -> None:
+    if task.ending is not None:
+        metrics.observe_end(task.ending.usage)
+    if task.order.cpus or task.order.isolation.memory_low_bytes:
+        tasks.share()
+
+
+def _facts(machine: Machine, tasks: Tasks) -> AgentFacts:
+    kept = Counter((task.order.runtime.name.lower(), task.state.name.lower()) for task in tasks.all())
+    return AgentFacts(
+        tasks=kept,
+        live=tuple([task.usage for task in tasks.running()]),
+        orphan_cgroups=len(machine.orphans(tasks.names())),
+        missing=machine.missing(),
+    )
+
+
+async def _look_after(session: Session, machine: Machine, tasks: Tasks) -> NoReturn:
+    """Removes what earlier agents left, once the masters have said what they know of; then sees which runtimes work."""
+    await session.joined.wait()
+    # Looked for here, between two orders: what starts from now on is none of them.
+    orphans = machine.orphans(tasks.names())
+    live = [task.order.allocation_id for task in tasks.running()]
+    await _aside(partial(machine.remove_orphans, orphans, live, time.time()))
+    while True:
+        await asyncio.sleep(RUNTIMES_EVERY_S)
+        await _aside(machine.look)
+
+
+async def _aside(work: Callable[[], None]) -> None:
+    """In a thread that nobody has to wait for: a Docker daemon that does not answer must not keep the agent from its
+    end."""
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+
+    def run() -> None:
+        try:
+            work()
+        except Exception:
+            structlog.get_logger().exception("a look at this machine failed")
+        finally:
+            _call(loop, done.set)
+
+    threading.Thread(target=run, daemon=True).start()
+    await done.wait()
 
 
 async def _until_first(*works: Any) -> None:
@@ -181,18 +284,18 @@ def _pem(tls: Tls) -> tuple[bytes, bytes, bytes]:
         raise CannotStart(f"cannot read the TLS file {error.filename}: {error.strerror}") from error
 
 
-def _identity(settings: AgentSettings, data_dir: DataDir, incarnation: str, address: str) -> Identity:
-    capacity = settings.capacity(find_resources(data_dir.path))
+def _identity(settings: AgentSettings, data_dir: DataDir, machine: Machine, incarnation: str, address: str) -> Identity:
     return Identity(
         node_id=data_dir.node_id,
         incarnation=incarnation,
         name=socket.gethostname(),
         address=address,
-        capacity=capacity,
-        gpu_model=settings.gpu_model or find_gpu_model(),
-        labels=settings.labels,
+        capacity=machine.offer.capacity,
+        gpu_model=machine.offer.gpu_model,
+        labels=machine.labels,
         taints=settings.taint_records(),
-        hardware=settings.hardware(find_hardware(), capacity),
+        hardware=machine.hardware(),
+        isolation=machine.tree.isolation,
         version=version("gosched"),
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
-from gosched.core.job import Runtime, StringMap
 from gosched.core.resources import ZERO, Resources
+from gosched.core.spec import PLAIN, Isolation, Runtime, StringMap
 from gosched.node_logic.reconcile import StopWish
 from gosched.wire.codec import fill, map_pairs, to_record
 from gosched.wire.v1 import types_pb2, worker_pb2
@@ -20,7 +20,8 @@ class BadOrder(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """`env` is what the task's environment must have; the agent adds a few names that it lacks."""
+    """`env` is what the task's environment must have; the agent adds a few names that it lacks. `stop_alone`: the task
+    ends, with `stop_grace_ms`, before the masters may count this node as dead."""
 
     allocation_id: str
     task_id: str
@@ -32,6 +33,10 @@ class Order:
     working_dir: str = ""
     resources: Resources = ZERO
     gpus: tuple[int, ...] = ()
+    cpus: str = ""
+    isolation: Isolation = PLAIN
+    stop_alone: bool = False
+    stop_grace_ms: int = 0
 
 
 def parse_order(message: worker_pb2.TaskOrder) -> Order:
@@ -47,6 +52,10 @@ def parse_order(message: worker_pb2.TaskOrder) -> Order:
             working_dir=message.working_dir,
             resources=to_record(message.resources, Resources),
             gpus=tuple(message.gpus),
+            cpus=message.cpus,
+            isolation=to_record(message.isolation, Isolation),
+            stop_alone=message.stop_alone,
+            stop_grace_ms=max(0, message.stop_grace_ms),
         )
     except ValueError as error:
         raise BadOrder(str(error)) from error
@@ -74,8 +83,12 @@ def encode_order(order: Order) -> bytes:
         env=dict(order.env),
         working_dir=order.working_dir,
         gpus=order.gpus,
+        cpus=order.cpus,
+        stop_alone=order.stop_alone,
+        stop_grace_ms=order.stop_grace_ms,
     )
     fill(order.resources, message.resources)
+    fill(order.isolation, message.isolation)
     return message.SerializeToString()
 
 

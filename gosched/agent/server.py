@@ -10,9 +10,11 @@ from typing import Any, NoReturn
 
 import grpc
 
-from gosched.agent.logs import Stream, read_logs
+from gosched.agent.exec.streams import ExecRefused, Execs, ExecTarget
 from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
-from gosched.agent.tasks import Tasks
+from gosched.agent.tasks.logs import Stream, read_logs
+from gosched.agent.tasks.table import Tasks
+from gosched.core.job import TaskState
 from gosched.node_logic.reconcile import Desired
 from gosched.wire.v1 import scheduler_pb2, worker_pb2, worker_pb2_grpc
 
@@ -23,8 +25,9 @@ _STREAMS = {Stream.STDOUT: scheduler_pb2.LOG_STREAM_STDOUT, Stream.STDERR: sched
 
 
 class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
-    def __init__(self, tasks: Tasks, *, node_id: str, incarnation: str) -> None:
+    def __init__(self, tasks: Tasks, execs: Execs, *, node_id: str, incarnation: str) -> None:
         self._tasks = tasks
+        self._execs = execs
         self._node_id = node_id
         self._incarnation = incarnation
         self._readers = 0
@@ -47,6 +50,12 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
             await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         await self._obey(desired, {}, request.epoch, context)
         return worker_pb2.StopTasksResponse()
+
+    async def FreezeTasks(self, request: worker_pb2.FreezeTasksRequest, context: Any) -> worker_pb2.FreezeTasksResponse:
+        await self._check_addressee(request.node_id, request.incarnation, context)
+        desired = Desired(freeze=tuple(request.freeze), thaw=tuple(request.thaw))
+        await self._obey(desired, {}, request.epoch, context)
+        return worker_pb2.FreezeTasksResponse()
 
     async def StreamLogs(
         self, request: worker_pb2.StreamLogsRequest, context: Any
@@ -74,6 +83,24 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
                 )
         finally:
             self._readers -= 1
+
+    async def Exec(
+        self, requests: AsyncIterator[scheduler_pb2.ExecRequest], context: Any
+    ) -> AsyncIterator[scheduler_pb2.ExecResponse]:
+        try:
+            async for response in self._execs.run(requests, self._exec_target):
+                yield response
+        except ExecRefused as error:
+            await _refuse(context, error.code, error.detail)
+
+    def _exec_target(self, allocation_id: str) -> ExecTarget | None:
+        task = self._tasks.find(allocation_id)
+        if task is None:
+            return None
+        problem = "it is suspended" if task.frozen else ""
+        if task.state is not TaskState.RUNNING:
+            problem = f"it is {task.state.name}"
+        return ExecTarget(path=task.spool.path, pid=task.pid, problem=problem)
 
     async def GetIdentity(self, request: worker_pb2.GetIdentityRequest, context: Any) -> worker_pb2.GetIdentityResponse:
         return worker_pb2.GetIdentityResponse(node_id=self._node_id, incarnation=self._incarnation)

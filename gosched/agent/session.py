@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -18,12 +19,14 @@ import grpc
 import structlog
 
 from gosched.agent.datadir import DataDir
+from gosched.agent.hardware.vitals import Vitals
 from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
-from gosched.agent.tasks import Tasks
+from gosched.agent.supervisor.records import boot_ms
+from gosched.agent.tasks.table import Tasks
 from gosched.core.cluster import Hardware
 from gosched.core.command import TaskReport
-from gosched.core.job import StringMap, Taint
 from gosched.core.resources import Resources
+from gosched.core.spec import StringMap, Taint
 from gosched.node_logic.reconcile import Desired, StopWish
 from gosched.wire.codec import fill, to_message
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2
@@ -32,6 +35,7 @@ CALL_TIMEOUT_S = 3.0
 BACKOFF_MIN_S = 0.1
 BACKOFF_MAX_S = 2.0
 STOP_FIRST_LIMIT_S = 5.0
+HEARTBEATS_PER_LEASE = 5
 
 Connect = Callable[[str], Any]  # address -> grpc.aio.Channel
 
@@ -60,22 +64,29 @@ class Identity:
     labels: StringMap
     taints: tuple[Taint, ...]
     hardware: Hardware
+    isolation: str
     version: str
 
 
 class Session:
+    """`describe` says what the node is at this moment; a node that changed registers again."""
+
     def __init__(
         self,
-        identity: Identity,
+        describe: Callable[[], Identity],
         masters: Sequence[str],
         connect: Connect,
         tasks: Tasks,
         data_dir: DataDir,
         changed: asyncio.Event,
+        vitals: Vitals,
         *,
         heartbeat_ms: int,
     ) -> None:
-        self._me = identity
+        self._describe = describe
+        self._me = describe()
+        self._vitals = vitals
+        self.joined = asyncio.Event()  # set once, when the masters have let this node in
         self._masters = masters
         self._connect = connect
         self._tasks = tasks
@@ -83,10 +94,11 @@ class Session:
         self._changed = changed
         self._heartbeat_limit_ms = heartbeat_ms
         self._heartbeat_s = heartbeat_ms / 1000
+        self._lease_s = math.inf
         self._registered = False
         self._failures = 0  # since the last answer
         self._obeying: asyncio.Task[None] | None = None
-        self._log = structlog.get_logger().bind(node=identity.node_id)
+        self._log = structlog.get_logger().bind(node=self._me.node_id)
 
     async def run(self) -> NoReturn:
         """Raises MasterRefused."""
@@ -111,15 +123,15 @@ class Session:
         """With one master, until a call fails."""
         while True:
             self._changed.clear()
-            if not self._registered:
+            if not self._registered or self._describe() != self._me:
                 await self._register(stub)
                 continue
             await self._heartbeat(stub)
             if self._registered:
-                await self._wait_for_change(self._heartbeat_s)
+                await self._wait_for_change(self._pause_s())
 
     async def _register(self, stub: Any) -> None:
-        me = self._me
+        me = self._me = self._describe()
         request = node_pb2.RegisterNodeRequest(
             node_id=me.node_id,
             name=me.name,
@@ -132,8 +144,10 @@ class Session:
             version=me.version,
             taints=[to_message(taint, types_pb2.Taint) for taint in me.taints],
             hardware=to_message(me.hardware, types_pb2.Hardware),
+            isolation=me.isolation,
         )
         fill(me.capacity, request.capacity)
+        sent_ms = boot_ms()
         try:
             answer = await stub.RegisterNode(request, timeout=CALL_TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
@@ -144,7 +158,7 @@ class Session:
         stops = tuple(StopWish(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in leftovers)
         if not await self._tasks.obey(Desired(stop=stops), {}, epoch=answer.epoch):
             raise StaleMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
-        self._answered()
+        self._answered(sent_ms, answer.lease_ms)
         if answer.stop_first:
             self._log.info("leftovers are stopped before this node takes work", tasks=len(leftovers))
             await self._wait_until_ended(leftovers)
@@ -152,6 +166,7 @@ class Session:
         if answer.heartbeat_ms > 0:
             self._heartbeat_s = min(answer.heartbeat_ms, self._heartbeat_limit_ms) / 1000
         self._registered = True
+        self.joined.set()
         self._log.info("registered", epoch=answer.epoch, address=me.address)
 
     async def _heartbeat(self, stub: Any) -> None:
@@ -160,14 +175,18 @@ class Session:
             incarnation=self._me.incarnation,
             tasks=[_message(o) for o in self._tasks.observed()],
             epoch=self._data_dir.epoch,
+            unfit=self._vitals.unfit(),
+            usage=self._vitals.usage(),
         )
+        sent_ms = boot_ms()
         answer = await stub.Heartbeat(request, timeout=CALL_TIMEOUT_S)
         if answer.epoch < self._data_dir.epoch:
             raise StaleMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
-        self._answered()
         if answer.register_again:
+            self._answered()
             self._registered = False
             return
+        self._answered(sent_ms, answer.lease_ms)
         if self._obeying is not None:
             if not self._obeying.done():
                 return  # a later answer brings what is still to be done
@@ -195,21 +214,38 @@ class Session:
                 stops.append(parse_stop(stop))
             except BadOrder as error:
                 self._log.error("an order makes no sense", error=str(error))
-        return Desired(start=tuple(orders), stop=tuple(stops), forget=tuple(answer.forget)), orders
+        desired = Desired(
+            start=tuple(orders),
+            stop=tuple(stops),
+            forget=tuple(answer.forget),
+            freeze=tuple(answer.freeze),
+            thaw=tuple(answer.thaw),
+        )
+        return desired, orders
 
     async def _wait_until_ended(self, allocation_ids: Sequence[str]) -> None:
+        """Even with nothing to wait for: the masters are not asked in a hot loop."""
         deadline = time.monotonic() + STOP_FIRST_LIMIT_S
-        await self._wait_for_change(
-            BACKOFF_MIN_S
-        )  # even with nothing to wait for: the masters are not asked in a hot loop
+        await asyncio.sleep(BACKOFF_MIN_S)
         while self._tasks.live(allocation_ids) and time.monotonic() < deadline:
-            await self._wait_for_change(BACKOFF_MIN_S)
+            await asyncio.sleep(BACKOFF_MIN_S)
+
+    def _pause_s(self) -> float:
+        """A task that ends with the lease must outlive a lost heartbeat."""
+        if any(task.order.stop_alone for task in self._tasks.running()):
+            return min(self._heartbeat_s, self._lease_s / HEARTBEATS_PER_LEASE)
+        return self._heartbeat_s
 
     async def _wait_for_change(self, limit_s: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), limit_s)
+            async with asyncio.timeout(limit_s):
+                await self._changed.wait()
 
-    def _answered(self) -> None:
+    def _answered(self, sent_ms: int = 0, lease_ms: int = 0) -> None:
+        """The lease counts from before the master can have renewed it."""
+        if lease_ms:
+            self._data_dir.write_lease(sent_ms + lease_ms, lease_ms)
+            self._lease_s = lease_ms / 1000
         if self._failures > 0:
             self._log.info("a master answers again", failures=self._failures)
         self._failures = 0
@@ -235,7 +271,7 @@ def _is_final(error: grpc.aio.AioRpcError) -> bool:
 
 
 def _message(seen: TaskReport) -> node_pb2.TaskObservation:
-    return node_pb2.TaskObservation(
+    message = node_pb2.TaskObservation(
         allocation_id=seen.allocation_id,
         state=int(seen.state),  # type: ignore[arg-type]
         exit_code=seen.exit_code,
@@ -244,4 +280,8 @@ def _message(seen: TaskReport) -> node_pb2.TaskObservation:
         started_at_ms=seen.started_at_ms,
         ended_at_ms=seen.ended_at_ms,
         checkpoint_at_ms=seen.checkpoint_at_ms,
+        frozen=seen.frozen,
+        blames_node=seen.blames_node,
     )
+    fill(seen.usage, message.usage)
+    return message

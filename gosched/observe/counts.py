@@ -10,25 +10,29 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from gosched.core.cluster import NodeState
-from gosched.core.job import JobSpec, JobState
-from gosched.core.outcome import Event, JobChanged, NodeChanged
+from gosched.core.job import JobState
+from gosched.core.outcome import Event, JobChanged, JobUpdated, NodeChanged
 from gosched.core.sharing import Amounts, add_to, charge_of
+from gosched.core.spec import JobSpec
 from gosched.core.state import ClusterState
 
 K = TypeVar("K")
 
 
 class ClusterCounts:
-    """`jobs`: (queue, state) -> jobs. `nodes`: state -> nodes. `demand`: queue -> what its pending jobs ask for."""
+    """`jobs`: (queue, state as it is shown) -> jobs. `nodes`: state -> nodes. `demand`: queue -> what its pending jobs
+    ask for."""
 
     def __init__(self) -> None:
         self.jobs: Counter[tuple[str, JobState]] = Counter()
         self.nodes: Counter[NodeState] = Counter()
         self.demand: dict[str, Amounts] = {}
         self._pending: dict[str, JobSpec] = {}  # by job id
+        self._frozen: dict[str, str] = {}  # job id -> its queue; it is RUNNING by the events, and shown as SUSPENDED
 
     def reset(self, state: ClusterState) -> None:
-        self.jobs = Counter((job.spec.queue, job.state) for job in state.jobs.values())
+        self.jobs = Counter((job.spec.queue, job.shown_state) for job in state.jobs.values())
+        self._frozen = {job.id: job.spec.queue for job in state.jobs.values() if job.shown_state is not job.state}
         self.nodes = Counter(node.state for node in state.nodes.values())
         self.demand, self._pending = {}, {}
         for job in state.jobs.values():
@@ -41,6 +45,9 @@ class ClusterCounts:
             if isinstance(event, JobChanged):
                 _move(self.jobs, (event.queue, event.before), (event.queue, event.after))
                 self._take_demand(state, event)
+                self._take_frozen(state, event.job_id)
+            elif isinstance(event, JobUpdated):
+                self._take_frozen(state, event.job_id)
             elif isinstance(event, NodeChanged):
                 _move(self.nodes, event.before, event.after)
 
@@ -49,6 +56,17 @@ class ClusterCounts:
 
     def jobs_being(self, state: JobState) -> int:
         return sum(n for (_, s), n in self.jobs.items() if s is state)
+
+    def _take_frozen(self, state: ClusterState, job_id: str) -> None:
+        job = state.jobs.get(job_id)
+        running, suspended = JobState.RUNNING, JobState.SUSPENDED
+        if job is not None and job.shown_state is not job.state:
+            if job_id not in self._frozen:
+                queue = self._frozen[job_id] = job.spec.queue
+                _move(self.jobs, (queue, running), (queue, suspended))
+        elif job_id in self._frozen:
+            queue = self._frozen.pop(job_id)
+            _move(self.jobs, (queue, suspended), (queue, running))
 
     def _take_demand(self, state: ClusterState, event: JobChanged) -> None:
         job = state.jobs.get(event.job_id)

@@ -16,6 +16,7 @@ from gosched.core.outcome import (
     FenceChanged,
     JobChanged,
     JobEvicted,
+    JobFrozen,
     JobUpdated,
     NodeChanged,
     QueuesChanged,
@@ -66,7 +67,8 @@ def log_events(events: Iterable[Event], *, revision: int, epoch: int) -> None:
 
 
 def _log_force(
-    event: JobEvicted | FenceChanged | ReservationChanged | DeadlineMissed | JobUpdated, about: dict[str, str | int]
+    event: JobEvicted | FenceChanged | ReservationChanged | DeadlineMissed | JobUpdated | JobFrozen,
+    about: dict[str, str | int],
 ) -> None:
     match event:
         case JobEvicted():
@@ -84,6 +86,8 @@ def _log_force(
             log.info("start promised", **about, start_ms=event.start_ms)
         case DeadlineMissed():
             log.warning("deadline missed", **about, queue=event.queue)
+        case JobFrozen():
+            log.info("frozen" if event.frozen else "thawed", **about, nodes=len(event.node_ids))
         case JobUpdated():
             log.debug("job updated", **about)
         case _:

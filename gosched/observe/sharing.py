@@ -12,6 +12,7 @@ from gosched.core.cluster import Queue
 from gosched.core.job import JobState
 from gosched.core.sharing import Amounts, add_to, ceilings, charge_of, lineage
 from gosched.core.state import ClusterState
+from gosched.core.usage import NOTHING_SPENT, Spent
 from gosched.observe.counts import ClusterCounts
 
 Shares = Mapping[str, Mapping[str, int]]  # queue path -> resource -> amount
@@ -41,6 +42,7 @@ class QueueUse:
 class TenantUse:
     used: Amounts = field(default_factory=dict)
     running_jobs: int = 0
+    spent: Spent = NOTHING_SPENT
 
 
 def queue_uses(state: ClusterState, counts: ClusterCounts, shares: Shares) -> dict[str, QueueUse]:
@@ -64,12 +66,15 @@ def queue_uses(state: ClusterState, counts: ClusterCounts, shares: Shares) -> di
 
 
 def tenant_uses(state: ClusterState) -> dict[str, TenantUse]:
-    """Of each tenant with a quota, and each that holds something."""
+    """Of each tenant with a quota, and each that holds something or has spent something."""
     uses = {tenant: TenantUse() for tenant in state.quotas}
     for (_, tenant, gpu_model), held in state.charges.items():
         add_to(uses.setdefault(tenant, TenantUse()).used, charge_of(held, gpu_model))
     for (_, tenant), number in state.running.items():
         uses.setdefault(tenant, TenantUse()).running_jobs += number
+    for tenant, record in state.tenants.items():
+        if record.spent != NOTHING_SPENT:
+            uses.setdefault(tenant, TenantUse()).spent = record.spent
     return uses
 
 

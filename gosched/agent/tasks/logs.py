@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from gosched.agent.tasks import Task
+from gosched.agent.tasks.task import Task
 
 CHUNK_BYTES = 64 * 1024
 

@@ -8,28 +8,27 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import quote
 
-from gosched.agent import supervisor
 from gosched.agent.files import replace, reserve, sync_directory, write_synced
 from gosched.agent.orders import Order, encode_order, parse_order
-from gosched.agent.processes import MARK, boot_id
+from gosched.agent.runtimes.interface import Account, Launch
+from gosched.agent.supervisor import records
+from gosched.agent.tasks.nursery import Nursery
+from gosched.agent.tasks.processes import boot_id
+from gosched.agent.tasks.removal import remove_tree
 from gosched.core.job import TaskState
+from gosched.core.usage import NO_USAGE, Usage
 from gosched.node_logic.reconcile import StopWish
 from gosched.wire.v1 import worker_pb2
 
-# What a task gets from the agent's own environment when its order does not say otherwise.
-INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ")
-CHECKPOINT_VARIABLE = "GOSCHED_CHECKPOINT_FILE"
-DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+STORES_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +41,8 @@ class Ending:
     detail: str = ""
     started_at_ms: int = 0
     ended_at_ms: int = 0
+    usage: Usage = NO_USAGE
+    blames_node: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,17 +79,25 @@ NOT_SAVING = SavingRecord()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogLimits:
-    """For each of the two streams: size of a file, and how many files stay."""
+class SpoolSettings:
+    """What a supervisor needs beside its Launch. Of each of the two streams: size of a log file, and how many stay.
+    `cpus`, `lease`, `lease_grace_ms` as in supervisor.records.Launch."""
 
-    max_bytes: int
-    files: int
+    log_max_bytes: int
+    log_files: int
+    cpus: tuple[int, ...] = ()
+    lease: str = ""
+    lease_grace_ms: int = 0
 
 
 class Spool:
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._checkpoint = str(path / supervisor.CHECKPOINT_FILE)
+        self._checkpoint = str(path / records.CHECKPOINT_FILE)
+
+    @property
+    def checkpoint_file(self) -> str:
+        return self._checkpoint
 
     @property
     def logs(self) -> Path:
@@ -101,47 +110,41 @@ class Spool:
         self.path.mkdir(mode=0o700, exist_ok=True)
         write_synced(self.path / "order", encode_order(order))
 
-    def start(self, order: Order, limits: LogLimits) -> subprocess.Popen[bytes]:
-        """Starts the supervisor, which holds the allocation's lock from before its first instruction to its end."""
+    def start(self, launch: Launch, settings: SpoolSettings, nursery: Nursery) -> tuple[int, int] | None:
+        """Starts the supervisor, which holds the allocation's lock from before its first instruction to its end. Its
+        pid and start time; None where only the lock tells whether it lives. Raises OSError."""
         self.logs.mkdir(mode=0o700, exist_ok=True)
-        work = self.path / "work"
-        work.mkdir(mode=0o700, exist_ok=True)
-        launch = {
-            "command": list(order.command),
-            "env": _environment(order) | {CHECKPOINT_VARIABLE: self._checkpoint},
-            "cwd": str(work / order.working_dir),
-            "boot_id": boot_id(),
-            "log_max_bytes": limits.max_bytes,
-            "log_files": limits.files,
-        }
-        for name in ("supervisor.json", "task.json", "stop.json", "saving.json", "exit.json"):
+        record = {**launch.record(), "boot_id": boot_id(), **asdict(settings)}
+        for name in records.BY_SUPERVISOR + records.BY_AGENT:
             reserve(self.path / name)
-        replace(self.path / "launch.json", json.dumps(launch).encode())
+        replace(self.path / records.LAUNCH, json.dumps(record).encode())
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with (self.path / "supervisor.log").open("wb") as log:
-                return subprocess.Popen(
-                    [sys.executable, "-I", "-S", supervisor.__file__, str(lock)],
-                    cwd=self.path,
-                    env={},
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=(lock,),
-                    start_new_session=True,
-                )
+            return nursery.spawn(self.path, lock)
         finally:
             os.close(lock)
+
+    def prepare(self, account: Account | None) -> Path:
+        """The working directory, which is the account's own. Others may pass through, and see nothing."""
+        self.path.chmod(0o711)
+        work = self.path / "work"
+        work.mkdir(mode=0o700, exist_ok=True)
+        if account is not None:
+            os.chown(work, account.uid, account.gid)
+        return work
 
     def order_stop(self, wish: StopWish) -> None:
         """Stays in force until the task has ended; the supervisor reads it when it is signalled."""
         stop = asdict(wish)
         del stop["allocation_id"]
-        replace(self.path / "stop.json", json.dumps(stop).encode())
+        replace(self.path / records.STOP, json.dumps(stop).encode())
+
+    def order_freeze(self, frozen: bool) -> None:
+        replace(self.path / records.FREEZE, json.dumps({"frozen": frozen}).encode())
 
     def record_ending(self, ending: Ending) -> None:
-        write_synced(self.path / "exit.json", json.dumps({**asdict(ending), "state": ending.state.name}).encode())
+        write_synced(self.path / records.EXIT, json.dumps({**asdict(ending), "state": ending.state.name}).encode())
 
     def mark_forgotten(self) -> None:
         (self.path / "forgotten").touch()
@@ -151,7 +154,7 @@ class Spool:
         target = trash / f"{self.path.name[:200]}-{time.monotonic_ns()}"
         self.path.rename(target)
         sync_directory(self.path.parent)
-        shutil.rmtree(target)
+        remove_tree(target)
 
     # Read by the agent
 
@@ -164,11 +167,11 @@ class Spool:
         return parse_order(worker_pb2.TaskOrder.FromString(data))
 
     def supervisor(self) -> SupervisorRecord | None:
-        data = _read(self.path / "supervisor.json")
+        data = _read(self.path / records.SUPERVISOR)
         return SupervisorRecord(**json.loads(data)) if data else None
 
     def task(self) -> TaskRecord | None:
-        data = _read(self.path / "task.json")
+        data = _read(self.path / records.TASK)
         return TaskRecord(**json.loads(data)) if data else None
 
     def is_supervised(self) -> bool:
@@ -186,13 +189,13 @@ class Spool:
         return False
 
     def stop_ordered(self) -> StopWish | None:
-        data = _read(self.path / "stop.json")
+        data = _read(self.path / records.STOP)
         if not data:
             return None
         return StopWish(allocation_id="", **json.loads(data))
 
     def saving(self) -> SavingRecord:
-        data = _read(self.path / "saving.json")
+        data = _read(self.path / records.SAVING)
         return SavingRecord(**json.loads(data)) if data else NOT_SAVING
 
     def checkpoint_at_ms(self) -> int:
@@ -203,11 +206,24 @@ class Spool:
             return 0
 
     def ending(self) -> Ending | None:
-        data = _read(self.path / "exit.json")
+        data = _read(self.path / records.EXIT)
         if not data:
             return None
         record = json.loads(data)
-        return Ending(**{**record, "state": TaskState[record["state"]]})
+        usage = Usage(**record.pop("usage", {}))
+        return Ending(**{**record, "state": TaskState[record["state"]], "usage": usage})
+
+    def launch(self) -> Launch | None:
+        data = _read(self.path / records.LAUNCH)
+        return Launch.of(json.loads(data)) if data else None
+
+    def freeze_ordered(self) -> bool:
+        data = _read(self.path / records.FREEZE)
+        return bool(data and json.loads(data)["frozen"])
+
+    def is_frozen(self) -> bool:
+        data = _read(self.path / records.FROZEN)
+        return bool(data and json.loads(data)["frozen"])
 
     def forgotten_at(self) -> float | None:
         try:
@@ -225,14 +241,10 @@ def spool_for(tasks: Path, allocation_id: str) -> Spool:
 
 
 def store_all(tasks: Path, orders: Sequence[Order]) -> None:
-    for order in orders:
-        spool_for(tasks, order.allocation_id).store(order)
+    """On the disk when it returns; many at once share the disk's turns."""
+    with ThreadPoolExecutor(STORES_AT_ONCE) as pool:
+        list(pool.map(lambda order: spool_for(tasks, order.allocation_id).store(order), orders))
     sync_directory(tasks)
-
-
-def _environment(order: Order) -> dict[str, str]:
-    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    return {"PATH": DEFAULT_PATH, **inherited, **dict(order.env), MARK: order.allocation_id}
 
 
 def _read(path: Path) -> bytes:

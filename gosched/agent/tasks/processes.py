@@ -7,8 +7,9 @@ import signal
 import time
 from pathlib import Path
 
-# In the environment of every process of a task, so that its leftovers can be told from all others.
-MARK = "GOSCHED_ALLOCATION_ID"
+# In the environment of every process of a task, so that its leftovers can be told from all others: the path of its
+# checkpoint file. Another agent of this machine, in another cluster, may have a task of the same allocation id.
+MARK = "GOSCHED_CHECKPOINT_FILE"
 
 _KILL_LIMIT_S = 10.0
 
@@ -30,21 +31,28 @@ def open_process(pid: int, start_time: int) -> int:
     return fd
 
 
-def kill_marked(allocation_id: str) -> bool:
-    """Kills every process that carries the allocation's mark. False when some are still there after ten seconds."""
-    mark = f"{MARK}={allocation_id}".encode(errors="surrogateescape")
+def kill_marked(checkpoint_file: str) -> bool:
+    """Kills every process that carries the task's mark. False when some are still there after ten seconds. Who forks as
+    fast as others are killed is stopped first: what stands still makes no more."""
+    mark = f"{MARK}={checkpoint_file}".encode(errors="surrogateescape")
     deadline = time.monotonic() + _KILL_LIMIT_S
     while found := _marked(mark):
         if time.monotonic() > deadline:
             return False
-        for pid in found:
-            _kill(pid, mark)
+        stopped: set[int] = set()
+        while new := found - stopped:
+            for pid in new:
+                _signal(pid, signal.SIGSTOP, mark)
+            stopped |= new
+            found = _marked(mark) if time.monotonic() < deadline else set()
+        for pid in stopped:
+            _signal(pid, signal.SIGKILL, mark)
         time.sleep(0.01)
     return True
 
 
-def _marked(mark: bytes) -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and _carries(int(name), mark)]
+def _marked(mark: bytes) -> set[int]:
+    return {int(name) for name in os.listdir("/proc") if name.isdigit() and _carries(int(name), mark)}
 
 
 def _carries(pid: int, mark: bytes) -> bool:
@@ -54,14 +62,14 @@ def _carries(pid: int, mark: bytes) -> bool:
         return False
 
 
-def _kill(pid: int, mark: bytes) -> None:
+def _signal(pid: int, number: int, mark: bytes) -> None:
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
         if _carries(pid, mark):
-            signal.pidfd_send_signal(fd, signal.SIGKILL)
+            signal.pidfd_send_signal(fd, number)
     except ProcessLookupError:
         pass
     finally:

@@ -1,0 +1,1 @@
+"""Commands beside a task, at the request of its owner."""

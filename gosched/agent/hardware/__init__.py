@@ -1,0 +1,1 @@
+"""What this machine has, and how it does: CPUs, memory, GPUs, disks."""

@@ -1,0 +1,162 @@
+"""The machine as its agent uses it: cgroups, GPUs, what it offers, and the runtimes that work here.
+
+The one rule: what is not there is said once, at the start, and never pretended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+
+import structlog
+
+from gosched.agent.cgroups import devices
+from gosched.agent.cgroups.files import kill, remove
+from gosched.agent.cgroups.tree import WANTED, CgroupTree
+from gosched.agent.datadir import DataDir
+from gosched.agent.hardware.gpus import NO_GPUS, Gpus, find_gpus
+from gosched.agent.hardware.offer import Offer, make_offer, numa_nodes
+from gosched.agent.runtimes.docker import Docker
+from gosched.agent.runtimes.docker import remove_orphans as remove_containers
+from gosched.agent.runtimes.interface import TaskRuntime
+from gosched.agent.runtimes.process import Process
+from gosched.agent.runtimes.rootfs import Rootfs
+from gosched.agent.runtimes.spark import Spark
+from gosched.agent.tasks.cpusets import SharedCpus
+from gosched.agent.tasks.kept_memory import KeptMemory
+from gosched.agent.tasks.nursery import Nursery
+from gosched.agent.tasks.starting import Starter
+from gosched.config import AgentSettings
+from gosched.config.jobfile import RUNTIME_LABEL
+from gosched.core.cluster import Hardware
+from gosched.core.resources import GPU
+from gosched.core.spec import Runtime, StringMap
+
+ORPHAN_LIMIT_S = 5.0
+
+
+class CannotStart(Exception):
+    """One line for people."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Machine:
+    """`labels`: what the settings say, what was found, and one for each runtime that works here, which jobs ask for;
+    the process runtime works everywhere. They change with `look`."""
+
+    tree: CgroupTree
+    gpus: Gpus
+    offer: Offer
+    runtimes: Mapping[Runtime, TaskRuntime]
+    starter: Starter
+    labels: StringMap = ()
+
+    @classmethod
+    def open(cls, settings: AgentSettings, data_dir: DataDir) -> Machine:
+        """Raises CannotStart, and ConfigError where the settings contradict what is here."""
+        tree = _open_tree(settings, data_dir)
+        try:
+            gpus = find_gpus() if settings.hardware_from == "found" else NO_GPUS
+            unfiltered = _unfiltered(tree, gpus)
+            tree = replace(tree, isolation="; ".join(filter(None, (tree.isolation, unfiltered))))
+            if tree.isolation and settings.isolation == "required":
+                raise CannotStart(f"isolation is required, and this node has {tree.isolation}")
+            return cls._open(settings, data_dir, tree, gpus, filters_devices=bool(gpus.gpus) and not unfiltered)
+        except BaseException:
+            tree.close()
+            raise
+
+    @classmethod
+    def _open(
+        cls, settings: AgentSettings, data_dir: DataDir, tree: CgroupTree, gpus: Gpus, *, filters_devices: bool
+    ) -> Machine:
+        runtimes: dict[Runtime, TaskRuntime] = {
+            Runtime.PROCESS: Process(),
+            Runtime.ROOTFS: Rootfs(settings.oci_runtime, data_dir.path / "images", gpus.device_paths),
+            Runtime.DOCKER: Docker(settings.docker_host, settings.registries, settings.pids_max),
+            Runtime.SPARK: Spark(settings.spark_home),
+        }
+        numa = numa_nodes(Path("/"))
+        starter = Starter(
+            settings=settings,
+            data_dir=data_dir,
+            runtimes=runtimes,
+            tree=tree,
+            nursery=Nursery(tree.enter_own_leaf),
+            gpus=gpus,
+            filters_devices=filters_devices,
+            shared_cpus=SharedCpus(tree, numa),
+            kept_memory=KeptMemory(tree),
+            numa=numa,
+        )
+        offer = make_offer(settings, data_dir.path, gpus)
+        machine = cls(tree=tree, gpus=gpus, offer=offer, runtimes=runtimes, starter=starter)
+        machine.look()
+        return machine
+
+    def look(self) -> None:
+        """Which runtimes work: daemons come and go. May wait for them a few seconds."""
+        asked_for = {runtime: way for runtime, way in self.runtimes.items() if runtime is not Runtime.PROCESS}
+        working = [runtime.name.lower() for runtime, way in asked_for.items() if not way.problem()]
+        runtimes = {f"{RUNTIME_LABEL}{name}": "true" for name in working}
+        self.labels = tuple(sorted({**runtimes, **dict(self.offer.labels)}.items()))
+
+    def missing(self) -> tuple[str, ...]:
+        """What of cgroups is not enforced here, in one word each."""
+        unfiltered = ["devices"] if self.gpus.gpus and not self.starter.filters_devices else []
+        return tuple(sorted([*set(WANTED) - self.tree.controllers, *unfiltered]))
+
+    def hardware(self) -> Hardware:
+        """As it is now: GPUs break, but for those that are only pretended."""
+        offered = self.offer.capacity.gpu_millis // GPU
+        bad = self.gpus.bad if offered <= len(self.gpus.gpus) else ()
+        return replace(self.offer.hardware, bad_gpus=tuple([gpu for gpu in bad if gpu < offered]))
+
+    def orphans(self, known: set[str]) -> list[str]:
+        """Cgroups of tasks that nobody knows."""
+        return [name for name in self.tree.names() if name not in known]
+
+    def remove_orphans(self, cgroups: Collection[str], live: Collection[str], since_s: float) -> None:
+        """Only once the masters have spoken, and said nothing of them. In a worker thread, while new tasks start.
+        `cgroups`: by name. `live`: allocations that have not ended at `since_s`, by the wall clock."""
+        log = structlog.get_logger()
+        for name in cgroups:
+            path = self.tree.path(name)
+            log.warning("a cgroup of no known task is removed", cgroup=str(path))
+            kill(path)
+            remove(path, ORPHAN_LIMIT_S)
+        if self.runtimes[Runtime.DOCKER].problem():
+            return
+        host, tasks = self.starter.settings.docker_host, self.starter.data_dir.tasks
+        try:
+            for allocation in remove_containers(host, tasks, live, since_s):
+                log.warning("a container of no known task is removed", allocation=allocation)
+        except OSError as error:
+            log.warning("cannot look for containers of former tasks", error=str(error))
+
+    def close(self) -> None:
+        self.starter.nursery.close()
+        self.gpus.close()
+        self.tree.close()
+
+
+def _open_tree(settings: AgentSettings, data_dir: DataDir) -> CgroupTree:
+    # Two clusters on one machine may have nodes of the same id, but never one data directory.
+    place = blake2b(bytes(data_dir.path), digest_size=4).hexdigest()
+    tree = CgroupTree.open(settings.cgroup_root, f"{data_dir.node_id}-{place}", data_dir.path)
+    if tree.is_at_top:
+        tree.enter_own_leaf()  # otherwise its own cgroup is whoever's who started it
+    return tree
+
+
+def _unfiltered(tree: CgroupTree, gpus: Gpus) -> str:
+    """Why tasks are not kept off GPUs that are not theirs; empty: they are, or there are none."""
+    if not gpus.gpus:
+        return ""
+    unknown = [number for number, gpu in enumerate(gpus.gpus) if gpu.minor < 0 and number not in gpus.bad]
+    reason = devices.problem() if tree.root is not None else "no device filter (no cgroups)"
+    if not reason and unknown:
+        reason = f"no device filter (the driver does not tell the device nodes of GPUs {unknown})"
+    return f"{reason}: tasks are not kept off GPUs of others" if reason else ""

@@ -1,0 +1,33 @@
+"""The environment of every task, whatever runs it: its order's variables, and the few that the order lacks."""
+
+from __future__ import annotations
+
+import os
+
+from gosched.agent.orders import Order
+from gosched.agent.runtimes.interface import Account
+from gosched.agent.tasks.processes import MARK
+
+# What a task gets from the agent's own environment when its order does not say otherwise.
+INHERITED = ("PATH", "LANG", "TZ")
+OF_THE_USER = ("HOME", "USER", "LOGNAME")
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def environment(order: Order, account: Account | None, checkpoint_file: str) -> dict[str, str]:
+    """MARK tells the task's processes from all others."""
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    return {
+        "PATH": DEFAULT_PATH,
+        **inherited,
+        **_of_user(account),
+        **dict(order.env),
+        "GOSCHED_ALLOCATION_ID": order.allocation_id,
+        MARK: checkpoint_file,
+    }
+
+
+def _of_user(account: Account | None) -> dict[str, str]:
+    if account is None:
+        return {name: os.environ[name] for name in OF_THE_USER if name in os.environ}
+    return {"HOME": account.home, "USER": account.name, "LOGNAME": account.name}

@@ -1,0 +1,77 @@
+"""The root of a rootfs task: a layer over its image, or a copy where the kernel has no overlayfs; and the view of the
+node's mounts that the task's runtime is started in.
+
+The one rule: a layer is mounted in a mount namespace of the task's own, so it goes with the last process of the task.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from gosched.agent.runtimes.interface import CannotRun
+
+CGROUPS = Path("/sys/fs/cgroup")
+MOUNT_LAYER = "mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=scratch rootfs"
+_PROBE_S = 10
+_COPY_S = 3600
+
+
+def lay_over(image: Path, bundle: Path) -> None:
+    """What MOUNT_LAYER needs; it is mounted when the task starts."""
+    for name in ("upper", "scratch", "rootfs"):
+        (bundle / name).mkdir(exist_ok=True)
+    # The layer's own root is what the task sees as /: it takes owner and mode of the image's.
+    seen = image.stat()
+    os.chown(bundle / "upper", seen.st_uid, seen.st_gid)
+    (bundle / "upper").chmod(stat.S_IMODE(seen.st_mode))
+    lower = bundle / "lower"  # since an image's own name may have characters that mount options cannot
+    if not lower.is_symlink():
+        lower.symlink_to(image)
+
+
+def copy(image: Path, bundle: Path) -> None:
+    """Takes its time. Raises CannotRun."""
+    (bundle / "rootfs").mkdir(exist_ok=True)
+    words = ["cp", "-a", f"{image}/.", str(bundle / "rootfs")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=_COPY_S)
+    if done.returncode:
+        why = done.stderr.strip().rpartition("\n")[2]
+        raise CannotRun("CANNOT_STORE", f"this node cannot copy the image: {why}", blames_node=True)
+
+
+@functools.cache
+def has_overlay(directory: Path) -> bool:
+    """Whether the kernel lays one directory over another, on the file system of this one."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory, suffix=".probe") as probe:
+        lay_over(Path(probe), Path(probe))
+        words = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", MOUNT_LAYER]
+        return subprocess.run(words, cwd=probe, capture_output=True, check=False, timeout=_PROBE_S).returncode == 0
+
+
+@functools.cache
+def hierarchy() -> Path:
+    """Where cgroup v2 is: on a hybrid host not at the place where the runtimes look for it."""
+    unified = CGROUPS / "unified"
+    hybrid = not (CGROUPS / "cgroup.controllers").exists() and (unified / "cgroup.controllers").exists()
+    return unified if hybrid else CGROUPS
+
+
+def in_own_view(words: Sequence[str], *steps: str) -> tuple[str, ...]:
+    """The command, after the steps, with mounts that nobody else sees; unmounting on the node reaches them."""
+    if hierarchy() != CGROUPS:
+        steps = (f"mount --bind {hierarchy()} {CGROUPS}", *steps)
+    script = "; ".join([*steps, 'exec "$@"'])
+    return ("unshare", "--mount", "--propagation", "slave", "--", "sh", "-ec", script, "sh", *words)
+
+
+def missing_program() -> str:
+    """Of those that are needed here; empty: none."""
+    return next((name for name in ("unshare", "mount", "sh", "cp", "rm") if shutil.which(name) is None), "")

@@ -1,0 +1,146 @@
+"""The spark runtime: spark-submit, and the two roles of an application that is a gang of its own.
+
+Rule kept: the Spark and the Java that are used are those of the node, and all that a JVM writes is in the task's own
+working directory.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from gosched.agent.orders import Order
+from gosched.agent.runtimes import spark_role
+from gosched.agent.runtimes.interface import CannotRun, Launch, Place
+from gosched.agent.runtimes.process import DEFAULT_UMASK
+from gosched.config.spark_model import DAEMON_MIB, cores, heap_mib
+from gosched.core.spec import SPARK_DRIVER, SPARK_WORKER
+
+_MIB = 1 << 20
+_PROGRAMS = ("spark-submit", "spark-class")
+
+
+class Spark:
+    """`spark_home`: where Spark is; empty: where SPARK_HOME says, else pyspark, else by the PATH."""
+
+    def __init__(self, spark_home: str) -> None:
+        self._wanted = spark_home
+
+    def problem(self) -> str:
+        if _home(self._wanted) is None:
+            return (
+                f"{self._wanted} holds no Spark: it needs bin/spark-submit, bin/spark-class and jars"
+                if self._wanted
+                else "no Spark is installed: install Spark or pyspark, or name its directory with spark_home"
+            )
+        return "" if _java() is not None else "no Java is installed: Spark needs java in the PATH, or JAVA_HOME"
+
+    def launch(self, order: Order, place: Place, env: dict[str, str]) -> Launch:
+        home, java = _home(self._wanted), _java()
+        if home is None or java is None:
+            why = f"this node cannot run spark tasks: {self.problem()}"
+            raise CannotRun("RUNTIME_NOT_SUPPORTED", why, blames_node=True)
+        isolation = order.isolation
+        scratch = place.work / "spark"
+        scratch.mkdir(exist_ok=True)
+        if place.account is not None:
+            os.chown(scratch, place.account.uid, place.account.gid)
+        return Launch(
+            command=_command(order, home, scratch, env),
+            env=_environment(order, home, java, scratch, env),
+            cwd=str(place.work / order.working_dir),
+            cgroup=str(place.cgroup or ""),
+            account=place.account,
+            umask=DEFAULT_UMASK if isolation.umask is None else isolation.umask,
+            rlimits={limit.name: (limit.soft, limit.hard) for limit in isolation.rlimits},
+        )
+
+
+def _command(order: Order, home: Path, scratch: Path, env: dict[str, str]) -> tuple[str, ...]:
+    role, words = order.command[:1], order.command[1:]
+    # 4040 and the 16 after it would be the bound of drivers on one node.
+    submit = (str(home / "bin" / "spark-submit"), "--conf", "spark.ui.port=0")
+    if role not in ((SPARK_DRIVER,), (SPARK_WORKER,)):
+        return (*submit, *order.command)
+    if not env.get("MASTER_ADDR") or not env.get("MASTER_PORT"):
+        why = f"{role[0]} needs MASTER_ADDR and MASTER_PORT: make it a task of a distributed job"
+        raise CannotRun("BAD_ORDER", why)
+    started_by = (sys.executable, "-I", spark_role.__file__)
+    spark_class = str(home / "bin" / "spark-class")
+    if role == (SPARK_DRIVER,):
+        return (*started_by, "driver", spark_class, *submit, *words)
+    memory_mib = order.resources.memory_bytes // _MIB
+    memory = ("--memory", f"{memory_mib}m") if memory_mib else ()
+    of_worker = ("--cores", str(cores(order.resources.cpu_millis)), *memory, "--work-dir", str(scratch))
+    return (*started_by, "worker", spark_class, *of_worker)
+
+
+def _environment(order: Order, home: Path, java: Path, scratch: Path, env: dict[str, str]) -> dict[str, str]:
+    """What the job's own variables say goes before what is only a default."""
+    java_options = f"{shlex.quote(f'-Djava.io.tmpdir={scratch}')} -XX:-UsePerfData"
+    found = {
+        "JAVA_HOME": str(java.parent.parent),
+        "TMPDIR": str(scratch),
+        "SPARK_LOCAL_DIRS": str(scratch),
+        "SPARK_DAEMON_MEMORY": f"{DAEMON_MIB}m",
+        "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData",
+        "SPARK_SUBMIT_OPTS": java_options,
+        # A port that is taken is an error, not a reason to listen where nobody looks.
+        "SPARK_DAEMON_JAVA_OPTS": f"{java_options} -Dspark.port.maxRetries=0",
+        "MASTER": f"local[{cores(order.resources.cpu_millis)}]",  # if spark-submit is told no other
+        **_heap(order),
+        **_own_host(env),
+        **env,
+        "SPARK_HOME": str(home),
+    }
+    if order.command[:1] == (SPARK_WORKER,):
+        found.setdefault("JAVA_TOOL_OPTIONS", java_options)  # reaches the executors too
+    return found
+
+
+def _heap(order: Order) -> dict[str, str]:
+    """Of the driver's JVM."""
+    memory_bytes = order.resources.memory_bytes
+    if not memory_bytes or order.command[:1] == (SPARK_WORKER,):
+        return {}
+    beside_master = order.command[:1] == (SPARK_DRIVER,)
+    heap = heap_mib(memory_bytes) + (0 if beside_master else DAEMON_MIB)
+    if heap <= 0:
+        raise CannotRun("TOO_LITTLE_MEMORY", f"{memory_bytes // _MIB} MiB are too little for a JVM of Spark")
+    return {"SPARK_DRIVER_MEMORY": f"{heap}m"}
+
+
+def _own_host(env: dict[str, str]) -> dict[str, str]:
+    """As the other tasks reach it: there the JVMs listen, and nowhere else."""
+    hosts, index = env.get("GOSCHED_HOSTS", "").split(","), env.get("GOSCHED_TASK_INDEX", "")
+    own = hosts[int(index)] if index.isdecimal() and int(index) < len(hosts) else ""
+    return {"SPARK_LOCAL_IP": own} if own else {}
+
+
+def _home(wanted: str) -> Path | None:
+    if wanted:
+        return _if_spark(wanted)
+    pyspark = importlib.util.find_spec("pyspark")
+    on_path = shutil.which(_PROGRAMS[0])
+    places = (
+        os.environ.get("SPARK_HOME"),
+        str(Path(pyspark.origin).parent) if pyspark is not None and pyspark.origin else None,
+        str(Path(on_path).resolve().parent.parent) if on_path else None,
+    )
+    return next((home for place in places if place and (home := _if_spark(place)) is not None), None)
+
+
+def _if_spark(place: str) -> Path | None:
+    home = Path(place)
+    has_programs = all(os.access(home / "bin" / program, os.X_OK) for program in _PROGRAMS)
+    return home if has_programs and (home / "jars").is_dir() else None
+
+
+def _java() -> Path | None:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
+    return Path(found).resolve() if found else None

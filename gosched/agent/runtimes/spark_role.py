@@ -1,0 +1,136 @@
+"""One task of a Spark application that is a gang: a program of its own, which imports nothing of gosched.
+
+    spark_role.py driver SPARK_CLASS SPARK_SUBMIT WORDS...     the application's own master, and the driver beside it
+    spark_role.py worker SPARK_CLASS WORDS...                  a worker, in which the executors are started
+
+Where the master is say MASTER_ADDR and MASTER_PORT. The one rule: the driver's end is the end of the master, and its
+exit code is the task's.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import NoReturn
+
+MASTER_STARTS_S = 120.0  # a JVM on a node that is busy starting others
+_TRY_S = 1.0
+_AGAIN_S = 0.1
+_ENDS_S = 5.0
+_CANNOT = 125  # an exit code, as of a container that cannot be started
+
+
+def main(words: Sequence[str]) -> int:
+    role, spark_class, rest = words[0], words[1], words[2:]
+    address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    if role == "driver":
+        return _drive(spark_class, rest, address)
+    if _listens(address, MASTER_STARTS_S):
+        _become_worker(spark_class, rest, address)
+    return _failed(f"no master of Spark listens on {_url(address)} within {MASTER_STARTS_S:g} s")
+
+
+def _become_worker(spark_class: str, words: Sequence[str], address: tuple[str, int]) -> NoReturn:
+    host = os.environ.get("SPARK_LOCAL_IP") or address[0]
+    worker = ["org.apache.spark.deploy.worker.Worker", "--host", host, "--webui-port", "0"]
+    os.execv(spark_class, [spark_class, *worker, *words, _url(address)])
+
+
+class _Stop:
+    """What SIGTERM does: it goes on to the driver; before there is one it ends the wait for the master."""
+
+    def __init__(self) -> None:
+        self.told = False
+        self.driver = 0
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        self.told = True
+        self.tell()
+
+    def tell(self) -> None:
+        if self.told and self.driver:
+            os.kill(self.driver, signal.SIGTERM)  # not by Popen, which would take its exit code away from os.wait
+
+
+def _drive(spark_class: str, submit: Sequence[str], address: tuple[str, int]) -> int:
+    host, port = address
+    if _listens(address, 0):
+        return _failed(f"another program listens on {_url(address)}, where Spark's master should be")
+    stop = _Stop()
+    signal.signal(signal.SIGTERM, stop)
+    of_master = ["--host", host, "--port", str(port), "--webui-port", "0"]
+    master = subprocess.Popen([spark_class, "org.apache.spark.deploy.master.Master", *of_master])
+    try:
+        if not _listens(address, MASTER_STARTS_S, lambda: stop.told or master.poll() is not None):
+            if stop.told:
+                return 128 + signal.SIGTERM
+            return _failed(f"Spark's master does not listen on {_url(address)}: its own words are above")
+        to_master = ["--master", _url(address), "--deploy-mode", "client", "--conf", f"spark.driver.host={host}"]
+        driver = subprocess.Popen([submit[0], *to_master, *submit[1:]])
+        stop.driver = driver.pid
+        stop.tell()  # if it came meanwhile
+        try:
+            return _until_one_ends(driver, master, stop)
+        finally:
+            _end(driver)
+    finally:
+        _end(master)
+
+
+def _until_one_ends(driver: subprocess.Popen[bytes], master: subprocess.Popen[bytes], stop: _Stop) -> int:
+    """The driver's exit code; 128 and more: a signal. Once it is told to stop, the master may go before it."""
+    while True:
+        pid, status = os.wait()
+        code = os.waitstatus_to_exitcode(status)
+        if pid == driver.pid:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # all that is left is to end the master
+            driver.returncode = code
+            return 128 - code if code < 0 else code
+        if pid == master.pid:
+            master.returncode = code
+            if not stop.told:
+                return _failed(f"Spark's master ended before the application, with {code}")
+
+
+def _listens(address: tuple[str, int], limit_s: float, in_vain: Callable[[], bool] = lambda: False) -> bool:
+    """Whether somebody does within the time, which is not waited for in vain."""
+    ends = time.monotonic() + limit_s
+    while True:
+        try:
+            socket.create_connection(address, timeout=_TRY_S).close()
+            return True
+        except OSError:
+            if time.monotonic() >= ends or in_vain():
+                return False
+        time.sleep(_AGAIN_S)
+
+
+def _end(program: subprocess.Popen[bytes]) -> None:
+    if program.poll() is not None:
+        return
+    program.terminate()
+    try:
+        program.wait(_ENDS_S)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()
+
+
+def _url(address: tuple[str, int]) -> str:
+    host = f"[{address[0]}]" if ":" in address[0] else address[0]
+    return f"spark://{host}:{address[1]}"
+
+
+def _failed(why: str) -> int:
+    print(why, file=sys.stderr, flush=True)
+    return _CANNOT
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,118 @@
+"""The task's cgroup, as its supervisor uses it: what is born in it, what it counted, and its end.
+
+The one rule: once `empty` has returned True no process of the task is left; the limits were written by the agent.
+What fails is said, and keeps no task from its end.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from gosched.agent.cgroups import files
+from gosched.agent.supervisor.records import complain
+
+EMPTY_LIMIT_S = 30.0  # a process may hang in the kernel
+REMOVE_LIMIT_S = 10.0
+FREEZE_LIMIT_S = 2.0  # likewise; what its processes write waits so long
+
+
+class ControlGroup:
+    """`path` empty: the task has none, and every question gets the answer of an empty one."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def join(self) -> None:
+        """The calling process, and what it starts from then on."""
+        if self.path:
+            with open(f"{self.path}/cgroup.procs", "w", encoding="ascii") as file:
+                file.write("0")
+
+    def set_frozen(self, frozen: bool) -> bool:
+        """Returns once all of it stands still, or goes on. False: there is no cgroup, or somebody has removed it."""
+        if not self.path:
+            return False
+        try:
+            files.write(f"{self.path}/cgroup.freeze", "1" if frozen else "0")
+            deadline = time.monotonic() + FREEZE_LIMIT_S
+            while files.is_frozen(self.path) != frozen and files.is_populated(self.path):
+                if time.monotonic() > deadline:
+                    complain(f"{self.path} does not stand as ordered within {FREEZE_LIMIT_S:g} s: frozen {frozen}")
+                    break
+                time.sleep(0.001)
+        except files.CgroupError as error:
+            complain(str(error))
+            return False
+        return True
+
+    def kill(self) -> None:
+        """All of it at once, the frozen and the forking alike."""
+        if not self.path:
+            return
+        try:
+            files.kill(self.path)
+        except files.CgroupError as error:
+            complain(str(error))
+
+    def empty(self) -> bool:
+        """Kills what is left, and waits until it is gone."""
+        if not self.path:
+            return True
+        pause_s, deadline = 0.001, time.monotonic() + EMPTY_LIMIT_S
+        try:
+            while files.is_populated(self.path):
+                if time.monotonic() > deadline:
+                    return False
+                files.kill(self.path)
+                time.sleep(pause_s)
+                pause_s = min(pause_s * 2, 0.1)
+        except files.CgroupError as error:
+            complain(str(error))
+            return False
+        return True
+
+    def is_over_memory(self) -> bool:
+        """It was killed for its own limit, and not because another limit, or the node, had no memory left."""
+        try:
+            return not self.path or files.hit_own_limit(self.path)
+        except files.CgroupError as error:
+            complain(str(error))
+            return True
+
+    def usage(self) -> dict[str, int]:
+        """As gosched.core.usage.Usage has it, at the task's end."""
+        if not self.path:
+            return {}
+        try:
+            return {**files.counted(self.path), "memory_bytes": 0}
+        except files.CgroupError as error:
+            complain(str(error))
+            return {}
+
+    def remove(self) -> None:
+        """With what the task has made below it."""
+        if not self.path:
+            return
+        try:
+            if not files.remove(self.path, REMOVE_LIMIT_S):
+                complain(f"cannot remove the cgroup {self.path}: processes are still in it")
+        except files.CgroupError as error:
+            complain(str(error))
+
+
+def cgroup_of(pid: int) -> str:
+    """The path of a process' cgroup v2; empty where it has none of its own."""
+    try:
+        with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
+            path = next((line[3:].strip() for line in file if line.startswith("0::")), "/")
+    except OSError:
+        return ""
+    for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
+        if (
+            path != "/"
+            and os.path.exists(f"{root}{path}/cgroup.procs")
+            and os.path.exists(f"{root}/cgroup.controllers")
+        ):
+            return root + path
+    return ""

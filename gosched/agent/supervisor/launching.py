@@ -1,0 +1,157 @@
+"""Starts the task's command: in its cgroup, as its user, within its limits; a failure has an exit code and a reason.
+
+The one rule: everything that confines the task is in force before its first instruction.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import resource
+import signal
+from typing import NoReturn
+
+from gosched.agent.supervisor.control_group import ControlGroup
+from gosched.agent.supervisor.records import Launch
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+
+SHOWN = 200  # characters of a command in a line for people
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class NotStarted(Exception):
+    """Why the task could not be started. `blames_node`: by no fault of its own."""
+
+    def __init__(self, exit_code: int, reason: str, detail: str, blames_node: bool = False) -> None:
+        super().__init__(detail)
+        self.exit_code = exit_code
+        self.reason = reason
+        self.detail = detail
+        self.blames_node = blames_node
+
+
+def start_task(launch: Launch, writers: list[int]) -> int:
+    """The pid of its main process. `writers`: its stdout and stderr. Raises NotStarted."""
+    read_end, write_end = os.pipe()  # closed by a successful exec
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        become_task(launch, writers, write_end, parent)
+    for fd in (write_end, *writers):
+        os.close(fd)
+    with open(read_end, "rb") as file:
+        failure = file.read()
+    if failure:
+        os.waitpid(pid, 0)
+        raise explain(launch, *json.loads(failure))
+    return pid
+
+
+def become_task(launch: Launch, writers: list[int], failure_fd: int, parent: int) -> None:
+    at = ["start"]
+    try:
+        os.setsid()
+        at[0] = "cgroup"
+        ControlGroup(launch.cgroup).join()
+        at[0] = "start"
+        reset_signals()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(writers[0], 1)
+        os.dup2(writers[1], 2)
+        run_confined(launch, at, parent)
+    except BaseException as error:
+        tell_failure(failure_fd, at, error)
+    os._exit(1)
+
+
+def run_confined(launch: Launch, at: list[str], parent: int) -> NoReturn:
+    """Confines this process, and turns it into the command. `at`: its only item names the step."""
+    confine(launch, at)
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(1)
+    at[0] = "cwd"
+    os.chdir(launch.cwd)
+    at[0] = "exec"
+    os.execvpe(launch.command[0], launch.command, launch.env)
+
+
+def tell_failure(failure_fd: int, at: list[str], error: BaseException) -> None:
+    """For `explain`, in the process that forked this one."""
+    number = error.errno if isinstance(error, OSError) and error.errno else 0
+    os.write(failure_fd, json.dumps([at[0], number, str(error)[:200]]).encode())
+
+
+def confine(launch: Launch, at: list[str]) -> None:
+    """Limits, CPUs, user and privileges of the calling process, for good. `at`: as in run_confined."""
+    at[0] = "rlimits"
+    for name, (soft, hard) in launch.rlimits.items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name.upper()}"), (soft, hard))
+    at[0] = "cpus"
+    if launch.cpus:
+        os.sched_setaffinity(0, launch.cpus)
+    at[0] = "user"
+    os.umask(launch.umask)
+    if launch.account is not None:
+        os.setgroups(launch.account["groups"])
+        os.setresgid(launch.account["gid"], launch.account["gid"], launch.account["gid"])
+        os.setresuid(launch.account["uid"], launch.account["uid"], launch.account["uid"])
+    at[0] = "start"
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user clears it, so it comes last
+
+
+def reset_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    for each in signal.valid_signals():
+        if each not in (signal.SIGKILL, signal.SIGSTOP) and signal.getsignal(each) is not None:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def explain(launch: Launch, step: str, number: int, text: str) -> NotStarted:
+    """Exit codes as shells and container tools give them."""
+    command = launch.command[0]
+    message = os.strerror(number) if number else text
+    if step == "cgroup":
+        return NotStarted(125, "CGROUP_LOST", f"cannot join the cgroup {launch.cgroup}: {message}", blames_node=True)
+    if step == "rlimits":
+        return NotStarted(125, "BAD_LIMIT", f"the node cannot set its rlimits {sorted(launch.rlimits)}: {message}")
+    if step == "cpus":
+        return NotStarted(125, "BAD_CPUS", f"the node cannot keep it to CPUs {launch.cpus}: {message}", True)
+    if step == "user":
+        return NotStarted(125, "USER_REFUSED", f"the node cannot run it as another user: {message}")
+    if step == "cwd":
+        return NotStarted(125, "BAD_WORKING_DIR", f"working directory {launch.cwd}: {message}")
+    if step == "exec" and (number in (errno.ENOENT, errno.ENOTDIR) or not is_there(launch)):
+        found = "/" in command and is_there(launch)
+        missing = "its interpreter does not exist" if found else "no such command on this node"
+        return NotStarted(127, "COMMAND_NOT_FOUND", f"{command[:SHOWN]}: {missing}")
+    if step == "exec" and number in (errno.EACCES, errno.ENOEXEC, errno.EISDIR, errno.ELOOP):
+        return NotStarted(126, "NOT_EXECUTABLE", f"{command[:SHOWN]}: {message}")
+    if step == "exec" and number == errno.E2BIG:
+        return NotStarted(126, "TOO_LONG", f"{command[:SHOWN]}: {message}: its command or its environment")
+    return NotStarted(125, "START_FAILED", f"{command[:SHOWN]}: {message}")
+
+
+def is_there(launch: Launch) -> bool:
+    """Asked where exec says no: it says the same of a directory in PATH that the task's user may not enter."""
+    command = launch.command[0]
+    places = [launch.cwd] if "/" in command else os.get_exec_path(launch.env)
+    return any(os.path.lexists(os.path.join(launch.cwd, place, command)) for place in places)
+
+
+def become_subreaper() -> None:
+    """Orphans of the task come to this process."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def prctl(option: int, value: int) -> None:
+    zero = ctypes.c_ulong(0)
+    if libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl {option}")

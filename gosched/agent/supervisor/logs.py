@@ -1,0 +1,88 @@
+"""The two streams of a task, into files that are capped and rotated.
+
+The one rule: a task is never held up for longer than a write takes, and a gap is seen as one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from gosched.agent.supervisor.records import RETRY_S
+
+CHUNK = 65536
+DRAIN_BYTES = 1 << 20  # at most so much is read once the task is gone: only a stranger can still write to the pipe
+
+
+def open_logs(max_bytes: int, keep: int) -> tuple[list[Log], list[int]]:
+    """The logs of stdout and stderr, and the descriptors for the task to write to."""
+    logs: list[Log] = []
+    writers: list[int] = []
+    for name in ("stdout", "stderr"):
+        read_end, write_end = os.pipe()
+        os.set_blocking(read_end, False)
+        logs.append(Log(name, read_end, max_bytes, keep))
+        writers.append(write_end)
+    return logs, writers
+
+
+class Log:
+    """One stream of the task, in files named by the offset of their first byte. The newest `keep` files stay.
+
+    Where a disk is full, bytes are dropped and the next file begins behind them: a reader sees the gap.
+    """
+
+    def __init__(self, name: str, fd: int, max_bytes: int, keep: int) -> None:
+        self.name = name
+        self.fd = fd
+        self.max_bytes = max_bytes
+        self.keep = keep
+        self.offset = 0
+        self.file = -1
+        self.room = 0
+        self.names: list[str] = []
+        self.retry_at = 0.0
+
+    def pump(self) -> bool:
+        """Moves what is there, at most one chunk; False at the end of the stream."""
+        try:
+            data = os.read(self.fd, CHUNK)
+        except BlockingIOError:
+            return True
+        self.write(data)
+        return bool(data)
+
+    def drain(self) -> None:
+        for _ in range(DRAIN_BYTES // CHUNK):
+            before = self.offset
+            self.pump()
+            if self.offset == before:
+                return
+
+    def write(self, data: bytes) -> None:
+        written = 0
+        try:
+            while written < len(data) and time.monotonic() >= self.retry_at:
+                if self.room <= 0:
+                    self.rotate(self.offset + written)
+                count = os.write(self.file, data[written : written + self.room])
+                self.room -= count
+                written += count
+        except OSError:
+            self.room = 0
+            self.retry_at = time.monotonic() + RETRY_S
+        self.offset += len(data)
+        if written < len(data):
+            self.room = 0  # what comes next begins a file of its own
+
+    def rotate(self, base: int) -> None:
+        name = f"logs/{self.name}-{base:020d}.log"
+        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        if self.file >= 0:
+            os.close(self.file)
+        self.file = file
+        self.room = self.max_bytes
+        if name not in self.names:
+            self.names.append(name)
+        while len(self.names) > self.keep:
+            os.unlink(self.names.pop(0))

@@ -1,0 +1,105 @@
+"""The agent's end of its nursery: asks it for supervisors, and starts another one when it is gone.
+
+The one rule: a supervisor holds its allocation's lock from before its first instruction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import gosched
+
+_ANSWER_LIMIT_S = 30.0
+_END_LIMIT_S = 5.0
+_MAX_ANSWER = 8192
+# Without site-packages: an interpreter that looks for nothing starts in a few milliseconds, and stays small.
+_PROGRAM = "import sys; sys.path.insert(0, sys.argv.pop(1)); from gosched.agent.supervisor.nursery import main; main()"
+_SOURCES = str(Path(gosched.__file__).parent.parent)
+
+
+class NurseryError(OSError):
+    """No supervisor could be had."""
+
+
+class Nursery:
+    """Starts its process with the first task. `enter` is told its pid before it forks anything: it puts it, and so all
+    supervisors, into the cgroup where they belong."""
+
+    def __init__(self, enter: Callable[[int], None]) -> None:
+        self._enter = enter
+        self._turn = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+
+    def spawn(self, directory: Path, lock: int) -> tuple[int, int] | None:
+        """Starts a supervisor in the directory. Its pid, and its start time in clock ticks; None when nobody knows
+        whether it was started: then the allocation's lock tells. Raises NurseryError: it was not."""
+        with self._turn:
+            self._ask(directory, lock)
+            try:
+                answer = json.loads(self._connected().recv(_MAX_ANSWER))
+            except (OSError, ValueError):  # it was killed, or hangs
+                self._end()
+                return None
+        if "error" in answer:
+            raise NurseryError(answer["error"])
+        return int(answer["pid"]), int(answer["start_time"])
+
+    def close(self) -> None:
+        with self._turn:
+            self._end()
+
+    def _ask(self, directory: Path, lock: int) -> None:
+        """What was not sent was not heard, so a nursery that has died meanwhile is replaced."""
+        try:
+            socket.send_fds(self._connected(), [bytes(directory)], [lock])
+        except OSError:
+            self._end()
+            try:
+                socket.send_fds(self._connected(), [bytes(directory)], [lock])
+            except OSError as error:
+                self._end()
+                raise NurseryError(f"cannot start a supervisor: {error}") from error
+
+    def _connected(self) -> socket.socket:
+        if self._socket is None:
+            self._start()
+        assert self._socket is not None
+        return self._socket
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _PROGRAM, _SOURCES, str(theirs.fileno())],
+                env={},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        ours.settimeout(_ANSWER_LIMIT_S)
+        self._socket = ours
+        try:
+            self._enter(self._process.pid)
+        except BaseException:
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_LIMIT_S)
+            self._process.kill()
+            self._process.wait()
+            self._process = None

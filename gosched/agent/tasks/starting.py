@@ -1,0 +1,135 @@
+"""Starts a task: finds its account, makes its cgroup, asks its runtime for a Launch, and the nursery for a supervisor.
+
+The one rule: a task that cannot be started as it was ordered is not started at all, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gosched.agent.cgroups import devices
+from gosched.agent.cgroups import files as cgroup_files
+from gosched.agent.cgroups.files import CgroupError
+from gosched.agent.cgroups.tree import CgroupTree
+from gosched.agent.datadir import DataDir
+from gosched.agent.hardware.gpus import Gpus
+from gosched.agent.orders import Order
+from gosched.agent.runtimes.environment import environment
+from gosched.agent.runtimes.interface import Account, CannotRun, Place, TaskRuntime
+from gosched.agent.tasks.cpusets import SharedCpus
+from gosched.agent.tasks.kept_memory import KeptMemory
+from gosched.agent.tasks.nursery import Nursery
+from gosched.agent.tasks.processes import boot_id
+from gosched.agent.tasks.spool import Ending, SpoolSettings, SupervisorRecord
+from gosched.agent.tasks.task import Task, failed
+from gosched.agent.tasks.users import account_for
+from gosched.config import AgentSettings
+from gosched.core.cpulist import parse_cpulist
+from gosched.core.spec import Runtime
+from gosched.node_logic.cgroup_values import cgroup_values
+
+CLEAN_UP_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starter:
+    """`filters_devices`: the kernel keeps tasks off GPUs that are not theirs. `numa`: number of each NUMA node of this
+    machine -> mask of its CPUs."""
+
+    settings: AgentSettings
+    data_dir: DataDir
+    runtimes: Mapping[Runtime, TaskRuntime]
+    tree: CgroupTree
+    nursery: Nursery
+    gpus: Gpus
+    filters_devices: bool
+    shared_cpus: SharedCpus
+    kept_memory: KeptMemory
+    numa: Mapping[int, int]
+
+    def start(self, task: Task) -> None:
+        """In a worker thread. Sets the task's launch and its supervisor, or how it ended."""
+        try:
+            self._start(task)
+        except CannotRun as error:
+            refused = failed(error.reason, error.detail, exit_code=error.exit_code, blames_node=error.blames_node)
+            self._give_up(task, refused)
+        except CgroupError as error:
+            detail = f"the node cannot make its cgroup: {error}"
+            self._give_up(task, failed("CGROUP_FAILED", detail, blames_node=True))
+        except OSError as error:
+            detail = f"the node cannot start the task: {error}"
+            self._give_up(task, failed("START_FAILED", detail, blames_node=True))
+
+    def _start(self, task: Task) -> None:
+        order = task.order
+        runtime = self.runtimes.get(order.runtime)
+        problem = "it does not know that runtime" if runtime is None else runtime.problem()
+        if runtime is None or problem:
+            detail = f"this node cannot run tasks of runtime {order.runtime.name.lower()}: {problem}"
+            raise CannotRun("RUNTIME_NOT_SUPPORTED", detail, blames_node=True)
+        account = account_for(order.isolation.user, self.settings.users)
+        place = Place(
+            path=task.spool.path,
+            work=task.spool.prepare(account),
+            cgroup=self._make_cgroup(task),
+            account=account,
+        )
+        task.launch = runtime.launch(order, place, self._environment(task, account))
+        supervisor = task.spool.start(task.launch, self._spool_settings(order), self.nursery)
+        if supervisor is not None:
+            pid, start_time = supervisor
+            task.open_supervisor(SupervisorRecord(pid=pid, start_time=start_time, boot_id=boot_id()))
+
+    def _make_cgroup(self, task: Task) -> Path | None:
+        """Raises CgroupError."""
+        if task.order.isolation.memory_low_bytes and self.kept_memory.problem:
+            raise CgroupError(self.kept_memory.problem)
+        task.shared_cpus = self.shared_cpus.current  # before it is written: what changes meanwhile is written later
+        cgroup = self.tree.create(task.spool.path.name, self._values(task.order, task.shared_cpus))
+        if cgroup is not None and self.filters_devices:
+            devices.confine(cgroup, self.gpus.device_majors(), self.gpus.device_numbers(task.order.gpus))
+        return cgroup
+
+    def _values(self, order: Order, shared_cpus: str) -> Mapping[str, str]:
+        return cgroup_values(
+            order.resources,
+            order.isolation,
+            cpus=self.shared_cpus.owned(order),
+            shared_cpus=shared_cpus,
+            numa=self.numa,
+            pids_max=self.settings.pids_max,
+            device=self.tree.device,
+            controllers=self.tree.controllers,
+        )
+
+    def _environment(self, task: Task, account: Account | None) -> dict[str, str]:
+        found = environment(task.order, account, task.spool.checkpoint_file)
+        return {**found, "CUDA_VISIBLE_DEVICES": self.gpus.visible_devices(task.order.gpus)}
+
+    def _spool_settings(self, order: Order) -> SpoolSettings:
+        """Without the cpuset controller a task is put on its CPUs at its start, and could leave them."""
+        by_affinity = "cpuset" not in self.tree.controllers
+        return SpoolSettings(
+            log_max_bytes=self.settings.log_max_bytes,
+            log_files=self.settings.log_files,
+            cpus=_numbers(self.shared_cpus.owned(order)) if by_affinity else (),
+            lease=str(self.data_dir.lease) if order.stop_alone else "",
+            lease_grace_ms=order.stop_grace_ms,
+        )
+
+    def _give_up(self, task: Task, ending: Ending) -> None:
+        task.ending = ending
+        # A full disk: the masters hear of it now, and the next start of the agent says that it never started.
+        with contextlib.suppress(OSError):
+            task.spool.record_ending(ending)
+        if self.tree.root is not None:
+            cgroup_files.remove(self.tree.path(task.spool.path.name), CLEAN_UP_S)
+
+
+def _numbers(cpus: str) -> tuple[int, ...]:
+    mask = parse_cpulist(cpus)
+    return tuple([number for number in range(mask.bit_length()) if mask >> number & 1])

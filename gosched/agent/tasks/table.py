@@ -1,0 +1,285 @@
+"""Every task of this node, from its order to the day its record is cleaned away.
+
+The one rule: what a task is follows from its directory. This table is a picture of it, for the event loop's thread; a
+restart draws the same picture again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from gosched.agent.datadir import DataDir, DataDirError
+from gosched.agent.hardware.disk import Work
+from gosched.agent.orders import BadOrder, Order, buried_order
+from gosched.agent.tasks.following import Following
+from gosched.agent.tasks.removal import remove_tree
+from gosched.agent.tasks.spool import Ending, Spool, spool_for, store_all
+from gosched.agent.tasks.starting import Starter
+from gosched.agent.tasks.task import Task, failed, now_ms
+from gosched.core.command import TaskReport
+from gosched.core.job import TaskState
+from gosched.node_logic.reconcile import (
+    Bury,
+    Desired,
+    Forget,
+    Freeze,
+    Start,
+    Stop,
+    StopWish,
+    hastened,
+    reconcile,
+)
+
+DISK_QUOTA = "DISK_QUOTA"
+QUOTA_GRACE_MS = 2_000
+STARTS_AT_ONCE = 8
+MAX_FORGOTTEN = 1000  # records of ended tasks that are kept for their logs; the oldest beyond it go early
+
+
+class Tasks:
+    """`following` tells the masters' session whenever they should hear of a task."""
+
+    def __init__(self, data_dir: DataDir, starter: Starter, following: Following, work_max_bytes: int) -> None:
+        self._data_dir = data_dir
+        self._starter = starter
+        self._following = following
+        self._work_max_bytes = work_max_bytes
+        self._tasks: dict[str, Task] = {}
+        self._works: set[asyncio.Task[bool]] = set()
+        self._trash: list[Path] = []
+        self._turn = asyncio.Lock()  # orders are obeyed one message after the other
+        self._log = structlog.get_logger().bind(node=data_dir.node_id)
+
+    # What masters and readers ask
+
+    def observed(self) -> list[TaskReport]:
+        """All tasks that the masters still have to know of."""
+        now = time.monotonic()
+        for task in self.running():
+            task.look(now)
+        return [task.report() for task in self._tasks.values() if task.forgotten_at is None]
+
+    def running(self) -> list[Task]:
+        """All that have not ended."""
+        return [task for task in self._tasks.values() if task.ending is None]
+
+    def find(self, allocation_id: str) -> Task | None:
+        return self._tasks.get(allocation_id)
+
+    def live(self, allocation_ids: Iterable[str]) -> list[str]:
+        return [i for i in allocation_ids if (task := self._tasks.get(i)) is not None and task.ending is None]
+
+    def all(self) -> list[Task]:
+        return list(self._tasks.values())
+
+    def names(self) -> set[str]:
+        """Of the directories, and so of the cgroups, of all tasks."""
+        return {task.spool.path.name for task in self._tasks.values()}
+
+    async def obey(self, desired: Desired, orders: Mapping[str, Order], *, epoch: int) -> bool:
+        """Does what a master wants, unless a higher epoch was seen: then nothing, and False.
+
+        Returns once all started tasks are on the disk and have their supervisors, even if the caller goes away.
+        """
+        work = asyncio.create_task(self._obey(desired, orders, epoch))
+        self._works.add(work)
+        work.add_done_callback(self._works.discard)
+        return await asyncio.shield(work)
+
+    def stop(self, task: Task, wish: StopWish) -> None:
+        wish = wish if task.stop is None else hastened(task.stop, wish)
+        if wish == task.stop or task.ending is not None:
+            return
+        task.spool.order_stop(wish)
+        task.stop = wish
+        self._following.logger(task).info(
+            "task told to stop", reason=wish.reason, checkpoint_ms=wish.checkpoint_ms, grace_ms=wish.grace_ms
+        )
+        task.wake()
+        if task.may_save:
+            self._following.follow_saving(task)
+        self._following.changed()
+
+    async def _obey(self, desired: Desired, orders: Mapping[str, Order], epoch: int) -> bool:
+        async with self._turn:
+            if epoch < self._data_dir.epoch:
+                return False
+            await asyncio.to_thread(self._data_dir.raise_epoch, epoch)
+            starts: list[Order] = []
+            for action in reconcile(desired, {i: task.state for i, task in self._tasks.items()}):
+                match action:
+                    case Start():
+                        starts.append(orders[action.allocation_id])
+                    case Stop():
+                        self.stop(self._tasks[action.wish.allocation_id], action.wish)
+                    case Bury():
+                        await self._bury(action.wish)
+                    case Freeze():
+                        self._freeze(self._tasks[action.allocation_id], action.frozen)
+                    case Forget():
+                        self._forget(self._tasks[action.allocation_id])
+            if starts:
+                await self._start(starts)
+            return True
+
+    def share(self) -> None:
+        """At each start and end, so that the CPUs that a task owns, and the memory that is kept for it, are its own."""
+        running = self.running()
+        self._starter.shared_cpus.follow(running)
+        self._starter.kept_memory.follow(running)
+
+    async def _start(self, orders: list[Order]) -> None:
+        now = now_ms()
+        tasks = [
+            Task(order=o, spool=spool_for(self._data_dir.tasks, o.allocation_id), ordered_at_ms=now) for o in orders
+        ]
+        for task in tasks:
+            self._tasks[task.order.allocation_id] = task
+        try:
+            await asyncio.to_thread(store_all, self._data_dir.tasks, orders)
+        except OSError as error:
+            # Nothing was started and nothing will be: what a crash leaves on the disk is reported, never run.
+            for task in tasks:
+                detail = f"the node cannot store the task's order: {error}"
+                self._following.end_unstarted(task, failed("CANNOT_STORE", detail, blames_node=True))
+            return
+        self.share()
+        await asyncio.to_thread(self._start_all, tasks)
+        self.share()  # another task may have ended meanwhile
+        for task in tasks:
+            if task.ending is not None:
+                self._following.end(task, task.ending)
+            else:
+                self._following.logger(task).info("task ordered", command=" ".join(task.order.command)[:200])
+                self._following.follow(task)
+
+    def _ordered(self, order: Order) -> Task:
+        spool = spool_for(self._data_dir.tasks, order.allocation_id)
+        return Task(order=order, spool=spool, ordered_at_ms=now_ms())
+
+    def _start_all(self, tasks: list[Task]) -> None:
+        """In worker threads, since a start waits for the disk; the tasks are not watched yet, so nobody else touches
+        them."""
+        if len(tasks) == 1:
+            self._starter.start(tasks[0])
+            return
+        with ThreadPoolExecutor(STARTS_AT_ONCE) as pool:
+            list(pool.map(self._starter.start, tasks))
+
+    async def _bury(self, wish: StopWish) -> None:
+        order = buried_order(wish.allocation_id)
+        task = Task(order=order, spool=spool_for(self._data_dir.tasks, order.allocation_id))
+        ending = Ending(
+            state=TaskState.KILLED, reason=wish.reason, detail="stopped before it started", ended_at_ms=now_ms()
+        )
+        await asyncio.to_thread(store_all, self._data_dir.tasks, [order])
+        await asyncio.to_thread(task.spool.record_ending, ending)
+        self._tasks[order.allocation_id] = task
+        self._following.end(task, ending)
+
+    def _freeze(self, task: Task, frozen: bool) -> None:
+        if task.freeze != frozen:
+            task.spool.order_freeze(frozen)
+            task.freeze = frozen
+            task.wake()
+            self._following.follow_freezing(task)
+
+    def _forget(self, task: Task) -> None:
+        if task.forgotten_at is None:
+            task.forgotten_at = time.time()
+            # Where a full disk refuses the mark, the masters are asked again after the next start of the agent.
+            with contextlib.suppress(OSError):
+                task.spool.mark_forgotten()
+
+    # What keeps the disk free (gosched.agent.hardware.disk)
+
+    def works(self) -> list[Work]:
+        """Of what runs: its working directory, and what it changed in a root filesystem."""
+        return [
+            Work(
+                allocation_id=task.order.allocation_id,
+                paths=(task.spool.path / "work", task.spool.path / "oci" / "upper"),
+                limit_bytes=task.order.resources.storage_bytes or self._work_max_bytes,
+            )
+            for task in self.running()
+        ]
+
+    def stop_for_quota(self, allocation_id: str, detail: str) -> None:
+        wish = StopWish(
+            allocation_id=allocation_id,
+            grace_ms=QUOTA_GRACE_MS,
+            reason=DISK_QUOTA,
+            ends_as="FAILED",
+            detail=detail,
+        )
+        task = self._tasks.get(allocation_id)
+        if task is not None:
+            self.stop(task, wish)
+
+    async def clean(self, keep_s: float) -> None:
+        """Removes what the masters have forgotten for long enough, logs and working directories with it."""
+        forgotten = [(t.forgotten_at, i) for i, t in self._tasks.items() if t.forgotten_at is not None]
+        forgotten.sort()
+        surplus = len(forgotten) - MAX_FORGOTTEN
+        for place, (at, allocation_id) in enumerate(forgotten):
+            if at > time.time() - keep_s and place >= surplus:
+                break
+            task = self._tasks.pop(allocation_id, None)  # at once: another round of cleaning may be under way
+            if task is not None:
+                await self._remove(allocation_id, partial(task.spool.remove, self._data_dir.trash))
+        while self._trash:
+            path = self._trash.pop()
+            await self._remove(path.name, partial(remove_tree, path))
+
+    async def _remove(self, what: str, remove: Callable[[], None]) -> None:
+        try:
+            await asyncio.to_thread(remove)
+        except FileNotFoundError:
+            pass  # a full disk had no room for it
+        except OSError as error:
+            self._log.warning("cannot clean up after a task", task=what, error=str(error))
+
+    # Over restarts
+
+    def load(self) -> None:
+        """Takes up every stored allocation: ended ones to report, live ones to adopt, lost ones to conclude."""
+        self._trash = list(self._data_dir.trash.iterdir())  # the last agent was killed while it cleaned
+        for path in sorted(self._data_dir.tasks.iterdir()):
+            task = self._loaded(path)
+            if task is None:
+                continue
+            self._tasks[task.order.allocation_id] = task
+            if task.ending is None:
+                self._following.follow(task)
+            elif task.forgotten_at is None:
+                self._following.end(task, task.ending)  # perhaps while no agent was there to tell it
+        self.share()
+
+    def _loaded(self, path: Path) -> Task | None:
+        spool = Spool(path)
+        try:
+            order = spool.order()
+        except (DecodeError, BadOrder) as error:
+            raise DataDirError(f"{path} is damaged ({error}); move it away to start without that task") from error
+        if order is None:
+            spool.remove(self._data_dir.trash)
+            return None
+        task = Task(order=order, spool=spool, stop=spool.stop_ordered(), ending=spool.ending(), adopted=True)
+        task.launch = spool.launch()
+        task.freeze, task.frozen = spool.freeze_ordered(), spool.is_frozen()
+        task.forgotten_at = spool.forgotten_at() if task.ending is not None else None
+        return task
+
+    async def close(self) -> None:
+        """Stops watching, once the orders in hand are done. The tasks go on."""
+        await asyncio.gather(*self._works, return_exceptions=True)
+        await self._following.close()
