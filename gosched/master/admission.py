@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from gosched.core.command import SubmitJob
-from gosched.core.job import Job, JobSpec, OnMiss
+from gosched.core.job import Job
+from gosched.core.spec import JobSpec, OnMiss
 from gosched.core.state import ClusterState
 from gosched.machine.queues import submission_refusal
 from gosched.machine.specs import spec_problem

@@ -15,7 +15,7 @@ from itertools import islice
 import structlog
 
 from gosched.core.cluster import NodeState
-from gosched.core.job import JobSpec, JobState
+from gosched.core.job import JobState
 from gosched.core.outcome import (
     Accepted,
     Event,
@@ -29,6 +29,7 @@ from gosched.core.outcome import (
     TaskChanged,
     WindowsChanged,
 )
+from gosched.core.spec import JobSpec
 from gosched.core.state import ClusterState
 from gosched.master.clock import Clock
 from gosched.master.job_changes import JobChanges

@@ -1,4 +1,4 @@
-"""Tells agents at once what was just committed: start these tasks, stop those.
+"""Tells agents at once what was just committed: start these tasks, stop those, let others stand still or go on.
 
 Rule: only committed facts are told, and a message that gets lost is left to the next heartbeat, which compares
 everything.
@@ -15,7 +15,7 @@ import structlog
 
 from gosched.core.cluster import NodeState
 from gosched.core.job import TaskState
-from gosched.core.outcome import Event, NodeChanged, TaskChanged
+from gosched.core.outcome import Event, JobFrozen, NodeChanged, TaskChanged
 from gosched.core.state import ClusterState
 from gosched.master.channels import Channels
 from gosched.master.orders import Orders, stop_order
@@ -31,10 +31,11 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _Due:
-    """Allocation ids, in order of commit."""
+    """Allocation ids, in order of commit. `still`: those whose job was frozen, or is not any more."""
 
     start: dict[str, None] = field(default_factory=dict)
     stop: dict[str, None] = field(default_factory=dict)
+    still: dict[str, None] = field(default_factory=dict)
 
 
 class Dispatcher:
@@ -53,6 +54,8 @@ class Dispatcher:
         state = self._state
         for allocation in state.allocations.values():
             self._note(allocation.node_id, allocation.id, state.tasks[allocation.task_id].state)
+            if state.jobs[allocation.job_id].frozen:
+                self._note_still(allocation.node_id, allocation.id)
 
     def end(self) -> None:
         self._epoch = 0
@@ -66,6 +69,11 @@ class Dispatcher:
         for event in events:
             if isinstance(event, TaskChanged):
                 self._note(event.node_id, event.allocation_id, event.after)
+            elif isinstance(event, JobFrozen):
+                job = self._state.jobs.get(event.job_id)
+                for task in self._state.tasks_of(job) if job is not None else ():
+                    if task.state.is_active:
+                        self._note_still(task.node_id, task.allocation_id)
             elif isinstance(event, NodeChanged) and event.after is NodeState.DEAD:
                 self._channels.drop(self._state.nodes[event.node_id].address)
 
@@ -80,6 +88,13 @@ class Dispatcher:
             self._due.setdefault(node_id, _Due()).stop[allocation_id] = None
         else:
             return
+        self._send_soon(node_id)
+
+    def _note_still(self, node_id: str, allocation_id: str) -> None:
+        self._due.setdefault(node_id, _Due()).still[allocation_id] = None
+        self._send_soon(node_id)
+
+    def _send_soon(self, node_id: str) -> None:
         if node_id not in self._senders:
             task = asyncio.get_running_loop().create_task(self._send_all(node_id))
             self._senders[node_id] = task
@@ -109,6 +124,21 @@ class Dispatcher:
             if starts:
                 start = worker_pb2.StartTasksRequest(orders=starts, **header)  # type: ignore[arg-type]
                 await stub.StartTasks(start, timeout=CALL_TIMEOUT_S)
+        freeze, thaw = self._still_and_going(due.still)
+        if freeze or thaw:
+            both = worker_pb2.FreezeTasksRequest(freeze=freeze, thaw=thaw, **header)  # type: ignore[arg-type]
+            await stub.FreezeTasks(both, timeout=CALL_TIMEOUT_S)
+
+    def _still_and_going(self, ids: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Those that are to stand still now, and those that are to go on; what has to leave is let go."""
+        freeze: list[str] = []
+        thaw: list[str] = []
+        for allocation_id in ids:
+            allocation = self._state.allocations.get(allocation_id)
+            if allocation is None or self._state.tasks[allocation.task_id].state is TaskState.STOPPING:
+                continue
+            (freeze if self._state.jobs[allocation.job_id].frozen else thaw).append(allocation_id)
+        return freeze, thaw
 
     def _still(self, ids: Iterable[str], wanted: TaskState) -> list[str]:
         """Those whose task is in that state now; the world moved on while the order waited."""

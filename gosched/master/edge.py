@@ -18,6 +18,7 @@ from gosched.core.cluster import Master
 from gosched.master.channels import Channels
 from gosched.master.errors import ApiError, invalid, unavailable
 from gosched.master.leadership import Leadership
+from gosched.master.relay import relay
 from gosched.observe.metrics import MasterMetrics
 
 FORWARDED = "gosched-forwarded"
@@ -41,6 +42,14 @@ class Edge(grpc.aio.ServerInterceptor):
         if handler is None or not details.method.startswith(_OWN):
             return handler
         routed = details.method.startswith(_ROUTED)
+        if handler.request_streaming:
+
+            async def both_ways(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+                async for message in self._both_ways(handler, details.method, routed, requests, context):
+                    yield message
+
+            return grpc.stream_stream_rpc_method_handler(both_ways)
+
         if handler.response_streaming:
 
             async def stream(request: bytes, context: Any) -> AsyncIterator[bytes]:
@@ -77,6 +86,25 @@ class Edge(grpc.aio.ServerInterceptor):
                     yield data
             else:
                 async for message in handler.unary_stream(_parsed(handler, request), context):
+                    yield handler.response_serializer(message)
+        except Exception as error:
+            await self._fail(error, method, context)
+        self._metrics.rpc_ended(method, "OK")
+
+    async def _both_ways(
+        self, handler: Any, method: str, routed: bool, requests: AsyncIterator[bytes], context: Any
+    ) -> AsyncIterator[bytes]:
+        """What was passed on stays with its master, also when another one leads meanwhile."""
+        try:
+            leader = await self._route(context) if routed else None
+            if leader is not None:
+                call = self._masters.to(leader.grpc_address).stream_stream(method)(
+                    timeout=context.time_remaining(), metadata=((FORWARDED, "1"),)
+                )
+                async for data in relay(call, requests):
+                    yield data
+            else:
+                async for message in handler.stream_stream(_each_parsed(handler, requests), context):
                     yield handler.response_serializer(message)
         except Exception as error:
             await self._fail(error, method, context)
@@ -142,6 +170,11 @@ def _parsed(handler: Any, request: bytes) -> Any:
         return handler.request_deserializer(request)
     except DecodeError as error:
         raise invalid(f"the request cannot be read ({error}): text must be UTF-8") from error
+
+
+async def _each_parsed(handler: Any, requests: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+    async for request in requests:
+        yield _parsed(handler, request)
 
 
 def _status_of(error: Exception) -> tuple[grpc.StatusCode, str]:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gosched.core.job import Array, JobSpec, OnMiss
+from gosched.core.spec import Array, JobSpec, OnMiss
 from gosched.core.state import ClusterState
 from gosched.machine.queues import submission_refusal
 from gosched.machine.specs import spec_problem

@@ -23,6 +23,8 @@ from gosched.master.errors import ApiError, accepted
 from gosched.master.eviction_watch import EvictionWatch
 from gosched.master.leadership import Leadership
 from gosched.master.leases import CHECK_S, Leases
+from gosched.master.live_usage import LiveUsage
+from gosched.master.node_control import UnfitNodes
 from gosched.master.proposals import Proposals
 from gosched.master.reload import differs, taken_from
 from gosched.master.schedules import Schedules
@@ -44,6 +46,8 @@ class Leader:
         proposals: Proposals,
         cycles: Cycles,
         leases: Leases,
+        usage: LiveUsage,
+        unfit: UnfitNodes,
         dispatcher: Dispatcher,
         schedules: Schedules,
         evictions: EvictionWatch,
@@ -56,6 +60,8 @@ class Leader:
         self._proposals = proposals
         self._cycles = cycles
         self._leases = leases
+        self._usage = usage
+        self._unfit = unfit
         self._dispatcher = dispatcher
         self._schedules = schedules
         self._evictions = evictions
@@ -99,6 +105,7 @@ class Leader:
         """In one go, with no batch in between: the copies are of one revision."""
         self._epoch = epoch
         self._leases.begin(node.id for node in self._state.nodes.values() if node.state is not NodeState.DEAD)
+        self._usage.begin()
         self._cycles.reset()
         self._schedules.reset()
         self._dispatcher.begin(epoch)
@@ -140,6 +147,8 @@ class Leader:
         for event in events:
             if isinstance(event, NodeChanged) and event.after is NodeState.DEAD:
                 self._leases.drop(event.node_id)
+                self._usage.drop(event.node_id)
+                self._unfit.drop(event.node_id)
 
     async def _first_queues(self, epoch: int) -> None:
         """The config's queues and quotas are for the first start: from then on they are what users made of them."""

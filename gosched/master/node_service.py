@@ -1,29 +1,33 @@
-"""NodeService: agents join, report and are told. Served by the leader.
+"""NodeService: agents join, report and are told; operators close nodes and open them. Served by the leader.
 
-Rule: a heartbeat itself never enters the log, only what changed; and an agent may forget a result only once it is
-committed.
+Rule: a heartbeat itself never enters the log, only what changed; an agent may forget a result only once it is
+committed; and no agent is told of a lease that another leader may not know of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
 
 from gosched.config import MasterSettings
-from gosched.core.cluster import Hardware, Node, NodeState
-from gosched.core.command import RegisterNode, ReportTasks, TaskReport
-from gosched.core.job import Taint, TaskState
-from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NAME_LENGTH
-from gosched.core.outcome import Rejected
-from gosched.core.resources import ZERO, Resources
+from gosched.core.cluster import Node, NodeState
+from gosched.core.command import NodeAction, ReportTasks, TaskReport
+from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.core.outcome import Accepted, Rejected
+from gosched.core.resources import ZERO
+from gosched.core.spec import OnDisconnect
+from gosched.core.state import ClusterState
 from gosched.master.channels import Channels
 from gosched.master.clock import Clock
-from gosched.master.errors import ApiError, accepted, invalid, parsed
+from gosched.master.errors import ApiError, accepted, not_found, unavailable
 from gosched.master.leadership import Leadership
 from gosched.master.leases import Leases
+from gosched.master.live_usage import LiveUsage
+from gosched.master.node_control import UnfitNodes, control_command, staying_jobs
+from gosched.master.observations import node_usage, observations, registration
 from gosched.master.orders import Orders, stop_order
 from gosched.master.proposals import Proposals
 from gosched.master.reconcile import Verdict, compare
@@ -32,14 +36,8 @@ from gosched.wire.codec import fill, map_pairs
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, worker_pb2, worker_pb2_grpc
 
 PROBE_TIMEOUT_S = 1.0
-MAX_TASKS_OBSERVED = 100_000
 MAX_REPORTS = 256  # in one command: each may carry a long detail
 MAX_START_BYTES = 1024 * 1024  # of start orders in one heartbeat; the others follow with the next one
-
-_REPORTED = frozenset(
-    {TaskState.STARTING, TaskState.RUNNING, TaskState.STOPPING}
-    | {TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED, TaskState.LOST}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +46,8 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     leadership: Leadership
     proposals: Proposals
     leases: Leases
+    usage: LiveUsage
+    unfit: UnfitNodes
     agents: Channels
     clock: Clock
     settings: MasterSettings
@@ -56,17 +56,21 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict)
 
     async def RegisterNode(self, request: node_pb2.RegisterNodeRequest, context: Any) -> node_pb2.RegisterNodeResponse:
-        observed = _observations(request.tasks)
+        observed = observations(request.tasks)
         self._check_clock(request.clock_ms)
         await self._check_not_in_use(request)
         leftovers = compare(self.replication.state, request.node_id, observed).leftovers
         answer = node_pb2.RegisterNodeResponse(
-            stop_first=leftovers, heartbeat_ms=self.settings.lease.heartbeat_ms, epoch=self.leadership.epoch
+            stop_first=leftovers,
+            heartbeat_ms=self.settings.lease.heartbeat_ms,
+            epoch=self.leadership.epoch,
         )
         if leftovers:
-            return answer
-        accepted(await self.proposals.propose(_command(request), epoch=self.leadership.epoch))
+            return answer  # without a lease: it has none yet
+        accepted(await self.proposals.propose(registration(request), epoch=self.leadership.epoch))
+        self._check_kept(request.node_id)
         self.leases.renew(request.node_id)
+        answer.lease_ms = self.leases.timeout_ms
         return answer
 
     async def Heartbeat(self, request: node_pb2.HeartbeatRequest, context: Any) -> node_pb2.HeartbeatResponse:
@@ -74,8 +78,10 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         node = state.nodes.get(request.node_id)
         if not _is_alive(node, request.incarnation):
             return node_pb2.HeartbeatResponse(epoch=epoch, register_again=True)
+        self._check_kept(request.node_id)
         self.leases.renew(request.node_id)
-        observed = _observations(request.tasks)
+        observed = observations(request.tasks)
+        self.usage.take(request.node_id, node_usage(request.usage), observed)
         missed_in, missing = self.missing.pop(request.node_id, (0, ()))
         verdict = compare(state, request.node_id, observed, missing if missed_in == epoch else ())
         if verdict.missing:
@@ -84,7 +90,38 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             if not await self._commit(request, verdict.reports, epoch):
                 return node_pb2.HeartbeatResponse(epoch=epoch, register_again=True)
             verdict = compare(self.replication.state, request.node_id, observed)
+        await self.unfit.take(self.replication.state.nodes[request.node_id], request.unfit, epoch)
+        if _holds_lonely_tasks(self.replication.state, request.node_id):
+            await self._confirm(epoch)
+        self._check_kept(request.node_id)
         return self._answer(verdict, epoch)
+
+    async def CordonNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
+        return await self._control(request, NodeAction.CORDON)
+
+    async def UncordonNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
+        return await self._control(request, NodeAction.UNCORDON)
+
+    async def DrainNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
+        answer = await self._control(request, NodeAction.DRAIN)
+        answer.staying.extend(staying_jobs(self.replication.state, answer.node_id))
+        return answer
+
+    async def ListUsage(self, request: node_pb2.ListUsageRequest, context: Any) -> node_pb2.ListUsageResponse:
+        state = self.replication.state
+        answer = node_pb2.ListUsageResponse(revision=state.revision)
+        if request.job:
+            job = state.find_job(request.job)
+            if job is None:
+                raise not_found(f"there is no job {request.job[:MAX_NAME_LENGTH]!a}")
+            held = [task.allocation_id for task in state.tasks_of(job) if task.state.is_active]
+            answer.tasks.extend(await self.usage.tasks(state, held))
+            return answer
+        answer.nodes.extend(self.usage.nodes(state, request.node))
+        if request.tasks:
+            on_node = state.node_allocations.get(request.node, {})
+            answer.tasks.extend(await self.usage.tasks(state, on_node if request.node else state.allocations))
+        return answer
 
     async def ListNodes(self, request: node_pb2.ListNodesRequest, context: Any) -> node_pb2.ListNodesResponse:
         wanted = map_pairs(request.labels)
@@ -98,6 +135,30 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                 fill(node, view.node)
                 fill(state.usage.get(node.id, ZERO), view.used)
         return answer
+
+    async def _control(self, request: node_pb2.ControlNodeRequest, action: NodeAction) -> node_pb2.ControlNodeResponse:
+        command = control_command(request, action, self.clock.now_ms())
+        taken: Accepted = accepted(
+            await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
+        )
+        revision = self.replication.state.revision
+        return node_pb2.ControlNodeResponse(node_id=taken.subject, unchanged=taken.unchanged, revision=revision)
+
+    async def _confirm(self, epoch: int) -> None:
+        """That this master still leads. Raises ApiError, and the agent asks another one: a lease from a leader of the
+        past could outlive the patience of the one after it."""
+        if self.leases.is_confirmed():
+            return
+        asked_s = self.clock.monotonic_s()
+        await self.proposals.barrier()
+        if self.leadership.epoch != epoch:
+            raise unavailable("this master does not lead any more; ask again")
+        self.leases.confirmed(asked_s)
+
+    def _check_kept(self, node_id: str) -> None:
+        """Raises ApiError."""
+        if self.leases.is_given_up(node_id):
+            raise unavailable("the node was silent for too long, and is being given up; ask again")
 
     def _check_clock(self, clock_ms: int) -> None:
         skew_ms = clock_ms - self.clock.now_ms()
@@ -119,7 +180,9 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         stub = worker_pb2_grpc.WorkerServiceStub(self.agents.to(node.address))
         try:
             found = await stub.GetIdentity(worker_pb2.GetIdentityRequest(), timeout=PROBE_TIMEOUT_S)
-        except grpc.aio.AioRpcError:
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:  # it may be slow; if it is gone, its lease ends soon
+                raise unavailable(f"cannot tell yet whether the agent at {node.address} lives; ask again") from error
             return  # nobody is there any more
         if (found.node_id, found.incarnation) == (node.id, node.incarnation):
             raise ApiError(
@@ -141,7 +204,13 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
 
     def _answer(self, verdict: Verdict, epoch: int) -> node_pb2.HeartbeatResponse:
         state = self.replication.state
-        answer = node_pb2.HeartbeatResponse(epoch=epoch, forget=verdict.forget)
+        answer = node_pb2.HeartbeatResponse(
+            epoch=epoch,
+            forget=verdict.forget,
+            freeze=verdict.freeze,
+            thaw=verdict.thaw,
+            lease_ms=self.leases.timeout_ms,
+        )
         size = 0
         for allocation_id in verdict.start:
             if size > MAX_START_BYTES:
@@ -160,38 +229,7 @@ def _is_alive(node: Node | None, incarnation: str) -> bool:
     return node is not None and node.state is not NodeState.DEAD and node.incarnation == incarnation
 
 
-def _observations(messages: Iterable[node_pb2.TaskObservation]) -> list[TaskReport]:
-    observed = [_observation(message) for message in messages]
-    if len(observed) > MAX_TASKS_OBSERVED:
-        raise invalid(f"{len(observed)} tasks on one node; at most {MAX_TASKS_OBSERVED} can be reported")
-    return observed
-
-
-def _observation(message: node_pb2.TaskObservation) -> TaskReport:
-    state = int(message.state)
-    if state not in _REPORTED:
-        raise invalid(f"task {message.allocation_id!a} is reported in a state that no agent can see")
-    return TaskReport(
-        allocation_id=message.allocation_id,
-        state=TaskState(state),
-        exit_code=message.exit_code if message.HasField("exit_code") else None,
-        reason=message.reason[:MAX_NAME_LENGTH],
-        detail=message.detail[:MAX_DETAIL_LENGTH],
-        started_at_ms=message.started_at_ms,
-        ended_at_ms=message.ended_at_ms,
-        checkpoint_at_ms=message.checkpoint_at_ms,
-    )
-
-
-def _command(request: node_pb2.RegisterNodeRequest) -> RegisterNode:
-    return RegisterNode(
-        node_id=request.node_id,
-        name=request.name,
-        address=request.address,
-        incarnation=request.incarnation,
-        capacity=parsed(request.capacity, Resources),
-        gpu_model=request.gpu_model,
-        labels=map_pairs(request.labels),
-        taints=tuple([parsed(taint, Taint) for taint in request.taints]),
-        hardware=parsed(request.hardware, Hardware),
-    )
+def _holds_lonely_tasks(state: ClusterState, node_id: str) -> bool:
+    """Tasks that end by their lease once the node has lost the masters, so that they may be replaced."""
+    held = state.node_allocations.get(node_id, ())
+    return any(state.jobs[state.allocations[a].job_id].spec.on_disconnect is OnDisconnect.STOP for a in held)

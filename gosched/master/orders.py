@@ -8,8 +8,9 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from gosched.core.cluster import Allocation
-from gosched.core.job import Framework, Job, JobIntent, Task, TaskGroup, allocation_id
+from gosched.core.job import Job, JobIntent, Task, allocation_id
 from gosched.core.resources import GPU
+from gosched.core.spec import Framework, OnDisconnect, TaskGroup
 from gosched.core.state import ClusterState
 from gosched.machine.gangs import MEMBER_FAILED
 from gosched.wire.codec import fill
@@ -44,8 +45,11 @@ class Orders:
             working_dir=group.working_dir,
             gpus=allocation.gpus,
             cpus=allocation.cpus,
+            stop_alone=job.spec.on_disconnect is OnDisconnect.STOP,
+            stop_grace_ms=job.spec.stop_grace_ms,
         )
         fill(allocation.resources, order.resources)
+        fill(group.isolation, order.isolation)
         return order
 
     def _hosts_of(self, state: ClusterState, job: Job, task: Task) -> str:

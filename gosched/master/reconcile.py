@@ -1,17 +1,18 @@
 """Compares what should be on a node with what its agent saw there. Pure: a state and a heartbeat in, a verdict out.
 
 Rule: a start is ordered only for an allocation that is PLACED and that the agent has no record of; what was seen to run
-or to end is never started again.
+or to end is never started again. What a live task uses, and whether it stands still, is no news for the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gosched.core.command import TaskReport
 from gosched.core.job import TaskState
 from gosched.core.state import ClusterState
+from gosched.core.usage import NO_USAGE
 from gosched.master.orders import stop_order
 from gosched.node_logic.reconcile import SAVING
 
@@ -20,8 +21,8 @@ CHECKPOINT_EVERY_MS = 1000  # at most so often a job's checkpoint gets into the 
 
 @dataclass(slots=True)
 class Verdict:
-    """`reports` are news for the log; `start`, `stop`, `forget` are allocation ids for the agent; `leftovers` run there
-    and belong to nobody; `missing` should run there and were not seen."""
+    """`reports` are news for the log; `start`, `stop`, `forget`, `freeze`, `thaw` are allocation ids for the agent;
+    `leftovers` run there and belong to nobody; `missing` should run there and were not seen."""
 
     reports: list[TaskReport] = field(default_factory=list)
     start: list[str] = field(default_factory=list)
@@ -29,6 +30,8 @@ class Verdict:
     forget: list[str] = field(default_factory=list)
     leftovers: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    freeze: list[str] = field(default_factory=list)
+    thaw: list[str] = field(default_factory=list)
 
 
 def compare(
@@ -55,14 +58,28 @@ def compare(
 def _expected(verdict: Verdict, state: ClusterState, observation: TaskReport) -> None:
     task = state.tasks[state.allocations[observation.allocation_id].task_id]
     if observation.state.is_final:
-        verdict.reports.append(observation)
+        verdict.reports.append(replace(observation, frozen=False))
     elif task.state is TaskState.STOPPING:
         if observation.state is not TaskState.STOPPING or _saves_in_vain(state, observation):
             verdict.stop.append(observation.allocation_id)
         elif _saved_since(state, observation):
-            verdict.reports.append(observation)
-    elif task.state < observation.state <= TaskState.RUNNING or _saved_since(state, observation):
-        verdict.reports.append(observation)
+            verdict.reports.append(_without_figures(observation))
+    else:
+        if task.state < observation.state <= TaskState.RUNNING or _saved_since(state, observation):
+            verdict.reports.append(_without_figures(observation))
+        _stands_still(verdict, state, observation)
+
+
+def _without_figures(observation: TaskReport) -> TaskReport:
+    """Of a live task."""
+    return replace(observation, usage=NO_USAGE, frozen=False)
+
+
+def _stands_still(verdict: Verdict, state: ClusterState, observation: TaskReport) -> None:
+    """A task that leaves is not stopped on its way, whoever told it to."""
+    should = state.jobs[state.allocations[observation.allocation_id].job_id].frozen
+    if should is not observation.frozen and observation.state is not TaskState.STOPPING:
+        (verdict.freeze if should else verdict.thaw).append(observation.allocation_id)
 
 
 def _saved_since(state: ClusterState, observation: TaskReport) -> bool:

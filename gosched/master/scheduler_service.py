@@ -22,13 +22,15 @@ from gosched.core.command import (
     SetWindow,
     SubmitJob,
 )
-from gosched.core.job import Job, JobSpec
+from gosched.core.job import Job
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES
 from gosched.core.outcome import Accepted
+from gosched.core.spec import JobSpec
 from gosched.core.state import restore
 from gosched.master.admission import Admissions
 from gosched.master.cycles import Cycles
 from gosched.master.errors import accepted, invalid, not_found, parsed
+from gosched.master.exec import Execs, start_of
 from gosched.master.explanation import explain_job
 from gosched.master.forecast import MAX_SPECS, forecast
 from gosched.master.job_changes import JobChanges
@@ -67,6 +69,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     cycles: Cycles
     changes: JobChanges
     logs: JobLogs
+    execs: Execs
     status: StatusReader
     admissions: Admissions
     windows: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -147,6 +150,14 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         job = await self._fresh_job(request.job)
         async for chunk in self.logs.stream(job.id, request):
             yield chunk
+
+    async def ExecTask(
+        self, requests: AsyncIterator[scheduler_pb2.ExecRequest], context: Any
+    ) -> AsyncIterator[scheduler_pb2.ExecResponse]:
+        start = await start_of(requests)
+        job = await self._fresh_job(start.job)
+        async for response in self.execs.run(job, start, requests):
+            yield response
 
     async def ExplainJob(self, request: scheduler_pb2.GetJobRequest, context: Any) -> scheduler_pb2.JobExplanation:
         job = await self._fresh_job(request.job)
@@ -242,7 +253,7 @@ def _parse_token(token: str) -> int:
 
 
 def _chosen(job: Job, request: scheduler_pb2.ListJobsRequest) -> bool:
-    if request.states and int(job.state) not in {int(state) for state in request.states}:
+    if request.states and int(job.shown_state) not in {int(state) for state in request.states}:
         return False
     if request.queue and job.spec.queue != request.queue:
         return False

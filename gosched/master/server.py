@@ -23,6 +23,7 @@ from gosched.master.dispatch import Dispatcher
 from gosched.master.edge import Edge
 from gosched.master.endings import end_all
 from gosched.master.eviction_watch import EvictionWatch
+from gosched.master.exec import Execs
 from gosched.master.grpc_api import GrpcServer
 from gosched.master.http_api import HttpApi
 from gosched.master.job_changes import JobChanges
@@ -31,6 +32,8 @@ from gosched.master.leader import Leader
 from gosched.master.leader_calls import LeaderCalls
 from gosched.master.leadership import Leadership
 from gosched.master.leases import Leases
+from gosched.master.live_usage import LiveUsage
+from gosched.master.node_control import UnfitNodes
 from gosched.master.node_service import NodeService
 from gosched.master.plugin_loader import load_plugins
 from gosched.master.plugin_runner import PluginRunner
@@ -78,6 +81,8 @@ class MasterServer:
         self._proposals = Proposals(replication, clock, self.metrics.committed)
         lease = settings.lease
         self._leases = Leases(clock, timeout_s=lease.node_timeout_ms / 1000, first_s=lease.first_lease_ms / 1000)
+        self._usage = LiveUsage(clock)
+        self._unfit = UnfitNodes(self._proposals, clock)
         self._cycles = Cycles(
             replication,
             self._proposals,
@@ -121,6 +126,8 @@ class MasterServer:
             self._proposals,
             self._cycles,
             self._leases,
+            self._usage,
+            self._unfit,
             self._dispatcher,
             self._schedules,
             EvictionWatch(self.metrics),
@@ -177,6 +184,7 @@ class MasterServer:
             cycles=self._cycles,
             changes=self._changes,
             logs=JobLogs(self._replication, self._leadership, self._agents, self._changes),
+            execs=Execs(self._replication, self._agents),
             status=self._status,
             admissions=Admissions(self._replication, self._cycles, self._clock),
         )
@@ -187,6 +195,8 @@ class MasterServer:
             leadership=self._leadership,
             proposals=self._proposals,
             leases=self._leases,
+            usage=self._usage,
+            unfit=self._unfit,
             agents=self._agents,
             clock=self._clock,
             settings=self._settings,

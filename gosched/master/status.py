@@ -60,6 +60,7 @@ class StatusReader:
         for tenant, use in sorted(tenant_uses(state).items()):
             item = answer.quotas.add(used=dict(as_map(use.used)), running_jobs=use.running_jobs)
             fill(state.quotas.get(tenant, Quota(tenant=tenant)), item.quota)
+            fill(use.spent, item.spent)
         return answer
 
     def _masters(self) -> list[scheduler_pb2.MasterStatus]:

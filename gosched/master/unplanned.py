@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from gosched.core.job import Condition, Dependency, Job, JobIntent, JobState
+from gosched.core.job import Job, JobIntent, JobState
+from gosched.core.spec import Condition, Dependency
 from gosched.core.state import ClusterState
 from gosched.master.clock import utc
 
@@ -34,6 +35,8 @@ def why_unplanned(state: ClusterState, job: Job) -> tuple[Unplanned, str] | None
     name = job.spec.name
     if job.state.is_final:
         return None
+    if job.state is not job.shown_state and job.intent is JobIntent.RUN:
+        return Unplanned.SUSPENDED, f"it stands still and keeps its room: goschedctl job resume {name}"
     if job.state is JobState.SUSPENDED:
         return Unplanned.SUSPENDED, f"it is suspended: goschedctl job resume {name}"
     if job.spec.is_parent and not (job.held or job.waits_for):
@@ -65,7 +68,7 @@ def _of_parent(job: Job) -> tuple[Unplanned, str]:
 
 def _awaited(state: ClusterState, dependency: Dependency) -> str:
     job = state.jobs.get(dependency.job)
-    name, now = (dependency.job, "forgotten") if job is None else (job.spec.name, job.state.name)
+    name, now = (dependency.job, "forgotten") if job is None else (job.spec.name, job.shown_state.name)
     return f"{name} ({now}; {_CONDITIONS.get(dependency.condition, 'must end')})"
 
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 
 from gosched.core.cluster import Node, NodeState, Window
 from gosched.core.force import may_restart
-from gosched.core.job import Job, RetryCause
+from gosched.core.job import Job
 from gosched.core.sharing import Amounts, charge_of, lineage
+from gosched.core.spec import RetryCause
 from gosched.core.state import ClusterState
 from gosched.master.errors import ApiError, invalid, not_found, unmet
 from gosched.wire.codec import fill
@@ -50,7 +51,7 @@ def chosen_nodes(state: ClusterState, wanted: Mapping[str, int], window: Window)
     missing: Amounts = dict(wanted)
     chosen: list[str] = []
     for node in sorted(free, key=lambda n: (len(state.node_allocations[n.id]), n.id)):
-        capacity = charge_of(node.capacity, node.gpu_model)
+        capacity = charge_of(node.usable, node.gpu_model)
         if any(missing[name] > 0 for name in missing.keys() & capacity.keys()):
             chosen.append(node.id)
             missing = {name: amount - capacity.get(name, 0) for name, amount in missing.items()}
@@ -89,7 +90,7 @@ def _overlap(one: Window, other: Window) -> bool:
 
 
 def _too_little(name: str, amount: int, nodes: list[Node]) -> ApiError:
-    there = sum(charge_of(node.capacity, node.gpu_model).get(name, 0) for node in nodes)
+    there = sum(charge_of(node.usable, node.gpu_model).get(name, 0) for node in nodes)
     return unmet(f"the nodes outside of other windows have {there} of {name} together; {amount} is wanted")
 
 
