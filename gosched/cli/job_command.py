@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 import click
 
 from gosched.cli.connect import connect, listing_options, output_option, read_duration_s, read_labels
-from gosched.cli.output import Column, Json, ago, as_data, coloured, counted, duration, print_listing, say, table
+from gosched.cli.output import (
+    Column,
+    Json,
+    ago,
+    as_data,
+    bytes_text,
+    coloured,
+    counted,
+    duration,
+    filled,
+    print_listing,
+    say,
+    seconds_text,
+    span,
+    spent_text,
+    table,
+)
 from gosched.cli.submit_command import wait_shown
 from gosched.client import GoSchedError
 from gosched.client.shapes import job_detail_json, job_json
@@ -38,11 +55,28 @@ _WIDE: list[Column] = [
 _TASKS: list[Column] = [
     ("TASK", lambda t: f"{t['group']}/{t['index']}"),
     ("STATE", lambda t: t["state"]),
-    ("NODE", lambda t: t["node"]),
+    ("NODE", lambda t: t["node"] if t["state"] != "PENDING" else ""),  # a pending one left it
     ("EXIT", lambda t: t["exit_code"]),
+    ("TIME", lambda t: _time(t)),
+]
+_TASKS_USE: list[Column] = [  # shown where there is something to show
     ("GPUS", lambda t: ",".join(map(str, t["gpus"]))),
+    ("CPU", lambda t: round(t["usage"]["cpu"], 2)),
+    ("CPU-TIME", lambda t: _seconds(t["usage"]["cpu_s"])),
+    ("THROTTLED", lambda t: _seconds(t["usage"]["throttled_s"])),
+    ("MEMORY", lambda t: _bytes(t["usage"]["memory_bytes"])),
+    ("PEAK", lambda t: _bytes(t["usage"]["memory_peak_bytes"])),
+    ("READ", lambda t: _bytes(t["usage"]["read_bytes"])),
+    ("WRITTEN", lambda t: _bytes(t["usage"]["written_bytes"])),
+]
+_TASKS_WIDE: list[Column] = [
+    ("CPU-WAIT", lambda t: _seconds(t["usage"]["cpu_stalled_s"])),
+    ("MEM-WAIT", lambda t: _seconds(t["usage"]["memory_stalled_s"])),
+    ("IO-WAIT", lambda t: _seconds(t["usage"]["io_stalled_s"])),
     ("STARTED", lambda t: t["started_at"]),
     ("ENDED", lambda t: t["ended_at"]),
+]
+_REASON: list[Column] = [
     ("REASON", lambda t: f"{t['reason']}: {t['detail']}" if t["detail"] else t["reason"]),
 ]
 
@@ -82,14 +116,20 @@ def list_jobs(
 @output_option
 @click.pass_context
 def show(ctx: click.Context, job: str, output: str) -> None:
-    """A job and its tasks."""
-    shape = job_detail_json(connect(ctx).get_job(job))
+    """A job, its tasks, and what they use: of a running one now, of an ended one in all.
+
+    -o wide: also when, and how long some process of a task waited for a CPU, for memory, for a disk (the WAIT columns).
+    """
+    client = connect(ctx)
+    detail = client.get_job(job)
+    live = client.list_usage(job=detail.id).tasks if detail.job.active else ()
+    shape = job_detail_json(detail, live)
     if output in ("json", "yaml"):
         click.echo(as_data(shape, output))
     elif output == "name":
         click.echo(shape["id"])
     else:
-        click.echo(_text(shape))
+        click.echo(_text(shape, wide=output == "wide"))
 
 
 @command.command("cancel")
@@ -111,27 +151,49 @@ def wait(ctx: click.Context, job: str, timeout: str | None) -> int:
     return wait_shown(connect(ctx), job, read_duration_s(timeout, "--timeout")).exit_code
 
 
-def _control(action: Action, done: str, help: str) -> None:
+@command.command("suspend")
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.option("--free", is_flag=True, help="End the tasks and free their room; resumed, they start from the beginning.")
+@click.pass_context
+def suspend(ctx: click.Context, jobs: tuple[str, ...], free: bool) -> int:
+    """Let the tasks of jobs stand still where they are, until they are resumed.
+
+    They keep their memory, their GPUs and their place. With --free their tasks are ended instead, others get the room,
+    and once resumed the job waits in its old place in the queue.
+    """
+    if free:
+        return _control(ctx, jobs, Action.SUSPEND, "suspended, its room is free")
+    return _control(ctx, jobs, Action.FREEZE, "suspended")
+
+
+def _control(ctx: click.Context, jobs: tuple[str, ...], action: Action, done: str) -> int:
+    client = connect(ctx)
+
+    def act(job: str) -> str:
+        answer = client.control(job, action)
+        return f"{answer.job_id}: {'unchanged' if answer.unchanged else done}"
+
+    return _each(jobs, act)
+
+
+def _add_control(action: Action, done: str, help: str) -> None:
     """Adds the command of an action."""
 
     @command.command(action.name.lower(), help=help)
     @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
     @click.pass_context
     def control(ctx: click.Context, jobs: tuple[str, ...]) -> int:
-        client = connect(ctx)
-
-        def act(job: str) -> str:
-            answer = client.control(job, action)
-            return f"{answer.job_id}: {'unchanged' if answer.unchanged else done}"
-
-        return _each(jobs, act)
+        return _control(ctx, jobs, action, done)
 
 
-_control(Action.HOLD, "held", "Keep waiting jobs from starting until they are released.")
-_control(Action.RELEASE, "released", "Let held jobs start.")
-_control(Action.SUSPEND, "suspended", "End the tasks of jobs and free their room, until they are resumed.")
-_control(Action.RESUME, "resumed", "Put suspended jobs back into their old place in the queue.")
-_control(Action.REQUEUE, "requeued", "End the tasks of jobs and put them back into their old place in the queue.")
+_add_control(Action.HOLD, "held", "Keep waiting jobs from starting until they are released.")
+_add_control(Action.RELEASE, "released", "Let held jobs start.")
+_add_control(
+    Action.RESUME,
+    "resumed",
+    "Let suspended jobs run on; those whose room was freed wait in their old place in the queue.",
+)
+_add_control(Action.REQUEUE, "requeued", "End the tasks of jobs and put them back into their old place in the queue.")
 
 
 def _each(jobs: tuple[str, ...], act: Callable[[str], str]) -> int:
@@ -161,6 +223,7 @@ def _note(job: Json) -> str:
     if children and job["state"] in _ENDED:
         return f"{children['failed']} failed" if children["failed"] else ""
     notes = [
+        "keeps its room" if job["frozen"] else "",
         "held" if job["held"] else "",
         f"waits for {_dependencies(job)}" if job["waits_for"] else "",
         f"next run {job['schedule']['next_run_at']}" if job["schedule"] and job["schedule"]["next_run_at"] else "",
@@ -174,9 +237,29 @@ def _dependencies(job: Json) -> str:
     return ", ".join(f"{before['job']} ({before['condition']})" for before in job["waits_for"])
 
 
-def _text(job: Json) -> str:
+def _time(task: Json) -> str:
+    """How long it has run."""
+    if not task["started_at"]:
+        return ""
+    return ago(task["started_at"]) if not task["ended_at"] else span(_between_s(task["started_at"], task["ended_at"]))
+
+
+def _between_s(start: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+def _seconds(seconds: float) -> str:
+    return seconds_text(seconds) if seconds else ""
+
+
+def _bytes(amount: int) -> str:
+    return bytes_text(amount) if amount else ""
+
+
+def _text(job: Json, *, wide: bool) -> str:
     is_counted = job["reason"] in ("ARRAY", "SCHEDULE")  # what the reason then says stands below
-    reason = "" if is_counted else ": ".join(part for part in (job["reason"], job["detail"]) if part)
+    code = "" if job["reason"] == job["state"] else job["reason"]
+    reason = "" if is_counted else ": ".join(part for part in (code, job["detail"]) if part)
     lines = [
         f"Job        {job['id']}",
         f"Name       {job['name']}",
@@ -190,7 +273,9 @@ def _text(job: Json) -> str:
     if job["exit_code"] is not None:
         lines.append(f"Exit code  {job['exit_code']}")
     lines += [f"{title:<11}{text}" for title, text in [*_about_time(job), *_about_children(job)] if text]
-    return "\n".join([*lines, "", table(job["tasks"], _TASKS)] if job["tasks"] else lines)
+    tasks = job["tasks"]
+    columns = [*_TASKS, *filled(tasks, _TASKS_USE), *(_TASKS_WIDE if wide else []), *filled(tasks, _REASON)]
+    return "\n".join([*lines, "", table(tasks, columns)] if tasks else lines)
 
 
 def _about_time(job: Json) -> list[tuple[str, str]]:
@@ -204,6 +289,7 @@ def _about_time(job: Json) -> list[tuple[str, str]]:
         ("Limits", ", ".join(limits)),
         ("Evicted", counted(job["preemptions"], "time") if job["preemptions"] else ""),
         ("Checkpoint", job["checkpoint_at"] or ""),
+        ("Spent", spent_text(job["spent"])),
         ("Backfilled", f"may be evicted from {job['evictable_from']}" if job["evictable_from"] else ""),
     ]
 

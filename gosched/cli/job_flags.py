@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gosched.core.job import JobSpec
+from gosched.core.spec import JobSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,6 +25,8 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "labels": ("labels",),
     "count": ("count",),
     "image": ("image",),
+    "runtime": ("runtime",),
+    "user": ("user",),
     "cpu": ("resources", "cpu"),
     "mem": ("resources", "memory"),
     "storage": ("resources", "storage"),
@@ -41,6 +43,9 @@ _COMMAND_META = "gosched.command"
 class DashedCommand(click.Command):
     """Takes what follows `--` for the job's command, and keeps it apart from the arguments."""
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- CMD...]"]
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
             at = args.index("--")
@@ -55,42 +60,49 @@ def command_after_dashes(ctx: click.Context) -> list[str] | None:
 
 
 def job_options(function: F) -> F:
-    for option in (
-        click.option("--name", help="Name of the job.  [default: from the command]"),
-        click.option("-q", "--queue", help="Queue.  [default: default]"),
-        click.option("--tenant", help="Who is charged.  [default: default]"),
-        click.option("--priority", help="low, normal, high, or 0 to 1000.  [default: normal]"),
-        click.option("--labels", metavar="KEY=VALUE,...", help="Labels of the job."),
-        click.option("--count", help="Number of tasks, which start together or not at all.  [default: 1]"),
-        click.option("--image", help="Container image."),
-        click.option("--cpu", help="CPUs for each task, such as 4 or 500m.  [default: 1]"),
-        click.option("--mem", help="Memory for each task, such as 2Gi."),
-        click.option("--storage", help="Storage for each task, such as 10Gi."),
-        click.option("--gpu", help="GPUs for each task, such as 2, h100:8, or 0.5 of one."),
-        click.option("--env", multiple=True, metavar="KEY=VALUE", help="Environment variable; may be repeated."),
-        click.option("--timeout", metavar="DURATION", help="Each attempt is ended after this time, such as 1h30m."),
-        click.option("--estimate", metavar="DURATION", help="How long it probably runs: backfill plans with it."),
-        click.option("--deadline", metavar="TIME", help="When it should be done: 2026-12-01T06:00:00Z, or +6h."),
-        click.option(
-            "--preemptible/--no-preemptible", default=None, help="Whether it may be evicted.  [default: it may]"
-        ),
-    ):
+    for option in reversed(
+        (
+            click.option("--name", help="Name of the job.  [default: from the command]"),
+            click.option("-q", "--queue", help="Queue.  [default: default]"),
+            click.option("--tenant", help="Who is charged.  [default: default]"),
+            click.option("--priority", help="low, normal, high, or 0 to 1000.  [default: normal]"),
+            click.option("--labels", metavar="KEY=VALUE,...", help="Labels of the job."),
+            click.option("--count", help="Number of tasks, which start together or not at all.  [default: 1]"),
+            click.option("--image", help="Image of a container, or the path of a root filesystem on the node."),
+            click.option("--runtime", help="process, rootfs, docker or spark.  [default: by the image]"),
+            click.option("--user", help="As whom it runs on the node, or in its container."),
+            click.option("--volume", multiple=True, metavar="HOST:TO[:ro]", help="Of a container; may be repeated."),
+            click.option("--cpu", help="CPUs for each task, such as 4 or 500m.  [default: 1]"),
+            click.option("--mem", help="Memory for each task, such as 2Gi."),
+            click.option("--storage", help="Storage for each task, such as 10Gi."),
+            click.option("--gpu", help="GPUs for each task, such as 2, h100:8, or 0.5 of one."),
+            click.option("--env", multiple=True, metavar="KEY=VALUE", help="Environment variable; may be repeated."),
+            click.option("--timeout", metavar="DURATION", help="Each attempt is ended after this time, such as 1h30m."),
+            click.option("--estimate", metavar="DURATION", help="How long it probably runs: backfill plans with it."),
+            click.option("--deadline", metavar="TIME", help="When it should be done: 2026-12-01T06:00:00Z, or +6h."),
+            click.option(
+                "--preemptible/--no-preemptible", default=None, help="Whether it may be evicted.  [default: it may]"
+            ),
+        )
+    ):  # the last that is added comes first in the help
         function = option(function)
     return function
 
 
 def submit_options(function: F) -> F:
     """Of jobs that nobody follows from their start to their end."""
-    for option in (
-        click.option("--array", metavar="0-9[:STEP][%N]", help="One job for each number, at most N at once."),
-        click.option(
-            "--after",
-            multiple=True,
-            metavar="JOB[:any|failure]",
-            help="Start when JOB has succeeded, or has ended so; may be repeated.",
-        ),
-        click.option("--hold", is_flag=True, default=None, help="Do not start it before `job release`."),
-    ):
+    for option in reversed(
+        (
+            click.option("--array", metavar="0-9[:STEP][%N]", help="One job for each number, at most N at once."),
+            click.option(
+                "--after",
+                multiple=True,
+                metavar="JOB[:any|failure]",
+                help="Start when JOB has succeeded, or has ended so; may be repeated.",
+            ),
+            click.option("--hold", is_flag=True, default=None, help="Do not start it before `job release`."),
+        )
+    ):  # the last that is added comes first in the help
         function = option(function)
     return function
 
@@ -116,6 +128,9 @@ def job_of_flags(command: list[str], flags: Mapping[str, Any]) -> JobSpec:
     if flags.get("env"):
         job["env"] = dict(_pair(item) for item in flags["env"])
         origins[("env",)] = "--env"
+    if flags.get("volume"):
+        job["volumes"] = list(flags["volume"])
+        origins[("volumes",)] = "--volume"
     if flags.get("deadline") is not None:
         relative = flags["deadline"].startswith("+")
         job["deadline"] = {"in": flags["deadline"][1:]} if relative else {"at": flags["deadline"]}

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +31,7 @@ from gosched.core.job import JobState
 READY_S = 60.0
 STOP_S = 10.0
 _LIVE = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
+_SUPERVISOR = "gosched.agent.supervisor"  # on the command line of a task's supervisor
 _PORTS = range(30_000, 32_700)  # below what the kernel gives out by itself, above the MASTER_PORT of jobs
 
 
@@ -142,11 +143,13 @@ class LocalCluster:
         self.data_dir = (data_dir or Path(tempfile.mkdtemp(prefix="gosched-local-"))).absolute()
         try:
             self.data_dir.mkdir(parents=True, exist_ok=True)
+            if self._temporary:
+                self.data_dir.chmod(0o711)
         except OSError as error:
             raise LocalClusterError(f"cannot use the data directory {self.data_dir}: {error.strerror}") from error
         self.masters: dict[str, Program] = {}
         self.agents: dict[str, Program] = {}
-        self._ports = _free_ports()
+        self._ports = _Ports()
         self._make_masters(masters, settings or {})
         for shape in [AgentShape()] * agents if isinstance(agents, int) else agents:
             self._make_agent(shape)
@@ -201,7 +204,7 @@ class LocalCluster:
         words = "; ".join(f"{program.id}: {program.last_words()}" for program in self.programs)
         raise LocalClusterError(f"the cluster was not ready within {timeout_s:g} s: {problem}. Last words: {words}")
 
-    def leader(self, *, timeout_s: float = 10.0) -> Program:
+    def leader(self, *, timeout_s: float = READY_S) -> Program:
         """The leader, which runs. Raises LocalClusterError when there is none in time."""
         ends = time.monotonic() + timeout_s
         with self.client(timeout_s=2.0) as client:
@@ -249,14 +252,15 @@ class LocalCluster:
                 if program.is_alive:
                     program.kill()
             self._kill_stragglers()
+            self._ports.close()
             if self._temporary:
                 shutil.rmtree(self.data_dir, ignore_errors=True)
 
     def _make_masters(self, count: int, settings: Mapping[str, object]) -> None:
         ids = [f"master-{n}" for n in range(1, count + 1)]
-        raft = {id: f"127.0.0.1:{self._ports()}" for id in ids}
+        raft = {id: f"127.0.0.1:{self._ports.take()}" for id in ids}
         for id in ids:
-            grpc, http = (f"127.0.0.1:{self._ports()}" for _ in range(2))
+            grpc, http = (f"127.0.0.1:{self._ports.take()}" for _ in range(2))
             peers = [f"{other}={address}" for other, address in raft.items() if other != id]
             own: dict[str, Any] = {
                 "server": {"grpc_addr": grpc, "http_addr": http},
@@ -268,15 +272,16 @@ class LocalCluster:
     def _make_agent(self, shape: AgentShape) -> Program:
         id = f"agent-{len(self.agents) + 1}"
         home = self.data_dir / id
-        home.mkdir(mode=0o700, exist_ok=True)
+        home.mkdir(mode=0o711, exist_ok=True)  # tasks of other users pass through
         (home / "node_id").write_text(f"{id}\n")  # it would make up one; people know it by this one
-        grpc = f"127.0.0.1:{self._ports()}"
+        grpc = f"127.0.0.1:{self._ports.take()}"
         own = {
             "masters": [master.grpc for master in self.masters.values()],
             "grpc_addr": grpc,
             "data_dir": str(home),
             "resources": dict(shape.resources),
             "labels": dict(shape.labels),
+            "users": {"own": True},  # whoever starts a cluster of his own runs his own tasks on it
         }
         self.agents[id] = self._program("gosched-agent", id, _merged(own, shape.settings), grpc=grpc)
         return self.agents[id]
@@ -343,26 +348,33 @@ def _tasks_under(homes: Sequence[Path]) -> list[psutil.Process]:
         with suppress(psutil.Error):
             if not any(Path(process.cwd()).is_relative_to(home) for home in homes):
                 continue
-            if any(Path(word).name == "supervisor.py" for word in process.cmdline()):
+            if any(_SUPERVISOR in word for word in process.cmdline()):
                 for member in (process, *process.children(recursive=True)):
                     found[member.pid] = member
     return list(found.values())
 
 
-def _free_ports() -> Callable[[], int]:
-    """Each call gives a port that nobody listens on, and never the same one twice."""
-    given: set[int] = set()
+class _Ports:
+    """Each is bound here, without listening, until `close`: another cluster cannot take it, not even while the program
+    that it is for is down. The program itself can: it allows the reuse of its address, as this side does then."""
 
-    def next_port() -> int:
+    def __init__(self) -> None:
+        self._held: list[socket.socket] = []
+
+    def take(self) -> int:
         for _ in range(1000):
             port = random.choice(_PORTS)
-            if port in given:
+            held = socket.socket()
+            try:
+                held.bind(("127.0.0.1", port))
+            except OSError:
+                held.close()
                 continue
-            with socket.socket() as probe, suppress(OSError):
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(("127.0.0.1", port))
-                given.add(port)
-                return port
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._held.append(held)
+            return port
         raise LocalClusterError(f"no free port between {_PORTS.start} and {_PORTS.stop} on 127.0.0.1")
 
-    return next_port
+    def close(self) -> None:
+        for held in self._held:
+            held.close()

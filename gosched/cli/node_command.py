@@ -1,12 +1,22 @@
-"""`goschedctl node`: list."""
+"""`goschedctl node`: list, show, cordon, uncordon, drain."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 import click
 
-from gosched.cli.connect import connect, listing_options, read_labels
-from gosched.cli.output import Column, Json, ago, bytes_text, print_listing
+from gosched.cli.connect import connect, listing_options, output_option, read_duration_s, read_labels
+from gosched.cli.node_text import node_text
+from gosched.cli.output import Column, Json, ago, as_data, bytes_text, counted, print_listing, say, until
+from gosched.client import GoSchedClient, GoSchedError, NodeControlled, NotFound, Refused, TimedOut
 from gosched.client.shapes import node_json
+from gosched.client.usage_shapes import node_usage_json, task_usage_json
+from gosched.core.cluster import NodeState
+
+_SHOWN = 8  # jobs that stay, by name
+_POLL_S = 0.5
 
 
 def _used(row: Json, amount: str) -> str:
@@ -33,29 +43,158 @@ _COLUMNS: list[Column] = [
     ("MEMORY", _memory),
     ("GPU", lambda n: _used(n, "gpu")),
     ("AGE", lambda n: ago(n["registered_at"])),
+    ("REASON", lambda n: n["reason"]),
 ]
 _WIDE: list[Column] = [
     ("ADDRESS", lambda n: n["address"]),
     ("GPU-MODEL", lambda n: n["gpu_model"]),
     ("LABELS", lambda n: ",".join(f"{k}={v}" for k, v in n["labels"].items())),
     ("TAINTS", lambda n: ",".join(_taint(t) for t in n["taints"])),
-    ("REASON", lambda n: n["reason"]),
+    ("NOT-ENFORCED", lambda n: n["isolation"]),
 ]
 
 
 @click.group()
 def command() -> None:
-    """Nodes of the cluster."""
+    """Nodes of the cluster. NODE is an id, or a name that no other node has."""
 
 
 @command.command("list")
 @listing_options
 @click.pass_context
 def list_nodes(ctx: click.Context, output: str, labels: str | None, watch: bool) -> None:
-    """All nodes, with what they have and what is used of it."""
+    """All nodes, with what they have and what is held of it."""
     client, wanted = connect(ctx), read_labels(labels)
 
     def fetch() -> list[Json]:
         return sorted((node_json(n) for n in client.list_nodes(labels=wanted)), key=lambda n: str(n["id"]))
 
     print_listing(fetch, _COLUMNS, wide=_WIDE, output=output, watch=watch)
+
+
+@command.command("show")
+@click.argument("node")
+@output_option
+@click.pass_context
+def show(ctx: click.Context, node: str, output: str) -> None:
+    """A node, what it uses, and the tasks there."""
+    shape = _shape(connect(ctx), node)
+    if output in ("json", "yaml"):
+        click.echo(as_data(shape, output))
+    else:
+        click.echo(shape["id"] if output == "name" else node_text(shape))
+
+
+@command.command("cordon")
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@click.option("--reason", default="", help="Kept with the node.")
+@click.pass_context
+def cordon(ctx: click.Context, nodes: tuple[str, ...], reason: str) -> int:
+    """Give nodes no new work. What runs there goes on."""
+    client = connect(ctx)
+    return _each(nodes, lambda node: _done(client.cordon(node, reason=reason), "cordoned"))
+
+
+@command.command("uncordon")
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@click.pass_context
+def uncordon(ctx: click.Context, nodes: tuple[str, ...]) -> int:
+    """Let nodes take work again. It does not matter who closed them; a drain ends by it too."""
+    client = connect(ctx)
+    return _each(nodes, lambda node: _done(client.uncordon(node), "takes work again"))
+
+
+@command.command("drain")
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@click.option("--deadline", metavar="DURATION", help="Stop what is still there after this time, such as 1h.")
+@click.option("--reason", default="", help="Kept with the node.")
+@click.option("--wait", is_flag=True, help="Until nothing runs there any more.")
+@click.option("--timeout", metavar="DURATION", help="With --wait: give up after this time, with exit code 124.")
+@click.pass_context
+def drain(
+    ctx: click.Context, nodes: tuple[str, ...], deadline: str | None, reason: str, wait: bool, timeout: str | None
+) -> int:
+    """Empty nodes. They get no new work, and what can start again elsewhere leaves at once.
+
+    Tasks are told to save themselves and get their grace, as in an eviction; no retry is charged. Jobs that would not
+    start again stay until they end, or until the deadline.
+    """
+    deadline_s, timeout_s = read_duration_s(deadline, "--deadline"), read_duration_s(timeout, "--timeout")
+    if timeout_s is not None and not wait:
+        raise click.UsageError("--timeout is for --wait; to stop what is still there, give a --deadline")
+    client = connect(ctx)
+
+    def start(node: str) -> str:
+        answer = client.drain(node, reason=reason, deadline_s=deadline_s)
+        return "\n".join([_done(answer, "drains"), *_staying(client, answer)])
+
+    code = _each(nodes, start)
+    if wait and not code:
+        ends = None if timeout_s is None else time.monotonic() + timeout_s
+        return _each(nodes, lambda node: _until_empty(client, node, ends))
+    return code
+
+
+def _shape(client: GoSchedClient, node: str) -> Json:
+    """As in a listing, with `usage` (null: not known) and `running`: the tasks there."""
+    detail = client.get_node(node)
+    live = client.list_usage(node=detail.node.id, tasks=detail.tasks > 0)
+    usage = next((node_usage_json(node) for node in live.nodes), None)
+    running = [task_usage_json(task) for task in live.tasks]
+    return {**node_json(detail), "usage": usage, "running": sorted(running, key=lambda t: str(t["id"]))}
+
+
+def _done(answer: NodeControlled, done: str) -> str:
+    return f"{answer.node_id}: {'unchanged' if answer.unchanged else done}"
+
+
+def _staying(client: GoSchedClient, answer: NodeControlled) -> list[str]:
+    """Who stays, and until when."""
+    if not answer.staying:
+        return []
+    drain_by = node_json(client.get_node(answer.node_id))["drain_by"]
+    end = f"are stopped at {drain_by} (in {until(drain_by)})" if drain_by else "stay until they end: no --deadline"
+    more = len(answer.staying) - _SHOWN
+    return [
+        f"{answer.node_id}: these would not start again elsewhere, and {end}:",
+        *(f"  {job} ({_name(client, job)})" for job in answer.staying[:_SHOWN]),
+        *([f"  and {more} more"] if more > 0 else []),
+    ]
+
+
+def _name(client: GoSchedClient, job: str) -> str:
+    try:
+        return client.get_job(job).job.spec.name
+    except NotFound:
+        return "ended"
+
+
+def _until_empty(client: GoSchedClient, node: str, ends: float | None) -> str:
+    left = -1
+    while True:
+        detail = client.get_node(node)
+        name = detail.node.id
+        if detail.node.state is NodeState.DEAD:
+            return f"{name}: dead; nothing runs there"
+        if not detail.tasks:
+            return f"{name}: empty"
+        if detail.node.state is not NodeState.DRAINING:
+            raise Refused("somebody has opened it again; it is not empty")
+        if detail.tasks != left:
+            left = detail.tasks
+            say(f"{name}: {counted(left, 'task')} still there")
+        if ends is not None and time.monotonic() >= ends:
+            raise TimedOut(f"time is up; {counted(left, 'task')} still there")
+        time.sleep(_POLL_S)
+
+
+def _each(nodes: tuple[str, ...], act: Callable[[str], str]) -> int:
+    """What became of each; the exit code of the first that failed."""
+    code = 0
+    for node in nodes:
+        try:
+            say(act(node))
+        except GoSchedError as error:
+            say(f"goschedctl: {node}: {error}")
+            code = code or error.exit_code
+    return code

@@ -23,6 +23,8 @@ _STATE_COLOURS = {
     "SUCCEEDED": "green",
     "PENDING": "yellow",
     "SUSPENDED": "yellow",
+    "CORDONED": "yellow",
+    "DRAINING": "yellow",
     "FAILED": "red",
     "LOST": "red",
     "DEAD": "red",
@@ -154,6 +156,34 @@ def duration(seconds: float) -> str:
             parts.append(f"{int(left // size)}{unit}")
             left %= size
     return "".join([*parts, *([f"{left:g}s"] if left or not parts else [])])
+
+
+def seconds_text(seconds: float) -> str:
+    """As `duration`, to a millisecond below a second, to a tenth below a minute, to the second above it."""
+    millis = round(seconds * 1000)
+    if millis < 1000:
+        return f"{millis}ms" if millis else "0s"
+    return f"{seconds:.1f}s" if seconds < 60 else duration(int(seconds))
+
+
+def spent_text(spent: Json) -> str:
+    """`cpu 1h2m, gpu 3h, memory 5.2 GiB-h`; empty: nothing."""
+    memory = spent["memory_byte_s"] / 1024**3 / 3600
+    parts = [
+        f"cpu {seconds_text(spent['cpu_s'])}" if spent["cpu_s"] else "",
+        f"gpu {seconds_text(spent['gpu_s'])}" if spent["gpu_s"] else "",
+        f"memory {memory:.1f} GiB-h" if memory >= 0.05 else f"memory {memory:.3f} GiB-h" if memory >= 0.0005 else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def percent(share: float | None) -> str:
+    return "-" if share is None else f"{share * 100:.0f}%"
+
+
+def filled(rows: list[Json], columns: Sequence[Column]) -> list[Column]:
+    """Without those that have nothing to say of any row."""
+    return [(title, value) for title, value in columns if any(value(row) not in (None, "", "-", 0) for row in rows)]
 
 
 def _plain(value: object) -> str:

@@ -28,6 +28,8 @@ def phase(detail: JobDetail) -> str:
         why = detail.waiting_for[1] if detail.waiting_for else job.detail or job.reason
         again = f"attempt {job.attempt + 1}, " if job.restarts else ""
         return f"{again}queued: {why}" if why else f"{again}queued"
+    if job.shown_state is JobState.SUSPENDED:
+        return f"suspended: {detail.waiting_for[1]}" if detail.waiting_for else "suspended"
     stopping = states.count(TaskState.STOPPING)
     if stopping:
         return f"stopping {stopping}/{total}"

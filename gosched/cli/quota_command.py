@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gosched.cli.connect import connect, output_option, watch_option
-from gosched.cli.output import Column, Json, amounts_text, print_listing, say
+from gosched.cli.output import Column, Json, amounts_text, print_listing, say, spent_text
 from gosched.client.shapes import quota_json
 from gosched.core.cluster import Quota
 
@@ -16,6 +16,7 @@ _COLUMNS: list[Column] = [
     ("LIMIT", lambda q: amounts_text(q["limit"])),
     ("USED", lambda q: amounts_text(q["used"])),
     ("RUNNING", lambda q: f"{q['running_jobs']}/{q['max_running_jobs'] or '-'}"),
+    ("SPENT", lambda q: spent_text(q["spent"])),
 ]
 
 
@@ -29,7 +30,7 @@ def command() -> None:
 @output_option
 @click.pass_context
 def list_quotas(ctx: click.Context, output: str, watch: bool) -> None:
-    """Each tenant with a quota, and each that holds something."""
+    """Each tenant with a quota, or that holds something, or has spent something since its first job."""
     client = connect(ctx)
 
     def fetch() -> list[Json]:

@@ -14,7 +14,8 @@ from gosched.cli.output import say
 from gosched.cli.progress import ending, follow
 from gosched.cli.submit_command import submit, wait_shown
 from gosched.client import GoSchedClient, GoSchedError, JobDetail
-from gosched.core.job import JobSpec, JobState, TaskState
+from gosched.core.job import JobState, TaskState
+from gosched.core.spec import JobSpec
 
 
 @click.command(cls=DashedCommand)

@@ -1,7 +1,7 @@
 """The typed client of the cluster's API."""
 
 from gosched.client.client import GoSchedClient
-from gosched.client.errors import AlreadyExists, Denied, GoSchedError, NotFound, Refused, TimedOut, Unavailable
+from gosched.client.errors import AlreadyExists, Denied, GoSchedError, Misused, NotFound, Refused, TimedOut, Unavailable
 from gosched.client.forecast import JobPlan, MovedStart, PlannedJob, Reserved, WindowSet
 from gosched.client.masters import TlsFiles
 from gosched.client.model import (
@@ -18,6 +18,7 @@ from gosched.client.model import (
     Submitted,
     Victim,
 )
+from gosched.client.usage import GpuUsage, LiveUsage, NodeControlled, NodeUsage, TaskUsage
 
 __all__ = [
     "AlreadyExists",
@@ -25,14 +26,19 @@ __all__ = [
     "Denied",
     "GoSchedClient",
     "GoSchedError",
+    "GpuUsage",
     "Holder",
     "JobDetail",
     "JobExplanation",
     "JobPlan",
+    "LiveUsage",
     "LogChunk",
     "MasterStatus",
+    "Misused",
     "MovedStart",
+    "NodeControlled",
     "NodeDetail",
+    "NodeUsage",
     "NotFound",
     "PlannedJob",
     "QueueStatus",
@@ -41,6 +47,7 @@ __all__ = [
     "Reserved",
     "Status",
     "Submitted",
+    "TaskUsage",
     "TimedOut",
     "TlsFiles",
     "Unavailable",

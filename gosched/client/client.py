@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc
 
-from gosched.client.errors import GoSchedError, TimedOut, Unavailable
+from gosched.client.errors import GoSchedError, NotFound, Refused, TimedOut, Unavailable
 from gosched.client.forecast import JobPlan, Reserved, WindowSet
 from gosched.client.masters import Masters, TlsFiles
 from gosched.client.model import (
@@ -29,10 +29,12 @@ from gosched.client.model import (
     Status,
     Submitted,
 )
+from gosched.client.usage import LiveUsage, NodeControlled
 from gosched.core.cluster import Queue, Quota, Window
 from gosched.core.command import Action
-from gosched.core.job import Job, JobSpec, JobState
+from gosched.core.job import Job, JobState
 from gosched.core.resources import AmountMap
+from gosched.core.spec import JobSpec
 from gosched.wire.codec import to_message, to_record
 from gosched.wire.v1 import node_pb2, scheduler_pb2, types_pb2
 from gosched.wire.v1.node_pb2_grpc import NodeServiceStub
@@ -123,7 +125,8 @@ class GoSchedClient:
         return JobExplanation.of(self._scheduler("ExplainJob", scheduler_pb2.GetJobRequest(job=job)))
 
     def control(self, job: str, action: Action, *, request_id: str | None = None) -> Controlled:
-        """By id, or the newest of that name. What SUSPEND and REQUEUE end goes back to its old place in the queue."""
+        """By id, or the newest of that name. FREEZE lets its tasks stand still where they are; what SUSPEND and REQUEUE
+        end goes back to its old place in the queue."""
         request = scheduler_pb2.ControlJobRequest(
             request_id=request_id or uuid.uuid4().hex,
             client_id=self._client_for(request_id),
@@ -189,11 +192,37 @@ class GoSchedClient:
 
     def list_nodes(self, *, labels: Mapping[str, str] | None = None) -> list[NodeDetail]:
         request = node_pb2.ListNodesRequest(labels=labels or {})
-        answer = self._masters.call(
-            lambda channel, timeout: NodeServiceStub(channel).ListNodes(request, timeout=timeout),
-            timeout_s=self._timeout_s,
-        )
-        return [NodeDetail.of(view) for view in answer.nodes]
+        return [NodeDetail.of(view) for view in self._nodes("ListNodes", request).nodes]
+
+    def get_node(self, node: str) -> NodeDetail:
+        """By id or name. Raises Refused when several nodes have that name."""
+        nodes = self.list_nodes()
+        found = [n for n in nodes if n.node.id == node] or [n for n in nodes if n.node.name == node]
+        if not found:
+            raise NotFound(f"there is no node {node!a}")
+        if len(found) > 1:
+            ids = ", ".join(sorted(n.node.id for n in found))
+            raise Refused(f"{len(found)} nodes are named {node!a}: say which by its id: {ids}")
+        return found[0]
+
+    def list_usage(self, *, job: str = "", node: str = "", tasks: bool = False) -> LiveUsage:
+        """Of all nodes or one, by id; with `tasks` of their tasks too. Or of the tasks of one job, by id or name."""
+        return LiveUsage.of(self._nodes("ListUsage", node_pb2.ListUsageRequest(job=job, node=node, tasks=tasks)))
+
+    def cordon(self, node: str, *, reason: str = "", request_id: str | None = None) -> NodeControlled:
+        """By id or name. It gets no new work; what runs there goes on."""
+        return self._control_node("CordonNode", node, reason, request_id)
+
+    def uncordon(self, node: str, *, request_id: str | None = None) -> NodeControlled:
+        """By id or name. It takes work again, whoever closed it."""
+        return self._control_node("UncordonNode", node, "", request_id)
+
+    def drain(
+        self, node: str, *, reason: str = "", deadline_s: float | None = None, request_id: str | None = None
+    ) -> NodeControlled:
+        """By id or name. It gets no new work, and what can start again elsewhere leaves at once. What cannot stays
+        until it ends, or is stopped after `deadline_s`."""
+        return self._control_node("DrainNode", node, reason, request_id, deadline_s)
 
     def watch(self, job: str, *, timeout_s: float | None = None) -> Iterator[JobDetail]:
         """The job now and after each change, until it has ended. Raises TimedOut when `timeout_s` are over."""
@@ -248,11 +277,25 @@ class GoSchedClient:
                 )
 
     def _change(self, method: str, request: Any) -> Any:
-        """A leader that lost its majority may have logged what it could not commit; the next one may commit it."""
-        try:
-            return self._scheduler(method, request)
-        except Unavailable as error:
-            raise Unavailable(f"{error}. It may still take effect: look before you repeat it") from error
+        return _warned(lambda: self._scheduler(method, request))
+
+    def _control_node(
+        self, method: str, node: str, reason: str, request_id: str | None, deadline_s: float | None = None
+    ) -> NodeControlled:
+        request = node_pb2.ControlNodeRequest(
+            request_id=request_id or uuid.uuid4().hex,
+            client_id=self._client_for(request_id),
+            node=node,
+            reason=reason,
+            drain_in_ms=0 if deadline_s is None else max(1, int(deadline_s * 1000)),
+        )
+        return NodeControlled.of(_warned(lambda: self._nodes(method, request)))
+
+    def _nodes(self, method: str, request: Any) -> Any:
+        return self._masters.call(
+            lambda channel, timeout: getattr(NodeServiceStub(channel), method)(request, timeout=timeout),
+            timeout_s=self._timeout_s,
+        )
 
     def _scheduler(self, method: str, request: Any) -> Any:
         return self._masters.call(
@@ -293,6 +336,14 @@ class GoSchedClient:
     def _client_for(self, request_id: str | None) -> str:
         """Answers are remembered by client and request; an own request id means the same to every process."""
         return "own-request-id" if request_id else self._client_id
+
+
+def _warned(change: Callable[[], Any]) -> Any:
+    """A leader that lost its majority may have logged what it could not commit; the next one may commit it."""
+    try:
+        return change()
+    except Unavailable as error:
+        raise Unavailable(f"{error}. It may still take effect: look before you repeat it") from error
 
 
 def _read_spec(job: str | Path) -> JobSpec:

@@ -13,6 +13,12 @@ class GoSchedError(Exception):
     exit_code = 1
 
 
+class Misused(GoSchedError):
+    """Nobody was asked: what the caller gave makes no sense, such as an endpoint that is none."""
+
+    exit_code = 2
+
+
 class Refused(GoSchedError):
     """The cluster understood and said no; nothing was changed."""
 

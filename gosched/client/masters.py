@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from gosched.client.errors import GoSchedError, Unavailable, from_rpc, is_transient
+from gosched.client.errors import Misused, Unavailable, from_rpc, is_transient
 
 T = TypeVar("T")
 
@@ -54,10 +54,10 @@ class Masters:
         listed = endpoints.split(",") if isinstance(endpoints, str) else list(endpoints)
         self._endpoints = [endpoint.strip().rstrip("/") for endpoint in listed if endpoint.strip()]
         if not self._endpoints or len(self._endpoints) > MAX_MASTERS:
-            raise GoSchedError(f"name 1 to {MAX_MASTERS} masters, such as host:9090,host:9091 or http://host:8080")
+            raise Misused(f"name 1 to {MAX_MASTERS} masters, such as host:9090,host:9091 or http://host:8080")
         for endpoint in self._endpoints:
             if not endpoint.startswith(("http://", "https://")) and not endpoint.rpartition(":")[2].isdigit():
-                raise GoSchedError(f"endpoint {endpoint!r} is neither host:port nor http://host:port")
+                raise Misused(f"endpoint {endpoint!r} is neither host:port nor http://host:port")
         self._tls = tls
         self._channels: dict[str, Any] = {}
         self._targets: list[str] = []
@@ -127,7 +127,7 @@ def open_channel(target: str, tls: TlsFiles | None) -> Any:
     try:
         ca, key, cert = (Path(path).read_bytes() for path in (tls.ca, tls.key, tls.cert))
     except OSError as error:
-        raise GoSchedError(f"cannot read {error.filename}: {error.strerror}") from error
+        raise Misused(f"cannot read {error.filename}: {error.strerror}") from error
     credentials = grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)
     return grpc.secure_channel(target, credentials, options=_OPTIONS)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gosched.core.cluster import Node, Queue, Quota
 from gosched.core.job import Job, JobState, Task
 from gosched.core.resources import AmountMap, Resources
+from gosched.core.usage import Spent
 from gosched.wire.codec import map_pairs, to_record
 from gosched.wire.v1 import node_pb2, scheduler_pb2
 
@@ -58,16 +59,20 @@ class QueueStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaStatus:
-    """`used`, `running_jobs`: what the tenant holds now in all queues."""
+    """`used`, `running_jobs`: what the tenant holds now in all queues. `spent`: since its first job."""
 
     quota: Quota
     used: AmountMap
     running_jobs: int
+    spent: Spent
 
     @staticmethod
     def of(message: scheduler_pb2.QuotaStatus) -> QuotaStatus:
         return QuotaStatus(
-            quota=to_record(message.quota, Quota), used=map_pairs(message.used), running_jobs=message.running_jobs
+            quota=to_record(message.quota, Quota),
+            used=map_pairs(message.used),
+            running_jobs=message.running_jobs,
+            spent=to_record(message.spent, Spent),
         )
 
 
@@ -153,7 +158,8 @@ class JobDetail:
 
     @property
     def state(self) -> JobState:
-        return self.job.state
+        """As it is shown: SUSPENDED of a frozen job."""
+        return self.job.shown_state
 
     @property
     def exit_code(self) -> int:

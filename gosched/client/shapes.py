@@ -16,6 +16,9 @@ from gosched.client.model import (
     Status,
     Victim,
 )
+from gosched.client.usage import TaskUsage
+from gosched.client.usage_shapes import spent_json, usage_json
+from gosched.core.cluster import Hardware
 from gosched.core.job import Job, Task
 from gosched.core.resources import GPU, AmountMap, Resources
 from gosched.core.sharing import MODEL_PREFIX
@@ -63,7 +66,7 @@ def job_json(job: Job) -> Json:
         "tenant": job.spec.tenant,
         "priority": job.spec.priority,
         "labels": dict(job.spec.labels),
-        "state": job.state.name,
+        "state": job.shown_state.name,
         "reason": job.reason,
         "detail": job.detail,
         "attempt": job.attempt,
@@ -79,6 +82,7 @@ def job_json(job: Job) -> Json:
         "array": {"size": spec.array.size, **_children_json(job)} if spec.array.size and not spec.cron else None,
         "schedule": _schedule_json(job) if spec.cron else None,
         "held": job.held,
+        "frozen": job.frozen,
         "waits_for": [{"job": d.job, "condition": d.condition.name.lower()} for d in job.waits_for],
         "deadline": time_json(job.deadline_ms),
         "deadline_missed": job.deadline_missed,
@@ -86,18 +90,21 @@ def job_json(job: Job) -> Json:
         "timeout_s": plain_number(spec.timeout_ms),
         "checkpoint_at": time_json(job.checkpoint_at_ms),
         "evictable_from": time_json(job.until_ms),
+        "spent": spent_json(job.spent),
         "submitted_at": time_json(job.submitted_at_ms),
         "started_at": time_json(job.started_at_ms),
         "ended_at": time_json(job.ended_at_ms),
     }
 
 
-def job_detail_json(detail: JobDetail) -> Json:
+def job_detail_json(detail: JobDetail, live: Iterable[TaskUsage] = ()) -> Json:
+    """`live`: what those of its tasks use that hold a place now."""
     shape = job_json(detail.job)
+    uses = {use.task_id: use for use in live}
     if detail.waiting_for and not shape["reason"]:
         shape["reason"], shape["detail"] = detail.waiting_for
     asked = {group.name: group.resources for group in detail.job.spec.groups}
-    shape["tasks"] = [_task_json(task, asked[task.group]) for task in detail.tasks]
+    shape["tasks"] = [_task_json(task, asked[task.group], uses.get(task.id)) for task in detail.tasks]
     return shape
 
 
@@ -112,6 +119,11 @@ def node_json(detail: NodeDetail) -> Json:
         "labels": dict(node.labels),
         "taints": [{"key": t.key, "value": t.value, "effect": t.effect.name.lower()} for t in node.taints],
         "gpu_model": node.gpu_model,
+        "closed_by": node.closed_by.name.lower() if node.closed_by else "",
+        "drain_by": time_json(node.drain_by_ms),
+        "failing": list(node.failing),
+        "isolation": node.isolation,
+        "hardware": _hardware_json(node.hardware),
         "resources": {"total": resources_json(node.capacity), "used": resources_json(detail.used)},
         "tasks": detail.tasks,
         "heartbeat_age_s": None if detail.heartbeat_age_ms is None else detail.heartbeat_age_ms / 1000,
@@ -153,6 +165,7 @@ def quota_json(status: QuotaStatus) -> Json:
         "max_running_jobs": status.quota.max_running_jobs,
         "used": amounts_json(status.used),
         "running_jobs": status.running_jobs,
+        "spent": spent_json(status.spent),
     }
 
 
@@ -161,7 +174,7 @@ def explanation_json(explanation: JobExplanation) -> Json:
     return {
         "id": explanation.job.id,
         "name": explanation.job.spec.name,
-        "state": explanation.job.state.name,
+        "state": explanation.job.shown_state.name,
         "queue": explanation.job.spec.queue,
         "tenant": explanation.job.spec.tenant,
         **why_json(explanation),
@@ -249,6 +262,17 @@ def time_json(at_ms: int) -> str | None:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def _hardware_json(hardware: Hardware) -> Json:
+    """Empty where the agent does not know."""
+    return {
+        "numa_cpus": list(hardware.numa_cpus),
+        "gpu_numa": list(hardware.gpu_numa),
+        "gpu_links": list(hardware.gpu_links),
+        "gpu_memory_bytes": hardware.gpu_memory_bytes,
+        "bad_gpus": list(hardware.bad_gpus),
+    }
+
+
 def _schedule_json(job: Job) -> Json:
     spec = job.spec
     return {
@@ -292,7 +316,8 @@ def _queue_line(queue: QueueStatus) -> Json:
     }
 
 
-def _task_json(task: Task, asked: Resources) -> Json:
+def _task_json(task: Task, asked: Resources, live: TaskUsage | None) -> Json:
+    live = live if task.state.is_active else None
     return {
         "id": task.id,
         "group": task.group,
@@ -308,4 +333,5 @@ def _task_json(task: Task, asked: Resources) -> Json:
         "ended_at": time_json(task.ended_at_ms),
         "cpus": plain_number(asked.cpu_millis),
         "gpus": list(task.gpus),
+        "usage": usage_json(live.usage if live else task.usage, live.cpu_milli if live else 0),
     }

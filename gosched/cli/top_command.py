@@ -1,0 +1,146 @@
+"""`goschedctl top [nodes|jobs|queues]`: what is used now, the busiest first.
+
+Rule: what is held and what is used of it stand side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from gosched.cli.connect import connect, listing_options, read_labels
+from gosched.cli.output import Column, Json, bytes_text, percent, print_listing, seconds_text
+from gosched.client import GoSchedClient
+from gosched.client.shapes import node_json
+from gosched.client.usage_shapes import job_usage_json, node_usage_json, queue_usage_json
+from gosched.core.job import JobState
+
+_AT_WORK = (JobState.RUNNING, JobState.SUSPENDED)
+
+
+def _of(used: float | None, held: float) -> str:
+    """`1.85/4`: in use, of what there is or is held."""
+    return f"{'-' if used is None else f'{used:.2f}'}/{f'{held:g}' if held else '-'}"
+
+
+def _bytes_of(used: int | None, held: int) -> str:
+    """What runs uses memory: 0 is what nobody counts."""
+    return f"{bytes_text(used) if used else '-'}/{bytes_text(held) if held else '-'}"
+
+
+def _gpus(node: Json) -> str:
+    """`35%/4`: how busy they are on average, and how many."""
+    total = node["resources"]["total"]["gpu"]
+    gpus = node["usage"]["gpus"] if node["usage"] else []
+    busy = percent(sum(gpu["busy"] for gpu in gpus) / len(gpus)) if gpus else "-"
+    return f"{busy}/{total:g}" if total else ""
+
+
+def _used(node: Json, key: str) -> float | None:
+    return node["usage"][key] if node["usage"] else None
+
+
+def _pressure(node: Json, key: str) -> str:
+    return percent(node["usage"]["pressure"][key]) if node["usage"] else "-"
+
+
+_NODES: list[Column] = [
+    ("NODE", lambda n: n["id"]),
+    ("STATE", lambda n: n["state"]),
+    ("TASKS", lambda n: n["tasks"]),
+    ("CPU", lambda n: _of(_used(n, "cpu"), n["resources"]["total"]["cpu"])),
+    (
+        "MEMORY",
+        lambda n: _bytes_of(n["usage"] and n["usage"]["memory_bytes"], n["resources"]["total"]["memory_bytes"]),
+    ),
+    ("GPU", _gpus),
+    ("CPU-WAIT", lambda n: _pressure(n, "cpu")),
+    ("MEM-WAIT", lambda n: _pressure(n, "memory")),
+    ("IO-WAIT", lambda n: _pressure(n, "io")),
+    ("DISK", lambda n: bytes_text(n["usage"]["disk_bytes"]) if n["usage"] else "-"),
+]
+_NODES_WIDE: list[Column] = [
+    ("HOST", lambda n: n["name"]),
+    ("CPU-HELD", lambda n: n["resources"]["used"]["cpu"]),
+    ("MEM-HELD", lambda n: bytes_text(n["resources"]["used"]["memory_bytes"])),
+    ("SEEN", lambda n: f"{seconds_text(n['usage']['age_s'])} ago" if n["usage"] else "-"),
+]
+_SHARED: list[Column] = [
+    ("TASKS", lambda r: r["tasks"]),
+    ("CPU", lambda r: _of(r["cpu"], r["held"]["cpu"])),
+    ("MEMORY", lambda r: _bytes_of(r["memory_bytes"], r["held"]["memory_bytes"])),
+    ("GPU", lambda r: f"{r['held']['gpu']:g}"),
+    ("CPU-TIME", lambda r: seconds_text(r["cpu_s"])),
+    ("THROTTLED", lambda r: seconds_text(r["throttled_s"])),
+    ("READ", lambda r: bytes_text(r["read_bytes"])),
+    ("WRITTEN", lambda r: bytes_text(r["written_bytes"])),
+]
+_JOBS: list[Column] = [
+    ("JOB", lambda j: j["id"]),
+    ("NAME", lambda j: j["name"]),
+    ("STATE", lambda j: j["state"]),
+    *_SHARED,
+]
+_JOBS_WIDE: list[Column] = [
+    ("QUEUE", lambda j: j["queue"]),
+    ("TENANT", lambda j: j["tenant"]),
+    ("PEAK", lambda j: bytes_text(j["memory_peak_bytes"]) if j["memory_peak_bytes"] else "-"),
+    ("CPU-WAIT", lambda j: seconds_text(j["cpu_stalled_s"])),
+    ("MEM-WAIT", lambda j: seconds_text(j["memory_stalled_s"])),
+    ("IO-WAIT", lambda j: seconds_text(j["io_stalled_s"])),
+]
+_QUEUES: list[Column] = [
+    ("QUEUE", lambda q: q["name"]),
+    ("PENDING", lambda q: q["pending"]),
+    ("RUNNING", lambda q: q["running"]),
+    *_SHARED,
+]
+
+
+@click.command()
+@click.argument("what", type=click.Choice(["nodes", "jobs", "queues"]), default="nodes")
+@listing_options
+@click.pass_context
+def command(ctx: click.Context, what: str, output: str, labels: str | None, watch: bool) -> None:
+    """What nodes (the default), jobs or queues use now, of what they have or hold; the busiest first.
+
+    CPU and MEMORY are in use / there. The WAIT columns say how long some task waited for it: of nodes the share of the
+    last 10 s, of jobs (-o wide) the time since they started. Figures are as old as the agents' newest heartbeats: 5 s
+    at most.
+    """
+    wanted = read_labels(labels)
+    if what == "queues" and wanted:
+        raise click.UsageError("--labels: queues have none")
+    client = connect(ctx)
+    fetch, columns, wide = _listing(client, what, wanted)
+    print_listing(fetch, columns, wide=wide, output=output, watch=watch)
+
+
+def _listing(
+    client: GoSchedClient, what: str, labels: dict[str, str]
+) -> tuple[Callable[[], list[Json]], list[Column], list[Column]]:
+    if what == "nodes":
+        return lambda: _nodes(client, labels), _NODES, _NODES_WIDE
+    if what == "jobs":
+        return lambda: _jobs(client, labels), _JOBS, _JOBS_WIDE
+    return lambda: _queues(client), _QUEUES, []
+
+
+def _nodes(client: GoSchedClient, labels: dict[str, str]) -> list[Json]:
+    """As in `node list`, with `usage`: null where no heartbeat has told yet."""
+    usage = {node.node_id: node_usage_json(node) for node in client.list_usage().nodes}
+    rows = [{**node_json(node), "usage": usage.get(node.node.id)} for node in client.list_nodes(labels=labels)]
+    return sorted(rows, key=lambda n: (-(_used(n, "cpu") or 0), str(n["id"])))
+
+
+def _jobs(client: GoSchedClient, labels: dict[str, str]) -> list[Json]:
+    jobs = client.list_jobs(states=_AT_WORK, labels=labels)
+    rows = job_usage_json(jobs, client.list_usage(tasks=True).tasks)
+    return sorted(rows, key=lambda j: (-j["cpu"], -j["memory_bytes"], str(j["id"])))
+
+
+def _queues(client: GoSchedClient) -> list[Json]:
+    """In the order of `queue list`; an inner queue shows the sums of those below it."""
+    jobs = job_usage_json(client.list_jobs(states=_AT_WORK), client.list_usage(tasks=True).tasks)
+    return queue_usage_json(client.get_status().queues, jobs)

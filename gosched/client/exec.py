@@ -1,0 +1,108 @@
+"""A command beside a task of a job: its input, its output and its terminal.
+
+Rule kept: it is asked for once. What was typed into a command that broke off cannot be typed again for the caller.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+from gosched.client.client import GoSchedClient
+from gosched.client.errors import GoSchedError, Unavailable, from_rpc, is_transient
+from gosched.wire.v1 import scheduler_pb2
+from gosched.wire.v1.scheduler_pb2_grpc import SchedulerServiceStub
+
+MAX_INPUT_WAITING = 16  # pieces
+CONNECT_S = 10.0
+
+
+class Exec:
+    """Iterate over it for ("stdout" or "stderr", bytes); then `exit_code` is known. All else may be called meanwhile,
+    from any thread or signal handler; only `send` may wait.
+
+    `task`: such as worker/3; empty: the first one that runs. `size`: rows and columns of a terminal, None: it gets no
+    terminal. Raises GoSchedError.
+    """
+
+    def __init__(
+        self,
+        client: GoSchedClient,
+        job: str,
+        command: Sequence[str],
+        *,
+        task: str = "",
+        env: Mapping[str, str] | None = None,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        self.exit_code: int | None = None
+        self._requests: queue.SimpleQueue[scheduler_pb2.ExecRequest | None] = queue.SimpleQueue()
+        self._room = threading.BoundedSemaphore(MAX_INPUT_WAITING)
+        start = scheduler_pb2.ExecStart(job=job, task=task, command=command, env=env, terminal=size is not None)
+        if size is not None:
+            start.size.rows, start.size.columns = size
+        self._requests.put(scheduler_pb2.ExecRequest(start=start))
+        channel, _ = next(client._masters.tries(CONNECT_S))
+        self._call: Any = SchedulerServiceStub(channel).ExecTask(self._sent())
+
+    def __enter__(self) -> Exec:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.cancel()
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        try:
+            for response in self._call:
+                match response.WhichOneof("part"):
+                    case "stdout":
+                        yield "stdout", response.stdout
+                    case "stderr":
+                        yield "stderr", response.stderr
+                    case "exit_code":
+                        self.exit_code = response.exit_code
+        except grpc.RpcError as error:
+            if is_transient(error):
+                raise Unavailable(f"the connection broke off, and with it the command: {_detail(error)}") from None
+            raise from_rpc(error) from None
+        if self.exit_code is None:
+            raise GoSchedError("the command's stream ended without its exit code")
+
+    def send(self, data: bytes) -> None:
+        """To its stdin. Waits while it takes no more."""
+        self._room.acquire()
+        self._requests.put(scheduler_pb2.ExecRequest(stdin=data))
+
+    def end_input(self) -> None:
+        self._requests.put(scheduler_pb2.ExecRequest(stdin_end=True))
+
+    def resize(self, rows: int, columns: int) -> None:
+        size = scheduler_pb2.TerminalSize(rows=rows, columns=columns)
+        self._requests.put(scheduler_pb2.ExecRequest(resize=size))
+
+    def signal(self, number: int) -> None:
+        self._requests.put(scheduler_pb2.ExecRequest(signal=number))
+
+    def cancel(self) -> None:
+        """The command ends."""
+        self._requests.put(None)
+        with suppress(grpc.RpcError):
+            self._call.cancel()
+
+    def _sent(self) -> Iterator[scheduler_pb2.ExecRequest]:
+        while (request := self._requests.get()) is not None:
+            if request.WhichOneof("part") == "stdin":
+                self._room.release()
+            yield request
+
+
+def _detail(error: Any) -> str:
+    return " ".join((error.details() or error.code().name).split())[:200]
