@@ -13,7 +13,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help demo test test-integration chaos lint format proto bench bench-smoke lock clean
+.PHONY: help demo test test-integration vm chaos lint format proto bench bench-smoke lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -32,10 +32,15 @@ demo: $(STAMP) ## a gang job on 3 masters and 4 agents, whose leader dies meanwh
 	$(PY) tools/demo.py
 
 test: $(STAMP) ## every test that needs no root and no other service
-	$(PY) -m pytest -q tests --ignore=tests/integration --ignore=tests/chaos
+	$(PY) -m pytest -q -n 2 --dist loadfile tests --ignore=tests/integration --ignore=tests/chaos --ignore=tests/vm --ignore=tests/systemd
 
-test-integration: $(STAMP) ## whole clusters of real processes on loopback
-	$(PY) -m pytest -q tests/integration
+test-integration: $(STAMP) ## whole clusters of real processes on loopback; cgroups in a virtual machine, containers, Spark
+	tools/integration_tools.sh
+	$(PY) -m pytest -q -n 2 --dist loadfile tests/integration
+
+vm: $(STAMP) ## the agent's tests on pure cgroup v2, in a virtual machine
+	tools/integration_tools.sh
+	$(PY) -m pytest -q tests/integration/test_vm.py
 
 chaos: $(STAMP) ## failover storms, and the simulator's seeds
 	$(PY) -m pytest -q tests/chaos
@@ -70,4 +75,4 @@ lock: ## resolve pyproject.toml anew into requirements.lock
 		--generate-hashes --no-header --no-emit-find-links --no-emit-index-url --no-annotate --quiet -o requirements.lock
 
 clean: ## remove the environment and the caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build

@@ -12,8 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gosched.core.cluster import Node
-from gosched.core.job import Affinity, GangPolicy, Job, JobSpec, LabelOp, Strategy, TaskGroup
+from gosched.core.job import Job
 from gosched.core.resources import GPU, Resources
+from gosched.core.spec import (
+    Affinity,
+    GangPolicy,
+    JobSpec,
+    LabelOp,
+    Strategy,
+    TaskGroup,
+)
 
 FULL = Path(__file__).parents[2] / "shared" / "data" / "openb"
 SAMPLE = Path(__file__).parent / "data" / "openb"

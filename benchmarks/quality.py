@@ -11,7 +11,7 @@ import statistics
 from benchmarks import openb
 from benchmarks.report import Report
 from gosched.core.cluster import QueueOrder
-from gosched.core.job import Strategy
+from gosched.core.spec import Strategy
 from gosched.core.state import ClusterState
 from gosched.scheduling import Policy, ViewBuilder, schedule
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.report import Report
 from gosched.core.cluster import Queue
 from gosched.core.command import Command, Noop, SetQueues, SubmitJob
-from gosched.core.job import GangPolicy, JobSpec, TaskGroup
+from gosched.core.spec import GangPolicy, JobSpec, TaskGroup
 from tests.replication.conftest import Cluster, cluster
 
 MAX_COMMANDS_PER_ENTRY = 500

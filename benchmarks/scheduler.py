@@ -16,20 +16,18 @@ from dataclasses import replace
 
 from benchmarks.report import Report
 from gosched.core.cluster import Allocation, Node, Queue, QueueType
-from gosched.core.job import (
+from gosched.core.job import Job, JobState, TaskState
+from gosched.core.outcome import TaskChanged
+from gosched.core.resources import Resources
+from gosched.core.spec import (
     Affinity,
     GangPolicy,
-    Job,
     JobSpec,
-    JobState,
     LabelOp,
     Mode,
     TaskGroup,
-    TaskState,
     TopologyRule,
 )
-from gosched.core.outcome import TaskChanged
-from gosched.core.resources import Resources
 from gosched.core.state import ClusterState
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
 

@@ -8,8 +8,15 @@ from pathlib import Path
 
 from gosched.core.cluster import Queue, QueueType
 from gosched.core.command import RegisterNode
-from gosched.core.job import GangPolicy, JobSpec, Preemption, RetryCause, RetryPolicy, TaskGroup
 from gosched.core.resources import GPU, Resources
+from gosched.core.spec import (
+    GangPolicy,
+    JobSpec,
+    Preemption,
+    RetryCause,
+    RetryPolicy,
+    TaskGroup,
+)
 from gosched.sim.cluster.trace import COMMAND, Trace, TraceJob
 from gosched.sim.cluster.traces import read_trace
 

@@ -57,11 +57,13 @@ PHASES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Tasks of `cpus` that take `task_s`; phases of `phase_s`."""
+    """Tasks of `cpus` that take `task_s`; phases of `phase_s`, and of up to `patience_s` more until their shares are
+    come to, for machines that start tasks slowly."""
 
     cpus: tuple[int, ...] = (2, 3)
     task_s: tuple[float, ...] = (2.0, 2.5, 3.0)
     phase_s: float = 12.0
+    patience_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,19 +76,18 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """`steady`: the median of what each queue held at the end of each phase."""
+    """`ends`: of the phases, in seconds after the start; `steady`: the median of what each queue held at the end of
+    each phase."""
 
     phases: tuple[Phase, ...]
-    phase_s: float
+    ends: tuple[float, ...]
     samples: tuple[Sample, ...]
     steady: tuple[tuple[float, ...], ...]
 
     def mistakes(self) -> list[str]:
         found = []
         for phase, medians in zip(self.phases, self.steady, strict=True):
-            for name, wanted, held in zip(NAMES, phase.shares, medians, strict=True):
-                if abs(held - wanted) > TOLERANCE:
-                    found.append(f"{phase.title}: {name} held {held:g} CPUs in the median, not {wanted}")
+            found += _misses(phase, medians)
         for queue, most in zip(QUEUES, map(max, zip(*[s.used for s in self.samples], strict=True)), strict=True):
             if most > float(str(queue["max_pct"])):
                 found.append(f"{queue['name']} held {most:g} CPUs, above its max")
@@ -100,15 +101,14 @@ def run(phases: Sequence[Phase], load: Load) -> Run:
         with futures.ThreadPoolExecutor(len(streams)) as pool, cluster.client() as client:
             feeding = [pool.submit(stream.run) for stream in streams]
             try:
-                samples = _phases(cluster, client, phases, load.phase_s, streams)
+                samples, ends = _phases(cluster, client, phases, load, streams)
             finally:
                 for stream in streams:
                     stream.ends.set()
             for future in feeding:
                 future.result()
-    return Run(
-        phases=tuple(phases), phase_s=load.phase_s, samples=tuple(samples), steady=_steady(samples, phases, load)
-    )
+    steady = tuple([_median(samples, end, load) for end in ends])
+    return Run(phases=tuple(phases), ends=tuple(ends), samples=tuple(samples), steady=steady)
 
 
 class Stream:
@@ -148,23 +148,28 @@ class Stream:
 
 
 def _phases(
-    cluster: LocalCluster, client: GoSchedClient, phases: Sequence[Phase], phase_s: float, streams: Sequence[Stream]
-) -> list[Sample]:
+    cluster: LocalCluster, client: GoSchedClient, phases: Sequence[Phase], load: Load, streams: Sequence[Stream]
+) -> tuple[list[Sample], list[float]]:
     samples: list[Sample] = []
+    ends: list[float] = []
     began = time.monotonic()
-    for number, phase in enumerate(phases, 1):
+    for phase in phases:
+        due_s = (ends[-1] if ends else 0.0) + load.phase_s
         print(f"{time.monotonic() - began:5.1f} s  {phase.title}", flush=True)
         for stream, share in zip(streams, phase.shares, strict=True):
             (stream.is_on.set if share else stream.is_on.clear)()
         killed = cluster.leader() if phase.kills_leader else None
         if killed:
             killed.kill()
-        while (at_s := time.monotonic() - began) < number * phase_s:
+        while (at_s := time.monotonic() - began) < due_s or (
+            at_s < due_s + load.patience_s and _misses(phase, _median(samples, at_s, load))
+        ):
             samples.append(_sample(client, at_s))
             time.sleep(SAMPLE_S)
+        ends.append(at_s)
         if killed:
             cluster.restart(killed)
-    return samples
+    return samples, ends
 
 
 def _sample(client: GoSchedClient, at_s: float) -> Sample:
@@ -172,13 +177,18 @@ def _sample(client: GoSchedClient, at_s: float) -> Sample:
     return Sample(at_s=at_s, used=tuple([dict(queues[name].used).get("cpu", 0) / 1000 for name in NAMES]))
 
 
-def _steady(samples: Sequence[Sample], phases: Sequence[Phase], load: Load) -> tuple[tuple[float, ...], ...]:
-    medians = []
-    for number in range(1, len(phases) + 1):
-        end = number * load.phase_s
-        last = [sample.used for sample in samples if end - STEADY * load.phase_s <= sample.at_s < end]
-        medians.append(tuple([statistics.median(held) for held in zip(*last, strict=True)]))
-    return tuple(medians)
+def _median(samples: Sequence[Sample], end_s: float, load: Load) -> tuple[float, ...]:
+    """Of what each queue held before that moment, for the time that must be steady."""
+    last = [sample.used for sample in samples if end_s - STEADY * load.phase_s <= sample.at_s < end_s]
+    return tuple([statistics.median(held) for held in zip(*last, strict=True)]) or (0.0,) * len(NAMES)
+
+
+def _misses(phase: Phase, medians: Sequence[float]) -> list[str]:
+    return [
+        f"{phase.title}: {name} held {held:g} CPUs in the median, not {wanted}"
+        for name, wanted, held in zip(NAMES, phase.shares, medians, strict=True)
+        if abs(held - wanted) > TOLERANCE
+    ]
 
 
 WIDTH, LEFT, RIGHT, TOP, PANEL, GAP = 1040, 62, 132, 84, 150, 26
@@ -199,7 +209,7 @@ def svg(result: Run) -> str:
     ]
     for index in range(len(NAMES)):
         parts += _panel(result, index)
-    for second in range(0, int(len(result.phases) * result.phase_s) + 1, 10):
+    for second in range(0, int(result.ends[-1]) + 1, 10):
         parts.append(_text(_x(result, second), height - 26, f"{second} s", anchor="middle", fill=FAINT))
     return "\n".join([*parts, *_legend(height - 8), "</svg>\n"])
 
@@ -208,8 +218,8 @@ def _phase_marks(result: Run) -> list[str]:
     """A line where a phase begins, red and dashed where the leader was killed, and its title above."""
     parts = []
     bottom = TOP + len(NAMES) * (PANEL + GAP) - GAP
-    for number, phase in enumerate(result.phases):
-        x, width = _x(result, number * result.phase_s), _x(result, result.phase_s) - LEFT
+    for phase, start_s, end_s in zip(result.phases, (0.0, *result.ends), result.ends, strict=False):
+        x, width = _x(result, start_s), _x(result, end_s) - _x(result, start_s)
         style = (
             'stroke="#c02020" stroke-width="2" stroke-dasharray="5 3"' if phase.kills_leader else f'stroke="{FAINT}"'
         )
@@ -230,7 +240,7 @@ def _phase_marks(result: Run) -> list[str]:
 
 def _panel(result: Run, index: int) -> list[str]:
     colour, queue, base = COLOURS[index], QUEUES[index], TOP + index * (PANEL + GAP) + PANEL
-    end = _x(result, len(result.phases) * result.phase_s)
+    end = _x(result, result.ends[-1])
     parts = [_text(18, base - PANEL / 2, NAMES[index], anchor="middle", weight="bold", fill=colour, turned=True)]
     for cpus in (0, 50, 100):
         parts.append(f'<path d="M{LEFT} {_y(base, cpus)}H{end:.1f}" stroke="{GRID}"/>')
@@ -242,8 +252,8 @@ def _panel(result: Run, index: int) -> list[str]:
     used = _steps(result, base, [(sample.at_s, sample.used[index]) for sample in result.samples])
     parts.append(f'<path d="{used}V{base}H{LEFT}Z" fill="{colour}" fill-opacity="0.22"/>')
     parts.append(f'<path d="{used}" fill="none" stroke="{colour}" stroke-width="2" stroke-linejoin="round"/>')
-    for number, medians in enumerate(result.steady):
-        x = _x(result, (number + 1 - STEADY / 2) * result.phase_s)
+    for start_s, end_s, medians in zip((0.0, *result.ends), result.ends, result.steady, strict=False):
+        x = _x(result, end_s - (end_s - start_s) * STEADY / 2)
         label = _text(x, _y(base, medians[index]) + (18 if medians[index] > 20 else -7), f"{medians[index]:g}",
                       anchor="middle", weight="bold")  # fmt: skip
         parts.append(label)
@@ -255,7 +265,7 @@ def _steps(result: Run, base: float, values: Sequence[tuple[float, float]]) -> s
     path = f"M{LEFT} {base}"
     for at_s, cpus in values:
         path += f"H{_x(result, at_s):.1f}V{_y(base, cpus):.1f}"
-    return path + f"H{_x(result, len(result.phases) * result.phase_s):.1f}"
+    return path + f"H{_x(result, result.ends[-1]):.1f}"
 
 
 def _legend(y: float) -> list[str]:
@@ -269,7 +279,7 @@ def _legend(y: float) -> list[str]:
 
 
 def _x(result: Run, at_s: float) -> float:
-    return LEFT + (WIDTH - LEFT - RIGHT) * at_s / (len(result.phases) * result.phase_s)
+    return LEFT + (WIDTH - LEFT - RIGHT) * at_s / result.ends[-1]
 
 
 def _y(base: float, cpus: float) -> float:

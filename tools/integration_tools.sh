@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Installs what `make test-integration` needs and does not find: Spark into .venv, and packages of the system (root, apt-get;
+# else it says what is missing). It never stops the tests: those whose tools could not be had fail, and are not skipped.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+spark=pyspark==4.3.0
+.venv/bin/python -c 'import pyspark' 2>/dev/null || {
+    echo "pip install $spark" >&2
+    timeout 600 .venv/bin/python -m pip install --quiet --disable-pip-version-check "$spark" ||
+        echo "could not install $spark: its tests will fail" >&2
+}
+
+# A program, and the Debian package that it comes in.
+needed=(
+    qemu-system-x86_64 qemu-system-x86
+    mke2fs e2fsprogs
+    setpriv util-linux
+    crun crun
+    runc runc
+    dockerd docker.io
+    podman podman
+    /lib/systemd/systemd systemd
+    java openjdk-17-jre-headless
+)
+export PATH="$PATH:/usr/sbin:/sbin"
+
+missing=()
+for ((i = 0; i < ${#needed[@]}; i += 2)); do
+    command -v "${needed[i]}" >/dev/null || missing+=("${needed[i + 1]}")
+done
+# Where the guest starts there are no libraries: a busybox that needs some will not do.
+if ! [ -x /bin/busybox ] || ldd /bin/busybox >/dev/null 2>&1; then missing+=(busybox-static); fi
+
+# The kernel of the virtual machine is not installed, only downloaded: apt has to know it.
+knows_the_kernel() { apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1; }
+
+if [ ${#missing[@]} -eq 0 ] && knows_the_kernel; then exit 0; fi
+
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+    echo "some integration tests will fail; as root on Debian: apt-get update; apt-get install ${missing[*]}" >&2
+    exit 0
+fi
+echo "apt-get update; apt-get install ${missing[*]}" >&2
+export DEBIAN_FRONTEND=noninteractive
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+if ! { timeout 300 apt-get update && timeout 600 apt-get install -y --no-install-recommends "${missing[@]}"; } >"$said" 2>&1; then
+    tail -n 20 "$said" >&2
+    echo "that failed: some integration tests will, too" >&2
+fi
