@@ -120,7 +120,7 @@ def test_each_impurity_is_caught(impure):
 
 
 @pytest.mark.parametrize(
-    "pure", ["x = a // b", "x = {1: 2}", "import re", "from gosched.core.job import Job", "job.id"]
+    "pure", ["x = a // b", "x = {1: 2}", "import re", "from gosched.core.spec import Job", "job.id"]
 )
 def test_what_is_pure_passes(pure):
     assert impurities(pure) == []

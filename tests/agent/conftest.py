@@ -15,16 +15,20 @@ from typing import Any, TypeVar
 
 import grpc
 import pytest
+import yaml
 
+from gosched.agent.cgroups import files as cgroup_files
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2, worker_pb2, worker_pb2_grpc
+from tests.ports import HeldPort
 
 T = TypeVar("T")
 
+LIMIT_S = 30.0  # of a wait that ends in success long before, even on a machine that stands still for a while
 AGENT = Path(sys.executable).with_name("gosched-agent")
 NAMES = {number: name.removeprefix("TASK_STATE_") for name, number in types_pb2.TaskState.items()}
 
 
-def wait_for(what: Callable[[], T | None], *, limit_s: float = 10.0, why: str = "") -> T:
+def wait_for(what: Callable[[], T | None], *, limit_s: float = LIMIT_S, why: str = "") -> T:
     """The first true answer."""
     deadline = time.monotonic() + limit_s
     while True:
@@ -36,6 +40,14 @@ def wait_for(what: Callable[[], T | None], *, limit_s: float = 10.0, why: str = 
         time.sleep(0.01)
 
 
+def set_frozen(cgroup: Path, frozen: bool) -> None:
+    """Returns once all of its processes stand still, or go on."""
+    cgroup_files.write(cgroup / "cgroup.freeze", str(int(frozen)))
+    wait_for(
+        lambda: f"frozen {int(frozen)}" in (cgroup / "cgroup.events").read_text(), why=f"{cgroup} frozen: {frozen}"
+    )
+
+
 class FakeMaster(node_pb2_grpc.NodeServiceServicer):
     """Keeps what the agent says; answers what the test set."""
 
@@ -43,41 +55,61 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
         self.epoch = epoch
         self.registrations: list[Any] = []
         self.heartbeats: list[Any] = []
+        self.beats_before: list[int] = []  # each registration
         self.stop_first: list[str] = []
         self.start: list[Any] = []
         self.stop: list[Any] = []
         self.forget: list[str] = []
+        self.freeze: list[str] = []
+        self.thaw: list[str] = []
+        self.lease_ms = 10_000
+        self.heartbeat_ms = 5000
         self.register_again = False
         self.refusal: tuple[grpc.StatusCode, str] | None = None
-        self.port = 0
+        self.port = HeldPort()
         self.server: Any = None
 
-    def serve(self) -> None:
-        self.server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
+    def serve(self, credentials: grpc.ServerCredentials | None = None) -> None:
+        # One thread: what was said later is kept later.
+        self.server = grpc.server(futures.ThreadPoolExecutor(1), options=[("grpc.so_reuseport", 0)])
         node_pb2_grpc.add_NodeServiceServicer_to_server(self, self.server)
-        self.port = self.server.add_insecure_port(f"127.0.0.1:{self.port}")
+        if credentials is None:
+            self.server.add_insecure_port(self.address)
+        else:
+            self.server.add_secure_port(self.address, credentials)
         self.server.start()
 
     def vanish(self) -> None:
-        self.server.stop(grace=None).wait(5)
+        """Nobody listens there until it serves again."""
+        self.server.stop(grace=None).wait(LIMIT_S)
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return self.port.address
 
     def RegisterNode(self, request: Any, context: Any) -> Any:
+        self.beats_before.append(len(self.heartbeats))
         self.registrations.append(request)
         if self.refusal is not None:
             context.abort(*self.refusal)
         seen = {task.allocation_id: task.state for task in request.tasks}
         live = [i for i in self.stop_first if NAMES[seen.get(i, 8)] in ("STARTING", "RUNNING", "STOPPING")]
-        return node_pb2.RegisterNodeResponse(stop_first=live, heartbeat_ms=5000, epoch=self.epoch)
+        return node_pb2.RegisterNodeResponse(
+            stop_first=live, heartbeat_ms=self.heartbeat_ms, epoch=self.epoch, lease_ms=self.lease_ms
+        )
 
     def Heartbeat(self, request: Any, context: Any) -> Any:
         self.heartbeats.append(request)
         again, self.register_again = self.register_again, False
         return node_pb2.HeartbeatResponse(
-            epoch=self.epoch, start=self.start, stop=self.stop, forget=self.forget, register_again=again
+            epoch=self.epoch,
+            start=self.start,
+            stop=self.stop,
+            forget=self.forget,
+            freeze=self.freeze,
+            thaw=self.thaw,
+            register_again=again,
+            lease_ms=self.lease_ms,
         )
 
     def seen(self, allocation_id: str) -> Any | None:
@@ -88,14 +120,18 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
                     return task
         return None
 
-    def await_state(self, allocation_id: str, *states: str, limit_s: float = 10.0) -> Any:
+    def told(self, allocation_id: str) -> list[Any]:
+        """Every word on a task in a heartbeat, the newest last."""
+        return [task for beat in self.heartbeats for task in beat.tasks if task.allocation_id == allocation_id]
+
+    def await_state(self, allocation_id: str, *states: str, limit_s: float = LIMIT_S) -> Any:
         def reached() -> Any | None:
             task = self.seen(allocation_id)
             return task if task is not None and NAMES[task.state] in states else None
 
         return wait_for(reached, limit_s=limit_s, why=f"{allocation_id} in {states}, last: {self.seen(allocation_id)}")
 
-    def await_end(self, allocation_id: str, limit_s: float = 10.0) -> tuple[str, int | None, str]:
+    def await_end(self, allocation_id: str, limit_s: float = LIMIT_S) -> tuple[str, int | None, str]:
         task = self.await_state(allocation_id, "SUCCEEDED", "FAILED", "KILLED", "LOST", limit_s=limit_s)
         return NAMES[task.state], (task.exit_code if task.HasField("exit_code") else None), task.reason
 
@@ -112,41 +148,59 @@ class Agent:
         self.identity: Any = None
 
     def start(self, master: FakeMaster) -> Agent:
-        """Returns once it has registered with the master and sent a heartbeat."""
-        before, beats = len(master.registrations), len(master.heartbeats)
+        """Returns once it has registered with the master and sent a heartbeat. The last one of an agent that was killed
+        may be taken as late as now: that is not its own."""
+        before = len(master.registrations)
         self.launch()
-        wait_for(lambda: len(master.registrations) > before and len(master.heartbeats) > beats, why=str(self.lines))
+
+        def joined() -> bool:
+            boots = {registration.incarnation for registration in master.registrations[before:]}
+            return bool(master.heartbeats) and master.heartbeats[-1].incarnation in boots
+
+        wait_for(joined, why=str(self.lines))
         self.identity = master.registrations[-1]
         return self
 
     def launch(self) -> None:
+        flags = [f"--master={self.masters}", f"--data-dir={self.data_dir}", *self.flags]
+        flags += ["--config", str(self._config())]
         self.process = subprocess.Popen(
-            [str(AGENT), f"--master={self.masters}", f"--data-dir={self.data_dir}", *self.flags],
+            [str(AGENT), *flags],
             stderr=subprocess.PIPE,
             text=True,
         )
         self.reader = threading.Thread(target=self._read, args=(self.process.stderr,), daemon=True)
         self.reader.start()
 
+    def _config(self) -> Path:
+        """What the test wants, and that tasks run as the tests do, who may be root and have only their own files."""
+        given = [flag.partition("=")[2] for flag in self.flags if flag.startswith("--config=")]
+        settings = yaml.safe_load(Path(given[-1]).read_text()) if given else {}
+        home = next(parent for parent in self.data_dir.parents if parent.is_dir())
+        config = home / f"own-{self.data_dir.name}.yaml"
+        config.write_text(yaml.safe_dump({"users": {"own": True}, **settings}))
+        return config
+
     def _read(self, stderr: Any) -> None:
         with stderr:
             for line in stderr:
                 self.lines.append(line.rstrip())
 
-    def end(self, number: int = signal.SIGKILL, limit_s: float = 10.0) -> int:
+    def end(self, number: int = signal.SIGKILL) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        return self.exit_code(limit_s)
+        return self.exit_code()
 
-    def exit_code(self, limit_s: float = 10.0) -> int:
+    def exit_code(self) -> int:
+        """Once it has ended, with all its lines."""
         assert self.process is not None
-        code = self.process.wait(limit_s)
-        self.reader.join(5)
+        code = self.process.wait(LIMIT_S)
+        self.reader.join(LIMIT_S)
         return code
 
     def call(self, method: str, request: Any) -> Any:
         with grpc.insecure_channel(self.identity.address) as channel:
-            return getattr(worker_pb2_grpc.WorkerServiceStub(channel), method)(request, timeout=10)
+            return getattr(worker_pb2_grpc.WorkerServiceStub(channel), method)(request, timeout=60)
 
     def run(self, *orders: Any, epoch: int = 1) -> None:
         request = worker_pb2.StartTasksRequest(
@@ -160,6 +214,13 @@ class Agent:
             epoch=epoch, node_id=self.identity.node_id, incarnation=self.identity.incarnation, orders=[stop]
         )
         self.call("StopTasks", request)
+
+    def set_frozen(self, allocation_id: str, frozen: bool) -> None:
+        request = worker_pb2.FreezeTasksRequest(
+            epoch=1, node_id=self.identity.node_id, incarnation=self.identity.incarnation
+        )
+        (request.freeze if frozen else request.thaw).append(allocation_id)
+        self.call("FreezeTasks", request)
 
     def logs(self, allocation_id: str, *, follow: bool = True, start: list[Any] | None = None) -> list[Any]:
         request = worker_pb2.StreamLogsRequest(allocation_id=allocation_id, follow=follow)
@@ -211,11 +272,10 @@ def make_agent(tmp_path: Path) -> Iterator[Callable[..., Agent]]:
     yield make
     for agent in agents:
         if agent.process is not None:
-            agent.process.kill()
-            agent.process.wait(10)
-            agent.reader.join(5)
+            agent.end()
+        print(*agent.lines, sep="\n")  # shown where the test has failed
     try:
-        wait_for(lambda: not processes_of(tmp_path), limit_s=5, why=f"left over: {processes_of(tmp_path)}")
+        wait_for(lambda: not processes_of(tmp_path), why=f"left over: {processes_of(tmp_path)}")
     finally:
         for pid in processes_of(tmp_path):
             os.kill(pid, signal.SIGKILL)
@@ -237,8 +297,9 @@ def processes_of(directory: Path) -> dict[int, str]:
 
 
 def lives(pid: int) -> bool:
+    """Whether it may still run an instruction: what is about to become a zombie has no memory, so no command line."""
     try:
-        return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
     except (FileNotFoundError, ProcessLookupError):
         return False
 

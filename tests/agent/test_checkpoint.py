@@ -16,7 +16,8 @@ from tests.agent.conftest import Agent, FakeMaster, number_in, shell, wait_for
 MakeAgent = Callable[..., Agent]
 
 ID = "j1/main/0.1"
-SAVES = "trap 'echo signalled; touch $GOSCHED_CHECKPOINT_FILE' USR1; trap 'echo asked; exit 0' TERM; echo ready; "
+ENDS = "trap 'echo asked; exit 0' TERM; "
+SAVES = "trap 'echo signalled; touch $GOSCHED_CHECKPOINT_FILE' USR1; "
 FOR_EVER = "while :; do sleep 0.02; done"
 PYTHON = """
 import os, pathlib, signal, sys, time
@@ -54,11 +55,17 @@ def written(agent: Agent, allocation_id: str = ID) -> bytes:
     return b"".join(c.data for c in agent.logs(allocation_id, follow=False))
 
 
-def events(agent: Agent, *names: str) -> list[str]:
-    """Which of these were logged, in order; each line names job, task and allocation."""
+def story(agent: Agent) -> list[str]:
+    """What was logged of the task until its end, in order; each line names job, task and allocation. The agent writes
+    a line before it tells the masters, but it may be read after that."""
+    wait_for(lambda: "task ended" in events(agent), why="the end is in the log")
+    return events(agent)
+
+
+def events(agent: Agent) -> list[str]:
     found = []
-    for line in agent.lines:
-        for name in names:
+    for line in list(agent.lines):
+        for name in STORY:
             if f'event="{name}"' in line:
                 assert "job=j1 task=j1/main/0 allocation=j1/main/0.1 " in line
                 found.append(name)
@@ -72,13 +79,13 @@ def test_a_task_saves_itself_then_is_asked_to_end_and_the_log_tells_it_in_order(
     master: FakeMaster, make_agent: MakeAgent
 ) -> None:
     agent = make_agent(master).start(master)
-    start(agent, SAVES + FOR_EVER)
+    start(agent, f"{ENDS}{SAVES}echo ready; {FOR_EVER}")
     before_ms = time.time() * 1000
     evict(agent)
     assert master.await_end(ID) == ("KILLED", 0, "PREEMPTED")
     assert agent.stdout(ID) == b"ready\nsignalled\nasked\n"
     assert master.seen(ID).checkpoint_at_ms >= before_ms - 10
-    assert events(agent, *STORY) == ["task started", "checkpoint signal sent", "checkpoint acknowledged", "task ended"]
+    assert story(agent) == ["task started", "checkpoint signal sent", "checkpoint acknowledged", "task ended"]
 
 
 def test_a_program_behind_a_shell_without_a_handler_is_asked_and_the_shell_does_not_die_of_it(
@@ -89,16 +96,18 @@ def test_a_program_behind_a_shell_without_a_handler_is_asked_and_the_shell_does_
     start(agent, f"{sys.executable} {tmp_path}/train.py; echo never; sleep 300")
     evict(agent)
     assert master.await_end(ID) == ("KILLED", 143, "PREEMPTED")
-    assert "checkpoint acknowledged" in events(agent, *STORY)
+    assert "checkpoint acknowledged" in story(agent)
     assert agent.stdout(ID) == b"ready\n"
 
 
-def test_a_handler_that_comes_late_is_still_asked(master: FakeMaster, make_agent: MakeAgent) -> None:
+def test_a_handler_that_comes_late_is_still_asked(master: FakeMaster, make_agent: MakeAgent, tmp_path: Path) -> None:
     agent = make_agent(master).start(master)
-    start(agent, "echo ready; sleep 0.5; " + SAVES + FOR_EVER)
+    late = f"while [ ! -e {tmp_path}/evicted ]; do sleep 0.1; done"
+    start(agent, f"{ENDS}echo ready; {late}; {SAVES}{FOR_EVER}")
     evict(agent)
+    (tmp_path / "evicted").touch()
     assert master.await_end(ID) == ("KILLED", 0, "PREEMPTED")
-    assert agent.stdout(ID) == b"ready\nready\nsignalled\nasked\n"
+    assert agent.stdout(ID) == b"ready\nsignalled\nasked\n"
 
 
 def test_a_task_that_ends_by_itself_after_the_signal_is_not_waited_for(
@@ -107,7 +116,7 @@ def test_a_task_that_ends_by_itself_after_the_signal_is_not_waited_for(
     agent = make_agent(master).start(master)
     start(agent, "trap 'exit 3' USR1; echo ready; " + FOR_EVER)
     evict(agent)
-    assert master.await_end(ID, limit_s=5) == ("KILLED", 3, "PREEMPTED")
+    assert master.await_end(ID) == ("KILLED", 3, "PREEMPTED")
 
 
 def test_without_an_acknowledgement_the_time_runs_out_and_the_usual_stop_follows(
@@ -118,8 +127,8 @@ def test_without_an_acknowledgement_the_time_runs_out_and_the_usual_stop_follows
     began = time.monotonic()
     evict(agent, checkpoint_ms=500, grace_ms=400)
     assert master.await_end(ID) == ("KILLED", 137, "PREEMPTED")
-    assert 0.9 <= time.monotonic() - began < 4
-    assert events(agent, *STORY)[1:] == ["checkpoint signal sent", "checkpoint grace over", "task ended"]
+    assert time.monotonic() - began >= 0.9
+    assert story(agent)[1:] == ["checkpoint signal sent", "checkpoint grace over", "task ended"]
 
 
 def test_an_old_checkpoint_is_no_answer(master: FakeMaster, make_agent: MakeAgent) -> None:
@@ -135,14 +144,14 @@ def test_a_repeated_order_signals_once_and_one_without_a_checkpoint_cuts_the_wai
     master: FakeMaster, make_agent: MakeAgent
 ) -> None:
     agent = make_agent(master).start(master)
-    start(agent, "trap 'echo signalled' USR1; trap 'echo asked; exit 0' TERM; echo ready; " + FOR_EVER)
+    start(agent, f"trap 'echo signalled' USR1; {ENDS}echo ready; {FOR_EVER}")
     for _ in range(3):
         evict(agent)
     wait_for(lambda: b"signalled" in written(agent))
-    time.sleep(0.3)
-    assert master.seen(ID).reason == "SAVING"
-    agent.stop(ID, 9_000)
-    assert master.await_end(ID, limit_s=3) == ("KILLED", 0, "CANCELLED")
+    wait_for(lambda: master.seen(ID).reason == "SAVING")
+    time.sleep(0.3)  # for another signal, which must not come
+    agent.stop(ID, 50_000)
+    assert master.await_end(ID) == ("KILLED", 0, "CANCELLED")
     assert agent.stdout(ID) == b"ready\nsignalled\nasked\n"
 
 
@@ -150,20 +159,19 @@ def test_the_wait_goes_on_and_ends_in_time_without_masters_and_agent(
     master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
 ) -> None:
     agent = make_agent(master).start(master)
-    line = f"trap 'touch {tmp_path}/signalled; sleep 1; touch $GOSCHED_CHECKPOINT_FILE' USR1; echo $$ > {tmp_path}/pid;"
-    start(agent, f"trap 'sleep 0.05; exit 143' TERM; {line} echo ready; {FOR_EVER}")
+    saves = f"trap 'touch {tmp_path}/signalled; sleep 0.6; touch $GOSCHED_CHECKPOINT_FILE' USR1; "
+    start(agent, f"trap 'sleep 0.05; exit 143' TERM; {saves}echo $$ > {tmp_path}/pid; echo ready; {FOR_EVER}")
     evict(agent)
     wait_for((tmp_path / "signalled").exists)
     agent.end(signal.SIGKILL)
     master.vanish()
     pid = number_in(tmp_path / "pid")
-    wait_for(lambda: not Path(f"/proc/{pid}").exists(), limit_s=8)
+    wait_for(lambda: not Path(f"/proc/{pid}").exists())
     agent.lines.clear()
     master.serve()
     agent.start(master)
     assert master.await_end(ID) == ("KILLED", 143, "PREEMPTED")
-    story = events(agent, *STORY)
-    assert story == ["task started", "checkpoint signal sent", "checkpoint acknowledged", "task ended"]
+    assert story(agent) == ["task started", "checkpoint signal sent", "checkpoint acknowledged", "task ended"]
     times = [line.rpartition(" at=")[2] for line in agent.lines if " at=" in line]
     assert times == sorted(times)
     assert len(set(times)) == 4, "each line says when it was, not when it was logged"

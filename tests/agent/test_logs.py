@@ -6,12 +6,14 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
 import pytest
 
-from gosched.agent.supervisor import Log
+from gosched.agent.supervisor import logs as logs_module
+from gosched.agent.supervisor.logs import RETRY_S, Log
 from gosched.wire.v1 import scheduler_pb2
 from tests.agent.conftest import Agent, FakeMaster, order, shell, wait_for
 
@@ -64,9 +66,11 @@ def test_50_mb_are_capped_on_disk_and_a_late_reader_is_told_what_is_gone(
     config.write_text("log_max: 1Mi\nlog_files: 3\n")
     agent = make_agent(master, f"--config={config}").start(master)
     total = 50 * KIB * KIB
-    program = f"import sys\nfor i in range({total // LINE}): sys.stdout.write('%015d\\n' % i)"
+    block = 1 << 12  # lines in a write
+    lines = f"'%015d\\n' * {block} % tuple(range(i, i + {block}))"
+    program = f"import sys\nfor i in range(0, {total // LINE}, {block}): sys.stdout.write({lines})"
     agent.run(order("j1/main/0.1", sys.executable, "-c", program))
-    assert master.await_end("j1/main/0.1", limit_s=60) == ("SUCCEEDED", 0, "")
+    assert master.await_end("j1/main/0.1", limit_s=90) == ("SUCCEEDED", 0, "")
     files = sorted((agent.spool("j1/main/0.1") / "logs").glob("stdout-*"))
     assert len(files) == 3
     assert all(f.stat().st_size <= KIB * KIB for f in files)
@@ -86,7 +90,7 @@ def test_many_readers_follow_a_growing_log_and_all_see_every_byte(master: FakeMa
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join()
     assert got == [b"".join(b"line %d\n" % i for i in range(1, 9))] * 8
 
 
@@ -101,12 +105,14 @@ def test_a_log_that_cannot_be_written_drops_bytes_and_shows_the_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    now = 100.0
+    monkeypatch.setattr(logs_module, "time", SimpleNamespace(monotonic=lambda: now))
     log = Log("stdout", -1, 1000, 4)
     log.write(b"lost")  # there is no directory to write to
     (tmp_path / "logs").mkdir()
     log.write(b"lost as well: it does not try again at once")
     dropped = log.offset
-    log.retry_at = 0.0
+    now += RETRY_S
     log.write(b"kept")
     (file,) = (tmp_path / "logs").iterdir()
     assert file.name == f"stdout-{dropped:020d}.log"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import pytest
 
-from tests.agent.conftest import Agent, FakeMaster, lives, number_in, shell, wait_for
+from gosched.agent.session import Session
+from tests.agent.conftest import LIMIT_S, NAMES, Agent, FakeMaster, lives, number_in, shell, wait_for
 
 MakeAgent = Callable[..., Agent]
 
@@ -26,7 +29,7 @@ def second() -> Iterator[FakeMaster]:
 def test_registration_says_who_and_what_the_node_is(master: FakeMaster, make_agent: MakeAgent) -> None:
     agent = make_agent(master, "--labels=gpu=true,zone=us-east-1a", "--gpu-model=h100", "--resources=cpu=8,gpu=2")
     me = agent.start(master).identity
-    assert dict(me.labels) == {"gpu": "true", "zone": "us-east-1a"}
+    assert dict(me.labels).items() >= {"gpu": "true", "zone": "us-east-1a"}.items()
     assert (me.gpu_model, me.capacity.cpu_millis, me.capacity.gpu_millis) == ("h100", 8000, 2000)
     assert me.capacity.memory_bytes > 0
     assert abs(me.clock_ms / 1000 - time.time()) < 30
@@ -43,27 +46,31 @@ def test_a_task_goes_on_without_masters_and_its_end_is_told_when_one_is_back(
     (tmp_path / "go").touch()
     wait_for(lambda: not lives(pid))
     registered = len(master.registrations)
-    time.sleep(1.0)  # an outage, long enough for several tries; not a wait for something to happen
+    time.sleep(0.5)  # an outage, long enough for several tries; not a wait for something to happen
     master.serve()
-    back = time.monotonic()
-    assert master.await_end("j1/main/0.1", limit_s=5) == ("SUCCEEDED", 0, "")
-    assert time.monotonic() - back < 2.5
+    assert master.await_end("j1/main/0.1") == ("SUCCEEDED", 0, "")
     assert len(master.registrations) == registered  # a lease that still holds needs no new registration
 
 
-def test_the_next_master_is_told_within_a_second_when_one_dies(
-    master: FakeMaster, second: FakeMaster, make_agent: MakeAgent
+@pytest.fixture
+def beats_seldom(tmp_path: Path, master: FakeMaster, second: FakeMaster) -> str:
+    """The flag of an agent that says nothing by itself for longer than a test waits."""
+    master.heartbeat_ms = second.heartbeat_ms = 10 * int(LIMIT_S) * 1000
+    (tmp_path / "agent.yaml").write_text("heartbeat: 10m\n")
+    return f"--config={tmp_path}/agent.yaml"
+
+
+def test_the_next_master_is_told_at_once_when_one_dies(
+    master: FakeMaster, second: FakeMaster, make_agent: MakeAgent, beats_seldom: str
 ) -> None:
-    agent = make_agent(f"{master.address},{second.address}")
+    agent = make_agent(f"{master.address},{second.address}", beats_seldom)
     agent.launch()
     wait_for(lambda: master.heartbeats or second.heartbeats)
     first, other = (master, second) if master.heartbeats else (second, master)
     agent.identity = first.registrations[-1]
     first.vanish()
     agent.run(shell("j1/main/0.1", "exit 0"))
-    began = time.monotonic()
     other.await_end("j1/main/0.1")
-    assert time.monotonic() - began < 1.0
 
 
 def test_a_master_of_an_older_epoch_is_not_obeyed(
@@ -96,15 +103,28 @@ def test_leftovers_are_killed_before_the_node_counts_as_registered(
     master.await_state("j1/main/1.1", "RUNNING")
     master.stop_first = ["j1/main/0.1"]
     master.register_again = True
-    beats = len(master.heartbeats)
     agent.run(shell("j1/main/2.1", "exit 0"))  # a change: the next heartbeat comes at once
-    wait_for(lambda: len(master.registrations) >= 3)
+    wait_for(lambda: len(master.registrations) > 2 and len(master.heartbeats) > master.beats_before[-1])
     assert not lives(pid)
-    wait_for(lambda: len(master.heartbeats) > beats + 1)
     assert master.await_end("j1/main/0.1")[0] == "KILLED"
+    after = [task for beat in master.heartbeats[master.beats_before[1] :] for task in beat.tasks]
+    assert {NAMES[task.state] for task in after if task.allocation_id == "j1/main/0.1"} == {"KILLED"}
     master.await_state("j1/main/1.1", "RUNNING")
     agent.stop("j1/main/1.1", 0)
     master.await_end("j1/main/1.1")
+
+
+def test_an_agent_that_waits_for_leftovers_to_end_does_everything_else_meanwhile() -> None:
+    async def story() -> None:
+        session, has_ended = object.__new__(Session), asyncio.Event()
+        session._changed = asyncio.Event()
+        session._changed.set()  # something to tell does not keep it from waiting
+        session._tasks = SimpleNamespace(live=lambda ids: [] if has_ended.is_set() else ids)
+        asyncio.get_running_loop().call_later(0.01, has_ended.set)
+        await session._wait_until_ended(["j1/main/0.1"])
+        assert has_ended.is_set()
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize(
@@ -130,9 +150,9 @@ def test_no_leader_yet_is_not_a_refusal(master: FakeMaster, make_agent: MakeAgen
     wait_for(lambda: master.heartbeats)
 
 
-def test_a_change_is_told_at_once_and_not_at_the_next_heartbeat(master: FakeMaster, make_agent: MakeAgent) -> None:
-    agent = make_agent(master).start(master)
-    began = time.monotonic()
+def test_a_change_is_told_at_once_and_not_at_the_next_heartbeat(
+    master: FakeMaster, make_agent: MakeAgent, beats_seldom: str
+) -> None:
+    agent = make_agent(master, beats_seldom).start(master)
     agent.run(shell("j1/main/0.1", "exit 0"))
     master.await_end("j1/main/0.1")
-    assert time.monotonic() - began < 2.0  # the heartbeat period is 5 s

@@ -42,15 +42,16 @@ def test_an_adopted_task_can_be_stopped_and_a_stop_survives_the_agent(
     master: FakeMaster, make_agent: MakeAgent
 ) -> None:
     agent = make_agent(master).start(master)
-    agent.run(shell("j1/main/0.1", "sleep 300"), shell("j1/main/1.1", "trap '' TERM; while :; do sleep 0.05; done"))
+    deaf = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
+    agent.run(shell("j1/main/0.1", "sleep 300"), shell("j1/main/1.1", deaf))
+    wait_for(lambda: any(c.data for c in agent.logs("j1/main/1.1", follow=False)))
     master.await_state("j1/main/0.1", "RUNNING")
-    master.await_state("j1/main/1.1", "RUNNING")
     agent.stop("j1/main/1.1", 1_500)
     agent.end(signal.SIGKILL)
     agent.start(master)
-    agent.stop("j1/main/0.1", 5_000)
-    assert master.await_end("j1/main/0.1", limit_s=5) == ("KILLED", 143, "CANCELLED")
-    assert master.await_end("j1/main/1.1", limit_s=5) == ("KILLED", 137, "CANCELLED")
+    agent.stop("j1/main/0.1", 20_000)
+    assert master.await_end("j1/main/0.1") == ("KILLED", 143, "CANCELLED")
+    assert master.await_end("j1/main/1.1") == ("KILLED", 137, "CANCELLED")
 
 
 def test_sigterm_ends_the_agent_cleanly_and_the_task_goes_on(
@@ -59,7 +60,7 @@ def test_sigterm_ends_the_agent_cleanly_and_the_task_goes_on(
     agent = make_agent(master).start(master)
     agent.run(shell("j1/main/0.1", f"echo $$ > {tmp_path}/pid; while [ ! -e {tmp_path}/go ]; do sleep 0.02; done"))
     pid = number_in(tmp_path / "pid")
-    assert agent.end(signal.SIGTERM, limit_s=5) == 0
+    assert agent.end(signal.SIGTERM) == 0
     assert lives(pid)
     assert not [line for line in agent.lines if "Traceback" in line]
     (tmp_path / "go").touch()
@@ -89,12 +90,33 @@ def test_a_killed_supervisor_makes_the_task_lost_and_takes_the_whole_tree_along(
         assert not lives(task["pid"])
 
 
+def test_the_tasks_of_other_agents_are_not_taken_for_what_a_dead_supervisor_left(
+    master: FakeMaster, make_agent: MakeAgent
+) -> None:
+    """An agent of another cluster on this machine may have a task of the same allocation id."""
+    agents = [make_agent(master, name=name).start(master) for name in ("here", "there")]
+    for agent in agents:
+        agent.run(shell("j1/main/0.1", "sleep 300"))
+        wait_for((agent.spool("j1/main/0.1") / "task.json").exists)
+    supervisors, tasks = (
+        [json.loads((agent.spool("j1/main/0.1") / name).read_text())["pid"] for agent in agents]
+        for name in ("supervisor.json", "task.json")
+    )
+    os.kill(supervisors[0], signal.SIGKILL)
+    wait_for(lambda: agents[0].logs("j1/main/0.1", follow=True)[-1].end)
+    assert not lives(tasks[0])
+    assert lives(tasks[1])
+    agents[1].stop("j1/main/0.1", 0)
+
+
 def test_a_reboot_makes_running_tasks_lost_and_nothing_runs_again(
     master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
 ) -> None:
     """A reboot is played by a dead supervisor and a record with the boot id of another boot."""
     agent = make_agent(master).start(master)
-    agent.run(shell("j1/main/0.1", f"echo run >> {tmp_path}/runs; sleep 300"))
+    runs = tmp_path / "runs"
+    agent.run(shell("j1/main/0.1", f"echo run >> {runs}; sleep 300"))
+    wait_for(lambda: runs.exists() and runs.read_text())
     master.await_state("j1/main/0.1", "RUNNING")
     agent.end(signal.SIGKILL)
     path = agent.spool("j1/main/0.1") / "supervisor.json"
@@ -103,9 +125,9 @@ def test_a_reboot_makes_running_tasks_lost_and_nothing_runs_again(
     path.write_text(json.dumps({**record, "boot_id": "another-boot", "pid": os.getpid()}))
     agent.start(master)
     assert master.await_end("j1/main/0.1") == ("LOST", None, "NODE_REBOOTED")
-    agent.run(shell("j1/main/0.1", f"echo run >> {tmp_path}/runs"), shell("j1/main/1.1", "exit 0"))
+    agent.run(shell("j1/main/0.1", f"echo run >> {runs}"), shell("j1/main/1.1", "exit 0"))
     master.await_end("j1/main/1.1")
-    assert (tmp_path / "runs").read_text() == "run\n"
+    assert runs.read_text() == "run\n"
 
 
 def test_an_order_that_was_stored_but_never_started_is_reported_and_not_started(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import ipaddress
 from collections.abc import Callable
-from concurrent import futures
 from pathlib import Path
 
 import grpc
@@ -15,8 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from gosched.wire.v1 import node_pb2_grpc, worker_pb2, worker_pb2_grpc
-from tests.agent.conftest import Agent, FakeMaster
+from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
+from tests.agent.conftest import LIMIT_S, Agent, FakeMaster
 
 MakeAgent = Callable[..., Agent]
 
@@ -52,25 +51,21 @@ def test_master_and_agent_meet_with_certificates_and_a_stranger_is_shut_out(
 ) -> None:
     key, cert = pem["key"].read_bytes(), pem["cert"].read_bytes()
     master = FakeMaster()
-    server = grpc.server(futures.ThreadPoolExecutor(2))
-    node_pb2_grpc.add_NodeServiceServicer_to_server(master, server)
-    credentials = grpc.ssl_server_credentials([(key, cert)], root_certificates=cert, require_client_auth=True)
-    master.port = server.add_secure_port("127.0.0.1:0", credentials)
-    server.start()
+    master.serve(grpc.ssl_server_credentials([(key, cert)], root_certificates=cert, require_client_auth=True))
     try:
         flags = (f"--tls-cert={pem['cert']}", f"--tls-key={pem['key']}", f"--tls-ca={pem['cert']}")
         agent = make_agent(master, *flags).start(master)
         ask = worker_pb2.GetIdentityRequest()
         with grpc.secure_channel(agent.identity.address, grpc.ssl_channel_credentials(cert, key, cert)) as channel:
-            identity = worker_pb2_grpc.WorkerServiceStub(channel).GetIdentity(ask, timeout=5)
+            identity = worker_pb2_grpc.WorkerServiceStub(channel).GetIdentity(ask, timeout=LIMIT_S)
         assert identity.node_id == agent.identity.node_id
         with grpc.secure_channel(agent.identity.address, grpc.ssl_channel_credentials(cert)) as channel:
             stranger = worker_pb2_grpc.WorkerServiceStub(channel)
             with pytest.raises(grpc.RpcError) as refused:
-                stranger.GetIdentity(ask, timeout=5)
+                stranger.GetIdentity(ask, timeout=LIMIT_S)
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
     finally:
-        server.stop(grace=None).wait(5)
+        master.vanish()
 
 
 def test_a_missing_certificate_file_is_named(master: FakeMaster, make_agent: MakeAgent, tmp_path: Path) -> None:

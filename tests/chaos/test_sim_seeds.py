@@ -33,7 +33,7 @@ def pool() -> Iterator[ProcessPoolExecutor]:
         yield executor
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_hundred_seeds_hold_all_invariants(profile: str, pool: ProcessPoolExecutor) -> None:
     results = list(pool.map(run, [profile] * len(SEEDS), SEEDS, chunksize=5))

@@ -24,16 +24,16 @@ def scratch(tmp_path, monkeypatch) -> Path:
     return tmp_path / "tmp"
 
 
-def processes_in(folder: Path) -> list[psutil.Process]:
-    """Whatever works in the folder or names it on its command line, this test's own process aside."""
+def processes_in(folder: Path) -> list[list[str]]:
+    """The command lines of what works in the folder or names it there, this test's own process aside."""
     found = []
     for process in psutil.process_iter():
         try:
-            words = [process.cwd(), *process.cmdline()]
+            place, words = process.cwd(), process.cmdline()
         except psutil.Error:
             continue
-        if process.pid != os.getpid() and any(str(folder) in word for word in words):
-            found.append(process)
+        if process.pid != os.getpid() and any(str(folder) in word for word in [place, *words]):
+            found.append(words)
     return found
 
 
@@ -43,10 +43,10 @@ def interrupted_run(env: dict[str, str]) -> int:
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout.readline() == "started\n"
         run.send_signal(signal.SIGINT)
-        return run.wait(30)
+        return run.wait(60)
 
 
-def test_local_up_serves_until_sigterm_and_leaves_no_process(tmp_path):
+def test_local_up_serves_until_sigterm_and_leaves_no_process_not_even_tasks_of_killed_agents(tmp_path):
     home = tmp_path / "cluster"
     command = [*CTL, "local", "up", "--masters", "1", "--agents", "2", "--data-dir", str(home)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as up:
@@ -66,13 +66,16 @@ def test_local_up_serves_until_sigterm_and_leaves_no_process(tmp_path):
             assert ctl("logs", "hello").stdout == "out\n"
             assert "err" in ctl("logs", "hello").stderr
             assert interrupted_run(env) == 130
+            assert ctl("job", "wait", "forever").returncode == 1
             assert json.loads(ctl("job", "show", "forever", "-o", "json").stdout)["state"] == "CANCELLED"
             submitted = ctl("submit", "--name", "long", "--count", "4", "--", "sleep", "1000")
             assert submitted.returncode == 0, submitted.stderr
-            ends = time.monotonic() + 20
+            ends = time.monotonic() + 60
             while json.loads(ctl("job", "show", "long", "-o", "json").stdout)["running"] < 4:
                 assert time.monotonic() < ends, ctl("job", "show", "long").stdout
-            assert len([p for p in processes_in(home) if "sleep" in p.cmdline()[0]]) == 4
+            for agent in cluster["agents"]:
+                os.kill(agent["pid"], signal.SIGKILL)
+            assert [words for words in processes_in(home) if "sleep" in words] == [["sleep", "1000"]] * 4
         finally:
             up.send_signal(signal.SIGTERM)
             up.communicate(timeout=60)

@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 
 from gosched.core.cluster import Node
-from gosched.core.job import Job, JobSpec, JobState, Task, TaskState
+from gosched.core.job import Job, JobState, Task, TaskState
 from gosched.core.resources import Resources
+from gosched.core.spec import JobSpec
 from gosched.wire.codec import to_message, to_record
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, types_pb2
 
@@ -35,7 +36,8 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         self.reserved = scheduler_pb2.ListReservationsResponse()
         self.in_the_way: list[str] = []
         self.actions: list[tuple[str, str]] = []
-        self.requests: list[object] = []  # of PlanJob, SetWindow and DropWindow
+        self.requests: list[object] = []  # of PlanJob, SetWindow, DropWindow and DrainNode
+        self.more_nodes: list[Node] = []
         self.log_breaks: list[int] = []  # for each StreamJobLogs: break off after so many bytes of it
         self._server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
         scheduler_pb2_grpc.add_SchedulerServiceServicer_to_server(self, self._server)
@@ -160,9 +162,15 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
             id="n-1", name="host", address="127.0.0.1:1", capacity=Resources(cpu_millis=4000), incarnation="i",
             labels=(("zone", "a"),), registered_at_ms=1, changed_at_ms=1,
         )  # fmt: skip
-        fits = all(dict(node.labels).get(k) == v for k, v in request.labels.items())
-        view = node_pb2.NodeView(node=to_message(node, types_pb2.Node), tasks=1, heartbeat_age_ms=-1)
-        return node_pb2.ListNodesResponse(nodes=[view] if fits else [])
+        nodes = [node, *self.more_nodes]
+        fits = [n for n in nodes if all(dict(n.labels).get(k) == v for k, v in request.labels.items())]
+        views = [node_pb2.NodeView(node=to_message(n, types_pb2.Node), tasks=1, heartbeat_age_ms=-1) for n in fits]
+        return node_pb2.ListNodesResponse(nodes=views)
+
+    def DrainNode(self, request, context):
+        self.requests.append(request)
+        self._maybe_fail("DrainNode", context)
+        return node_pb2.ControlNodeResponse(node_id=request.node, staying=["j-1"])
 
     def put(self, job_id: str, spec: JobSpec, state: JobState = JobState.PENDING, exit_code: int | None = None) -> None:
         self.jobs[job_id] = Job(

@@ -25,7 +25,7 @@ def test_an_action_says_which_job_and_whether_it_was_so_already(start_master):
 def test_an_action_outlives_a_leader(start_master):
     first = start_master()
     second = start_master(first)
-    with GoSchedClient([first.address, second.address], timeout_s=10) as client:
+    with GoSchedClient([first.address, second.address], timeout_s=30) as client:
         client.submit(JOBS[0])
         for master in (first, second):
             master.failures = [grpc.StatusCode.UNAVAILABLE]

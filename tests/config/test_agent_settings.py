@@ -8,8 +8,8 @@ import pytest
 
 from gosched.config import AgentSettings, ConfigError, load_agent_settings
 from gosched.core.cluster import UNKNOWN_HARDWARE, Hardware
-from gosched.core.job import Taint, TaintEffect
 from gosched.core.resources import Resources
+from gosched.core.spec import Taint, TaintEffect
 
 FOUND = Resources(cpu_millis=8000, memory_bytes=7)
 FOUND_HARDWARE = Hardware(numa_cpus=("0-3", "4-7"), gpu_numa=(0, 1))
@@ -146,3 +146,10 @@ def test_settings_that_do_not_fit_the_node_are_one_line_with_their_place(tmp_pat
 def test_mistake_in_a_taint_flag_names_it():
     with pytest.raises(ConfigError, match=r"^--taints: expected key=value:effect"):
         load_agent_settings(None, {"taints": "gpu"})
+
+
+@pytest.mark.parametrize("users", ['{default: "*"}', '{allowed: [alice, "a b"]}'])
+def test_tasks_run_as_users_with_a_name(tmp_path, users):
+    with pytest.raises(ConfigError, match=r"agent.yaml:1: users\.\S+: expected the name of a user, got '(\*|a b)'$"):
+        loaded(tmp_path, f"users: {users}")
+    assert loaded(tmp_path, 'users: {allowed: ["*"], default: alice}').users.allowed == ("*",)

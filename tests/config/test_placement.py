@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gosched.config import ConfigError, parse_job_file
-from gosched.core.job import (
+from gosched.core.spec import (
     Affinity,
     AntiAffinity,
     LabelOp,

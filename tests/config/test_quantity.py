@@ -3,10 +3,12 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gosched.config.quantity import cpu_millis, duration_ms, gpu_count, gpu_millis, memory_bytes, whole_amount
+
+STEADY = settings(deadline=None, derandomize=True)
 
 
 @pytest.mark.parametrize(
@@ -65,12 +67,14 @@ def test_what_is_not_an_amount_says_what_is(parse, value, words):
         parse(value)
 
 
+@STEADY
 @given(st.integers(0, 10**9), st.sampled_from(["Ki", "Mi", "Gi"]))
 def test_memory_is_the_number_times_its_unit(number, unit):
     power = {"Ki": 1, "Mi": 2, "Gi": 3}[unit]
     assert memory_bytes(f"{number}{unit}") == number * 1024**power
 
 
+@STEADY
 @given(st.decimals(0, 10**9, places=3))
 def test_cpus_round_nowhere(number):
     assert Decimal(cpu_millis(number)) == number * 1000

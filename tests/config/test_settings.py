@@ -7,7 +7,7 @@ import pytest
 
 from gosched.config import ConfigError, load_agent_settings, load_master_settings, parse_queue_file, resolve_listen
 from gosched.core.cluster import Queue, QueueOrder, QueueType, Quota
-from gosched.core.job import PreemptionPolicy
+from gosched.core.spec import PreemptionPolicy
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gosched.config import ConfigError, parse_job_file
-from gosched.core.job import (
+from gosched.core.limits import MAX_DURATION_MS
+from gosched.core.spec import (
     Array,
     Condition,
     Dependency,
@@ -18,7 +19,6 @@ from gosched.core.job import (
     Preemption,
     PreemptionPolicy,
 )
-from gosched.core.limits import MAX_DURATION_MS
 from gosched.machine.specs import spec_problem
 
 HOUR_MS = 3_600_000

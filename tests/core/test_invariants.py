@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import Account, Hardware, NodeState, Queue, Quota, Reservation, Share, Window
+from gosched.core.cluster import Account, ClosedBy, Hardware, NodeState, Queue, Quota, Reservation, Share, Window
 from gosched.core.command import CommitPlan, SetQueues, SetWindow
 from gosched.core.invariants import check
 from gosched.core.job import JobIntent, JobState, TaskState
 from gosched.core.outcome import Answer
 from gosched.core.resources import ZERO, Resources
 from gosched.core.state import ClusterState
+from gosched.core.usage import Spent
 from tests.machine.cluster import Cluster, gang, group, spec
 from tests.machine.test_evictions import evict, forced, high, low
 
@@ -159,6 +160,14 @@ DAMAGE: list[tuple[str, Callable[[ClusterState], object]]] = [
     ("SUCCEEDED, not all tasks of group worker that were placed", job("run", state=JobState.SUCCEEDED)),
     ("not all its tasks are stopping", job("run", intent=JobIntent.RESTART)),
     ("runs on with a failed member", job("run", failed=1)),
+    ("job wait is PENDING to RUN, and frozen", job("wait", frozen=True)),
+    ("job run is RUNNING to RESTART, and frozen", job("run", frozen=True, intent=JobIntent.RESTART)),
+    ("the jobs of tenant default have spent", job("old", spent=Spent(cpu_ms=1))),
+    ("node n1 is CORDONED, closed by UNSPECIFIED", node(state=NodeState.CORDONED)),
+    ("node n1 is READY, closed by AGENT", node(closed_by=ClosedBy.AGENT)),
+    ("node n1 is READY, and is to be empty by 5", node(drain_by_ms=5)),
+    ("counts the jobs ('a', 'a') as failing", node(failing=("a", "a"))),
+    ("node n2 is DRAINING, and empty", lambda s: s.put_node(replace(s.nodes["n1"], id="n2", state=NodeState.DRAINING))),
     (
         "in queue default, which has queues below it",
         lambda s: s.set_queues((*s.queues.values(), Queue(path="default.x"))),
@@ -192,8 +201,9 @@ DAMAGE_UNDER_FORCE: list[tuple[str, Callable[[ClusterState], object]]] = [
     ("and has a fence for 1", job("p", held=True)),
     ("is of ranks [1, 1, 2, 3]", fenced_place(rank=1)),
     ("is of ranks []", fence(tasks=())),
-    ("is on node n9, which does not live", fenced_place(node_id="n9")),
-    ("is on node n1, which does not live", node(state=NodeState.DEAD)),
+    ("is on node n9, which takes no work", fenced_place(node_id="n9")),
+    ("is on node n1, which takes no work", node(state=NodeState.DEAD)),
+    ("is on node n1, which takes no work", node(state=NodeState.CORDONED)),
     ("node n1 will hold", node(capacity=Resources(cpu_millis=3000))),
     (
         "CPUs 0 of node n1 will have two owners",

@@ -13,10 +13,12 @@ from pathlib import Path
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.core.job import JobState
 
-from .support import all_alive, kill_whole, ledger_job, starts, until
+from .support import PATIENCE_S, all_alive, applied_index, kill_whole, ledger_job, starts, until
 
 _PAUSE_S = 0.03  # between submissions of one client
 _CLIENTS = 2
+_KEEP_ALL = {"retention": {"max_jobs": 1_000_000}}  # each is judged, and a slow storm has time for many
+_DOWN_S = 2.0  # a killed master stays away so long at least
 
 
 @dataclass
@@ -33,9 +35,9 @@ def run_storm(folder: Path, kills: int) -> Storm:
     ledger = folder / "ledger"
     kill_times_ms: list[int] = []
     agents = [AgentShape(resources={"cpu": 64, "memory": "64Gi"})] * 2
-    with LocalCluster(folder / "cluster", masters=3, agents=agents) as cluster:
+    with LocalCluster(folder / "cluster", masters=3, agents=agents, settings=_KEEP_ALL) as cluster:
         with cluster.client() as client:
-            client.submit(ledger_job("steady", folder / "steady", count=2, then="sleep 600"))
+            client.submit(ledger_job("steady", folder / "steady", count=2, then="sleep 100000"))
             until(lambda: len(starts(folder / "steady")) == 2, "the steady job runs")
         stop = threading.Event()
         probe = cluster.client()
@@ -46,15 +48,15 @@ def run_storm(folder: Path, kills: int) -> Storm:
             thread.start()
         try:
             for _ in range(kills):
-                seen = len(storm.acknowledged)
-                until(lambda seen=seen: len(storm.acknowledged) > seen + 10, "submissions are acknowledged", 30)  # type: ignore[misc]
+                _await_more(storm, 10)
                 leader = cluster.leader()
                 kill_whole(leader)
                 kill_times_ms.append(int(time.time() * 1000))
-                time.sleep(2.0)
+                time.sleep(_DOWN_S)
+                _await_more(storm, 1)
                 cluster.restart(leader)
-                until(lambda: all(m.healthy for m in probe.get_status().masters), "all masters are healthy", 60)
-                time.sleep(0.5)  # it catches up, so that the next leader has a majority again
+                until(lambda: all(m.healthy for m in probe.get_status().masters), "all masters are healthy")
+                _await_caught_up(cluster)
         finally:
             stop.set()
             for thread in threads:
@@ -62,6 +64,19 @@ def run_storm(folder: Path, kills: int) -> Storm:
             probe.close()
         _judge(cluster, storm, ledger, folder / "steady", kill_times_ms)
     return storm
+
+
+def _await_more(storm: Storm, count: int) -> None:
+    """The next leader leads, so whatever is acknowledged now was placed after the kill, or will be."""
+    before = len(storm.acknowledged)
+    until(lambda: len(storm.acknowledged) >= before + count, "submissions are acknowledged")
+
+
+def _await_caught_up(cluster: LocalCluster) -> None:
+    """So that the next leader has a majority at once."""
+    index = applied_index(cluster.leader())
+    assert index > 0
+    until(lambda: all(applied_index(m) >= index for m in cluster.masters.values()), "all masters have caught up")
 
 
 def _submit_until(cluster: LocalCluster, ledger: Path, storm: Storm, stop: threading.Event, k: int) -> None:
@@ -81,7 +96,7 @@ def _judge(cluster: LocalCluster, storm: Storm, ledger: Path, steady: Path, kill
     with cluster.client() as client:
         placed_ms = []
         for job, name in storm.acknowledged.items():
-            detail = client.wait(job, timeout=60)
+            detail = client.wait(job, timeout=PATIENCE_S)
             if detail.state is not JobState.SUCCEEDED or detail.job.attempt != 1:
                 storm.problems.append(f"{name}: {detail.state.name} in attempt {detail.job.attempt}")
             placed_ms += [task.placed_at_ms for task in detail.tasks]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -20,8 +23,10 @@ from gosched.replication.peer_messages import REGULAR
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import decode, restored
 
+PATIENCE_S = 90.0  # for what takes a second: a slow machine may be doing a dozen other things
 
-def until(condition: Callable[[], object], what: str, timeout_s: float = 20.0) -> None:
+
+def until(condition: Callable[[], object], what: str, timeout_s: float = PATIENCE_S) -> None:
     ends = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < ends, f"not within {timeout_s:g} s: {what}"
@@ -39,6 +44,11 @@ def ledger_job(
     )
 
 
+def until_there(file: Path) -> str:
+    """The line of a task that goes on once the test has made this file."""
+    return f"until [ -e {file} ]; do sleep 0.05; done"
+
+
 def starts(ledger: Path) -> list[tuple[str, int, int]]:
     """Task id, attempt and pid of each start."""
     if not ledger.exists():
@@ -47,7 +57,7 @@ def starts(ledger: Path) -> list[tuple[str, int, int]]:
     return [(task, int(attempt), int(pid)) for task, attempt, pid in found]
 
 
-def goschedctl(endpoints: str, *words: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+def goschedctl(endpoints: str, *words: str, timeout_s: float = 2 * PATIENCE_S) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(Path(sys.executable).with_name("goschedctl")), *words],
         env={**os.environ, "GOSCHED_ENDPOINTS": endpoints, "NO_COLOR": "1"},
@@ -66,9 +76,29 @@ def family(program: Program) -> list[psutil.Process]:
 
 def kill_whole(program: Program) -> None:
     """SIGKILL to the master and its replica at once, as when the machine dies."""
-    for process in family(program):
-        process.send_signal(signal.SIGKILL)
-    program.wait(10)
+    processes = family(program)
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):  # it ends by itself when the other one has gone
+            process.send_signal(signal.SIGKILL)
+    program.wait(PATIENCE_S)
+    until(lambda: not any(lives(process) for process in processes), f"{program.id} is gone, and nothing of it writes")
+
+
+def lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def applied_index(master: Program) -> int:
+    """How far it has come, by its own word: so much is in its log on the disk. -1 while it does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://{master.http}/metrics", timeout=PATIENCE_S) as answer:
+            text = answer.read()
+    except OSError:
+        return -1
+    return int(float(re.findall(rb"^gosched_raft_applied_index (\S+)", text, re.MULTILINE)[0]))
 
 
 def state_digest_at(cluster: LocalCluster, master: str, revision: int) -> str:

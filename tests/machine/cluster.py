@@ -20,19 +20,17 @@ from gosched.core.command import (
     TaskReport,
 )
 from gosched.core.invariants import check
-from gosched.core.job import (
+from gosched.core.job import Job, Task, TaskState
+from gosched.core.outcome import Accepted, Code, Event, Outcome, Rejected
+from gosched.core.resources import GPU, Resources
+from gosched.core.spec import (
     GangPolicy,
-    Job,
     JobSpec,
     MemberFailure,
     RetryCause,
     RetryPolicy,
-    Task,
     TaskGroup,
-    TaskState,
 )
-from gosched.core.outcome import Accepted, Code, Event, Outcome, Rejected
-from gosched.core.resources import GPU, Resources
 from gosched.core.state import ClusterState
 from gosched.machine import apply
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from gosched.core.command import CancelJob, Noop, OpenEpoch, SubmitJob
-from gosched.core.job import Array, Condition, Dependency, JobState
+from gosched.core.job import JobState
 from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED
 from gosched.core.outcome import Accepted, Code, JobChanged, Rejected
+from gosched.core.spec import Array, Condition, Dependency
 from gosched.core.state import ClusterState
 from gosched.machine import MachineBug, jobs
 from tests.machine.cluster import MASTER, Cluster, spec

@@ -3,9 +3,17 @@
 import pytest
 
 from gosched.core.command import Action, ControlJob, DropFinishedJobs, PassTime, SubmitJob
-from gosched.core.job import Array, Axis, Children, Condition, Dependency, GangPolicy, Job, JobSpec, JobState, TaskState
+from gosched.core.job import Children, Job, JobState, TaskState
 from gosched.core.limits import MAX_ARRAY, MAX_PARALLEL
 from gosched.core.outcome import Code, JobChanged, JobUpdated
+from gosched.core.spec import (
+    Array,
+    Axis,
+    Condition,
+    Dependency,
+    GangPolicy,
+    JobSpec,
+)
 from gosched.core.state import restore
 from gosched.machine import children
 from gosched.machine.children import LOOK_AGAIN_MS, at_once

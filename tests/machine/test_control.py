@@ -4,9 +4,10 @@ import pytest
 
 from gosched.core.cluster import Reservation, Share
 from gosched.core.command import Action, CommitPlan, ControlJob, PassTime, SubmitJob
-from gosched.core.job import GangPolicy, JobIntent, JobState, TaskState
+from gosched.core.job import JobIntent, JobState, TaskState
 from gosched.core.outcome import Code, JobChanged, JobUpdated, ReservationChanged
 from gosched.core.resources import ZERO
+from gosched.core.spec import GangPolicy
 from tests.machine.cluster import Cluster, failing_fast, gang, group, retrying, spec
 
 T = TaskState

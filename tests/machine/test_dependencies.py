@@ -3,8 +3,9 @@
 import pytest
 
 from gosched.core.command import Command, DropFinishedJobs, SubmitJob
-from gosched.core.job import Condition, Dependency, JobSpec, JobState, TaskState
+from gosched.core.job import JobState, TaskState
 from gosched.core.outcome import Code, JobUpdated
+from gosched.core.spec import Condition, Dependency, JobSpec
 from gosched.core.state import restore
 from gosched.machine import apply, dependencies
 from tests.machine.cluster import Cluster, spec

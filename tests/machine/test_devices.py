@@ -5,8 +5,16 @@ from dataclasses import replace
 import pytest
 
 from gosched.core.cluster import Hardware
-from gosched.core.job import Affinity, LabelOp, Taint, TaintEffect, TaskGroup, TaskState, Toleration
+from gosched.core.job import TaskState
 from gosched.core.resources import GPU, Resources
+from gosched.core.spec import (
+    Affinity,
+    LabelOp,
+    Taint,
+    TaintEffect,
+    TaskGroup,
+    Toleration,
+)
 from tests.machine.cluster import CPU, Cluster, gang, group, registration, spec
 
 HARDWARE = Hardware(numa_cpus=("0-1,8-9", "2-3,10-11"), gpu_numa=(0, 1), gpu_links=(0, 0), gpu_memory_bytes=80 << 30)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from gosched.core.job import GangPolicy, JobState, RetryCause, RetryPolicy, TaskState
+from gosched.core.job import JobState, TaskState
 from gosched.core.outcome import TaskChanged
+from gosched.core.spec import GangPolicy, RetryCause, RetryPolicy
 from tests.machine.cluster import Cluster, gang, group, retrying, spec
 
 T = TaskState

@@ -6,18 +6,15 @@ import pytest
 
 from gosched.core.cluster import Queue, QueueType, Quota, Window
 from gosched.core.command import Cause, Eviction, GangPlacement, Noop, SetQueues, SetQuotas, SetWindow
-from gosched.core.job import (
+from gosched.core.job import Job, JobIntent, JobState, TaskState
+from gosched.core.outcome import FenceChanged, JobEvicted, TaskChanged
+from gosched.core.spec import (
     GangPolicy,
-    Job,
-    JobIntent,
     JobSpec,
-    JobState,
     MemberFailure,
     Preemption,
     PreemptionPolicy,
-    TaskState,
 )
-from gosched.core.outcome import FenceChanged, JobEvicted, TaskChanged
 from tests.machine.cluster import Cluster, failing_fast, gang, group, retrying, spec
 
 T = TaskState

@@ -6,9 +6,10 @@ import pytest
 
 from gosched.core.cluster import Hardware, Queue
 from gosched.core.command import Action, Cause, ControlJob, GangPlacement, SetQueues
-from gosched.core.job import JobState, Taint, TaskState
+from gosched.core.job import JobState, TaskState
 from gosched.core.outcome import Code, FenceChanged, JobChanged, TaskChanged
 from gosched.core.resources import GPU
+from gosched.core.spec import Taint
 from gosched.core.state import restore
 from tests.machine.cluster import Cluster, gang, group, registration, retrying, spec
 from tests.machine.test_evictions import evict, forced, high, leave, low

@@ -3,21 +3,19 @@
 import pytest
 
 from gosched.core.command import Noop, ReportTasks, TaskReport
-from gosched.core.job import (
+from gosched.core.job import JobIntent, JobState, TaskState
+from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
+from gosched.core.outcome import Code, JobChanged, TaskChanged
+from gosched.core.resources import ZERO
+from gosched.core.spec import (
     GangPolicy,
-    JobIntent,
     JobSpec,
-    JobState,
     MemberFailure,
     RetryCause,
     RetryPolicy,
     Taint,
     TaintEffect,
-    TaskState,
 )
-from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
-from gosched.core.outcome import Code, JobChanged, TaskChanged
-from gosched.core.resources import ZERO
 from tests.machine.cluster import Cluster, failing_fast, gang, group, retrying, spec
 
 T = TaskState

@@ -7,7 +7,11 @@ import pytest
 from gosched.core import limits
 from gosched.core.cluster import Queue, Reservation, Share
 from gosched.core.command import CancelJob, DropFinishedJobs, SetQueues, SubmitJob
-from gosched.core.job import (
+from gosched.core.job import JobIntent, JobState, TaskState
+from gosched.core.limits import MAX_DURATION_MS
+from gosched.core.outcome import Code, JobChanged, ReservationChanged, TaskChanged
+from gosched.core.resources import GPU, Resources
+from gosched.core.spec import (
     Affinity,
     AntiAffinity,
     Array,
@@ -15,9 +19,7 @@ from gosched.core.job import (
     Condition,
     Dependency,
     GangPolicy,
-    JobIntent,
     JobSpec,
-    JobState,
     LabelOp,
     MemberFailure,
     Mode,
@@ -28,14 +30,10 @@ from gosched.core.job import (
     Runtime,
     SpreadRule,
     TaintEffect,
-    TaskState,
     Toleration,
     TolerationOp,
     TopologyRule,
 )
-from gosched.core.limits import MAX_DURATION_MS
-from gosched.core.outcome import Code, JobChanged, ReservationChanged, TaskChanged
-from gosched.core.resources import GPU, Resources
 from gosched.machine import children
 from gosched.machine import jobs as jobs_module
 from tests.machine.cluster import Cluster, group, spec
@@ -180,7 +178,10 @@ BAD_SPECS = {
     "command is empty": spec("a", replace(ONE, command=())),
     "say what to run": spec("a", replace(ONE, command=("", "x"))),
     "command holds a NUL": spec("a", replace(ONE, command=("echo", "a\0"))),
-    "runtime docker is not supported": spec("a", replace(ONE, runtime=Runtime.DOCKER)),
+    "runtime must be process": spec("a", replace(ONE, runtime=Runtime.UNSPECIFIED)),
+    "runtime docker needs an image": spec("a", replace(ONE, runtime=Runtime.DOCKER)),
+    "runtime rootfs needs an image": spec("a", replace(ONE, runtime=Runtime.ROOTFS)),
+    "gang.ends_with is 'driver'; the groups are worker": spec(gang=GangPolicy(min_tasks=2, ends_with="driver")),
     "priority 1001": spec(priority=1001),
     "retry.max -1": spec(retry=RetryPolicy(max_restarts=-1)),
     "retry.backoff": spec(retry=RetryPolicy(backoff_ms=-1)),

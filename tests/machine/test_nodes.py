@@ -6,9 +6,10 @@ import pytest
 
 from gosched.core.cluster import Hardware, NodeState
 from gosched.core.command import MarkNodeDead
-from gosched.core.job import JobIntent, JobState, Taint, TaintEffect, TaskState, Toleration
+from gosched.core.job import JobIntent, JobState, TaskState
 from gosched.core.outcome import Code, NodeChanged
 from gosched.core.resources import GPU, Resources
+from gosched.core.spec import Taint, TaintEffect, Toleration
 from gosched.machine import nodes as nodes_module
 from tests.machine.cluster import Cluster, failing_fast, gang, group, registration, retrying, spec
 

@@ -4,9 +4,9 @@ import pytest
 
 from gosched.core.cluster import Master, Queue, QueueType
 from gosched.core.command import AnnounceMaster, Noop, OpenEpoch, SetQueues
-from gosched.core.job import PreemptionPolicy
 from gosched.core.limits import MAX_DURATION_MS, MAX_MASTERS
 from gosched.core.outcome import Accepted, Code, EpochOpened, QueuesChanged
+from gosched.core.spec import PreemptionPolicy
 from tests.machine.cluster import MASTER, Cluster, spec
 
 DEFAULT = Queue(path="default")

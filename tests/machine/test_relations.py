@@ -29,20 +29,17 @@ from gosched.core.command import (
     TaskReport,
 )
 from gosched.core.invariants import check
-from gosched.core.job import (
+from gosched.core.job import Job, JobIntent, JobState, TaskState
+from gosched.core.outcome import Accepted, DeadlineMissed, JobChanged
+from gosched.core.spec import (
     Array,
     Condition,
     Dependency,
     GangPolicy,
-    Job,
-    JobIntent,
-    JobState,
     MemberFailure,
     Overlap,
     RetryPolicy,
-    TaskState,
 )
-from gosched.core.outcome import Accepted, DeadlineMissed, JobChanged
 from gosched.core.state import ClusterState, restore
 from gosched.machine import MachineBug, apply, children, dependencies, gangs, jobs, time
 from tests.machine.cluster import ALL_CAUSES, gang, group, registration, spec

@@ -3,8 +3,15 @@
 import pytest
 
 from gosched.core.command import Action, ControlJob, RunSchedule, SubmitJob
-from gosched.core.job import Array, Children, Condition, Dependency, JobSpec, JobState, Overlap, TaskState
+from gosched.core.job import Children, JobState, TaskState
 from gosched.core.outcome import Code, JobUpdated
+from gosched.core.spec import (
+    Array,
+    Condition,
+    Dependency,
+    JobSpec,
+    Overlap,
+)
 from gosched.machine import children
 from gosched.machine.children import at_once
 from tests.machine.cluster import Cluster, group, spec

@@ -3,8 +3,9 @@
 import pytest
 
 from gosched.core.command import PassTime
-from gosched.core.job import GangPolicy, JobIntent, JobState, RetryCause, RetryPolicy, TaskState
+from gosched.core.job import JobIntent, JobState, TaskState
 from gosched.core.outcome import DeadlineMissed, JobChanged
+from gosched.core.spec import GangPolicy, RetryCause, RetryPolicy
 from gosched.machine import time
 from tests.machine.cluster import Cluster, gang, group, spec
 
@@ -97,7 +98,7 @@ def test_all_that_is_due_for_one_job_happens_at_once(c):
     assert isinstance(c.events[-1], JobChanged)
 
 
-@pytest.mark.parametrize(("bound", "value"), [("MAX_JOBS_AT_ONCE", 2), ("MAX_TASKS_PER_JOB", 4)])
+@pytest.mark.parametrize(("bound", "value"), [("MAX_AT_ONCE", 2), ("MAX_TASKS_PER_JOB", 4)])
 def test_one_command_does_a_bounded_amount_of_it_and_the_rest_stays_due(c, monkeypatch, bound, value):
     monkeypatch.setattr(time, bound, value)
     for n in range(5):

@@ -11,8 +11,14 @@ from typing import Any
 import grpc
 
 from gosched.config import MasterSettings
-from gosched.core.job import GangPolicy, JobSpec, RetryCause, RetryPolicy, TaskGroup
 from gosched.core.resources import Resources
+from gosched.core.spec import (
+    GangPolicy,
+    JobSpec,
+    RetryCause,
+    RetryPolicy,
+    TaskGroup,
+)
 from gosched.master.server import MasterServer
 from gosched.replication.interface import Replication
 from gosched.replication.memory import MemoryCluster, MemoryReplication
@@ -27,7 +33,9 @@ from gosched.wire.v1 import (
     worker_pb2_grpc,
 )
 
-LIMIT_S = 10.0
+LIMIT_S = 30.0
+# Agents that a test plays send a heartbeat when the test says so, and are not given up for that.
+PATIENT = {"node_timeout": "10m", "first_lease": "20m"}
 RUNNING, SUCCEEDED, FAILED = types_pb2.TASK_STATE_RUNNING, types_pb2.TASK_STATE_SUCCEEDED, types_pb2.TASK_STATE_FAILED
 
 
@@ -41,9 +49,8 @@ async def until(met: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
 
 
 def settings(**more: Any) -> MasterSettings:
-    return MasterSettings.model_validate(
-        {"server": {"grpc_addr": "127.0.0.1:0", "http_addr": "127.0.0.1:0"}, "data_dir": "/unused", **more}
-    )
+    server = {"grpc_addr": "127.0.0.1:0", "http_addr": "127.0.0.1:0"}
+    return MasterSettings.model_validate({"server": server, "data_dir": "/unused", "lease": PATIENT, **more})
 
 
 def spec(name: str = "job", *, count: int = 1, cpus: int = 1, restarts: int = 0, **more: Any) -> JobSpec:
@@ -122,6 +129,8 @@ class FakeAgent(worker_pb2_grpc.WorkerServiceServicer):
         self.cpus = cpus
         self.orders: dict[str, worker_pb2.TaskOrder] = {}
         self.stops: list[str] = []
+        self.frozen: list[str] = []
+        self.thawed: list[str] = []
         self.epochs: list[int] = []
         self.observed: dict[str, node_pb2.TaskObservation] = {}
         self.lines: dict[str, bytes] = {}
@@ -147,6 +156,11 @@ class FakeAgent(worker_pb2_grpc.WorkerServiceServicer):
     async def StopTasks(self, request: Any, context: Any) -> worker_pb2.StopTasksResponse:
         self.stops += [order.allocation_id for order in request.orders]
         return worker_pb2.StopTasksResponse()
+
+    async def FreezeTasks(self, request: Any, context: Any) -> worker_pb2.FreezeTasksResponse:
+        self.frozen += request.freeze
+        self.thawed += request.thaw
+        return worker_pb2.FreezeTasksResponse()
 
     async def GetIdentity(self, request: Any, context: Any) -> worker_pb2.GetIdentityResponse:
         return worker_pb2.GetIdentityResponse(node_id=self.node_id, incarnation=self.incarnation)
@@ -191,13 +205,13 @@ class FakeAgent(worker_pb2_grpc.WorkerServiceServicer):
     async def register(self, to: Front, **more: Any) -> node_pb2.RegisterNodeResponse:
         return await to.nodes.RegisterNode(self.registration(**more), timeout=LIMIT_S)
 
-    async def beat(self, to: Front) -> node_pb2.HeartbeatResponse:
+    async def beat(self, to: Front, *, timeout_s: float = LIMIT_S, **more: Any) -> node_pb2.HeartbeatResponse:
         """Like the agent: starts what the answer says, forgets what it may."""
         answer = await to.nodes.Heartbeat(
             node_pb2.HeartbeatRequest(
-                node_id=self.node_id, incarnation=self.incarnation, tasks=list(self.observed.values())
+                node_id=self.node_id, incarnation=self.incarnation, tasks=list(self.observed.values()), **more
             ),
-            timeout=LIMIT_S,
+            timeout=timeout_s,
         )
         for order in answer.start:
             self.take(order)

@@ -12,7 +12,14 @@ import pytest
 
 from gosched.core.cluster import Reservation, Share, TaskPlacement
 from gosched.core.command import Cause, Eviction, GangPlacement
-from gosched.core.job import Array, Condition, Dependency, Job, JobSpec, OnMiss
+from gosched.core.job import Job
+from gosched.core.spec import (
+    Array,
+    Condition,
+    Dependency,
+    JobSpec,
+    OnMiss,
+)
 from gosched.master import admission, forecast, questions
 from gosched.scheduling import Explanation, Reason
 from gosched.scheduling.admission import Admission

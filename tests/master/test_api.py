@@ -8,10 +8,11 @@ from dataclasses import replace
 import grpc
 import pytest
 
-from gosched.core.job import JobSpec, JobState
+from gosched.core.job import JobState
+from gosched.core.spec import JobSpec
 from gosched.master import leader
 from gosched.wire.v1 import scheduler_pb2
-from tests.master.harness import LIMIT_S, Front, one_master, spec, submission
+from tests.master.harness import LIMIT_S, Front, one_master, spec, submission, until
 
 
 async def refusal(master: Front, job: JobSpec) -> tuple[grpc.StatusCode, str]:
@@ -120,10 +121,7 @@ def test_finished_jobs_beyond_the_configured_number_are_dropped(monkeypatch: pyt
             for name in ("a", "b"):
                 await master.submit(spec(name))
                 await master.scheduler.CancelJob(scheduler_pb2.CancelJobRequest(job=name), timeout=LIMIT_S)
-            ends = asyncio.get_running_loop().time() + 9
-            while "a" in {job.spec.name for job in master.state.jobs.values()}:
-                assert asyncio.get_running_loop().time() < ends
-                await asyncio.sleep(0.05)
+            await until(lambda: "a" not in {job.spec.name for job in master.state.jobs.values()})
             assert [job.spec.name for job in master.state.jobs.values()] == ["b"]
 
     asyncio.run(story())

@@ -12,6 +12,7 @@ import pytest
 
 from gosched.core.job import JobState
 from gosched.wire.v1 import scheduler_pb2, types_pb2
+from tests.master.clock import MINUTE_MS, Ahead
 from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, two_masters, until
 
 FUTURE_MS = 4_000_000_000_000
@@ -112,13 +113,16 @@ def test_a_window_is_made_by_name_or_by_amount_listed_and_dropped() -> None:
     asyncio.run(story())
 
 
-def test_a_window_is_forgotten_once_it_has_ended() -> None:
+def test_a_window_is_forgotten_once_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead = Ahead(monkeypatch)
+
     async def story() -> None:
         async with one_master() as master, agent(master, "n1"):
             now_ms = master.state.clock_ms
-            window = types_pb2.Window(name="w", nodes=["n1"], start_ms=now_ms, end_ms=now_ms + 500)
+            window = types_pb2.Window(name="w", nodes=["n1"], start_ms=now_ms, end_ms=now_ms + MINUTE_MS)
             await master.scheduler.SetWindow(scheduler_pb2.SetWindowRequest(window=window), timeout=LIMIT_S)
             job_id = (await master.submit(spec("a"))).job_id
+            ahead.by_ms = MINUTE_MS
             await until(lambda: not master.state.windows)
             assert master.state.clock_ms >= window.end_ms
             await until(lambda: master.state.jobs[job_id].active)

@@ -54,6 +54,45 @@ def test_the_first_term_under_a_new_leader_is_longer_and_a_heartbeat_does_not_sh
     assert pass_time(leases, clock, 0.5) == ["n1"]
 
 
+def test_the_first_term_is_never_shorter_than_the_lease_that_the_leader_before_gave() -> None:
+    clock = FakeClock()
+    leases = Leases(clock, timeout_s=10, first_s=3)
+    leases.begin(["n1"])
+    assert pass_time(leases, clock, 9.5) == []
+    assert pass_time(leases, clock, 0.5) == ["n1"]
+    assert leases.timeout_ms == 10_000
+    assert not leases.is_confirmed(), "there is no time to spare: each lease needs a look at who leads"
+
+
+def test_a_leader_is_sure_of_itself_for_half_the_time_that_a_new_one_waits_longer() -> None:
+    leases, clock = new()
+    leases.begin(["n1"])
+    assert not leases.is_confirmed()
+    leases.confirmed(clock.monotonic_s())
+    clock.s += 2.4
+    assert leases.is_confirmed()
+    clock.s += 0.1
+    assert not leases.is_confirmed()
+    leases.confirmed(clock.monotonic_s())
+    leases.begin(["n1"])
+    assert not leases.is_confirmed(), "that was another epoch"
+
+
+def test_a_node_whose_lease_is_over_is_given_up_until_it_is_dead_or_heard_otherwise() -> None:
+    leases, clock = new()
+    leases.begin([])
+    for node in ("n1", "n2"):
+        leases.renew(node)
+    assert not leases.is_given_up("n1")
+    pass_time(leases, clock, 10)
+    assert leases.is_given_up("n1")
+    leases.drop("n1")
+    leases.renew("n2")  # it registered anew before it was marked dead
+    leases.expired()
+    assert not leases.is_given_up("n1")
+    assert not leases.is_given_up("n2")
+
+
 def test_a_pause_of_the_leader_itself_kills_no_node() -> None:
     leases, clock = new()
     leases.begin(["n1"])

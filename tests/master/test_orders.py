@@ -8,21 +8,23 @@ import pytest
 
 from gosched.core.cluster import Allocation, Node
 from gosched.core.job import (
-    Array,
-    Axis,
-    Framework,
-    GangPolicy,
     Job,
     JobIntent,
-    JobSpec,
     JobState,
-    Preemption,
     Task,
-    TaskGroup,
     TaskState,
     allocation_id,
 )
 from gosched.core.resources import Resources
+from gosched.core.spec import (
+    Array,
+    Axis,
+    Framework,
+    GangPolicy,
+    JobSpec,
+    Preemption,
+    TaskGroup,
+)
 from gosched.core.state import ClusterState
 from gosched.machine.gangs import MEMBER_FAILED
 from gosched.master.orders import Orders, stop_order

@@ -44,11 +44,13 @@ class Stuck(Plugin):
         super().__init__(dict(options))
         self.let_go = threading.Event()
         self.calls = 0
+        self.has_ended = False
 
     def score(self, request: Request, nodes: Nodes) -> IntArray | None:
         self.calls += 1
         if self.calls == 1:
             self.let_go.wait(LIMIT_S)
+            self.has_ended = True
         return None
 
 
@@ -196,9 +198,8 @@ def test_an_answer_and_an_error_come_back_from_the_plugins_own_thread() -> None:
 def test_an_endless_call_is_left_alone_and_the_cycle_places_all_the_same(stuck: Stuck) -> None:
     nodes, jobs = [node("a")], [labelled(1, {}), labelled(2, {})]
     runner = PluginRunner({"stuck": SHORT_MS})
-    started = time.monotonic()
     plan = plan_with([stuck], nodes, jobs, runner=runner)
-    assert time.monotonic() - started < LIMIT_S / 2
+    assert not stuck.has_ended
     assert where(plan) == {"j1": "a", "j2": "a"}
     assert plan.faults == ("stuck: took longer than its 50 ms in a cycle",)
 

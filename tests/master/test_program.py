@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-LIMIT_S = 30
+LIMIT_S = 60
 LOOPBACK = ("--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0")
 
 

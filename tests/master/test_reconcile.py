@@ -19,11 +19,19 @@ from gosched.core.command import (
     SubmitJob,
     TaskReport,
 )
-from gosched.core.job import Framework, GangPolicy, JobIntent, JobSpec, Preemption, TaskGroup
+from gosched.core.job import JobIntent
 from gosched.core.job import TaskState as T
 from gosched.core.outcome import Accepted
 from gosched.core.resources import Resources
+from gosched.core.spec import (
+    Framework,
+    GangPolicy,
+    JobSpec,
+    Preemption,
+    TaskGroup,
+)
 from gosched.core.state import ClusterState
+from gosched.core.usage import NO_USAGE, Usage
 from gosched.machine import apply
 from gosched.master.orders import FIRST_PORT, PORTS, Orders
 from gosched.master.reconcile import compare
@@ -128,6 +136,35 @@ def test_a_task_that_saves_itself_is_told_when_nobody_needs_it_any_more() -> Non
     spec = replace(made.jobs["j"].spec, preemption=preemption)
     made.put_job(replace(made.jobs["j"], spec=spec, intent=JobIntent.RESTART))
     assert compare(made, "a", [saving]).stop == []
+
+
+@pytest.mark.parametrize("state", [T.STARTING, T.RUNNING])
+def test_a_task_is_frozen_or_thawed_until_it_is_seen_as_its_job_should_be(state: T) -> None:
+    made = cluster(state)
+    thaw = compare(made, "a", [replace(seen(state), frozen=True)])
+    assert (thaw.freeze, thaw.thaw) == ([], [A])
+    made.put_job(replace(made.jobs["j"], frozen=True))
+    freeze = compare(made, "a", [seen(state)])
+    assert (freeze.freeze, freeze.thaw) == ([A], [])
+    settled = compare(made, "a", [replace(seen(state), frozen=True)])
+    assert (settled.freeze, settled.thaw, settled.reports) == ([], [], [])
+
+
+def test_a_task_that_stops_is_neither_frozen_nor_thawed() -> None:
+    frozen = cluster(T.RUNNING)
+    frozen.put_job(replace(frozen.jobs["j"], frozen=True))
+    for made, observed in ((cluster(T.STOPPING), T.RUNNING), (cluster(T.STOPPING), T.STOPPING), (frozen, T.STOPPING)):
+        for still in (True, False):
+            verdict = compare(made, "a", [replace(seen(observed), frozen=still)])
+            assert (verdict.freeze, verdict.thaw) == ([], [])
+
+
+def test_usage_gets_into_the_log_with_the_end_of_a_task_and_not_before() -> None:
+    used = Usage(cpu_ms=7, memory_bytes=1)
+    (started,) = compare(cluster(T.PLACED), "a", [replace(seen(T.RUNNING), usage=used, frozen=True)]).reports
+    assert (started.usage, started.frozen) == (NO_USAGE, False)
+    (ended,) = compare(cluster(T.RUNNING), "a", [replace(seen(T.FAILED), usage=used, blames_node=True)]).reports
+    assert (ended.usage, ended.blames_node) == (used, True)
 
 
 def test_what_belongs_to_another_node_is_a_leftover_or_forgotten() -> None:

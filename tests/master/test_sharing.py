@@ -296,9 +296,8 @@ def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
 
     async def story() -> None:
         async with one_master() as master:
-            with capture_logs() as logs:
-                job_id = (await master.submit(spec("w"))).job_id
-                await until(lambda: job_id in master.server._cycles.explanations)
+            job_id = (await master.submit(spec("w"))).job_id
+            await until(lambda: job_id in master.server._cycles.explanations)
             found = await explained(master, "w")
             assert (found.limit, found.nearest) == (why.limit, why.nearest)
             assert [(item.filter, item.nodes) for item in found.refused] == list(why.refused)
@@ -321,7 +320,8 @@ def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
                 "Fair share cpu 2",
             ]
 
-    asyncio.run(story())
+    with capture_logs() as logs:  # its lines would go where the command writes
+        asyncio.run(story())
 
 
 def test_a_leader_that_is_deposed_forgets_the_shares_of_its_last_cycle(monkeypatch: pytest.MonkeyPatch) -> None:

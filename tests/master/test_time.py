@@ -10,42 +10,37 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from gosched.core.job import JobState, Overlap
-from gosched.master import admission, schedules
-from gosched.master.clock import SystemClock
+from gosched.core.job import JobState
+from gosched.core.spec import Overlap
+from gosched.master import admission
 from gosched.master.schedules import Schedules
 from gosched.scheduling.admission import Admission
 from gosched.wire.v1 import scheduler_pb2
+from tests.master.clock import MINUTE_MS, Ahead
 from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, two_masters, until
 
 EVERY_MINUTE = "* * * * *"
-MINUTE_MS = 60_000
 
 
 def nightly(name: str = "nightly", **more: Any) -> Any:
     return replace(spec(name, **more), cron=EVERY_MINUTE, timezone="UTC", overlap=Overlap.ALLOW)
 
 
-class Ahead:
-    """The system's clock, set forward by the test."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.by_ms = 0
-        really = SystemClock.now_ms
-        monkeypatch.setattr(SystemClock, "now_ms", lambda clock: really(clock) + self.by_ms)
-
-
 def children(master: Front, parent: str) -> list[Any]:
     return [job for job in master.state.jobs.values() if job.parent == parent]
 
 
-def test_a_job_that_runs_beyond_its_timeout_is_ended() -> None:
+def test_a_job_that_runs_beyond_its_timeout_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead = Ahead(monkeypatch)
+
     async def story() -> None:
         async with one_master() as master, agent(master) as n1:
-            job_id = (await master.submit(spec(timeout_ms=200))).job_id
+            job_id = (await master.submit(spec(timeout_ms=MINUTE_MS))).job_id
             await until(lambda: n1.orders)
             n1.see_all(RUNNING)
             await n1.beat(master)
+            assert not n1.stops
+            ahead.by_ms = MINUTE_MS
             await until(lambda: n1.stops)
             assert master.state.jobs[job_id].reason == "TIMEOUT"
 
@@ -55,11 +50,13 @@ def test_a_job_that_runs_beyond_its_timeout_is_ended() -> None:
 def test_a_missed_deadline_is_told_and_counted_and_the_job_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = Admission(reservation=None, problem="there is no node", earliest_ms=0, largest=0, priority=0)
     monkeypatch.setattr(admission, "admit", lambda *given: refusal)
+    ahead = Ahead(monkeypatch)
 
     async def story() -> None:
         async with one_master() as master:
             with capture_logs() as lines:
-                job_id = (await master.submit(spec(deadline_in_ms=100))).job_id
+                job_id = (await master.submit(spec(deadline_in_ms=MINUTE_MS))).job_id
+                ahead.by_ms = MINUTE_MS
                 await until(lambda: master.state.jobs[job_id].deadline_missed)
             assert "deadline missed" in [line["event"] for line in lines]
             assert master.state.jobs[job_id].state is JobState.PENDING
@@ -71,7 +68,6 @@ def test_a_missed_deadline_is_told_and_counted_and_the_job_goes_on(monkeypatch: 
 def test_a_schedule_runs_when_it_is_due_and_what_was_missed_is_made_up_for_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(schedules, "CHECK_S", 0.02)
     ahead = Ahead(monkeypatch)
 
     async def story() -> None:
@@ -79,13 +75,13 @@ def test_a_schedule_runs_when_it_is_due_and_what_was_missed_is_made_up_for_once(
             parent = (await master.submit(nightly())).job_id
             first = master.state.jobs[parent].children.next_run_at_ms
             assert first % MINUTE_MS == 0
-            assert 0 < first - master.state.clock_ms <= MINUTE_MS
+            assert first - master.state.clock_ms == MINUTE_MS // 2
             ahead.by_ms = 10 * MINUTE_MS
             await until(lambda: children(master, parent))
             await asyncio.sleep(0.2)
             assert len(children(master, parent)) == 1
             following = master.state.jobs[parent].children.next_run_at_ms
-            assert 0 < following - master.state.clock_ms <= MINUTE_MS
+            assert following - master.state.clock_ms == MINUTE_MS // 2
             ahead.by_ms += MINUTE_MS
             await until(lambda: len(children(master, parent)) == 2)
 
@@ -93,7 +89,6 @@ def test_a_schedule_runs_when_it_is_due_and_what_was_missed_is_made_up_for_once(
 
 
 def test_the_next_leader_goes_on_with_the_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedules, "CHECK_S", 0.02)
     ahead = Ahead(monkeypatch)
 
     async def story() -> None:
@@ -108,7 +103,6 @@ def test_the_next_leader_goes_on_with_the_schedules(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_held_schedule_and_one_that_was_cancelled_do_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedules, "CHECK_S", 0.02)
     ahead = Ahead(monkeypatch)
 
     async def story() -> None:

@@ -13,7 +13,7 @@ import pytest
 from gosched.master.server import MasterServer
 from gosched.replication.memory import MemoryReplication
 from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
-from tests.master.harness import settings, until
+from tests.master.harness import LIMIT_S, settings, until
 from tests.replication.certificates import Authority
 
 
@@ -32,7 +32,7 @@ def test_without_a_certificate_nobody_is_served(tmp_path: Path) -> None:
     async def status(through: grpc.aio.Channel) -> str:
         async with through:
             stub = scheduler_pb2_grpc.SchedulerServiceStub(through)
-            answer = await stub.GetClusterStatus(scheduler_pb2.GetClusterStatusRequest(), timeout=5)
+            answer = await stub.GetClusterStatus(scheduler_pb2.GetClusterStatusRequest(), timeout=LIMIT_S)
             return str(answer.leader)
 
     async def http(context: ssl.SSLContext) -> int:

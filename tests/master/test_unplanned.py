@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from gosched.core.cluster import Allocation, Fence, Node, TaskPlacement
-from gosched.core.job import Array, Children, Condition, Dependency, Job, JobIntent, JobState
+from gosched.core.job import Children, Job, JobIntent, JobState
 from gosched.core.resources import Resources
+from gosched.core.spec import Array, Condition, Dependency
 from gosched.core.state import ClusterState
 from gosched.master.unplanned import why_unplanned
 from tests.master.harness import spec

@@ -9,8 +9,9 @@ import grpc
 import pytest
 
 from gosched.core.cluster import Allocation, Node, NodeState, Window
-from gosched.core.job import Job, JobState, Preemption, RetryCause, RetryPolicy
+from gosched.core.job import Job, JobState
 from gosched.core.resources import Resources
+from gosched.core.spec import Preemption, RetryCause, RetryPolicy
 from gosched.core.state import ClusterState
 from gosched.master.errors import ApiError
 from gosched.master.windows import chosen_nodes, in_the_way, named_nodes

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gosched.core.job import TaskState
 from gosched.node_logic.reconcile import Action, Bury, Desired, Forget, Start, Stop, StopWish, hastened, reconcile
+
+STEADY = settings(deadline=None, derandomize=True)
 
 
 def wish(allocation_id: str) -> StopWish:
@@ -45,6 +47,7 @@ _wishes = st.builds(
 )
 
 
+@STEADY
 @given(_wishes, _wishes)
 def test_one_more_order_to_stop_only_brings_the_end_nearer_and_the_same_again_changes_nothing(
     now: StopWish, more: StopWish
@@ -83,6 +86,7 @@ def after(observed: dict[str, TaskState], actions: tuple[Action, ...]) -> dict[s
     return result
 
 
+@STEADY
 @given(_ids, _ids, _ids, st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(list(TaskState)[3:])))
 def test_a_repeated_message_starts_and_buries_nothing(
     start: list[str], stop: list[str], forget: list[str], observed: dict[str, TaskState]

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from gosched.core.cluster import NodeState, Queue, TaskPlacement
 from gosched.core.command import (
+    Action,
     Body,
     CancelJob,
     Command,
     CommitPlan,
+    ControlJob,
     DropFinishedJobs,
     GangPlacement,
     MarkNodeDead,
@@ -19,10 +21,18 @@ from gosched.core.command import (
     SubmitJob,
     TaskReport,
 )
-from gosched.core.job import Array, GangPolicy, JobSpec, JobState, RetryCause, RetryPolicy, TaskGroup, TaskState
+from gosched.core.job import JobState, TaskState
 from gosched.core.outcome import Accepted
 from gosched.core.resources import Resources
 from gosched.core.sharing import as_map
+from gosched.core.spec import (
+    Array,
+    GangPolicy,
+    JobSpec,
+    RetryCause,
+    RetryPolicy,
+    TaskGroup,
+)
 from gosched.core.state import ClusterState
 from gosched.machine import apply
 from gosched.observe.counts import ClusterCounts
@@ -61,6 +71,9 @@ STORY: tuple[Body, ...] = (
     _ended("a", 1, TaskState.SUCCEEDED),
     _ended("b", 1, TaskState.FAILED),
     _placed("b", 2),
+    ControlJob(job_id="b", action=Action.FREEZE),
+    ControlJob(job_id="b", action=Action.RESUME),
+    ControlJob(job_id="b", action=Action.FREEZE),
     MarkNodeDead(node_id="n", incarnation="i"),
     NODE,
     CancelJob(job_id="b"),
@@ -70,7 +83,7 @@ STORY: tuple[Body, ...] = (
 
 def test_counts_kept_by_events_equal_a_recount_after_every_command() -> None:
     state, kept = ClusterState(), ClusterCounts()
-    seen = set()
+    seen, frozen = set(), 0
     for body in STORY:
         outcome, events = apply(state, Command(body=body, at_ms=state.clock_ms + 1))
         assert isinstance(outcome, Accepted), (body, outcome)
@@ -84,7 +97,8 @@ def test_counts_kept_by_events_equal_a_recount_after_every_command() -> None:
         wanted = [as_map(counts.demand.get("default", {})) for counts in (kept, recount)]
         assert wanted[0] == wanted[1], body
         seen.add(dict(wanted[0]).get("cpu", 0))
-    assert seen == {0, 2000, 4000}
+        frozen |= kept.jobs_in("default", JobState.SUSPENDED)
+    assert (seen, frozen) == ({0, 2000, 4000}, 1)
 
 
 def test_a_job_that_comes_and_goes_within_one_batch_leaves_no_demand() -> None:

@@ -8,9 +8,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from gosched.core.cluster import Queue, Quota
 from gosched.core.command import Command as Asked
 from gosched.core.command import CommitPlan, GangPlacement, RegisterNode, SetQueues, SubmitJob, TaskPlacement
-from gosched.core.job import GangPolicy, JobSpec, TaskGroup
 from gosched.core.outcome import Accepted
 from gosched.core.resources import Resources
+from gosched.core.spec import GangPolicy, JobSpec, TaskGroup
 from gosched.core.state import ClusterState
 from gosched.machine import apply
 from gosched.observe.counts import ClusterCounts

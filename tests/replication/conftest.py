@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import signal
-import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from gosched.core.command import Command, RegisterNode
 from gosched.core.outcome import Outcome
@@ -19,19 +18,14 @@ from gosched.core.resources import Resources
 from gosched.replication.interface import Part, ProposalFailed
 from gosched.replication.process import ProcessReplication
 from gosched.replication.replica_config import ReplicaConfig
+from tests.ports import HeldPort
+
+T = TypeVar("T")
+
+LIMIT_S = 40.0  # of a wait that ends in success long before, even on a machine that stands still for a while
 
 
-def free_ports(count: int) -> list[int]:
-    """Below the range from which the kernel takes ports for outgoing connections: nobody takes them meanwhile."""
-    found: list[int] = []
-    while len(found) < count:
-        port = random.randrange(10_000, 20_000)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            found.append(port)
-    return found
-
-
-async def until(condition: Callable[[], object], timeout_s: float = 15.0, what: str = "condition") -> None:
+async def until(condition: Callable[[], object], timeout_s: float = LIMIT_S, what: str = "condition") -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -51,8 +45,9 @@ class Cluster:
     """Members m1..mN. `members` holds those that run."""
 
     def __init__(self, folder: Path, size: int = 3, **overrides: object) -> None:
-        ports = free_ports(size)
-        addresses = {f"m{i + 1}": f"127.0.0.1:{port}" for i, port in enumerate(ports)}
+        self.ports = {f"m{i + 1}": HeldPort() for i in range(size)}
+        addresses = {m: port.address for m, port in self.ports.items()}
+        self.tries = 0  # each of `commit` and `barrier`
         self.configs = {
             m: replace(
                 ReplicaConfig(
@@ -79,7 +74,7 @@ class Cluster:
         await until(lambda: member.failure, what=f"{m} noticed")
         await member.close()
 
-    async def leader(self, timeout_s: float = 15.0) -> ProcessReplication:
+    async def leader(self, timeout_s: float = LIMIT_S) -> ProcessReplication:
         found: list[ProcessReplication] = []
 
         def one_leads() -> bool:
@@ -89,13 +84,20 @@ class Cluster:
         await until(one_leads, timeout_s, "a leader")
         return max(found, key=lambda m: m.role.term)
 
-    async def commit(self, *commands: Command, timeout_s: float = 20.0) -> list[Outcome]:
+    async def commit(self, *commands: Command) -> list[Outcome]:
         """Commits on whichever member leads, through failovers; the commands' request ids make that safe."""
-        deadline = time.monotonic() + timeout_s
+        return await self._on_the_leader(lambda leader: leader.propose(commands, timeout_s=2))
+
+    async def barrier(self) -> None:
+        await self._on_the_leader(lambda leader: leader.barrier(timeout_s=2))
+
+    async def _on_the_leader(self, act: Callable[[ProcessReplication], Awaitable[T]]) -> T:
+        deadline = time.monotonic() + LIMIT_S
         while True:
             leader = await self.leader()
+            self.tries += 1
             try:
-                return await leader.propose(commands, timeout_s=2)
+                return await act(leader)
             except ProposalFailed:
                 if time.monotonic() > deadline:
                     raise

@@ -15,8 +15,9 @@ from gosched.core.outcome import Accepted, Code, Rejected
 from gosched.replication.interface import Part, ProposalFailed, ReplicaFailed
 from gosched.replication.process import ProcessReplication
 from gosched.replication.replica_config import ReplicaConfig
+from tests.ports import HeldPort
 
-from .conftest import Cluster, a_node, cluster, free_ports, until
+from .conftest import Cluster, a_node, cluster, until
 
 
 def test_a_committed_command_is_applied_by_all_with_the_same_digest(tmp_path: Path) -> None:
@@ -84,17 +85,14 @@ def test_a_restart_of_all_at_once_brings_back_the_same_state(tmp_path: Path) -> 
             for i in range(50):
                 await c.commit(a_node(f"n{i}"))
             await c.converged()
-            digest = c.members["m1"].state.digest()
             await asyncio.gather(*(c.kill(m) for m in list(c.members)))
             await c.start()
-            await (await c.leader()).barrier()
-            leader = await c.leader()
-            assert len(leader.state.nodes) == 50
-            # The barrier is a command too: take its revision back out of the comparison.
+            await c.barrier()
             await c.converged()
-            assert leader.state.revision == 51
-            assert digest != ""
+            leader = await c.leader()
             assert {n.id for n in leader.state.nodes.values()} == {f"n{i}" for i in range(50)}
+            # The barrier is a command too, and what failed for want of a leader may have been committed all the same.
+            assert 51 <= leader.state.revision <= c.tries
 
     asyncio.run(story())
 
@@ -108,14 +106,13 @@ def test_a_stopped_leader_is_replaced_and_its_proposals_change_nothing(tmp_path:
             stale = asyncio.create_task(old.propose([a_node("stale")], timeout_s=3))
             others = [m for m in c.members.values() if m is not old]
             await until(lambda: any(m.role.part is Part.LEADER for m in others), what="a new leader")
-            new = next(m for m in others if m.role.part is Part.LEADER)
-            await new.propose([a_node("after")])
+            await c.commit(a_node("after", request_id="after"))
             os.kill(old.pid, signal.SIGCONT)
             with pytest.raises(ProposalFailed):
                 await stale
             await until(lambda: old.role.part is not Part.LEADER, what="the old leader steps down")
             await c.converged()
-            assert set(new.state.nodes) == {"before", "after"}
+            assert set(old.state.nodes) == {"before", "after"}
 
     asyncio.run(story())
 
@@ -194,14 +191,14 @@ def test_a_damaged_log_and_a_taken_port_each_stop_the_start_with_one_line(tmp_pa
         with pytest.raises(ReplicaFailed, match=r"damaged at byte \d+") as damaged:
             await c.start()
         assert "\n" not in str(damaged.value)
-        (port,) = free_ports(1)
+        port = HeldPort()
         taken = ReplicaConfig(
-            member="a", bind_addr=f"127.0.0.1:{port}", peers={"b": "127.0.0.1:1"}, data_dir=str(tmp_path / "a")
+            member="a", bind_addr=port.address, peers={"b": "127.0.0.1:1"}, data_dir=str(tmp_path / "a")
         )
         first = ProcessReplication(taken)
         await first.start()
         try:
-            with pytest.raises(ReplicaFailed, match=f"cannot listen on .*{port}"):
+            with pytest.raises(ReplicaFailed, match=f"cannot listen on .*{port.number}"):
                 await ProcessReplication(replace(taken, data_dir=str(tmp_path / "b"))).start()
         finally:
             await first.close()
@@ -246,7 +243,8 @@ def test_leadership_moves_on_request(tmp_path: Path) -> None:
             old = await c.leader()
             await old.transfer_leadership()
             await until(lambda: old.role.part is not Part.LEADER, what="it gave leadership up")
-            assert (await c.leader()).member_id != old.member_id
+            others = [m for m in c.members.values() if m is not old]
+            await until(lambda: any(m.role.part is Part.LEADER for m in others), what="another one leads")
 
     asyncio.run(story())
 

@@ -12,10 +12,11 @@ from itertools import product
 from gosched.core.cluster import Node, NodeState, TaskPlacement
 from gosched.core.command import GangPlacement
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.job import SELF, Job, JobState, Mode, SpreadRule, TaskGroup, TaskState, task_id
+from gosched.core.job import Job, JobState, TaskState, task_id
 from gosched.core.matching import blocking_taint, meets
 from gosched.core.resources import GPU, Resources
 from gosched.core.sharing import Amounts, add_to, ceilings, charge_of, lineage
+from gosched.core.spec import SELF, Mode, SpreadRule, TaskGroup
 from gosched.core.state import ClusterState
 
 LEVELS = ("zone", "rack")  # of the topology in these tests
@@ -324,7 +325,8 @@ def _requires(group: TaskGroup, level: str) -> bool:
 
 def _devices(state: ClusterState, node: Node) -> list[int]:
     held = state.node_gpus_held(node.id)
-    return [GPU - held.get(gpu, 0) for gpu in range(node.capacity.gpu_millis // GPU)]
+    bad = node.hardware.bad_gpus
+    return [0 if gpu in bad else GPU - held.get(gpu, 0) for gpu in range(node.capacity.gpu_millis // GPU)]
 
 
 def _at(numbers: Sequence[int], index: int) -> int:

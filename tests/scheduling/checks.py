@@ -11,8 +11,9 @@ from typing import TypeVar
 
 from gosched.core.cluster import TaskPlacement, Window
 from gosched.core.command import Cause, Eviction, GangPlacement
-from gosched.core.job import Job, JobState, PreemptionPolicy, TaskState
+from gosched.core.job import Job, JobState, TaskState
 from gosched.core.sharing import Amounts, add_to, charge_of, guarantees, lineage
+from gosched.core.spec import PreemptionPolicy
 from gosched.core.state import ClusterState, group_of, restore
 from gosched.scheduling import Plan, ViewBuilder, schedule
 from tests.scheduling import tables

@@ -6,8 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gosched.core.cluster import Allocation, Node, NodeState
-from gosched.core.job import GangPolicy, Job, JobSpec, JobState, Strategy, StringMap, TaskGroup
+from gosched.core.job import Job, JobState
 from gosched.core.resources import GPU, Resources
+from gosched.core.spec import (
+    GangPolicy,
+    JobSpec,
+    Strategy,
+    StringMap,
+    TaskGroup,
+)
 from gosched.core.state import ClusterState
 from gosched.scheduling import Plan, Policy, View, ViewBuilder, schedule
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 from gosched.core.command import MarkNodeDead, PassTime, SetQueues, SetWindow, SubmitJob
 from gosched.core.invariants import check as invariants
-from gosched.core.job import Job, JobSpec, TaskState
+from gosched.core.job import Job, TaskState
+from gosched.core.spec import JobSpec
 from gosched.core.state import ClusterState
 from gosched.scheduling import Plan, Policy
 from tests.scheduling import notation

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from gosched.core.cluster import Hardware, Queue, QueueOrder, QueueType, Quota, Share, TaskPlacement, Window
 from gosched.core.command import RegisterNode
-from gosched.core.job import (
+from gosched.core.resources import AmountMap, Resources
+from gosched.core.spec import (
     SELF,
     Affinity,
     AntiAffinity,
@@ -29,7 +30,6 @@ from gosched.core.job import (
     TolerationOp,
     TopologyRule,
 )
-from gosched.core.resources import AmountMap, Resources
 
 NOW_MS = 36_000_000  # when a table that speaks of time is planned
 
@@ -99,6 +99,8 @@ def node(words: Sequence[str]) -> RegisterNode:
             hardware["numa_cpus"] = tuple(value.split("/"))
         elif key in ("gpu_numa", "links"):
             hardware["gpu_links" if key == "links" else key] = tuple(map(int, value.split(",")))
+        elif key == "bad":
+            hardware["bad_gpus"] = tuple(map(int, value.split(",")))
         elif key == "gpu_mem":
             hardware["gpu_memory_bytes"] = size(value)
         else:

@@ -6,6 +6,8 @@
       nlp       gpu:h100=8 jobs=3
     nodes
       a         8cpu 32Gi 8gpu:h100 rack=r1 !dedicated=nlp:no_schedule numa:0-3/4-7 gpu_numa:0,1 links:0,1 gpu_mem:80Gi
+      b         4cpu cordoned
+      c         4cpu 4gpu:a100 bad:0,3
     jobs
       run       prod  2x 1cpu 1gpu  on a[0] a[1]
       train     prod  tenant=nlp priority=5 : 2..4x 1cpu 1gpu in:rack
@@ -43,17 +45,19 @@ Everything goes through the real state machine, which must take the plan whole.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from textwrap import dedent
 
-from gosched.core.cluster import NodeState, Queue, Reservation, TaskPlacement
+from gosched.core.cluster import ClosedBy, Queue, Reservation, TaskPlacement
 from gosched.core.command import (
     Body,
     Command,
     CommitPlan,
+    ControlNode,
     Eviction,
     GangPlacement,
     MarkNodeDead,
+    NodeAction,
     PassTime,
     ReportTasks,
     SetQueues,
@@ -63,8 +67,9 @@ from gosched.core.command import (
     TaskReport,
 )
 from gosched.core.invariants import check as invariants
-from gosched.core.job import JobSpec, JobState, TaskState
+from gosched.core.job import JobState, TaskState
 from gosched.core.outcome import Accepted, Event
+from gosched.core.spec import JobSpec
 from gosched.core.state import ClusterState
 from gosched.machine.apply import apply
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
@@ -224,6 +229,10 @@ class World:
     def kill(self, node_id: str) -> None:
         self.do(MarkNodeDead(node_id=node_id, incarnation=self.state.nodes[node_id].incarnation))
 
+    def turn(self, node_id: str, action: NodeAction) -> None:
+        """By an operator."""
+        self.do(ControlNode(node_id=node_id, action=action, by=ClosedBy.OPERATOR))
+
     def report(self, allocation_id: str, state: TaskState, at_ms: int = 0, saved_ms: int = 0) -> None:
         node = self.state.nodes[self.state.allocations[allocation_id].node_id]
         code = 0 if state is TaskState.SUCCEEDED else None
@@ -286,8 +295,7 @@ class World:
         if "dead" in words:
             self.do(MarkNodeDead(node_id=node_id, incarnation=record.incarnation))
         if "cordoned" in words:
-            self.state.put_node(replace(record, state=NodeState.CORDONED))
-            self.builder.reset(self.state)
+            self.turn(node_id, NodeAction.CORDON)
 
 
 def _since(words: Sequence[str]) -> int:

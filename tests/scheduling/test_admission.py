@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 
 from gosched.core.command import SubmitJob
-from gosched.core.job import Job, JobSpec, JobState
+from gosched.core.job import Job, JobState
+from gosched.core.spec import JobSpec
 from gosched.scheduling import Plan, Policy, builder, claims, cycle
 from gosched.scheduling.admission import Admission, admit
 from tests.scheduling import notation, tables

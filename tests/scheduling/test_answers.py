@@ -65,6 +65,17 @@ def test_where_nobody_knows_an_end_no_start_is_told() -> None:
     assert why(world, "late").start_ms == 0
 
 
+def test_an_elastic_job_that_wants_more_tasks_is_not_told_that_it_holds_itself_up() -> None:
+    world = begin("""
+        nodes
+          a  4cpu
+        jobs
+          other  : 1x 2cpu  on a
+          grows  : 1..4x 2cpu  on a
+    """)
+    assert [holder.job_id for holder in why(world, "grows").holders] == ["other"]
+
+
 @pytest.mark.parametrize(
     ("job", "change", "changed"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gosched.core.cluster import NodeState
-from gosched.core.job import Strategy
+from gosched.core.spec import Strategy
 from gosched.scheduling import Policy, gangs, scene
 from tests.scheduling.cluster import allocation, group, job, node, plan_of, resources, where, why
 

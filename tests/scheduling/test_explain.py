@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gosched.core.cluster import Allocation, Node, NodeState
-from gosched.core.job import TaskGroup
+from gosched.core.spec import Affinity, LabelOp, TaskGroup
 from gosched.scheduling import Policy, explain, warnings
 from tests.scheduling.cluster import allocation, group, job, node, plan_of, resources, view_of
 from tests.scheduling.tables import World, sections
@@ -17,6 +19,20 @@ BUSY = [allocation("x", "a", resources(cpu=3)), allocation("y", "b", resources(c
 CASES: dict[str, Case] = {
     "no node at all": ([], [], [group()], "NO_NODE", "no node has joined yet"),
     "none ready": ([node("a", state=NodeState.DEAD)], [], [group()], "NO_NODE", "no node is ready (1 registered)"),
+    "all closed, or dead": (
+        [node("a", state=NodeState.CORDONED), node("b", state=NodeState.DRAINING), node("c", state=NodeState.DEAD)],
+        [],
+        [group()],
+        "NO_NODE",
+        "no node is ready (3 registered, 2 cordoned or draining)",
+    ),
+    "a label that no ready node has": (
+        [node("a"), node("b", labels=(("gosched.io/runtime.docker", "true"),), state=NodeState.CORDONED)],
+        [],
+        [replace(group(), affinity=(Affinity(label="gosched.io/runtime.docker", op=LabelOp.EXISTS),))],
+        "CONSTRAINTS",
+        "no ready node has the label gosched.io/runtime.docker",
+    ),
     "too many GPUs for one node": (
         [node("a", gpu=4), node("b", gpu=8)],
         [],
@@ -100,16 +116,16 @@ STORIES: dict[str, tuple[str, str, str, str, str, str]] = {
         "j : 9x 1cpu 1gpu:h100 ?zone:in:z1",
         "INSUFFICIENT",
         "needs 9 CPUs in all; 4 are free on nodes that it may use",
-        "1 not ready, 1 against the affinity, 1 tainted, 1 of another GPU model",
+        "1 cordoned or draining, 1 against the affinity, 1 tainted, 1 of another GPU model",
         "",
         "",
     ),
     "what is short comes last": (
         "j : 2x 1cpu 4gpu:h100",
         "FRAGMENTED",
-        "room for 1 of 2 tasks; of 5 nodes 1 is not ready, 1 is tainted, 1 is of another GPU model, "
+        "room for 1 of 2 tasks; of 5 nodes 1 is cordoned or draining, 1 is tainted, 1 is of another GPU model, "
         "1 is short of whole GPUs",
-        "1 not ready, 1 tainted, 1 of another GPU model, 1 short of whole GPUs",
+        "1 cordoned or draining, 1 tainted, 1 of another GPU model, 1 short of whole GPUs",
         "",
         "",
     ),
@@ -125,7 +141,7 @@ STORIES: dict[str, tuple[str, str, str, str, str, str]] = {
         "j : 1x 3cpu 4gpu zone=z2",
         "INSUFFICIENT",
         "needs 3 CPUs in all; 2 are free on nodes that it may use",
-        "1 not ready, 3 without the labels, 1 short of CPU",
+        "1 cordoned or draining, 3 without the labels, 1 short of CPU",
         "",
         "",
     ),
@@ -133,7 +149,7 @@ STORIES: dict[str, tuple[str, str, str, str, str, str]] = {
         "j : 16x 0.5cpu 1gpu in:rack ~",
         "TOPOLOGY",
         "needs 16 GPUs on one rack; best is r7 with 14",
-        "1 not ready, 1 without a rack",
+        "1 cordoned or draining, 1 without a rack",
         "needs 16 GPUs on one rack; best is r7 with 14",
         "",
     ),
@@ -141,7 +157,7 @@ STORIES: dict[str, tuple[str, str, str, str, str, str]] = {
         "j : 1x 1cpu 1gpu gpu_mem:60Gi disk=hdd",
         "CONSTRAINTS",
         "every ready node that passed the other filters is short of GPU memory",
-        "1 not ready, 3 without the labels, 1 short of GPU memory",
+        "1 cordoned or draining, 3 without the labels, 1 short of GPU memory",
         "",
         "",
     ),
@@ -157,7 +173,7 @@ STORIES: dict[str, tuple[str, str, str, str, str, str]] = {
         "j : 4x 1cpu apart:zone",
         "CONSTRAINTS",
         "its rules on where other tasks stand (by zone) leave it no place",
-        "1 not ready, 1 tainted",
+        "1 cordoned or draining, 1 tainted",
         "needs 4 tasks; its rules leave room for 2",
         "",
     ),
@@ -179,7 +195,7 @@ def test_the_counts_of_refusals_and_of_what_is_left_make_all_nodes() -> None:
     world = World()
     world.fill(sections(f"{MIXED.strip()}\n  j : 3x 3cpu 4gpu:h100 ~"))
     found = world.plan(Policy()).explanations["j"]
-    assert found.refused == (("not ready", 1), ("of another GPU model", 1), ("short of CPU", 1))
+    assert found.refused == (("cordoned or draining", 1), ("of another GPU model", 1), ("short of CPU", 1))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gosched.core.job import Strategy
+from gosched.core.spec import Strategy
 from gosched.scheduling import Policy
 from gosched.scheduling.policy import ALGORITHMS
 from tests.scheduling.tables import check
@@ -118,7 +118,7 @@ AFFINITY_CASES = {
 jobs
   j  1x 1cpu ?disk:in:tape
 plan
-  j  CONSTRAINTS every ready node that passed the other filters is against the affinity (4 against the affinity)
+  j  CONSTRAINTS no ready node meets its affinity: disk in tape (4 against the affinity)
 """,
     "weights: the best node first": "jobs\n j 1x 1cpu ?disk:in:ssd*10 ?disk:in:nvme*20\nplan\n j c",
     "weights add up": "jobs\n j 1x 1cpu ?disk:in:ssd*10 ?disk:in:nvme*15 ?gen:gt:5*6\nplan\n j b",

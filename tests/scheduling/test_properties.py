@@ -77,7 +77,8 @@ def _times(part: str) -> list[str]:
 NODE = words(
     "2cpu | 3cpu | 4cpu numa:0-1/2-3 gpu_numa | 6cpu numa:0-2/3-5 gpu_numa | 8cpu",
     "4Gi | 8Gi | 8Gi",
-    "2 *  | 1gpu:a100 | 2gpu:h100 gpu_mem:80Gi links:0,1 | 2gpu:h100 links:0,0 | 3gpu:a100 links:0,0,1 | 2gpu:h100",
+    "2 *  | 1gpu:a100 | 2gpu:h100 gpu_mem:80Gi links:0,1 | 2gpu:h100 links:0,0"
+    "| 3gpu:a100 links:0,0,1 | 2gpu:h100 bad:1",
     "zone=z1 | zone=z1 | zone=z2 | zone=z2 | ",
     "rack=r1 | rack=r1 | rack=r2 | ",
     "3 *  | disk=ssd | gen=3 | gen=old | disk=hdd",

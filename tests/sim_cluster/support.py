@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from gosched.core.command import RegisterNode
-from gosched.core.job import GangPolicy, JobSpec, RetryCause, RetryPolicy, TaskGroup
 from gosched.core.resources import Resources
+from gosched.core.spec import (
+    GangPolicy,
+    JobSpec,
+    RetryCause,
+    RetryPolicy,
+    TaskGroup,
+)
 from gosched.scheduling import Policy
 from gosched.sim.cluster.recorder import JobRecord, Recorder
 from gosched.sim.cluster.simulator import Simulator

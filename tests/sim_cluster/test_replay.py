@@ -13,7 +13,7 @@ from gosched.cli.local_cluster import LocalCluster
 from gosched.cli.main import run_cli
 from gosched.core.cluster import Queue
 from gosched.core.command import Command, CommitPlan, SetQueues, SubmitJob
-from gosched.core.job import JobSpec
+from gosched.core.spec import JobSpec
 from gosched.replication.offline import NotInLog, _read, past_of_log
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
 from gosched.scheduling.seed import seed_of
@@ -161,7 +161,7 @@ def test_every_plan_of_a_real_master_is_made_again(tmp_path: Path, capsys: pytes
     with LocalCluster(tmp_path, masters=1, agents=1) as cluster, cluster.client() as client:
         ids = [client.submit(job(0, 0, cpus=1 + i % 2, name=f"j{i}").spec).job_id for i in range(4)]
         for job_id in ids:
-            client.wait(job_id, timeout=30)
+            client.wait(job_id, timeout=60)
     home = next(tmp_path.glob("*/raft")).parent
     _, commands = _read(home / "raft")
     revisions = {command.body.revision for command in commands if isinstance(command.body, CommitPlan)}

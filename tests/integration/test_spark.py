@@ -1,0 +1,142 @@
+"""Real Spark: an application as a gang, and a single spark-submit. Needs Java 17 and pyspark, cgroup v2 and root."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gosched.agent.runtimes.spark import Spark
+from gosched.cli.local_cluster import AgentShape, LocalCluster
+from gosched.config import parse_job_file
+from gosched.core.job import JobState, TaskState
+from gosched.core.resources import Resources
+from gosched.core.spec import JobSpec, Runtime
+from tests.ports import HeldPort
+
+from .containers import Running, make_place, needs, order, start
+from .support import until
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TWO_CPUS = AgentShape(resources={"cpu": 2, "memory": "4Gi"})
+RUN_S = 600.0  # of a whole application: seven JVMs on two cores that others use too
+
+
+pytestmark = pytest.mark.timeout(3 * RUN_S)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _spark() -> None:
+    needs("java")
+    assert importlib.util.find_spec("pyspark") is not None, "pip install pyspark"
+    assert Spark("").problem() == ""
+
+
+def example() -> JobSpec:
+    text = (EXAMPLES / "spark.yaml").read_text().replace("/opt/gosched/examples", str(EXAMPLES))
+    (spec,) = parse_job_file(text, "spark.yaml")
+    return spec
+
+
+def jvms_of(directory: Path) -> list[int]:
+    """Programs that run below a directory, or name it."""
+    found = []
+    for process in psutil.process_iter(["pid", "cmdline", "environ"]):
+        words = [*(process.info["cmdline"] or []), (process.info["environ"] or {}).get("SPARK_LOCAL_DIRS", "")]
+        if any(str(directory) in word for word in words) and "org.apache.spark" in " ".join(words):
+            found.append(process.info["pid"])
+    return found
+
+
+def strays() -> set[Path]:
+    """What JVMs leave where everybody writes, but for what belongs to one that runs: it is somebody else's."""
+    found = {path for name in ("spark-*", "blockmgr-*", "hsperfdata_*/*") for path in Path("/tmp").glob(name)}
+    return {path for path in found if not (path.name.isdigit() and psutil.pid_exists(int(path.name)))}
+
+
+@pytest.fixture
+def gang(tmp_path: Path) -> Iterator[list[Running]]:
+    """The tasks of the example, driver first, without any agent."""
+    port = HeldPort()
+    members = [group for group in example().groups for _ in range(group.count)]
+    tasks = []
+    for rank, group in enumerate(members):
+        env = {
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port.number),
+            "GOSCHED_HOSTS": ",".join(["127.0.0.1"] * len(members)),
+            "GOSCHED_TASK_INDEX": str(rank),
+        }
+        wanted = order(*group.command, runtime=Runtime.SPARK, image="", number=rank, env=env, resources=group.resources)
+        tasks.append(start(Spark(""), wanted, make_place(tmp_path, wanted)))
+    yield tasks
+    for task in tasks:
+        if not task.ended:
+            task.kill()
+            task.end()
+
+
+def test_a_driver_that_is_told_to_stop_takes_its_master_along(gang: list[Running], tmp_path: Path) -> None:
+    driver = gang[0]
+    said = driver.place.path / "stderr"
+    until(lambda: "Registered executor" in said.read_text(errors="replace"), "an executor is there", RUN_S)
+    driver.signal(15)
+    assert driver.end()[0] == 143
+    for worker in gang[1:]:
+        worker.signal(15)
+        assert worker.end()[0] == 143
+    assert jvms_of(tmp_path) == []
+
+
+def test_a_single_task_is_one_spark_submit_whose_exit_code_is_its_own(tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(
+        "import os, sys\n"
+        "from pyspark import SparkContext\n"
+        "spark = SparkContext()\n"
+        "print(spark.master, spark.parallelize(range(10)).sum())\n"
+        "sys.exit(3)\n"
+    )
+    resources = Resources(cpu_millis=2000, memory_bytes=1 << 30)
+    wanted = order(str(app), runtime=Runtime.SPARK, image="", resources=resources)
+    before = strays()
+    code, out, err = start(Spark(""), wanted, make_place(tmp_path, wanted)).end(RUN_S)
+    assert (code, out) == (3, "local[2] 45\n"), err
+    assert strays() <= before
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(masters=1, agents=[TWO_CPUS] * 2) as cluster:
+        yield cluster
+
+
+def test_the_example_runs_on_a_cluster_and_ends_with_its_driver(cluster: LocalCluster) -> None:
+    with cluster.client() as client:
+        client.submit(example())
+        done = client.wait("spark-words", timeout=RUN_S)
+        logs = b"".join(chunk.data for chunk in client.logs("spark-words")).decode(errors="replace")
+    assert done.state is JobState.SUCCEEDED, f"{done.job.reason} {done.job.detail}\n{logs}"
+    assert "green: 3000" in logs
+    assert "106 words in 3000 verses" in logs
+    driver, *executors = done.tasks
+    assert (driver.state, driver.exit_code) == (TaskState.SUCCEEDED, 0)
+    assert {task.state for task in executors} == {TaskState.KILLED}
+    assert jvms_of(cluster.data_dir) == []
+
+
+def test_an_application_that_fails_ends_its_executors_and_its_exit_code_is_the_jobs(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    app = tmp_path / "app.py"
+    app.write_text("raise SystemExit(3)\n")
+    with cluster.client() as client:
+        client.submit(f"name: fails\nspark: {{app: {app}, executors: {{resources: {{memory: 1200Mi}}}}}}\n")
+        done = client.wait("fails", timeout=RUN_S)
+    driver, executor = done.tasks
+    assert (done.state, done.exit_code, driver.exit_code) == (JobState.FAILED, 3, 3)
+    assert executor.state is TaskState.KILLED
+    assert jvms_of(cluster.data_dir) == []

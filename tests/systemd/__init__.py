@@ -1,0 +1,1 @@
+"""What needs systemd as process 1: tests/integration/test_vm.py runs it in a virtual machine."""
