@@ -12,6 +12,7 @@ import pytest
 from gosched.agent.cgroups import files as cgroup_files
 from gosched.agent.cgroups.files import CgroupError, read
 from gosched.agent.cgroups.tree import CgroupTree
+from gosched.agent.supervisor.control_group import CLONE3
 from gosched.core.usage import NO_USAGE, Usage
 from tests.agent.conftest import LIMIT_S, set_frozen, wait_for
 
@@ -22,6 +23,21 @@ for _ in range(2):
     if os.fork() == 0:
         os.setsid()
         time.sleep(600)
+"""
+
+# With the number of clone3(2) that it uses; says where its child is before and after `join`, and where it is itself.
+PARENT = """
+import os, sys
+from gosched.agent.supervisor import control_group as module
+path, module.CLONE3 = sys.argv[1], int(sys.argv[2])
+there = lambda: module.cgroup_of(os.getpid()) == path
+group = module.ControlGroup(path)
+pid = group.fork()
+if pid == 0:
+    before = there()
+    group.join()
+    os._exit(before << 1 | there())
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), there())
 """
 
 
@@ -64,6 +80,20 @@ def test_what_the_kernel_does_not_enforce_is_said(tree):
     for name in ("cpu", "cpuset", "io", "memory", "pids"):
         assert (name in tree.controllers) == (name in there)
         assert (name in tree.isolation) != (name in tree.controllers)
+
+
+@pytest.mark.parametrize(
+    ("clone3", "in_it"),
+    [
+        pytest.param(CLONE3, 0b11, id="born in it"),
+        pytest.param(0x7FFF, 0b01, id="moved into it, as the kernel does not know the call"),
+    ],
+)
+def test_the_child_of_a_supervisor_is_in_the_cgroup_before_it_is_the_task(tree, clone3, in_it):
+    path = tree.create("one", {})
+    words = [sys.executable, "-c", PARENT, str(path), str(clone3)]
+    child, parent = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout.split()
+    assert (int(child), parent) == (in_it, "False")
 
 
 def test_inner_cgroups_hold_no_process(tree):

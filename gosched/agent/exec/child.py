@@ -115,9 +115,10 @@ def start_command(order: Order, launch: Launch, task: int) -> int:
             os.fchown(0, launch.account["uid"], -1)
     read_end, write_end = os.pipe()  # closed by a successful exec
     parent = os.getpid()
-    pid = os.fork()
+    group = ControlGroup(launch.cgroup)
+    pid = group.fork()
     if pid == 0:
-        become_command(order, launch, task, namespaces, write_end, parent)
+        become_command(order, launch, group, task, namespaces, write_end, parent)
     os.close(write_end)
     with open(read_end, "rb") as file:
         failure = file.read()
@@ -142,7 +143,9 @@ def words(order: Order, launch: Launch) -> list[str]:
     return [*program, *flags, container, *order.command]
 
 
-def become_command(order: Order, launch: Launch, task: int, namespaces: int, failure_fd: int, parent: int) -> None:
+def become_command(
+    order: Order, launch: Launch, group: ControlGroup, task: int, namespaces: int, failure_fd: int, parent: int
+) -> None:
     at = ["start"]
     try:
         if order.terminal:
@@ -151,7 +154,7 @@ def become_command(order: Order, launch: Launch, task: int, namespaces: int, fai
         else:
             os.setsid()
         at[0] = "cgroup"
-        ControlGroup(launch.cgroup).join()
+        group.join()
         at[0] = "namespaces"
         if namespaces:
             set_namespaces(task, namespaces)

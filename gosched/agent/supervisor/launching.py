@@ -40,9 +40,10 @@ def start_task(launch: Launch, writers: list[int]) -> int:
     """The pid of its main process. `writers`: its stdout and stderr. Raises NotStarted."""
     read_end, write_end = os.pipe()  # closed by a successful exec
     parent = os.getpid()
-    pid = os.fork()
+    group = ControlGroup(launch.cgroup)
+    pid = group.fork()
     if pid == 0:
-        become_task(launch, writers, write_end, parent)
+        become_task(launch, group, writers, write_end, parent)
     for fd in (write_end, *writers):
         os.close(fd)
     with open(read_end, "rb") as file:
@@ -53,12 +54,12 @@ def start_task(launch: Launch, writers: list[int]) -> int:
     return pid
 
 
-def become_task(launch: Launch, writers: list[int], failure_fd: int, parent: int) -> None:
+def become_task(launch: Launch, group: ControlGroup, writers: list[int], failure_fd: int, parent: int) -> None:
     at = ["start"]
     try:
         os.setsid()
         at[0] = "cgroup"
-        ControlGroup(launch.cgroup).join()
+        group.join()
         at[0] = "start"
         reset_signals()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
