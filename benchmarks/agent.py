@@ -30,7 +30,8 @@ from gosched.core.spec import Isolation, Volume
 from gosched.sim.cluster.report import percentile
 from gosched.wire.codec import fill
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2, worker_pb2, worker_pb2_grpc
-from tests.integration.containers import docker_daemon, import_image, make_rootfs
+from tests.integration.containers import make_rootfs
+from tests.integration.daemons import docker_daemon, import_image
 
 MANY = 1000
 WAIT_S = 300.0

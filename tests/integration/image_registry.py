@@ -1,7 +1,9 @@
-"""A registry of one image on loopback, as slow as a test wants it; it answers as Docker's own, and counts."""
+"""Registries on loopback that answer as Docker's own: one with one image, as slow as a test wants it, that counts; and
+one that has none, and says why."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import gzip
 import hashlib
@@ -65,19 +67,28 @@ class ImageRegistry:
         return 404, "application/json", b'{"errors":[{"code":"BLOB_UNKNOWN","message":"blob unknown"}]}'
 
 
+class _Handler(BaseHTTPRequestHandler):
+    def begin(self, status: int, kind: str, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        self.send_header("Docker-Distribution-Api-Version", "registry/2.0")
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
 @contextlib.contextmanager
 def served(registry: ImageRegistry) -> Iterator[str]:
     """Yields its address."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(_Handler):
         def do_GET(self) -> None:
             status, kind, body = registry.answer(self.command, self.path)
-            self.send_response(status)
-            self.send_header("Docker-Distribution-Api-Version", "registry/2.0")
-            self.send_header("Docker-Content-Digest", _digest(body))
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
+            self.begin(status, kind, body, Docker_Content_Digest=_digest(body))
             if self.command == "GET":
                 with contextlib.suppress(ConnectionError):  # who pulled has gone
                     self._send(body)
@@ -98,16 +109,46 @@ def served(registry: ImageRegistry) -> Iterator[str]:
                 if registry.closing.wait(registry.pause_s):
                     return
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
+    with _listening(Handler) as address:
+        try:
+            yield address
+        finally:
+            registry.closing.set()
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+
+@contextlib.contextmanager
+def refusing(status: int, code: str, login: str = "") -> Iterator[str]:
+    """Yields the address of a registry that answers with this status and code, and whoever does not say `login`,
+    name:password, with 401."""
+    wanted = "Basic " + base64.b64encode(login.encode()).decode()
+
+    class Handler(_Handler):
+        def do_GET(self) -> None:
+            is_let_in = not login or self.headers.get("Authorization") == wanted
+            answer, why = (status, code) if is_let_in else (401, "UNAUTHORIZED")
+            body = json.dumps({"errors": [{"code": why, "message": why.lower().replace("_", " ")}]}).encode()
+            if answer == 401:
+                self.begin(401, "application/json", body, WWW_Authenticate='Basic realm="test"')
+            else:
+                self.begin(200 if self.path == "/v2/" else answer, "application/json", body)
+            self.wfile.write(body)
+
+        do_HEAD = do_GET
+
+    with _listening(Handler) as address:
+        yield address
+
+
+@contextlib.contextmanager
+def _listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    # Each connection has a thread: a daemon may open one more than it uses.
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.block_on_close = False
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
             yield f"127.0.0.1:{server.server_port}"
         finally:
-            registry.closing.set()
             server.shutdown()
             thread.join(10)
 

@@ -1,11 +1,10 @@
 """Tasks in Docker containers, with a daemon of the tests' own: what they see, how they end, what is left of them.
 
-Needs root, dockerd, containerd, runc, busybox and, for the last test, podman.
+Needs root, dockerd, containerd, runc and busybox.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import fcntl
 import io
@@ -17,42 +16,36 @@ import struct
 import subprocess
 import tempfile
 import termios
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import docker
 import pytest
 
-from gosched.agent.orders import Order
 from gosched.agent.runtimes.docker import Docker, remove_orphans
-from gosched.agent.runtimes.interface import Account, CannotRun
+from gosched.agent.runtimes.interface import CannotRun
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.config.agent_settings import Registry
 from gosched.core.job import JobState, TaskState
 from gosched.core.resources import Resources
 from gosched.core.spec import Isolation, Network, Pull, Rlimit, Runtime, Volume
 from tests.integration.containers import (
-    Gate,
+    NOBODY,
+    DockerNode,
     Running,
-    docker_daemon,
     exec_once_adopted,
-    import_image,
     make_place,
     make_rootfs,
-    needs,
     order,
-    podman_service,
-    start,
 )
+from tests.integration.daemons import Gate, docker_daemon, import_image
+from tests.integration.image_registry import refusing
 from tests.integration.support import PATIENCE_S, goschedctl, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NOBODY = Account(uid=65534, gid=65534, groups=(4,), name="nobody")
 MIB = 1 << 20
 
 
@@ -72,53 +65,13 @@ def daemon() -> Iterator[str]:
         shutil.rmtree(base)
 
 
-class Node:
-    def __init__(self, base: Path, address: str) -> None:
-        self.base = base
-        self.address = address
-        self.runtime = Docker(address, {}, pids_max=4096)
-        self.client = docker.APIClient(base_url=address, version="auto")
-        self.started: list[Running] = []
-
-    def start(self, *command: str, account: Account | None = None, image: str = "busy", **more: object) -> Running:
-        wanted: Order = order(
-            *command,
-            runtime=Runtime.DOCKER,
-            image=image,
-            number=len(self.started),
-            **more,  # type: ignore[arg-type]
-        )
-        running = start(self.runtime, wanted, make_place(self.base, wanted, account=account))
-        self.started.append(running)
-        return running
-
-    def run(self, *command: str, **more: object) -> tuple[int, str, str]:
-        return self.start(*command, **more).end()  # type: ignore[arg-type]
-
-    def result(self) -> dict[str, object]:
-        found: dict[str, object] = json.loads((self.started[-1].place.path / "result.json").read_text())
-        return found
-
-    def containers(self) -> list[dict[str, object]]:
-        found: list[dict[str, object]] = self.client.containers(all=True)
-        return found
-
-    def close(self) -> None:
-        for running in self.started:
-            if not running.ended:
-                running.kill()
-                running.end()
-        assert self.containers() == [], "nothing is left"
-        self.client.close()
-
-
 @pytest.fixture
-def node(daemon: str, tmp_path: Path) -> Iterator[Node]:
-    with contextlib.closing(Node(tmp_path, daemon)) as node:
+def node(daemon: str, tmp_path: Path) -> Iterator[DockerNode]:
+    with contextlib.closing(DockerNode(tmp_path, daemon)) as node:
         yield node
 
 
-def test_output_and_exit_code_are_the_tasks_own(node: Node) -> None:
+def test_output_and_exit_code_are_the_tasks_own(node: DockerNode) -> None:
     code, out, err = node.run("sh", "-c", "ps; hostname; pwd; echo to-stderr >&2; exit 7")
     assert code == 7
     assert out.splitlines()[1].split()[0] == "1"
@@ -128,13 +81,13 @@ def test_output_and_exit_code_are_the_tasks_own(node: Node) -> None:
     assert set(task) == {"pid", "started_at_ms"}
 
 
-def test_a_lot_of_binary_output_comes_whole(node: Node) -> None:
+def test_a_lot_of_binary_output_comes_whole(node: DockerNode) -> None:
     code, _, _ = node.run("sh", "-c", "dd if=/dev/zero bs=65536 count=320; exec >&- 2>&-; sleep 0.2; exit 4")
     assert code == 4
     assert (node.started[0].place.path / "stdout").stat().st_size == 320 * 65536
 
 
-def test_environment_directory_and_volumes_are_as_ordered(node: Node, tmp_path: Path) -> None:
+def test_environment_directory_and_volumes_are_as_ordered(node: DockerNode, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "data").write_text("from the node")
     volumes = (Volume(host=str(tmp_path / "in"), to="/data", read_only=True),)
@@ -145,7 +98,7 @@ def test_environment_directory_and_volumes_are_as_ordered(node: Node, tmp_path: 
     assert (node.started[0].place.work / "copy").read_text() == "from the node"
 
 
-def test_a_task_runs_as_its_account_without_capabilities_and_gains_none(node: Node) -> None:
+def test_a_task_runs_as_its_account_without_capabilities_and_gains_none(node: DockerNode) -> None:
     script = "id -u; id -g; id -G; ulimit -n; cat /proc/self/status"
     isolation = Isolation(rlimits=(Rlimit(name="nofile", soft=77, hard=88),), read_only=True)
     code, out, err = node.run("sh", "-c", script, account=NOBODY, isolation=isolation)
@@ -157,12 +110,12 @@ def test_a_task_runs_as_its_account_without_capabilities_and_gains_none(node: No
     assert node.run("touch", "/new", isolation=isolation)[0] == 1
 
 
-def test_without_a_network_there_is_only_loopback(node: Node) -> None:
+def test_without_a_network_there_is_only_loopback(node: DockerNode) -> None:
     _, out, _ = node.run("ip", "-o", "link", isolation=Isolation(network=Network.NONE))
     assert [line.split()[1] for line in out.splitlines()] == ["lo:"]
 
 
-def test_limits_reach_the_daemon(node: Node) -> None:
+def test_limits_reach_the_daemon(node: DockerNode) -> None:
     resources = Resources(cpu_millis=1500, memory_bytes=64 * MIB)
     isolation = Isolation(pids=50, swap_bytes=MIB, memory_low_bytes=32 * MIB)
     running = node.start("sleep", "3600", resources=resources, isolation=isolation, cpus="0")
@@ -178,7 +131,7 @@ def test_limits_reach_the_daemon(node: Node) -> None:
     running.end()
 
 
-def test_more_memory_than_asked_for_is_an_oom_kill(node: Node) -> None:
+def test_more_memory_than_asked_for_is_an_oom_kill(node: DockerNode) -> None:
     code, _, _ = node.run(
         "sh", "-c", "exec dd if=/dev/zero of=/dev/shm/x bs=1M count=200", resources=Resources(memory_bytes=16 * MIB)
     )
@@ -189,14 +142,14 @@ def test_more_memory_than_asked_for_is_an_oom_kill(node: Node) -> None:
     assert usage["oom_kills"] == 1
 
 
-def test_a_fork_bomb_stops_at_its_limit(node: Node) -> None:
+def test_a_fork_bomb_stops_at_its_limit(node: DockerNode) -> None:
     script = "i=0; while [ $i -lt 60 ]; do sleep 600 & i=$((i+1)); done; echo all"
     _, out, err = node.run("sh", "-c", script, isolation=Isolation(pids=20))
     assert "all" not in out
     assert "fork" in err
 
 
-def test_usage_is_counted(node: Node) -> None:
+def test_usage_is_counted(node: DockerNode) -> None:
     """At the end, if the cgroup is still there then, and now and then before that."""
     assert node.run("sh", "-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; sleep 5")[0] == 0
     usage = node.result()["usage"]
@@ -204,7 +157,7 @@ def test_usage_is_counted(node: Node) -> None:
     assert usage["cpu_ms"] > 50
 
 
-def test_sigterm_reaches_the_program(node: Node) -> None:
+def test_sigterm_reaches_the_program(node: DockerNode) -> None:
     running = node.start("sh", "-c", "trap 'echo saved; exit 3' TERM; echo up; while :; do sleep 0.05; done")
     running.await_output("up")
     running.signal(signal.SIGTERM)
@@ -212,7 +165,7 @@ def test_sigterm_reaches_the_program(node: Node) -> None:
     assert (code, out) == (3, "up\nsaved\n")
 
 
-def test_an_image_says_which_signal_ends_it_and_what_runs_in_it(node: Node) -> None:
+def test_an_image_says_which_signal_ends_it_and_what_runs_in_it(node: DockerNode) -> None:
     running = node.start("sh", "-c", "trap 'exit 9' QUIT; echo up; while :; do sleep 0.05; done", image="quit")
     running.await_output("up")
     running.signal(signal.SIGTERM)
@@ -220,7 +173,7 @@ def test_an_image_says_which_signal_ends_it_and_what_runs_in_it(node: Node) -> N
     assert node.run(image="quit") == (0, "of the image\n", "")
 
 
-def test_other_signals_reach_the_processes_that_handle_them_and_no_others(node: Node) -> None:
+def test_other_signals_reach_the_processes_that_handle_them_and_no_others(node: DockerNode) -> None:
     """As a checkpoint signal does: a shell in between neither needs a handler nor dies of it."""
     inner = "trap 'touch $GOSCHED_CHECKPOINT_FILE; echo checkpoint' USR1; echo up; while :; do sleep 0.05; done"
     running = node.start("sh", "-c", f'sh -c "{inner}" & wait')
@@ -233,7 +186,7 @@ def test_other_signals_reach_the_processes_that_handle_them_and_no_others(node: 
     assert running.end()[0] == 137
 
 
-def test_a_killed_launcher_leaves_no_container(node: Node) -> None:
+def test_a_killed_launcher_leaves_no_container(node: DockerNode) -> None:
     running = node.start("sh", "-c", "(sleep 3601 &); echo up; exec sleep 3600")
     running.await_output("up")
     pid = json.loads((running.place.path / "task.json").read_text())["pid"]
@@ -243,7 +196,7 @@ def test_a_killed_launcher_leaves_no_container(node: Node) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_a_task_that_is_stopped_before_it_runs_leaves_no_container(node: Node) -> None:
+def test_a_task_that_is_stopped_before_it_runs_leaves_no_container(node: DockerNode) -> None:
     for pause_s in (0.05, 0.2, 0.3, 0.4, 0.5, 0.6):
         running = node.start("sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.05; done")
         time.sleep(pause_s)
@@ -254,7 +207,7 @@ def test_a_task_that_is_stopped_before_it_runs_leaves_no_container(node: Node) -
         assert node.containers() == []
 
 
-def test_a_container_that_the_daemon_makes_for_a_launcher_that_is_gone_goes_too(node: Node) -> None:
+def test_a_container_that_the_daemon_makes_for_a_launcher_that_is_gone_goes_too(node: DockerNode) -> None:
     with Gate(node.address, b"/containers/create") as gate, ThreadPoolExecutor(1) as pool:
         node.runtime = Docker(gate.address, {}, pids_max=4096)
         running = node.start("sleep", "600")
@@ -267,7 +220,7 @@ def test_a_container_that_the_daemon_makes_for_a_launcher_that_is_gone_goes_too(
         assert node.containers() == []
 
 
-def test_it_stands_still_and_goes_on(node: Node) -> None:
+def test_it_stands_still_and_goes_on(node: DockerNode) -> None:
     running = node.start("sh", "-c", "while :; do echo tick >> ticks; sleep 0.05; done")
     ticks = running.place.work / "ticks"  # its own file: what it writes to stdout may be on its way still
     until(ticks.exists, "it runs")
@@ -281,7 +234,7 @@ def test_it_stands_still_and_goes_on(node: Node) -> None:
     running.end()
 
 
-def test_a_command_beside_a_task_is_in_its_container(node: Node) -> None:
+def test_a_command_beside_a_task_is_in_its_container(node: DockerNode) -> None:
     running = node.start("sh", "-c", "echo up; exec sleep 3600", account=NOBODY, env={"COLOUR": "blue"})
     running.await_output("up")
     script = "id -u; hostname; pwd; echo $COLOUR $SIZE; cat; echo problem >&2; exit 5"
@@ -319,7 +272,7 @@ def test_a_command_beside_a_task_is_in_its_container(node: Node) -> None:
     running.end()
 
 
-def test_what_a_command_writes_first_is_not_lost(node: Node) -> None:
+def test_what_a_command_writes_first_is_not_lost(node: DockerNode) -> None:
     """When it comes together with the header of the daemon's answer."""
     running = node.start("sleep", "600")
     until(lambda: (running.place.path / "task.json").exists(), "it runs")
@@ -329,7 +282,7 @@ def test_what_a_command_writes_first_is_not_lost(node: Node) -> None:
     assert done.stdout == b"first\n"
 
 
-def _all_in(node: Node, running: Running) -> str:
+def _all_in(node: DockerNode, running: Running) -> str:
     return str(node.client.top(running.launch.exec[-1]))
 
 
@@ -341,12 +294,14 @@ def _all_in(node: Node, running: Running) -> str:
         ((), "COMMAND_NOT_FOUND", 127),
     ],
 )
-def test_a_command_that_cannot_run_has_a_reason(node: Node, command: tuple[str, ...], reason: str, code: int) -> None:
+def test_a_command_that_cannot_run_has_a_reason(
+    node: DockerNode, command: tuple[str, ...], reason: str, code: int
+) -> None:
     assert node.run(*command)[0] == code
     assert node.result()["reason"] == reason
 
 
-def test_an_image_that_is_not_there_has_a_reason(node: Node) -> None:
+def test_an_image_that_is_not_there_has_a_reason(node: DockerNode) -> None:
     code, _, err = node.run("sh", image="nothing", isolation=Isolation(pull=Pull.NEVER))
     assert code == 125
     assert node.result()["reason"] == "IMAGE_NOT_FOUND"
@@ -357,46 +312,14 @@ def test_an_image_that_is_not_there_has_a_reason(node: Node) -> None:
     assert node.result()["reason"] == "REGISTRY_UNREACHABLE"
 
 
-class FakeRegistry(BaseHTTPRequestHandler):
-    """Wants a name and a password, and has no images."""
-
-    seen: list[str]
-
-    def do_GET(self) -> None:
-        given = self.headers.get("Authorization", "")
-        wanted = "Basic " + base64.b64encode(b"robot:sesame").decode()
-        status, code = (404, "MANIFEST_UNKNOWN") if given == wanted else (401, "UNAUTHORIZED")
-        body = json.dumps({"errors": [{"code": code, "message": code.lower().replace("_", " ")}]}).encode()
-        if given == wanted and self.path == "/v2/":
-            status, body = 200, b"{}"
-        self.send_response(status)
-        if status == 401:
-            self.send_header("WWW-Authenticate", 'Basic realm="test"')
-        self.send_header("Docker-Distribution-Api-Version", "registry/2.0")
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_HEAD = do_GET
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
 @pytest.fixture
 def registry() -> Iterator[str]:
-    # Each connection has a thread: a daemon may open one more than it uses.
-    with ThreadingHTTPServer(("127.0.0.1", 0), FakeRegistry) as server:
-        server.block_on_close = False
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join(PATIENCE_S)
+    """Has no images."""
+    with refusing(404, "MANIFEST_UNKNOWN", login="robot:sesame") as address:
+        yield address
 
 
-def test_a_registry_gets_the_credentials_that_were_named(node: Node, registry: str, tmp_path: Path) -> None:
+def test_a_registry_gets_the_credentials_that_were_named(node: DockerNode, registry: str, tmp_path: Path) -> None:
     image, named = f"{registry}/team/tool:1", Isolation(registry="ours")
     assert node.run("sh", image=image)[0] == 125
     assert node.result()["reason"] == "REGISTRY_REFUSED"
@@ -406,23 +329,21 @@ def test_a_registry_gets_the_credentials_that_were_named(node: Node, registry: s
 
     (tmp_path / "password").write_text("sesame\n")
     known = {"ours": Registry(username="robot", password_file=str(tmp_path / "password"))}
-    other = Node(tmp_path / "other", node.address)
-    other.runtime = Docker(node.address, known, pids_max=4096)
+    other = DockerNode(tmp_path / "other", node.address, known)
     assert other.run("sh", image=image, isolation=named)[0] == 125
     assert other.result()["reason"] == "IMAGE_NOT_FOUND", "it was let in"
     (spec,) = (tmp_path / "other").rglob("docker.json")
     assert "sesame" not in spec.read_text()
     (tmp_path / "password").unlink()
-    wrong = Node(tmp_path / "wrong", node.address)
-    wrong.runtime = Docker(node.address, known, pids_max=4096)
+    wrong = DockerNode(tmp_path / "wrong", node.address, known)
     assert wrong.run("sh", image=image, isolation=named)[0] == 125
     assert wrong.result()["reason"] == "REGISTRY_REFUSED"
 
 
-def test_containers_of_former_tasks_are_removed_and_no_others(node: Node, tmp_path: Path) -> None:
+def test_containers_of_former_tasks_are_removed_and_no_others(node: DockerNode, tmp_path: Path) -> None:
     kept, left = node.start("sleep", "3600"), node.start("sleep", "3600")
-    with contextlib.closing(Node(tmp_path / "other", node.address)) as stranger:
-        stranger.started = [kept, left]  # so that its task has another number
+    with contextlib.closing(DockerNode(tmp_path / "other", node.address)) as stranger:
+        stranger.started, stranger.ordered = [kept, left], 2  # so that its task has another number
         other = stranger.start("sleep", "3600")
         for running in (kept, left, other):
             until(lambda place=running.place: (place.path / "task.json").exists(), "it runs")  # type: ignore[misc]
@@ -439,35 +360,6 @@ def test_containers_of_former_tasks_are_removed_and_no_others(node: Node, tmp_pa
 def test_a_daemon_that_does_not_answer_is_named(tmp_path: Path) -> None:
     assert "no daemon answers" in Docker(f"unix://{tmp_path}/none.sock", {}, 1).problem()
     assert "has to be on this machine" in Docker("tcp://localhost:2375", {}, 1).problem()
-
-
-def test_podmans_socket_does_as_well() -> None:
-    needs("podman", "crun")
-    base = Path(tempfile.mkdtemp(prefix="gosched-podman-"))
-    try:
-        rootfs = make_rootfs(base / "rootfs")
-        with podman_service(base) as address:
-            import_image(address, rootfs, "busy")
-            with contextlib.closing(Node(base / "node", address)) as node:
-                assert node.run("sh", "-c", "hostname; echo err >&2; exit 7", image="busy") == (
-                    7,
-                    "j1-worker-0\n",
-                    "err\n",
-                )
-                script = "trap 'exit 3' TERM; echo up; while :; do sleep 0.05; done"
-                running = node.start("sh", "-c", script, image="busy")
-                running.await_output("up")
-                words = running.beside("sh", "-c", "echo beside; exit 4")
-                done = subprocess.run(words, input=b"", capture_output=True, timeout=PATIENCE_S, check=False)
-                assert (done.returncode, done.stdout) == (4, b"beside\n"), done.stderr
-                running.signal(signal.SIGTERM)
-                assert running.end()[0] == 3
-                assert node.run("nothing-here", image="busy")[0] == 127
-                assert node.result()["reason"] == "COMMAND_NOT_FOUND"
-                assert node.run("sh", image="none", isolation=Isolation(pull=Pull.NEVER))[0] == 125
-                assert node.result()["reason"] == "IMAGE_NOT_FOUND"
-    finally:
-        shutil.rmtree(base)
 
 
 # On a cluster

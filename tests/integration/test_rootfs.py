@@ -10,7 +10,6 @@ import io
 import json
 import os
 import pty
-import resource
 import signal
 import subprocess
 import tarfile
@@ -20,27 +19,25 @@ from pathlib import Path
 
 import pytest
 
-from gosched.agent.orders import Order
 from gosched.agent.runtimes.images import MAX_IMAGES, Images
-from gosched.agent.runtimes.interface import Account, CannotRun
+from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.runtimes.rootfs import Rootfs
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.core.job import JobState, TaskState
 from gosched.core.spec import Isolation, Network, Rlimit, Runtime, Volume
 from tests.integration.containers import (
+    NOBODY,
+    Node,
     Running,
     exec_once_adopted,
     make_place,
     make_rootfs,
     needs,
-    order,
-    start,
     tar_of,
 )
 from tests.integration.support import PATIENCE_S, goschedctl, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-NOBODY = Account(uid=65534, gid=65534, groups=(4,), name="nobody")
 
 
 @pytest.fixture(scope="session")
@@ -49,50 +46,27 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_rootfs(tmp_path_factory.mktemp("image") / "a: rootfs, with \\ in its name")
 
 
-class Node:
-    def __init__(self, base: Path, image: Path, oci_runtime: str) -> None:
-        self.base = base
-        self.image = image
-        self.runtime = Rootfs(oci_runtime, base / "images")
-        self.started: list[Running] = []
-
-    def order(self, *command: str, image: Path | str = "", **more: object) -> Order:
-        number = len(self.started)
-        return order(*command, runtime=Runtime.ROOTFS, image=str(image or self.image), number=number, **more)  # type: ignore[arg-type]
-
-    def start(self, *command: str, account: Account | None = None, **more: object) -> Running:
-        wanted = self.order(*command, **more)  # type: ignore[arg-type]
-        running = start(self.runtime, wanted, make_place(self.base, wanted, account=account))
-        self.started.append(running)
-        return running
-
-    def run(self, *command: str, account: Account | None = None, **more: object) -> tuple[int, str, str]:
-        return self.start(*command, account=account, **more).end()
-
-    def refused(self, *command: str, **more: object) -> CannotRun:
-        wanted = self.order(*command, **more)  # type: ignore[arg-type]
-        with pytest.raises(CannotRun) as caught:
-            self.runtime.launch(wanted, make_place(self.base, wanted, cgroup=False), {})
-        self.started.append(None)  # type: ignore[arg-type]  # its number is taken
-        return caught.value
-
-    def close(self) -> None:
-        for running in self.started:
-            if running is not None and not running.ended:
-                running.kill()
-                running.end()
+def node_with(oci_runtime: str, base: Path, image: Path) -> Node:
+    return Node(base, Rootfs(oci_runtime, base / "images"), Runtime.ROOTFS, image)
 
 
 @pytest.fixture(params=["crun", "runc"])
 def node(request: pytest.FixtureRequest, tmp_path: Path, image: Path) -> Iterator[Node]:
-    with contextlib.closing(Node(tmp_path, image, request.param)) as node:
+    with contextlib.closing(node_with(request.param, tmp_path, image)) as node:
         yield node
 
 
 @pytest.fixture
 def crun(tmp_path: Path, image: Path) -> Iterator[Node]:
-    with contextlib.closing(Node(tmp_path, image, "crun")) as node:
+    with contextlib.closing(node_with("crun", tmp_path, image)) as node:
         yield node
+
+
+def refused(node: Node, *command: str, **more: object) -> CannotRun:
+    wanted = node.order(*command, **more)  # type: ignore[arg-type]
+    with pytest.raises(CannotRun) as caught:
+        node.runtime.launch(wanted, make_place(node.base, wanted, cgroup=False), {})
+    return caught.value
 
 
 def test_a_task_is_pid_1_with_its_own_host_name_and_its_exit_code_is_reported(node: Node) -> None:
@@ -105,13 +79,13 @@ def test_a_task_is_pid_1_with_its_own_host_name_and_its_exit_code_is_reported(no
     assert err == "to-stderr\n"
 
 
-def test_what_a_task_writes_outside_of_its_directory_is_gone_with_it(node: Node) -> None:
+def test_what_a_task_writes_outside_of_its_directory_is_gone_with_it(node: Node, image: Path) -> None:
     running = node.start("sh", "-c", "echo x > /new; rm /bin/yes; echo y > /work/kept; cat /new; ls /bin/yes")
     code, out, _ = running.end()
     assert (code, out) == (1, "x\n")
-    assert not (node.image / "new").exists()
-    assert (node.image / "bin" / "yes").is_symlink()
-    assert sorted(p.name for p in node.image.iterdir()) == ["bin", "data", "etc", "tmp"], "no mount points are left"
+    assert not (image / "new").exists()
+    assert (image / "bin" / "yes").is_symlink()
+    assert sorted(p.name for p in image.iterdir()) == ["bin", "data", "etc", "tmp"], "no mount points are left"
     assert (running.place.work / "kept").read_text() == "y\n"
     assert sorted(p.name for p in running.place.path.iterdir()) == ["stderr", "stdout", "work"]
 
@@ -123,12 +97,12 @@ def test_a_read_only_root_takes_no_writes_but_the_working_directory_does(node: N
     assert "Read-only file system" in err
 
 
-def test_without_overlayfs_the_image_is_copied(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_overlayfs_the_image_is_copied(node: Node, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gosched.agent.runtimes.rootfs.has_overlay", lambda directory: False)
     running = node.start("sh", "-c", "rm /bin/yes; stat -c %a /tmp; grep -c overlay /proc/mounts")
     code, out, _ = running.end()
     assert (code, out) == (1, "1777\n0\n")
-    assert (node.image / "bin" / "yes").is_symlink()
+    assert (image / "bin" / "yes").is_symlink()
     assert not (running.place.path / "oci").exists()
 
 
@@ -270,8 +244,8 @@ def test_a_command_beside_a_task_is_in_its_namespaces_as_its_account(node: Node)
 
 
 @pytest.mark.parametrize("ending", [".tar", ".tar.gz"])
-def test_a_tarball_is_unpacked_once_and_shared(node: Node, tmp_path: Path, ending: str) -> None:
-    archive = tar_of(node.image, tmp_path / f"image{ending}")
+def test_a_tarball_is_unpacked_once_and_shared(node: Node, image: Path, tmp_path: Path, ending: str) -> None:
+    archive = tar_of(image, tmp_path / f"image{ending}")
     for _ in range(2):
         code, out, _ = node.run("sh", "-c", "echo x > /bin/new; stat -c %a /tmp; ls -la /bin/sh", image=archive)
         assert code == 0
@@ -298,8 +272,8 @@ def test_starts_at_the_same_time_unpack_an_archive_once(image: Path, tmp_path: P
     assert len(set(found)) == 1
 
 
-def test_an_archive_that_changed_is_another_image(crun: Node, tmp_path: Path) -> None:
-    archive = tar_of(crun.image, tmp_path / "image.tar")
+def test_an_archive_that_changed_is_another_image(crun: Node, image: Path, tmp_path: Path) -> None:
+    archive = tar_of(image, tmp_path / "image.tar")
     assert crun.run("ls", "/version", image=archive)[0] != 0
     with tarfile.open(archive, "a") as tar:
         tar.addfile(tarfile.TarInfo("version"))
@@ -400,10 +374,10 @@ def test_an_image_that_is_none_is_refused_with_a_reason(crun: Node, tmp_path: Pa
     bad = make(tmp_path / "bad.tar")
     if bad.is_file():  # not unpacked by the agent itself
         assert crun.run("sh", image=bad)[0] == 125
-        found = json.loads((crun.started[-1].place.path / "result.json").read_text())
+        found = crun.result()
         refusal = CannotRun(found["reason"], found["detail"], blames_node=found["blames_node"])
     else:
-        refusal = crun.refused("sh", image=bad)
+        refusal = refused(crun, "sh", image=bad)
     assert refusal.reason == reason
     assert "\n" not in refusal.detail
     assert refusal.detail
@@ -424,29 +398,20 @@ def test_an_image_that_is_none_is_refused_with_a_reason(crun: Node, tmp_path: Pa
 def test_a_command_that_cannot_run_is_refused_with_a_reason(
     crun: Node, command: tuple[str, ...], reason: str, code: int
 ) -> None:
-    refusal = crun.refused(*command)
+    refusal = refused(crun, *command)
     assert (refusal.reason, refusal.exit_code) == (reason, code)
 
 
 def test_a_volume_that_is_not_there_is_a_reason(crun: Node) -> None:
     volumes = (Volume(host="/no/such/path", to="/data"),)
-    assert crun.refused("sh", isolation=Isolation(volumes=volumes)).reason == "VOLUME_NOT_FOUND"
+    assert refused(crun, "sh", isolation=Isolation(volumes=volumes)).reason == "VOLUME_NOT_FOUND"
     volumes = (Volume(host="/tmp", to="/proc/../"),)
-    assert crun.refused("sh", isolation=Isolation(volumes=volumes)).reason == "BAD_VOLUME"
+    assert refused(crun, "sh", isolation=Isolation(volumes=volumes)).reason == "BAD_VOLUME"
 
 
 def test_a_missing_runtime_is_named() -> None:
     problem = Rootfs("no-such-runtime", Path("/nowhere")).problem()
     assert "no-such-runtime" in problem
-
-
-def test_a_container_costs_little_to_start(node: Node) -> None:
-    """Not a benchmark: it catches what takes a multiple. CPU time, since a busy machine makes that no longer."""
-    node.run("true")
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert node.run("true")[0] == 0
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
 
 
 # On a cluster

@@ -1,56 +1,38 @@
 """Runtimes that fail by themselves: crun, runc, Docker and its registries; whose fault it is, and what follows.
 
-Needs root, cgroup v2 (on a hybrid host without controllers, too), crun, runc, dockerd, containerd, podman and busybox.
+Needs root, cgroup v2 (on a hybrid host without controllers, too), crun, runc, dockerd, containerd and busybox.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import re
-import select
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-import docker
 import pytest
 
 from gosched.agent.orders import Order
 from gosched.agent.runtimes import oci_bundle, rootfs
 from gosched.agent.runtimes.docker import Docker
-from gosched.agent.runtimes.interface import Account, Launch, Place, TaskRuntime
+from gosched.agent.runtimes.interface import Launch, Place
 from gosched.agent.runtimes.rootfs import Rootfs
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.core.cluster import NodeState
-from gosched.core.job import JobState, TaskState
+from gosched.core.job import TaskState
 from gosched.core.spec import Isolation, Rlimit, Runtime, Volume
-from tests.integration.containers import (
-    Running,
-    docker_daemon,
-    import_image,
-    make_place,
-    make_rootfs,
-    needs,
-    order,
-    podman_service,
-    start,
-)
-from tests.integration.image_registry import ImageRegistry, served
-from tests.integration.support import PATIENCE_S, goschedctl, until
-
-NOBODY = Account(uid=65534, gid=65534, groups=(4,), name="nobody")
+from tests.integration.containers import NOBODY, DockerNode, Node, make_place, make_rootfs, needs, order, start
+from tests.integration.daemons import docker_daemon, import_image
+from tests.integration.image_registry import ImageRegistry, refusing, served
+from tests.integration.support import PATIENCE_S, until
 
 Config = dict[str, Any]
 
@@ -64,43 +46,10 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return image
 
 
-class Node:
-    """Tasks of one runtime; `ended` ends the last one and says how it did."""
-
-    def __init__(self, base: Path, runtime: TaskRuntime, image: str) -> None:
-        self.base = base
-        self.runtime = runtime
-        self.image = image
-        self.started: list[Running] = []
-
-    def start(self, *command: str, image: str = "", account: Account | None = None, **more: object) -> Running:
-        kind = Runtime.DOCKER if isinstance(self.runtime, Docker) else Runtime.ROOTFS
-        number = len(self.started)
-        wanted = order(*command, runtime=kind, image=image or self.image, number=number, **more)  # type: ignore[arg-type]
-        running = start(self.runtime, wanted, make_place(self.base, wanted, account=account))
-        self.started.append(running)
-        return running
-
-    def run(self, *command: str, **more: object) -> tuple[int, dict[str, Any]]:
-        """Exit code, and what the runtime says of the end."""
-        running = self.start(*command, **more)  # type: ignore[arg-type]
-        code, _, _ = running.end(PATIENCE_S)
-        return code, said_of(running)
-
-    def close(self) -> None:
-        for running in self.started:
-            if not running.ended:
-                running.kill()
-                running.end(PATIENCE_S)
-
-
-def said_of(running: Running) -> dict[str, Any]:
-    file = running.place.path / "result.json"
-    return json.loads(file.read_text()) if file.exists() else {}
-
-
-def written_by(running: Running) -> str:
-    return (running.place.path / "stdout").read_text()
+def run(node: Node, *command: str, **more: object) -> tuple[int, dict[str, Any]]:
+    """Exit code, and what the runtime says of the end."""
+    running = node.start(*command, **more)  # type: ignore[arg-type]
+    return running.end()[0], running.result()
 
 
 # crun and runc
@@ -127,9 +76,8 @@ def node(request: pytest.FixtureRequest, tmp_path: Path, image: Path) -> Iterato
     """Its runtime may be broken, for it is a link of its own."""
     program = tmp_path / f"{request.param}-of-the-test"
     program.symlink_to(str(shutil.which(request.param)))
-    node = Node(tmp_path, Rootfs(str(program), tmp_path / "images"), str(image))
-    yield node
-    node.close()
+    with contextlib.closing(Node(tmp_path, Rootfs(str(program), tmp_path / "images"), Runtime.ROOTFS, image)) as node:
+        yield node
 
 
 def _replace(file: Path, text: str) -> None:
@@ -168,7 +116,7 @@ def test_a_runtime_that_cannot_make_the_container_blames_the_node_in_its_own_wor
         return config
 
     monkeypatch.setattr(rootfs, "config", changed)
-    code, said = node.run("true")
+    code, said = run(node, "true")
     assert (code, said["reason"], said["blames_node"]) == (125, "START_FAILED", True)
     assert says in said["detail"]
     assert "\n" not in said["detail"]
@@ -194,7 +142,7 @@ def test_a_runtime_that_vanished_or_is_broken_blames_the_node(
     node.runtime = launch_then_break
     running = node.start("true")
     assert running.process.wait(PATIENCE_S) == 125
-    said = said_of(running)
+    said = running.result()
     assert (said["reason"], said["blames_node"]) == ("START_FAILED", True)
     assert re.search(says, said["detail"])
     program.unlink(missing_ok=True)
@@ -204,14 +152,14 @@ def test_a_runtime_that_vanished_or_is_broken_blames_the_node(
 def test_a_root_that_cannot_be_mounted_blames_the_node(node: Node) -> None:
     assert isinstance(node.runtime, Rootfs)
     node.runtime = Breaking(node.runtime, lambda bundle: (bundle / "lower").unlink())
-    code, said = node.run("true")
+    code, said = run(node, "true")
     assert (code, said["reason"], said["blames_node"]) == (125, "START_FAILED", True)
     assert "mount:" in said["detail"]
 
 
 @pytest.mark.parametrize("code", [1, 2, 32, 125, 126, 127, 139, 255])
 def test_an_exit_code_of_the_tasks_own_is_nobody_elses(node: Node, code: int) -> None:
-    assert node.run("sh", "-c", f"exit {code}") == (code, {})
+    assert run(node, "sh", "-c", f"exit {code}") == (code, {})
 
 
 @pytest.mark.parametrize(
@@ -229,7 +177,7 @@ def test_an_order_that_the_runtime_refuses_keeps_its_reason_and_blames_nobody(
 ) -> None:
     if reason == "NOT_EXECUTABLE" and "crun" in node.runtime.launch.__self__._runtime:  # type: ignore[attr-defined]
         code, reason = 1, ""  # it has become the task when it finds out
-    found, said = node.run(*words, **more)
+    found, said = run(node, *words, **more)
     assert (found, said.get("reason", "")) == (code, reason or ("BAD_LIMIT" if code == 125 else ""))
     assert not said.get("blames_node")
 
@@ -239,14 +187,14 @@ def test_a_volume_that_vanishes_before_the_start_blames_nobody(node: Node, tmp_p
     assert isinstance(node.runtime, Rootfs)
     node.runtime = Breaking(node.runtime, lambda bundle: (tmp_path / "volume").rmdir())
     volumes = (Volume(host=str(tmp_path / "volume"), to="/mnt"),)
-    code, said = node.run("true", isolation=Isolation(volumes=volumes))
+    code, said = run(node, "true", isolation=Isolation(volumes=volumes))
     assert (code, said["reason"], said["blames_node"]) == (125, "BAD_VOLUME", False)
 
 
 def test_an_image_whose_proc_is_a_file_is_a_bad_image_not_a_bad_node(node: Node, tmp_path: Path) -> None:
     odd = make_rootfs(tmp_path / "odd")
     (odd / "proc").write_text("")
-    code, said = node.run("true", image=str(odd))
+    code, said = run(node, "true", image=str(odd))
     assert (code, said["reason"], said["blames_node"]) == (125, "BAD_IMAGE", False)
 
 
@@ -305,24 +253,20 @@ def daemon(base: Path, breakable: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def docked(daemon: str, tmp_path: Path) -> Iterator[Node]:
-    node = Node(tmp_path, Docker(daemon, {}, pids_max=4096), "busy")
-    yield node
-    node.close()
-    client = docker.APIClient(base_url=daemon, version="auto")
-    assert client.containers(all=True) == []
-    client.close()
+def docked(daemon: str, tmp_path: Path) -> Iterator[DockerNode]:
+    with contextlib.closing(DockerNode(tmp_path, daemon)) as node:
+        yield node
 
 
-def test_a_daemon_whose_runc_fails_blames_the_node(docked: Node, breakable: Path) -> None:
+def test_a_daemon_whose_runc_fails_blames_the_node(docked: DockerNode, breakable: Path) -> None:
     breakable.touch()
     try:
-        code, said = docked.run("true")
+        code, said = run(docked, "true")
     finally:
         breakable.unlink()
     assert (code, said["reason"], said["blames_node"]) == (125, "START_FAILED", True)
     assert "runc" in said["detail"]
-    assert docked.run("true")[0] == 0
+    assert run(docked, "true")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -342,47 +286,10 @@ def test_a_daemon_whose_runc_fails_blames_the_node(docked: Node, breakable: Path
     ],
 )
 def test_an_order_that_the_daemon_refuses_keeps_its_reason_and_blames_nobody(
-    docked: Node, words: list[str], more: dict[str, object], code: int, reason: str
+    docked: DockerNode, words: list[str], more: dict[str, object], code: int, reason: str
 ) -> None:
-    found, said = docked.run(*words, **more)
+    found, said = run(docked, *words, **more)
     assert (found, said["reason"], said["blames_node"]) == (code, reason, False)
-
-
-class Refusing(BaseHTTPRequestHandler):
-    """A registry that answers everything with one status."""
-
-    status: int
-    code: str
-
-    def do_GET(self) -> None:
-        is_root = self.path == "/v2/" and self.status != 401
-        body = json.dumps({"errors": [{"code": self.code, "message": self.code.lower()}]}).encode()
-        self.send_response(200 if is_root else self.status)
-        if self.status == 401:
-            self.send_header("WWW-Authenticate", 'Basic realm="test"')
-        self.send_header("Docker-Distribution-Api-Version", "registry/2.0")
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_HEAD = do_GET
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@contextlib.contextmanager
-def refusing(status: int, code: str) -> Iterator[str]:
-    handler = type("Handler", (Refusing,), {"status": status, "code": code})
-    with HTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join(10)
 
 
 @pytest.mark.parametrize(
@@ -395,20 +302,20 @@ def refusing(status: int, code: str) -> Iterator[str]:
         (503, "UNAVAILABLE", "REGISTRY_UNREACHABLE"),
     ],
 )
-def test_what_a_registry_answers_is_told_apart(docked: Node, status: int, code: str, reason: str) -> None:
+def test_what_a_registry_answers_is_told_apart(docked: DockerNode, status: int, code: str, reason: str) -> None:
     with refusing(status, code) as address:
-        found, said = docked.run("true", image=f"{address}/team/tool:1")
+        found, said = run(docked, "true", image=f"{address}/team/tool:1")
     assert (found, said["reason"], said["blames_node"]) == (125, reason, False)
     assert f"{address}/team/tool:1" in said["detail"]
     assert "\n" not in said["detail"]
 
 
-def test_a_registry_that_cannot_be_reached_is_no_missing_image(docked: Node) -> None:
+def test_a_registry_that_cannot_be_reached_is_no_missing_image(docked: DockerNode) -> None:
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))  # nobody listens
         closed = f"127.0.0.1:{mute.getsockname()[1]}"
         for registry in (closed, "no-such-registry.invalid"):
-            code, said = docked.run("true", image=f"{registry}/team/tool:1")
+            code, said = run(docked, "true", image=f"{registry}/team/tool:1")
             assert (code, said["reason"], said["blames_node"]) == (125, "REGISTRY_UNREACHABLE", False)
             assert "check the registry" in said["detail"]
 
@@ -420,7 +327,7 @@ def registry(base: Path, tmp_path: Path) -> Iterator[tuple[ImageRegistry, str]]:
         yield found, address
 
 
-def test_eight_tasks_that_need_an_image_fetch_it_once(docked: Node, registry: tuple[ImageRegistry, str]) -> None:
+def test_eight_tasks_that_need_an_image_fetch_it_once(docked: DockerNode, registry: tuple[ImageRegistry, str]) -> None:
     source, address = registry
     started = [docked.start("true", image=f"{address}/shared:1") for _ in range(8)]
     until(lambda: source.asked("tag") >= 8, "all eight wait for it")
@@ -437,7 +344,7 @@ def test_eight_tasks_that_need_an_image_fetch_it_once(docked: Node, registry: tu
     ],
 )
 def test_a_pull_that_hangs_or_takes_too_long_ends_and_says_so(
-    docked: Node, registry: tuple[ImageRegistry, str], limits: dict[str, int], says: str
+    docked: DockerNode, registry: tuple[ImageRegistry, str], limits: dict[str, int], says: str
 ) -> None:
     """The launcher itself, with less patience."""
     source, address = registry
@@ -458,7 +365,7 @@ def test_a_pull_that_hangs_or_takes_too_long_ends_and_says_so(
     docked.started.append(running)
     assert running.process.wait(PATIENCE_S) == 125
     assert source.asked("layer") == 1
-    said = said_of(running)
+    said = running.result()
     assert (said["reason"], said["blames_node"]) == ("PULL_FAILED", False)
     assert says in said["detail"]
 
@@ -469,106 +376,18 @@ def test_a_daemon_that_dies_while_a_task_starts_blames_the_node(
     source, address = registry
     (base / "dies").mkdir()
     with docker_daemon(base / "dies") as host:
-        node = Node(tmp_path, Docker(host, {}, pids_max=4096), "busy")
+        node = Node(tmp_path, Docker(host, {}, pids_max=4096), Runtime.DOCKER, "busy")
         running = node.start("true", image=f"{address}/never:1")
         until(lambda: source.asked("layer"), "the daemon fetches it")
         os.kill(int((base / "dies" / "pid").read_text()), signal.SIGKILL)
         assert running.process.wait(PATIENCE_S) == 125
-        said = said_of(running)
+        said = running.result()
         assert (said["reason"], said["blames_node"]) == ("DOCKER_FAILED", True)
         again = node.start("true", image="busy")
         assert again.process.wait(PATIENCE_S) == 125
-        said = said_of(again)
+        said = again.result()
         assert (said["reason"], said["blames_node"]) == ("DOCKER_FAILED", True)
         assert "no answer from the daemon" in said["detail"]
         for each in (running, again):
             assert each.place.cgroup is not None
             each.place.cgroup.rmdir()
-
-
-# Podman
-
-
-@pytest.fixture(scope="module")
-def podman(base: Path) -> Iterator[str]:
-    (base / "podman").mkdir()
-    with podman_service(base / "podman") as address:
-        import_image(address, base / "rootfs", "busy")
-        yield address
-
-
-def test_a_command_beside_a_task_of_podmans_is_in_its_container(podman: str, tmp_path: Path) -> None:
-    node = Node(tmp_path, Docker(podman, {}, pids_max=4096), "busy")
-    running = node.start("sh", "-c", "echo up; exec sleep 600", account=NOBODY, env={"COLOUR": "blue"})
-    until(lambda: "up" in written_by(running), "it runs")
-    script = "id -u; hostname; pwd; echo $COLOUR $SIZE; cat; echo problem >&2; exit 5"
-    words = running.beside("sh", "-c", script, flags=("--env", "SIZE=big"))
-    done = subprocess.run(words, input="typed\n", capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert (done.returncode, done.stderr) == (5, "problem\n")
-    assert done.stdout.splitlines() == ["65534", "j1-worker-0", "/work", "blue big", "typed"]
-
-    ours, theirs = os.openpty()
-    words = running.beside("sh", "-c", "tty; read line; echo got $line; exit 6", flags=("--tty",))
-    shell = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
-    _read_until(ours, b"/dev/pts/")
-    os.write(ours, b"hello\r")
-    _read_until(ours, b"got hello")
-    assert shell.wait(PATIENCE_S) == 6
-    for fd in (ours, theirs):
-        os.close(fd)
-
-    left = subprocess.Popen(running.beside("sh", "-c", "echo here; exec sleep 77"), stdout=subprocess.PIPE)
-    assert left.stdout is not None
-    assert left.stdout.readline() == b"here\n"
-    left.send_signal(signal.SIGHUP)
-    left.wait(PATIENCE_S)
-    left.stdout.close()
-    inside = subprocess.run(running.beside("ps"), capture_output=True, text=True, timeout=PATIENCE_S, check=True)
-    assert "sleep 600" in inside.stdout
-    assert "sleep 77" not in inside.stdout
-    node.close()
-
-
-def _read_until(fd: int, what: bytes) -> None:
-    seen, ends = b"", time.monotonic() + PATIENCE_S
-    while what not in seen:
-        ready, _, _ = select.select([fd], [], [], max(ends - time.monotonic(), 0))
-        assert ready, f"{what!r} did not come: {seen!r}"
-        seen += os.read(fd, 4096)
-
-
-def test_a_job_on_podman_takes_commands_stands_still_goes_on_and_ends(podman: str) -> None:
-    """A whole cluster: what a user does."""
-    settings = {"docker_host": podman, "users": {"own": True}, "heartbeat": "500ms"}
-    script = 'trap "exit 3" TERM; while :; do echo tick >> ticks; sleep 0.05; done'
-    with LocalCluster(masters=1, agents=[AgentShape(settings=settings)]) as cluster, cluster.client() as client:
-
-        def ticks() -> int:
-            return sum(file.stat().st_size for file in cluster.data_dir.glob("agent-1/tasks/*/work/ticks"))
-
-        def stands_still() -> None:
-            assert goschedctl(cluster.endpoints, "job", "suspend", "stays").returncode == 0
-            until(lambda: [c["State"]["Status"] for c in _inspected(podman)] == ["paused"], "it stands still")
-            before = ticks()
-            time.sleep(0.5)
-            assert ticks() == before
-
-        client.submit(f"name: stays\nimage: busy\nstop_grace: 60s\nresources: {{memory: 64Mi}}\nrun: '{script}'\n")
-        until(lambda: client.get_job("stays").tasks[0].state is TaskState.RUNNING and ticks() > 0, "it runs")
-        assert goschedctl(cluster.endpoints, "exec", "stays", "--", "hostname").stdout.endswith("task-0\n")
-        stands_still()
-        before = ticks()
-        assert goschedctl(cluster.endpoints, "job", "resume", "stays").returncode == 0
-        until(lambda: ticks() > before, "it goes on")
-        stands_still()
-        assert goschedctl(cluster.endpoints, "job", "cancel", "stays").returncode == 0
-        done = client.wait("stays", timeout=PATIENCE_S)
-    assert (done.state, done.tasks[0].exit_code) == (JobState.CANCELLED, 3), "it was thawed to say goodbye"
-    assert _inspected(podman) == []
-
-
-def _inspected(address: str) -> list[dict[str, Any]]:
-    client = docker.APIClient(base_url=address, version="auto", timeout=60)
-    found = [client.inspect_container(each["Id"]) for each in client.containers(all=True)]
-    client.close()
-    return found

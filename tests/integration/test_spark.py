@@ -110,7 +110,9 @@ def test_a_single_task_is_one_spark_submit_whose_exit_code_is_its_own(tmp_path: 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(masters=1, agents=[TWO_CPUS] * 2) as cluster:
+    # However long an agent takes to come back, its tasks are not given up.
+    patient = {"lease": {"node_timeout": "10m"}}
+    with LocalCluster(masters=1, agents=[TWO_CPUS] * 2, settings=patient) as cluster:
         yield cluster
 
 
@@ -125,6 +127,45 @@ def test_the_example_runs_on_a_cluster_and_ends_with_its_driver(cluster: LocalCl
     driver, *executors = done.tasks
     assert (driver.state, driver.exit_code) == (TaskState.SUCCEEDED, 0)
     assert {task.state for task in executors} == {TaskState.KILLED}
+    assert jvms_of(cluster.data_dir) == []
+
+
+PAUSES = """
+import os, sys, time
+from pathlib import Path
+from pyspark import SparkContext
+here = Path(sys.argv[1])
+spark = SparkContext()
+print("before", spark.parallelize(range(10), 4).sum())
+(here / "half").touch()
+while not (here / "go").exists():
+    time.sleep(0.1)
+print("after", spark.parallelize(range(100), 4).map(lambda n: os.environ["GOSCHED_ATTEMPT"] == "1").sum())
+"""
+
+
+def test_an_application_outlives_the_agents_of_its_driver_and_its_executors(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(PAUSES)
+    executors = "{count: 2, resources: {cpu: 1, memory: 1200Mi}}"
+    with cluster.client() as client:
+        client.submit(f"name: outlives\nspark: {{app: {app}, args: [{tmp_path}], executors: {executors}}}\n")
+        until((tmp_path / "half").exists, "it is at its half", RUN_S)
+        assert len({task.node_id for task in client.get_job("outlives").tasks}) == 2
+        for agent in cluster.agents.values():
+            agent.kill()
+        for agent in cluster.agents.values():
+            agent.start()
+        (tmp_path / "go").touch()
+        done = client.wait("outlives", timeout=RUN_S)
+        logs = b"".join(chunk.data for chunk in client.logs("outlives")).decode(errors="replace")
+    assert done.state is JobState.SUCCEEDED, f"{done.job.reason} {done.job.detail}\n{logs}"
+    assert "before 45\n" in logs
+    assert "after 100\n" in logs
+    assert [task.attempt for task in done.tasks] == [1, 1, 1]
+    assert [task.state for task in done.tasks] == [TaskState.SUCCEEDED, TaskState.KILLED, TaskState.KILLED]
     assert jvms_of(cluster.data_dir) == []
 
 

@@ -13,7 +13,8 @@ import docker
 import pytest
 
 from gosched.wire.v1 import types_pb2
-from tests.integration.containers import docker_daemon, import_image, make_rootfs
+from tests.integration.containers import make_rootfs
+from tests.integration.daemons import docker_daemon, import_image
 from tests.vm.conftest import BUSY, MIB, PATIENCE_S, Figure, cpu_seconds, cpus_by_period, wait_for
 from tests.vm.node import CGROUPS, DISK, Node, shell_order
 
