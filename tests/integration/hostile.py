@@ -169,6 +169,7 @@ class Node:
         except BaseException:  # the next test has a clean start
             for allocation_id in self.ordered:
                 self.agent.stop(allocation_id, 0)
+            self.master.forget += self.ordered
             self.ordered.clear()
             raise
 
@@ -178,7 +179,7 @@ class Node:
             self.end_of(allocation_id)
             left = self.traces(allocation_id)
             assert left == [], left
-        self.master.forget = list(self.ordered)
+        self.master.forget += self.ordered
         kept = [self.agent.data_dir / "tasks", self.agent.data_dir / "trash"]
         try:
             wait_for(lambda: not any(os.listdir(path) for path in kept), limit_s=PATIENCE_S)
@@ -186,7 +187,6 @@ class Node:
             left = [str(file) for path in kept for file in path.rglob("*")][:50]
             raise AssertionError(f"left over: {left}; its agent says: {self.agent.lines[-30:]}") from None
         self.ordered.clear()
-        self.master.forget = []
         assert self.agent.process is not None
         assert self.agent.process.poll() is None, self.agent.lines
         bad = [line for line in self.agent.lines if "level=error" in line or "Traceback" in line]

@@ -292,6 +292,7 @@ def test_a_cgroup_that_is_removed_while_its_task_runs_takes_nothing_from_the_end
             with contextlib.suppress(ProcessLookupError):
                 (UNIFIED / "cgroup.procs").write_text(pid)
     assert cgroup_files.remove(cgroup, PATIENCE_S)
+    node.await_running(task)
     node.agent.set_frozen(task, True)
     wait_for(lambda: node.master.seen(task).frozen)
     wait_for(lambda: node.main_process(task).status() == "stopped")
