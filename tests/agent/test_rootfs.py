@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -128,7 +129,7 @@ def image(tmp_path: Path) -> Path:
     image = tmp_path / "image"
     (image / "usr" / "bin").mkdir(parents=True)
     (image / "bin").symlink_to("usr/bin")
-    (image / "usr" / "bin" / "busybox").write_text("#!")
+    (image / "usr" / "bin" / "busybox").write_text("#!\n")
     (image / "usr" / "bin" / "busybox").chmod(0o755)
     (image / "usr" / "bin" / "sh").symlink_to("/bin/busybox")
     (image / "usr" / "bin" / "data").write_text("")
@@ -156,6 +157,35 @@ def test_a_command_is_looked_for_in_the_image(image: Path) -> None:
         with pytest.raises(CannotRun) as caught:
             find_command([name], "/work", "/bin", [], image)
         assert caught.value.reason == reason
+
+
+ELF = b"\x7fELF" + bytes(60)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason", "names"),
+    [
+        (b"#! /bin/sh -e\nexit", "", ""),
+        (b"#!../bin/sh", "", ""),
+        (b"#!\n", "", ""),
+        (b"#!/bin/python3\r\n", "COMMAND_NOT_FOUND", "/bin/python3"),
+        (b"#!/usr/bin/env\n", "COMMAND_NOT_FOUND", "/usr/bin/env"),
+        (b"", "NOT_EXECUTABLE", "/tool"),
+        (b"echo hello\n", "NOT_EXECUTABLE", "/tool"),
+        (ELF, "", ""),
+        (ELF[:9], "", ""),
+        (Path(sys.executable).read_bytes()[:8192], "COMMAND_NOT_FOUND", "/ld-"),
+    ],
+)
+def test_what_runs_a_program_has_to_be_in_the_image_too(image: Path, content: bytes, reason: str, names: str) -> None:
+    (image / "tool").write_bytes(content)
+    (image / "tool").chmod(0o755)
+    if not reason:
+        find_command(["/tool"], "/bin", "", [], image)
+        return
+    with pytest.raises(CannotRun) as caught:
+        find_command(["/tool"], "/bin", "", [], image)
+    assert (caught.value.reason, names in caught.value.detail) == (reason, True)
 
 
 def test_names_are_readable_short_and_the_allocations_own() -> None:

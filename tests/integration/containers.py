@@ -60,6 +60,9 @@ def make_rootfs(path: Path) -> Path:
         (path / "bin" / name).symlink_to("/bin/busybox")
     (path / "etc" / "passwd").write_text("root:x:0:0:root:/:/bin/sh\n")
     (path / "etc" / "not-executable").write_text("data")
+    for name, content in (("no-program", "data"), ("script", "#!/bin/no-such-interpreter -x\n")):
+        (path / "etc" / name).write_text(content)
+        (path / "etc" / name).chmod(0o755)
     return path
 
 

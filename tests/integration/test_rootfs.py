@@ -393,6 +393,8 @@ def test_an_image_that_is_none_is_refused_with_a_reason(crun: Node, tmp_path: Pa
         (("./nothing",), "COMMAND_NOT_FOUND", 127),
         (("/etc/not-executable",), "NOT_EXECUTABLE", 126),
         (("/etc",), "NOT_EXECUTABLE", 126),
+        (("/etc/no-program",), "NOT_EXECUTABLE", 126),
+        (("/etc/script",), "COMMAND_NOT_FOUND", 127),
     ],
 )
 def test_a_command_that_cannot_run_is_refused_with_a_reason(
@@ -400,6 +402,14 @@ def test_a_command_that_cannot_run_is_refused_with_a_reason(
 ) -> None:
     refusal = refused(crun, *command)
     assert (refusal.reason, refusal.exit_code) == (reason, code)
+
+
+@pytest.mark.parametrize("program", ["/etc/no-program", "/etc/script", "/data/env"])
+def test_nothing_is_refused_that_would_run(crun: Node, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    isolation = Isolation(volumes=(Volume(host="/usr/bin", to="/data", read_only=True),))  # whose loader stays outside
+    assert refused(crun, program, isolation=isolation).exit_code in (126, 127)
+    monkeypatch.setattr("gosched.agent.runtimes.inside.interpreter", lambda name, program: "")
+    assert crun.run(program, isolation=isolation)[0] != 0
 
 
 def test_a_volume_that_is_not_there_is_a_reason(crun: Node) -> None:

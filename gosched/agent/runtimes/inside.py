@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from gosched.agent.orders import Order
 from gosched.agent.runtimes.environment import OF_THE_USER
 from gosched.agent.runtimes.interface import CannotRun, Place
+from gosched.agent.runtimes.program_file import interpreter
 
 WORK = "/work"  # where a task in a container finds its working directory
 SHM_BYTES = 64 << 20  # of /dev/shm, where the task asks for no memory
@@ -70,6 +71,7 @@ def find_command(command: Sequence[str], cwd: str, path: str, mounts: Sequence[B
     for place in [cwd] if "/" in name else path.split(":"):
         program = resolve(str(PurePosixPath(place or "/", name)), mounts, image)
         if program is not None and program.is_file() and program.stat().st_mode & 0o111:
+            _find_interpreter(name, program, cwd, mounts, image)
             return
         is_there = is_there or program is not None
     if is_there:
@@ -78,6 +80,14 @@ def find_command(command: Sequence[str], cwd: str, path: str, mounts: Sequence[B
         saved = " (of `docker save`? it takes that of `docker export`)" if (image / "manifest.json").exists() else ""
         raise CannotRun("BAD_IMAGE", f"the image is no root filesystem: it has neither /bin nor /usr{saved}")
     raise CannotRun("COMMAND_NOT_FOUND", f"{name} is not in the image", exit_code=127)
+
+
+def _find_interpreter(name: str, program: Path, cwd: str, mounts: Sequence[Bind], image: Path) -> None:
+    """Without it the kernel says of the program itself that there is no such file."""
+    wanted = interpreter(name, program)
+    if wanted and resolve(str(PurePosixPath(cwd, wanted)), mounts, image) is None:
+        detail = f"{name}: what runs it, {wanted}, is not in the image"
+        raise CannotRun("COMMAND_NOT_FOUND", detail, exit_code=127)
 
 
 def resolve(path: str, mounts: Sequence[Bind], image: Path) -> Path | None:
