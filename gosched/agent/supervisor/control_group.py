@@ -22,7 +22,7 @@ FREEZE_LIMIT_S = 2.0  # likewise; what its processes write waits so long
 CLONE3 = 435  # of clone3(2), on every architecture
 CLONE_INTO_CGROUP = 0x2_0000_0000
 
-libc = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock, as a fork does
+libc = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock: in the child nobody would give it back
 
 
 class ControlGroup:
@@ -33,8 +33,8 @@ class ControlGroup:
 
     def fork(self) -> int:
         """As os.fork, of a process with one thread. The child is born in the cgroup where the kernel can do so (Linux
-        5.7): to move it there later takes 10 ms and more, in which no other process of the machine is moved. The child
-        calls `join` in either case."""
+        5.7): to move it there later takes 10 ms and more, in which no other process of the machine is moved. It calls
+        `join` in either case, and execs soon: each page that it writes to before that is the task's memory."""
         if self.path:
             try:
                 return clone_into(self.path)
@@ -121,21 +121,15 @@ class ControlGroup:
 
 
 def clone_into(cgroup: str) -> int:
-    """As os.fork. Raises OSError."""
+    """As os.fork, without what that does for the sake of other threads. Raises OSError."""
     directory = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        arguments = struct.pack("=11Q", CLONE_INTO_CGROUP, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, directory)
-        ctypes.pythonapi.PyOS_BeforeFork()
-        pid: int = libc.syscall(ctypes.c_long(CLONE3), arguments, ctypes.c_size_t(len(arguments)))
-        error = ctypes.get_errno()
-        if pid == 0:
-            ctypes.pythonapi.PyOS_AfterFork_Child()
-        else:
-            ctypes.pythonapi.PyOS_AfterFork_Parent()
-    finally:
-        os.close(directory)
+    arguments = struct.pack("=11Q", CLONE_INTO_CGROUP, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, directory)
+    pid: int = libc.syscall(ctypes.c_long(CLONE3), arguments, ctypes.c_size_t(len(arguments)))
+    if pid == 0:
+        return 0
+    os.close(directory)
     if pid < 0:
-        raise OSError(error, os.strerror(error))
+        raise OSError(ctypes.get_errno(), "cannot clone into it")
     return pid
 
 

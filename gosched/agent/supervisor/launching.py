@@ -110,9 +110,8 @@ def confine(launch: Launch, at: list[str]) -> None:
 def reset_signals() -> None:
     signal.set_wakeup_fd(-1)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    for each in signal.valid_signals():
-        if each not in (signal.SIGKILL, signal.SIGSTOP) and signal.getsignal(each) is not None:
-            signal.signal(each, signal.SIG_DFL)
+    for number in range(1, signal.NSIG):  # by libc: Python's own makes objects of each, in the task's memory
+        libc.signal(number, None)  # SIG_DFL
 
 
 def explain(launch: Launch, step: str, number: int, text: str) -> NotStarted:
