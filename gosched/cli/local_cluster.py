@@ -94,12 +94,10 @@ class Program:
 
     def freeze(self) -> None:
         """SIGSTOP to its whole family: a master's replica is a process of its own."""
-        for process in self._family():
-            process.suspend()
+        self._send_all(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        for process in self._family():
-            process.resume()
+        self._send_all(signal.SIGCONT)
 
     def send(self, number: signal.Signals) -> None:
         if self._process and self.is_alive:
@@ -118,11 +116,13 @@ class Program:
                 return lines[-1]
         return "its log is empty"
 
-    def _family(self) -> list[psutil.Process]:
+    def _send_all(self, number: signal.Signals) -> None:
         if not self.is_alive:
             raise LocalClusterError(f"{self.id} does not run")
         process = psutil.Process(self.pid)
-        return [process, *process.children(recursive=True)]
+        for each in [process, *process.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):  # an agent's look at its runtimes may end at any time
+                each.send_signal(number)
 
 
 class LocalCluster:

@@ -122,11 +122,11 @@ def test_io_limits_are_kept_and_io_is_counted(node: Node, figure: Figure) -> Non
     assert end.usage.written_bytes >= 20 * MIB
     assert end.usage.read_bytes >= 60 * MIB
     took_s = (end.ended_at_ms - end.started_at_ms) / 1000
-    figure(f"I/O limits 4 MiB/s out, 8 MiB/s in: up to {out:.2f} and {back:.2f} MiB/s in a second")
+    figure(f"I/O limits 4 MiB/s out, 8 MiB/s in: measured {out:.2f} and {back:.2f} MiB/s")
     figure(f"20 MiB out and 60 MiB in: {took_s:.1f} s, 12.5 s are due ({20_000 / ms_of(free):.0f} MiB/s out without)")
-    # A guest that has to stand still may be slower for a while, and then no faster.
-    assert abs(out - 4) <= 0.4
-    assert abs(back - 8) <= 0.8
+    # A guest that has to stand still is slower in the mean, and never faster.
+    assert 2 < out <= 4.4
+    assert 4 < back <= 8.8
     assert took_s >= 12
 
 
@@ -140,16 +140,16 @@ def io_bytes(cgroup: Path) -> dict[str, int]:
 
 
 def io_rates(cgroup: Path) -> tuple[float, float]:
-    """The most MiB that it wrote and read in one second, until it is gone."""
-    most = {"wbytes": 0.0, "rbytes": 0.0}
-    at, before = time.monotonic(), io_bytes(cgroup)
+    """MiB that it wrote and read in a second, in the mean over all but the first 2 MiB, until it is gone."""
+    grown: dict[str, list[tuple[float, int]]] = {"wbytes": [(0.0, 2 * MIB)], "rbytes": [(0.0, 2 * MIB)]}
     while cgroup.exists():
-        time.sleep(1)
-        now, counted = time.monotonic(), io_bytes(cgroup)
-        for kind in most:
-            most[kind] = max(most[kind], (counted[kind] - before[kind]) / (now - at) / MIB)
-        at, before = now, counted
-    return most["wbytes"], most["rbytes"]
+        at, counted = time.monotonic(), io_bytes(cgroup)
+        for kind, points in grown.items():
+            if counted[kind] > points[-1][1]:
+                points.append((at, counted[kind]))
+        time.sleep(0.05)
+    (_, (out_at, out), *_, (out_end, out_all)), (_, (back_at, back), *_, (back_end, back_all)) = grown.values()
+    return (out_all - out) / (out_end - out_at) / MIB, (back_all - back) / (back_end - back_at) / MIB
 
 
 def ms_of(end: Any) -> int:
