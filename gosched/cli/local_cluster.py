@@ -345,7 +345,7 @@ def _tasks_under(homes: Sequence[Path]) -> list[psutil.Process]:
     """The supervisors that work in one of these directories, and all their children."""
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
-        with suppress(psutil.Error):
+        with suppress(psutil.Error, OSError):  # OSError: some stranger's directory is deeper than a path can name
             if not any(Path(process.cwd()).is_relative_to(home) for home in homes):
                 continue
             if any(_SUPERVISOR in word for word in process.cmdline()):

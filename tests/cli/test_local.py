@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gosched.cli.local_cluster import AgentShape, LocalCluster
+
 CTL = [sys.executable, "-m", "gosched.cli.main"]
 
 
@@ -30,7 +32,7 @@ def processes_in(folder: Path) -> list[list[str]]:
     for process in psutil.process_iter():
         try:
             place, words = process.cwd(), process.cmdline()
-        except psutil.Error:
+        except (psutil.Error, OSError):  # OSError: it stands deeper than a path can name
             continue
         if process.pid != os.getpid() and any(str(folder) in word for word in [place, *words]):
             found.append(words)
@@ -100,6 +102,30 @@ def test_local_run_returns_the_code_of_the_job_and_leaves_nothing(scratch, tmp_p
     assert done.stdout == ("done\n" if code == 0 else "")
     assert processes_in(scratch) == []
     assert list(scratch.iterdir()) == []
+
+
+DEEP = """
+import os, time
+for _ in range(30):
+    os.mkdir("d" * 200)
+    os.chdir("d" * 200)
+print("deep", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_cluster_ends_beside_a_process_that_stands_deeper_than_a_path_can_name(tmp_path):
+    words = [sys.executable, "-c", DEEP]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as stranger:
+        try:
+            assert stranger.stdout.readline() == "deep\n"
+            with pytest.raises(OSError, match="too long"):
+                psutil.Process(stranger.pid).cwd()
+            with LocalCluster(tmp_path / "data", masters=1, agents=[AgentShape(resources={"cpu": 1})]):
+                pass
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
 
 
 def test_local_up_that_cannot_start_says_why_in_one_line(tmp_path):
