@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 from pathlib import Path
 
@@ -174,6 +175,19 @@ ELF = b"\x7fELF" + bytes(60)
         (b"echo hello\n", "NOT_EXECUTABLE", "/tool"),
         (ELF, "", ""),
         (ELF[:9], "", ""),
+        (ELF[:4], "", ""),
+        (b"\x7fELF\x02\x01" + b"\xff" * 60, "", ""),
+        (
+            b"\x7fELF\x02\x01"
+            + b"\0" * 26
+            + struct.pack("<QQIHHH", 64, 0, 0, 64, 56, 1)
+            + struct.pack("<IIQ", 3, 4, 2**64 - 1)
+            + b"\xff" * 64,
+            "",
+            "",
+        ),
+        (b"#!/bin/\xff\x00\xe4", "COMMAND_NOT_FOUND", "\ufffd"),
+        (b"#!" + b"x" * 9000, "COMMAND_NOT_FOUND", "xxx"),
         (Path(sys.executable).read_bytes()[:8192], "COMMAND_NOT_FOUND", "/ld-"),
     ],
 )
@@ -186,6 +200,7 @@ def test_what_runs_a_program_has_to_be_in_the_image_too(image: Path, content: by
     with pytest.raises(CannotRun) as caught:
         find_command(["/tool"], "/bin", "", [], image)
     assert (caught.value.reason, names in caught.value.detail) == (reason, True)
+    assert len(caught.value.detail.encode()) < 5000, "as a message can carry it"
 
 
 def test_names_are_readable_short_and_the_allocations_own() -> None:

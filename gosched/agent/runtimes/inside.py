@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from gosched.agent.orders import Order
 from gosched.agent.runtimes.environment import OF_THE_USER
+from gosched.agent.runtimes.faults import one_line
 from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.program_file import interpreter
 
@@ -86,7 +87,8 @@ def _find_interpreter(name: str, program: Path, cwd: str, mounts: Sequence[Bind]
     """Without it the kernel says of the program itself that there is no such file."""
     wanted = interpreter(name, program)
     if wanted and resolve(str(PurePosixPath(cwd, wanted)), mounts, image) is None:
-        detail = f"{name}: what runs it, {wanted}, is not in the image"
+        shown = one_line(os.fsencode(wanted).decode(errors="replace"))  # an image may hold anything
+        detail = f"{name}: what runs it, {shown}, is not in the image"
         raise CannotRun("COMMAND_NOT_FOUND", detail, exit_code=127)
 
 

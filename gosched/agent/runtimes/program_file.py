@@ -32,7 +32,7 @@ def interpreter(name: str, program: Path) -> str:
                 return os.fsdecode(words[0]) if words else ""
             if head.startswith(b"\x7fELF"):
                 return _loader(head, program)
-    except (OSError, struct.error):  # it is for the kernel to say what is wrong with it
+    except (OSError, OverflowError, struct.error):  # it is for the kernel to say what is wrong with it
         return ""
     if _has_other_formats():
         return ""
@@ -40,8 +40,9 @@ def interpreter(name: str, program: Path) -> str:
 
 
 def _loader(head: bytes, program: Path) -> str:
-    order = "<" if head[5] == 1 else ">"
-    word, table_at, sizes_at, offset_at, length_at = _WIDE if head[4] == 2 else _NARROW
+    width, endian = struct.unpack_from("BB", head, 4)
+    order = "<" if endian == 1 else ">"
+    word, table_at, sizes_at, offset_at, length_at = _WIDE if width == 2 else _NARROW
     (table,) = struct.unpack_from(order + word, head, table_at)
     size, count = struct.unpack_from(order + "HH", head, sizes_at)
     for number in range(min(count, _SEGMENTS)):

@@ -162,10 +162,6 @@ class Tasks:
                 self._following.logger(task).info("task ordered", command=" ".join(task.order.command)[:200])
                 self._following.follow(task)
 
-    def _ordered(self, order: Order) -> Task:
-        spool = spool_for(self._data_dir.tasks, order.allocation_id)
-        return Task(order=order, spool=spool, ordered_at_ms=now_ms())
-
     def _start_all(self, tasks: list[Task]) -> None:
         """In worker threads, since a start waits for the disk; the tasks are not watched yet, so nobody else touches
         them."""
