@@ -35,6 +35,14 @@ class OpenEpoch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetFeatureLevel:
+    """Raises the level of the cluster; one that has no id yet gets this one. The first command of a new cluster."""
+
+    level: int
+    cluster_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetQueues:
     """Replaces all queues, and with `sets_quotas` all quotas too, or changes nothing."""
 
@@ -252,6 +260,7 @@ class ReportTasks:
 Body = (
     Noop
     | OpenEpoch
+    | SetFeatureLevel
     | SetQueues
     | SetQuotas
     | AnnounceMaster

@@ -27,6 +27,7 @@ from gosched.core.cluster import (
 )
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.digest import record_digest
+from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.core.job import Job, JobIntent, JobState, Task
 from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
 from gosched.core.outcome import Answer
@@ -66,6 +67,8 @@ class FrozenState:
     """
 
     revision: int
+    feature_level: int
+    cluster_id: str
     clock_ms: int
     epoch: int
     leader: str
@@ -99,8 +102,10 @@ class ClusterState:
     (parent -> its live children), `timers` (when something is due).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, feature_level: int = NEWEST_LEVEL) -> None:
         self.revision = 0  # count of applied commands
+        self.feature_level = feature_level
+        self.cluster_id = ""  # empty: not founded yet, or founded by a release that gave none
         self.clock_ms = 0
         self.epoch = 0
         self.leader = ""
@@ -382,6 +387,8 @@ class ClusterState:
     def freeze(self) -> FrozenState:
         return FrozenState(
             revision=self.revision,
+            feature_level=self.feature_level,
+            cluster_id=self.cluster_id,
             clock_ms=self.clock_ms,
             epoch=self.epoch,
             leader=self.leader,
@@ -413,6 +420,8 @@ class ClusterState:
             self._sum = (self._sum + new - old) % _DIGEST_MODULUS
         self._dirty = {}
         scalars = f"{self.revision} {self.clock_ms} {self.epoch} {self.next_sequence} {self._sum} {self.leader}"
+        if self.feature_level > FeatureLevel.FIRST:  # the release before knows neither
+            scalars += f" {self.feature_level} {self.cluster_id}"
         return blake2b(scalars.encode(), digest_size=16).hexdigest()
 
     def _touch(self, table: str, key: str) -> None:
@@ -491,8 +500,9 @@ class ClusterState:
 
 def restore(frozen: FrozenState) -> ClusterState:
     """A state that goes on exactly as the frozen one would have; the indexes are made anew."""
-    state = ClusterState()
+    state = ClusterState(feature_level=frozen.feature_level)
     state.revision = frozen.revision
+    state.cluster_id = frozen.cluster_id
     state.clock_ms = frozen.clock_ms
     state.epoch = frozen.epoch
     state.leader = frozen.leader

@@ -19,6 +19,7 @@ from gosched.machine import (
     control,
     dependencies,
     epochs,
+    features,
     fences,
     jobs,
     node_control,
@@ -112,6 +113,8 @@ def _dispatch(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome
             return quotas.set_some(state, body, events)
         case c.OpenEpoch():
             return epochs.open_next(state, body, events)
+        case c.SetFeatureLevel():
+            return features.set_level(state, body)
         case c.AnnounceMaster():
             return epochs.announce(state, body)
         case c.Noop():

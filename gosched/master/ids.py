@@ -1,4 +1,4 @@
-"""Ids of jobs: made at the edge, sortable by time, never guessed twice."""
+"""Ids of jobs, made at the edge, sortable by time, never guessed twice; and of clusters."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ _RANDOM_DIGITS = 8
 
 def new_job_id(now_ms: int) -> str:
     return f"j-{_encoded(now_ms, _TIME_DIGITS)}{_encoded(secrets.randbits(5 * _RANDOM_DIGITS), _RANDOM_DIGITS)}"
+
+
+def new_cluster_id() -> str:
+    return secrets.token_hex(8)
 
 
 def _encoded(number: int, digits: int) -> str:

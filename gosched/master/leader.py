@@ -12,7 +12,8 @@ import structlog
 
 from gosched.config import MasterSettings
 from gosched.core.cluster import Master, NodeState
-from gosched.core.command import DropFinishedJobs, MarkNodeDead, OpenEpoch, PassTime, SetQueues
+from gosched.core.command import DropFinishedJobs, MarkNodeDead, OpenEpoch, PassTime, SetFeatureLevel, SetQueues
+from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import NodeChanged, Rejected
 from gosched.core.state import ClusterState
 from gosched.master.clock import Clock
@@ -21,6 +22,7 @@ from gosched.master.dispatch import Dispatcher
 from gosched.master.endings import end_all
 from gosched.master.errors import ApiError, accepted
 from gosched.master.eviction_watch import EvictionWatch
+from gosched.master.ids import new_cluster_id
 from gosched.master.leadership import Leadership
 from gosched.master.leases import CHECK_S, Leases
 from gosched.master.live_usage import LiveUsage
@@ -84,6 +86,8 @@ class Leader:
 
     async def _lead(self) -> None:
         await self._proposals.barrier()
+        if not self._state.epoch:  # nothing has been decided yet: the cluster is new
+            accepted(await self._proposals.propose(SetFeatureLevel(level=NEWEST_LEVEL, cluster_id=new_cluster_id())))
         outcome = accepted(await self._proposals.propose(OpenEpoch(leader=self._me)))
         epoch = int(outcome.subject)
         try:

@@ -5,6 +5,7 @@ The replica and the front of a master each hold an Applier; the same log makes t
 
 from __future__ import annotations
 
+from gosched.core.features import FeatureLevel
 from gosched.core.state import ClusterState
 from gosched.machine import apply
 from gosched.replication.interface import AppliedCommand
@@ -19,7 +20,7 @@ class Applier:
     """Owns a state. Raises UnknownSchema for an entry of a newer version; the state is then unchanged."""
 
     def __init__(self) -> None:
-        self.state = ClusterState()
+        self.state = ClusterState(feature_level=FeatureLevel.FIRST)
 
     def apply(self, data: bytes) -> tuple[Batch, tuple[AppliedCommand, ...]]:
         batch = decode_batch(data)

@@ -84,7 +84,8 @@ class MemoryReplication:
             raise ProposalFailed("no majority answered in time", definite=False)
         self._proposals += 1
         proposal = self._proposals
-        self._cluster.log.append(encode_batch(self._id, proposal, [encode_command(c) for c in commands]))
+        messages = [encode_command(c) for c in commands]
+        self._cluster.log.append(encode_batch(self._id, proposal, messages, level=self.state.feature_level))
         self._cluster.publish()
         return self._results.pop(proposal)
 

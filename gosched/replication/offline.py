@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gosched.core.command import Command, CommitPlan
+from gosched.core.features import FeatureLevel
 from gosched.core.state import ClusterState
 from gosched.machine import apply
 from gosched.replication.disk import AppendFile
@@ -42,7 +43,7 @@ def past_of_log(data_dir: Path, revision: int | None) -> Past:
     if not (folder / JOURNAL).is_file():
         raise NotInLog(f"{data_dir} is no master's data directory: it has no raft/{JOURNAL}")
     snapshot, commands = _read(folder)
-    state = ClusterState() if snapshot is None else restored(snapshot)
+    state = ClusterState(feature_level=FeatureLevel.FIRST) if snapshot is None else restored(snapshot)
     if revision is None:
         revision = next((body.revision for c in reversed(commands) if isinstance(body := c.body, CommitPlan)), None)
         if revision is None:

@@ -210,7 +210,7 @@ class ProcessReplication:
                 continue
             self._proposals += 1
             self._in_flight[self._proposals] = entry
-            batch = encode_batch(self._proposer, self._proposals, messages)
+            batch = encode_batch(self._proposer, self._proposals, messages, level=self._applier.state.feature_level)
             self._send(raft_pb2.ReplicaFrame(propose=raft_pb2.Propose(proposal=self._proposals, batch=batch)))
 
     def _send(self, frame: raft_pb2.ReplicaFrame) -> None:

@@ -25,6 +25,7 @@ from gosched.core.cluster import (
     Tenant,
     Window,
 )
+from gosched.core.features import FeatureLevel
 from gosched.core.job import Job, Task
 from gosched.core.outcome import Answer
 from gosched.core.state import ClusterState, FrozenState, account_key, restore
@@ -136,10 +137,12 @@ def _chunks(snapshot: Snapshot) -> Iterator[bytes]:
         ("answer", [*answers]),
     ]
     header = log_pb2.SnapshotHeader(
-        schema=SCHEMA,
+        schema=state.feature_level,
         previous=log_pb2.LogEntry(command=snapshot.previous[0], index=snapshot.previous[1], term=snapshot.previous[2]),
         last=log_pb2.LogEntry(command=snapshot.last[0], index=snapshot.last[1], term=snapshot.last[2]),
         revision=state.revision,
+        feature_level=state.feature_level if state.feature_level > FeatureLevel.FIRST else 0,
+        cluster_id=state.cluster_id,
         clock_ms=state.clock_ms,
         epoch=state.epoch,
         leader=state.leader,
@@ -200,6 +203,8 @@ def _state_of(header: log_pb2.SnapshotHeader, tables: dict[str, dict[str, object
         answers.setdefault(answer.client_id, {})[answer.request_id] = answer
     return FrozenState(
         revision=header.revision,
+        feature_level=header.feature_level or FeatureLevel.FIRST,
+        cluster_id=header.cluster_id,
         clock_ms=header.clock_ms,
         epoch=header.epoch,
         leader=header.leader,

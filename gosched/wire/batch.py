@@ -8,19 +8,23 @@ from dataclasses import dataclass
 from google.protobuf.message import DecodeError
 
 from gosched.core import command as c
+from gosched.core.features import NEWEST_LEVEL
 from gosched.wire.codec import fill, to_record
 from gosched.wire.v1 import log_pb2
 
+# The schema of an entry is the feature level (`core/features.py`) that its reader must know.
 # 2: queues with orders and limits, quotas, shares of GPUs, named CPUs, elastic gangs, placement rules.
 # 3: evictions, fences, reservations, windows, deadlines, arrays, schedules, dependencies, timeouts.
 # 4: isolation, usage, nodes closed and drained, jobs frozen.
-SCHEMA = 4
+# 5: feature levels, cluster ids.
+SCHEMA = NEWEST_LEVEL
 OLDEST_SCHEMA = 1  # what it lacks has the defaults of the records
 
 # Each kind of command, and its field in the message's `body`.
 _FIELDS: dict[type, str] = {
     c.Noop: "noop",
     c.OpenEpoch: "open_epoch",
+    c.SetFeatureLevel: "set_feature_level",
     c.SetQueues: "set_queues",
     c.SetQuotas: "set_quotas",
     c.AnnounceMaster: "announce_master",
@@ -64,9 +68,11 @@ def encode_command(command: c.Command) -> log_pb2.Command:
     return message
 
 
-def encode_batch(proposer: str, proposal: int, commands: Sequence[log_pb2.Command]) -> bytes:
+def encode_batch(proposer: str, proposal: int, commands: Sequence[log_pb2.Command], *, level: int = SCHEMA) -> bytes:
+    """`level`: the cluster's feature level. An entry that raises it is of the new level."""
+    raised = [command.set_feature_level.level for command in commands if command.HasField("set_feature_level")]
     return log_pb2.CommandBatch(
-        schema=SCHEMA, proposer=proposer, proposal=proposal, commands=commands
+        schema=max([level, *raised]), proposer=proposer, proposal=proposal, commands=commands
     ).SerializeToString()
 
 

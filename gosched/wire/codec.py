@@ -63,6 +63,7 @@ _PAIRS: tuple[tuple[type, type[Message]], ...] = (
     (outcome.Answer, log_pb2.Answer),
     (command.Noop, log_pb2.Noop),
     (command.OpenEpoch, log_pb2.OpenEpoch),
+    (command.SetFeatureLevel, log_pb2.SetFeatureLevel),
     (command.SetQueues, log_pb2.SetQueues),
     (command.SetQuotas, log_pb2.SetQuotas),
     (command.AnnounceMaster, log_pb2.AnnounceMaster),

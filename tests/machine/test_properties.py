@@ -54,6 +54,7 @@ from gosched.machine import (
 )
 from gosched.machine.fits import GangFit
 from gosched.machine.headroom import Headroom, fenced_charge
+from gosched.replication.applier import Applier
 from gosched.wire.batch import encode_batch, encode_command
 from tests.machine import chaos, closing
 
@@ -534,7 +535,7 @@ print(applier.state.revision, applier.state.digest(), seen.hexdigest(), hash("a"
 
 
 def test_a_log_replayed_under_two_hash_seeds_gives_the_same_digests_outcomes_and_events(tmp_path):
-    state, log, seen = ClusterState(), bytearray(), Counter[str]()
+    state, log, seen = Applier().state, bytearray(), Counter[str]()
     for command in chain(chaos.opening(), chaos.commands(Random(20261121), state, 3000)):
         count(seen, *apply(state, command))
         entry = encode_batch("p", 1, [encode_command(command)])

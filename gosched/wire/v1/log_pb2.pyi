@@ -36,7 +36,7 @@ class CommandBatch(_message.Message):
     def __init__(self, schema: _Optional[int] = ..., proposer: _Optional[str] = ..., proposal: _Optional[int] = ..., commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("client_id", "request_id", "epoch", "at_ms", "noop", "open_epoch", "set_queues", "announce_master", "submit_job", "cancel_job", "drop_finished_jobs", "register_node", "mark_node_dead", "commit_plan", "report_tasks", "set_quotas", "control_job", "run_schedule", "pass_time", "set_window", "drop_window", "control_node")
+    __slots__ = ("client_id", "request_id", "epoch", "at_ms", "noop", "open_epoch", "set_queues", "announce_master", "submit_job", "cancel_job", "drop_finished_jobs", "register_node", "mark_node_dead", "commit_plan", "report_tasks", "set_quotas", "control_job", "run_schedule", "pass_time", "set_window", "drop_window", "control_node", "set_feature_level")
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +59,7 @@ class Command(_message.Message):
     SET_WINDOW_FIELD_NUMBER: _ClassVar[int]
     DROP_WINDOW_FIELD_NUMBER: _ClassVar[int]
     CONTROL_NODE_FIELD_NUMBER: _ClassVar[int]
+    SET_FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     client_id: str
     request_id: str
     epoch: int
@@ -81,7 +82,8 @@ class Command(_message.Message):
     set_window: SetWindow
     drop_window: DropWindow
     control_node: ControlNode
-    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., at_ms: _Optional[int] = ..., noop: _Optional[_Union[Noop, _Mapping]] = ..., open_epoch: _Optional[_Union[OpenEpoch, _Mapping]] = ..., set_queues: _Optional[_Union[SetQueues, _Mapping]] = ..., announce_master: _Optional[_Union[AnnounceMaster, _Mapping]] = ..., submit_job: _Optional[_Union[SubmitJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., drop_finished_jobs: _Optional[_Union[DropFinishedJobs, _Mapping]] = ..., register_node: _Optional[_Union[RegisterNode, _Mapping]] = ..., mark_node_dead: _Optional[_Union[MarkNodeDead, _Mapping]] = ..., commit_plan: _Optional[_Union[CommitPlan, _Mapping]] = ..., report_tasks: _Optional[_Union[ReportTasks, _Mapping]] = ..., set_quotas: _Optional[_Union[SetQuotas, _Mapping]] = ..., control_job: _Optional[_Union[ControlJob, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., pass_time: _Optional[_Union[PassTime, _Mapping]] = ..., set_window: _Optional[_Union[SetWindow, _Mapping]] = ..., drop_window: _Optional[_Union[DropWindow, _Mapping]] = ..., control_node: _Optional[_Union[ControlNode, _Mapping]] = ...) -> None: ...
+    set_feature_level: SetFeatureLevel
+    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., at_ms: _Optional[int] = ..., noop: _Optional[_Union[Noop, _Mapping]] = ..., open_epoch: _Optional[_Union[OpenEpoch, _Mapping]] = ..., set_queues: _Optional[_Union[SetQueues, _Mapping]] = ..., announce_master: _Optional[_Union[AnnounceMaster, _Mapping]] = ..., submit_job: _Optional[_Union[SubmitJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., drop_finished_jobs: _Optional[_Union[DropFinishedJobs, _Mapping]] = ..., register_node: _Optional[_Union[RegisterNode, _Mapping]] = ..., mark_node_dead: _Optional[_Union[MarkNodeDead, _Mapping]] = ..., commit_plan: _Optional[_Union[CommitPlan, _Mapping]] = ..., report_tasks: _Optional[_Union[ReportTasks, _Mapping]] = ..., set_quotas: _Optional[_Union[SetQuotas, _Mapping]] = ..., control_job: _Optional[_Union[ControlJob, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., pass_time: _Optional[_Union[PassTime, _Mapping]] = ..., set_window: _Optional[_Union[SetWindow, _Mapping]] = ..., drop_window: _Optional[_Union[DropWindow, _Mapping]] = ..., control_node: _Optional[_Union[ControlNode, _Mapping]] = ..., set_feature_level: _Optional[_Union[SetFeatureLevel, _Mapping]] = ...) -> None: ...
 
 class Noop(_message.Message):
     __slots__ = ()
@@ -92,6 +94,14 @@ class OpenEpoch(_message.Message):
     LEADER_FIELD_NUMBER: _ClassVar[int]
     leader: _types_pb2.Master
     def __init__(self, leader: _Optional[_Union[_types_pb2.Master, _Mapping]] = ...) -> None: ...
+
+class SetFeatureLevel(_message.Message):
+    __slots__ = ("level", "cluster_id")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    level: int
+    cluster_id: str
+    def __init__(self, level: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class SetQueues(_message.Message):
     __slots__ = ("queues", "quotas", "sets_quotas")
@@ -315,7 +325,7 @@ class TaskReport(_message.Message):
     def __init__(self, allocation_id: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.TaskState, str]] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., frozen: bool = ..., blames_node: bool = ...) -> None: ...
 
 class SnapshotHeader(_message.Message):
-    __slots__ = ("schema", "previous", "last", "revision", "clock_ms", "epoch", "leader", "next_sequence", "records")
+    __slots__ = ("schema", "previous", "last", "revision", "clock_ms", "epoch", "leader", "next_sequence", "records", "feature_level", "cluster_id")
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
@@ -325,6 +335,8 @@ class SnapshotHeader(_message.Message):
     LEADER_FIELD_NUMBER: _ClassVar[int]
     NEXT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     schema: int
     previous: LogEntry
     last: LogEntry
@@ -334,7 +346,9 @@ class SnapshotHeader(_message.Message):
     leader: str
     next_sequence: int
     records: int
-    def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., records: _Optional[int] = ...) -> None: ...
+    feature_level: int
+    cluster_id: str
+    def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., records: _Optional[int] = ..., feature_level: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class SnapshotRecord(_message.Message):
     __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account", "fence", "reservation", "window")

@@ -8,20 +8,24 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class PeerHello(_message.Message):
-    __slots__ = ("cluster", "member", "protocol", "disk", "joining", "refusal")
+    __slots__ = ("cluster", "member", "protocol", "disk", "joining", "refusal", "cluster_id", "newest_level")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     DISK_FIELD_NUMBER: _ClassVar[int]
     JOINING_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_LEVEL_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     member: str
     protocol: int
     disk: str
     joining: bool
     refusal: str
-    def __init__(self, cluster: _Optional[str] = ..., member: _Optional[str] = ..., protocol: _Optional[int] = ..., disk: _Optional[str] = ..., joining: bool = ..., refusal: _Optional[str] = ...) -> None: ...
+    cluster_id: str
+    newest_level: int
+    def __init__(self, cluster: _Optional[str] = ..., member: _Optional[str] = ..., protocol: _Optional[int] = ..., disk: _Optional[str] = ..., joining: bool = ..., refusal: _Optional[str] = ..., cluster_id: _Optional[str] = ..., newest_level: _Optional[int] = ...) -> None: ...
 
 class PeerFrame(_message.Message):
     __slots__ = ("hello", "request_vote", "vote", "append_entries", "append_reply", "timeout_now")
