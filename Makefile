@@ -42,7 +42,8 @@ vm: $(STAMP) ## the agent's tests on pure cgroup v2, in a virtual machine
 	tools/integration_tools.sh
 	$(PY) -m pytest -q tests/integration/test_vm.py
 
-chaos: $(STAMP) ## failover storms, and the simulator's seeds
+chaos: $(STAMP) ## failover storms, sick disks and clocks on hosts of their own, and the seeds of the simulator
+	tools/integration_tools.sh
 	$(PY) -m pytest -q tests/chaos
 
 lint: $(STAMP) ## style, types, layers, and whether generated code is up to date

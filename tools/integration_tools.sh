@@ -16,6 +16,7 @@ needed=(
     qemu-system-x86_64 qemu-system-x86
     mke2fs e2fsprogs
     setpriv util-linux
+    ip iproute2
     crun crun
     runc runc
     dockerd docker.io

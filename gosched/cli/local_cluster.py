@@ -258,9 +258,9 @@ class LocalCluster:
 
     def _make_masters(self, count: int, settings: Mapping[str, object]) -> None:
         ids = [f"master-{n}" for n in range(1, count + 1)]
-        raft = {id: f"127.0.0.1:{self._ports.take()}" for id in ids}
+        raft = {id: self._address(id) for id in ids}
         for id in ids:
-            grpc, http = (f"127.0.0.1:{self._ports.take()}" for _ in range(2))
+            grpc, http = (self._address(id) for _ in range(2))
             peers = [f"{other}={address}" for other, address in raft.items() if other != id]
             own: dict[str, Any] = {
                 "server": {"grpc_addr": grpc, "http_addr": http},
@@ -274,7 +274,7 @@ class LocalCluster:
         home = self.data_dir / id
         home.mkdir(mode=0o711, exist_ok=True)  # tasks of other users pass through
         (home / "node_id").write_text(f"{id}\n")  # it would make up one; people know it by this one
-        grpc = f"127.0.0.1:{self._ports.take()}"
+        grpc = self._address(id)
         own = {
             "masters": [master.grpc for master in self.masters.values()],
             "grpc_addr": grpc,
@@ -290,7 +290,16 @@ class LocalCluster:
         config = self.data_dir / f"{id}.yaml"
         config.write_text(yaml.safe_dump(settings, sort_keys=False))
         script = Path(sys.executable).with_name(name)
-        return Program(id, [str(script), "--config", str(config)], self.data_dir, grpc=grpc, http=http)
+        command = [*self._prefix(id), str(script), "--config", str(config)]
+        return Program(id, command, self.data_dir, grpc=grpc, http=http)
+
+    def _address(self, id: str) -> str:
+        """A free one where the program is to listen."""
+        return f"127.0.0.1:{self._ports.take()}"
+
+    def _prefix(self, id: str) -> list[str]:
+        """What stands before the program on its command line; it ends in an exec."""
+        return []
 
     def _check_programs(self) -> None:
         for program in self.programs:
