@@ -1,4 +1,8 @@
-"""The agent's data directory: who this node is and the highest epoch it has seen. One agent at a time holds it."""
+"""The agent's data directory: who this node is, which cluster it belongs to, and the highest epoch it has seen.
+
+Invariant: one agent at a time holds it; a node belongs to the first cluster that it joined, for as long as it has this
+directory.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ class DataDirError(Exception):
 
 
 class DataDir:
-    """Holds the lock until `close`. Layout: `lock`, `node_id`, `epoch`, `lease`, `tasks/`, `trash/`.
+    """Holds the lock until `close`. Layout: `lock`, `node_id`, `cluster`, `epoch`, `lease`, `tasks/`, `trash/`.
 
     Tasks of other users pass through to their working directories, and can list nothing on the way.
     """
@@ -43,6 +47,7 @@ class DataDir:
             ) from error
         try:
             self.node_id = self._read("node_id") or self._new_node_id()
+            self._cluster_id = self._read("cluster")
             self._epoch = self._read_epoch()
             self._reserve_epoch()
         except (OSError, DataDirError) as error:
@@ -53,6 +58,21 @@ class DataDir:
     def epoch(self) -> int:
         """The highest seen; 0 before the first."""
         return self._epoch
+
+    @property
+    def cluster_id(self) -> str:
+        """Empty: it has joined none yet, or one that has no id."""
+        return self._cluster_id
+
+    def join(self, cluster_id: str) -> None:
+        """The first one counts, and is on the disk before it does."""
+        if cluster_id and not self._cluster_id:
+            write_synced(self.path / "cluster", f"{cluster_id}\n".encode())
+            self._cluster_id = cluster_id
+
+    def belongs_to(self, cluster_id: str) -> bool:
+        """Whether a master of this cluster may order something here."""
+        return not self._cluster_id or cluster_id == self._cluster_id
 
     def raise_epoch(self, epoch: int) -> None:
         """Stored before it counts: after a crash this node still refuses what it refused before."""

@@ -129,7 +129,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         tasks.load()
         execs = Execs()
         closing.push_async_callback(execs.close)
-        service = WorkerService(tasks, execs, node_id=data_dir.node_id, incarnation=incarnation)
+        service = WorkerService(tasks, execs, data_dir, incarnation=incarnation)
         worker_pb2_grpc.add_WorkerServiceServicer_to_server(service, server)
         await server.start()
         closing.push_async_callback(server.stop, 0.5)
