@@ -90,6 +90,17 @@ class DataDir:
         finally:
             os.close(fd)
 
+    def is_lock(self, fd: int) -> bool:
+        """Whether this descriptor is of the lock that this agent holds."""
+        return os.path.samestat(os.fstat(fd), os.fstat(self._lock))
+
+    def is_in_place(self) -> bool:
+        """False once somebody has removed the directory, or put another one in its place."""
+        try:
+            return os.path.samestat(os.stat(self.path / "lock"), os.fstat(self._lock))
+        except OSError as error:
+            return not isinstance(error, FileNotFoundError | NotADirectoryError)
+
     def close(self) -> None:
         os.close(self._lock)
 

@@ -67,6 +67,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
         self.heartbeat_ms = 5000
         self.register_again = False
         self.refusal: tuple[grpc.StatusCode, str] | None = None
+        self.on_registration: Callable[[], object] = lambda: None
         self.port = HeldPort()
         self.server: Any = None
 
@@ -91,6 +92,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
     def RegisterNode(self, request: Any, context: Any) -> Any:
         self.beats_before.append(len(self.heartbeats))
         self.registrations.append(request)
+        self.on_registration()
         if self.refusal is not None:
             context.abort(*self.refusal)
         seen = {task.allocation_id: task.state for task in request.tasks}
