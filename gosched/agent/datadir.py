@@ -13,6 +13,7 @@ import secrets
 from pathlib import Path
 
 from gosched.agent.files import reserve, sync_directory, write_synced
+from gosched.agent.supervisor.records import boot_ms
 
 
 class DataDirError(Exception):
@@ -30,6 +31,7 @@ class DataDir:
         self.lease = path / "lease"
         self.tasks = path / "tasks"
         self.trash = path / "trash"
+        self._leased_until_ms = 0  # under this boot of the agent
         try:
             for directory in (path, self.tasks, self.trash):
                 directory.mkdir(parents=True, exist_ok=True, mode=0o711)
@@ -81,9 +83,15 @@ class DataDir:
             self._epoch = epoch
             self._reserve_epoch()
 
+    @property
+    def lease_is_over(self) -> bool:
+        """The masters may count this node as dead, and have placed its tasks elsewhere."""
+        return boot_ms() >= self._leased_until_ms
+
     def write_lease(self, until_ms: int, length_ms: int) -> None:
         """Until when the masters count on this node, in milliseconds of CLOCK_BOOTTIME, and for how long in all:
         supervisors read it. It is overwritten in place, so a full disk does not matter."""
+        self._leased_until_ms = until_ms
         fd = os.open(self.lease, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.pwrite(fd, f"{until_ms:020d} {length_ms:010d}\n".encode(), 0)
