@@ -1,4 +1,8 @@
-"""The agent's data directory: who this node is and the highest epoch it has seen. One agent at a time holds it."""
+"""The agent's data directory: who this node is, which cluster it belongs to, and the highest epoch it has seen.
+
+Invariant: one agent at a time holds it; a node belongs to the first cluster that it joined, for as long as it has this
+directory.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import secrets
 from pathlib import Path
 
 from gosched.agent.files import reserve, sync_directory, write_synced
+from gosched.agent.supervisor.records import boot_ms
 
 
 class DataDirError(Exception):
@@ -16,7 +21,7 @@ class DataDirError(Exception):
 
 
 class DataDir:
-    """Holds the lock until `close`. Layout: `lock`, `node_id`, `epoch`, `lease`, `tasks/`, `trash/`.
+    """Holds the lock until `close`. Layout: `lock`, `node_id`, `cluster`, `epoch`, `lease`, `tasks/`, `trash/`.
 
     Tasks of other users pass through to their working directories, and can list nothing on the way.
     """
@@ -26,6 +31,7 @@ class DataDir:
         self.lease = path / "lease"
         self.tasks = path / "tasks"
         self.trash = path / "trash"
+        self._leased_until_ms = 0  # under this boot of the agent
         try:
             for directory in (path, self.tasks, self.trash):
                 directory.mkdir(parents=True, exist_ok=True, mode=0o711)
@@ -43,6 +49,7 @@ class DataDir:
             ) from error
         try:
             self.node_id = self._read("node_id") or self._new_node_id()
+            self._cluster_id = self._read("cluster")
             self._epoch = self._read_epoch()
             self._reserve_epoch()
         except (OSError, DataDirError) as error:
@@ -54,6 +61,21 @@ class DataDir:
         """The highest seen; 0 before the first."""
         return self._epoch
 
+    @property
+    def cluster_id(self) -> str:
+        """Empty: it has joined none yet, or one that has no id."""
+        return self._cluster_id
+
+    def join(self, cluster_id: str) -> None:
+        """The first one counts, and is on the disk before it does."""
+        if cluster_id and not self._cluster_id:
+            write_synced(self.path / "cluster", f"{cluster_id}\n".encode())
+            self._cluster_id = cluster_id
+
+    def belongs_to(self, cluster_id: str) -> bool:
+        """Whether a master of this cluster may order something here."""
+        return not self._cluster_id or cluster_id == self._cluster_id
+
     def raise_epoch(self, epoch: int) -> None:
         """Stored before it counts: after a crash this node still refuses what it refused before."""
         if epoch > self._epoch:
@@ -61,14 +83,31 @@ class DataDir:
             self._epoch = epoch
             self._reserve_epoch()
 
+    @property
+    def lease_is_over(self) -> bool:
+        """The masters may count this node as dead, and have placed its tasks elsewhere."""
+        return boot_ms() >= self._leased_until_ms
+
     def write_lease(self, until_ms: int, length_ms: int) -> None:
         """Until when the masters count on this node, in milliseconds of CLOCK_BOOTTIME, and for how long in all:
         supervisors read it. It is overwritten in place, so a full disk does not matter."""
+        self._leased_until_ms = until_ms
         fd = os.open(self.lease, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.pwrite(fd, f"{until_ms:020d} {length_ms:010d}\n".encode(), 0)
         finally:
             os.close(fd)
+
+    def is_lock(self, fd: int) -> bool:
+        """Whether this descriptor is of the lock that this agent holds."""
+        return os.path.samestat(os.fstat(fd), os.fstat(self._lock))
+
+    def is_in_place(self) -> bool:
+        """False once somebody has removed the directory, or put another one in its place."""
+        try:
+            return os.path.samestat(os.stat(self.path / "lock"), os.fstat(self._lock))
+        except OSError as error:
+            return not isinstance(error, FileNotFoundError | NotADirectoryError)
 
     def close(self) -> None:
         os.close(self._lock)

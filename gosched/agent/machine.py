@@ -5,6 +5,7 @@ The one rule: what is not there is said once, at the start, and never pretended.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -27,6 +28,7 @@ from gosched.agent.runtimes.spark import Spark
 from gosched.agent.tasks.cpusets import SharedCpus
 from gosched.agent.tasks.kept_memory import KeptMemory
 from gosched.agent.tasks.nursery import Nursery
+from gosched.agent.tasks.orphans import end_orphans
 from gosched.agent.tasks.starting import Starter
 from gosched.config import AgentSettings
 from gosched.config.jobfile import RUNTIME_LABEL
@@ -84,7 +86,7 @@ class Machine:
             data_dir=data_dir,
             runtimes=runtimes,
             tree=tree,
-            nursery=Nursery(tree.enter_own_leaf),
+            nursery=Nursery(tree.enter_own_leaf, data_dir.path),
             gpus=gpus,
             filters_devices=filters_devices,
             shared_cpus=SharedCpus(tree, numa),
@@ -127,6 +129,10 @@ class Machine:
             log.warning("a cgroup of no known task is removed", cgroup=str(path))
             kill(path)
             remove(path, ORPHAN_LIMIT_S)
+        self._remove_containers(live, since_s)
+
+    def _remove_containers(self, live: Collection[str], since_s: float) -> None:
+        log = structlog.get_logger()
         if self.runtimes[Runtime.DOCKER].problem():
             return
         host, tasks = self.starter.settings.docker_host, self.starter.data_dir.tasks
@@ -136,6 +142,13 @@ class Machine:
         except OSError as error:
             log.warning("cannot look for containers of former tasks", error=str(error))
 
+    def end_orphans(self) -> None:
+        """End what earlier agents left and none can adopt, before the node joins. In a worker thread."""
+        data_dir = self.starter.data_dir
+        end_orphans(data_dir, self.tree, _place(data_dir))
+        if data_dir.epoch == 0:  # it has never had an order: whatever bears its label is of an agent before it
+            self._remove_containers((), time.time())
+
     def close(self) -> None:
         self.starter.nursery.close()
         self.gpus.close()
@@ -143,12 +156,15 @@ class Machine:
 
 
 def _open_tree(settings: AgentSettings, data_dir: DataDir) -> CgroupTree:
-    # Two clusters on one machine may have nodes of the same id, but never one data directory.
-    place = blake2b(bytes(data_dir.path), digest_size=4).hexdigest()
-    tree = CgroupTree.open(settings.cgroup_root, f"{data_dir.node_id}-{place}", data_dir.path)
+    tree = CgroupTree.open(settings.cgroup_root, f"{data_dir.node_id}-{_place(data_dir)}", data_dir.path)
     if tree.is_at_top:
         tree.enter_own_leaf()  # otherwise its own cgroup is whoever's who started it
     return tree
+
+
+def _place(data_dir: DataDir) -> str:
+    """Two clusters on one machine may have nodes of the same id, but never one data directory."""
+    return blake2b(bytes(data_dir.path), digest_size=4).hexdigest()
 
 
 def _unfiltered(tree: CgroupTree, gpus: Gpus) -> str:

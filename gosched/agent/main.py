@@ -45,6 +45,7 @@ from gosched.wire.v1 import worker_pb2_grpc
 
 CLEAN_EVERY_S = 30.0
 RUNTIMES_EVERY_S = 30.0
+IN_PLACE_EVERY_S = 2.0
 
 _MESSAGE_SIZES: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -129,7 +130,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         tasks.load()
         execs = Execs()
         closing.push_async_callback(execs.close)
-        service = WorkerService(tasks, execs, node_id=data_dir.node_id, incarnation=incarnation)
+        service = WorkerService(tasks, execs, data_dir, incarnation=incarnation)
         worker_pb2_grpc.add_WorkerServiceServicer_to_server(service, server)
         await server.start()
         closing.push_async_callback(server.stop, 0.5)
@@ -150,7 +151,8 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         keep_s = settings.keep_finished_ms / 1000
         await _until_first(
             asked_to_end.wait(),
-            session.run(),
+            _join(session, machine),
+            _stay_in_place(data_dir),
             _clean(tasks, keep_s),
             watch(tasks, disk, keep_s),
             _look_after(session, machine, tasks),
@@ -191,6 +193,22 @@ def _facts(machine: Machine, tasks: Tasks) -> AgentFacts:
         live=tuple([task.usage for task in tasks.running()]),
         orphan_cgroups=len(machine.orphans(tasks.names())),
         missing=machine.missing(),
+    )
+
+
+async def _join(session: Session, machine: Machine) -> NoReturn:
+    """What no agent can adopt any more has gone before the masters may count on its place. Raises MasterRefused."""
+    await _aside(machine.end_orphans)
+    await session.run()
+
+
+async def _stay_in_place(data_dir: DataDir) -> NoReturn:
+    """Raises DataDirError once the directory has gone: what this agent stores and orders goes nowhere then."""
+    while await asyncio.to_thread(data_dir.is_in_place):
+        await asyncio.sleep(IN_PLACE_EVERY_S)
+    raise DataDirError(
+        f"the data directory {data_dir.path} was removed or replaced while the agent ran: put it back before the agent "
+        "is started again, or its tasks are ended then"
     )
 
 

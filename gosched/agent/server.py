@@ -1,6 +1,7 @@
 """The agent's own gRPC server: what the leader orders and what readers of logs ask.
 
-The one rule: an order counts only for this node, this boot of its agent, and an epoch not below the highest seen.
+Invariant: an order counts only for this node, this boot of its agent, from its cluster, and of an epoch not below the
+highest seen.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any, NoReturn
 
 import grpc
 
+from gosched.agent.datadir import DataDir
 from gosched.agent.exec.streams import ExecRefused, Execs, ExecTarget
 from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
 from gosched.agent.tasks.logs import Stream, read_logs
@@ -24,16 +26,20 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 _STREAMS = {Stream.STDOUT: scheduler_pb2.LOG_STREAM_STDOUT, Stream.STDERR: scheduler_pb2.LOG_STREAM_STDERR}
 
 
+Addressed = worker_pb2.StartTasksRequest | worker_pb2.StopTasksRequest | worker_pb2.FreezeTasksRequest
+
+
 class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
-    def __init__(self, tasks: Tasks, execs: Execs, *, node_id: str, incarnation: str) -> None:
+    def __init__(self, tasks: Tasks, execs: Execs, data_dir: DataDir, *, incarnation: str) -> None:
         self._tasks = tasks
         self._execs = execs
-        self._node_id = node_id
+        self._data_dir = data_dir
+        self._node_id = data_dir.node_id
         self._incarnation = incarnation
         self._readers = 0
 
     async def StartTasks(self, request: worker_pb2.StartTasksRequest, context: Any) -> worker_pb2.StartTasksResponse:
-        await self._check_addressee(request.node_id, request.incarnation, context)
+        await self._check_addressee(request, context)
         try:
             orders = [parse_order(order) for order in request.orders]
         except BadOrder as error:
@@ -43,7 +49,7 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
         return worker_pb2.StartTasksResponse()
 
     async def StopTasks(self, request: worker_pb2.StopTasksRequest, context: Any) -> worker_pb2.StopTasksResponse:
-        await self._check_addressee(request.node_id, request.incarnation, context)
+        await self._check_addressee(request, context)
         try:
             desired = Desired(stop=tuple(parse_stop(order) for order in request.orders))
         except BadOrder as error:
@@ -52,7 +58,7 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
         return worker_pb2.StopTasksResponse()
 
     async def FreezeTasks(self, request: worker_pb2.FreezeTasksRequest, context: Any) -> worker_pb2.FreezeTasksResponse:
-        await self._check_addressee(request.node_id, request.incarnation, context)
+        await self._check_addressee(request, context)
         desired = Desired(freeze=tuple(request.freeze), thaw=tuple(request.thaw))
         await self._obey(desired, {}, request.epoch, context)
         return worker_pb2.FreezeTasksResponse()
@@ -105,12 +111,16 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
     async def GetIdentity(self, request: worker_pb2.GetIdentityRequest, context: Any) -> worker_pb2.GetIdentityResponse:
         return worker_pb2.GetIdentityResponse(node_id=self._node_id, incarnation=self._incarnation)
 
-    async def _check_addressee(self, node_id: str, incarnation: str, context: Any) -> None:
+    async def _check_addressee(self, request: Addressed, context: Any) -> None:
+        node_id, incarnation = request.node_id, request.incarnation
         if node_id != self._node_id:
             detail = f"this is node {self._node_id}, not {node_id!a}"
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
         if incarnation != self._incarnation:
             detail = f"node {node_id}: its agent was started anew since that order"
+            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
+        if not self._data_dir.belongs_to(request.cluster_id):
+            detail = f"node {node_id} belongs to cluster {self._data_dir.cluster_id}, not {request.cluster_id!a}"
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
 
     async def _obey(self, desired: Desired, orders: Mapping[str, Order], epoch: int, context: Any) -> None:

@@ -1,7 +1,7 @@
 """The agent's side of its life with the masters: joins, reports what it sees, does what they ask.
 
-The one rule: losing the masters stops nothing. The session goes from one to the next for as long as the agent lives;
-only a clear refusal to let this node in ends it.
+Invariant: losing the masters stops nothing, and neither does meeting those of another cluster. The session goes from
+one to the next for as long as the agent lives; only a clear refusal to let this node in ends it.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class MasterRefused(Exception):
     """The masters do not let this node in; the text is theirs and says why."""
 
 
-class StaleMaster(Exception):
-    """The answer came from a master of an epoch that is over."""
+class NotOurMaster(Exception):
+    """The answer came from a master of an epoch that is over, or of another cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +97,7 @@ class Session:
         self._lease_s = math.inf
         self._registered = False
         self._failures = 0  # since the last answer
+        self._said: dict[str, str] = {}  # master -> what it refused last, since then
         self._obeying: asyncio.Task[None] | None = None
         self._log = structlog.get_logger().bind(node=self._me.node_id)
 
@@ -110,7 +111,7 @@ class Session:
                 await self._talk(node_pb2_grpc.NodeServiceStub(channel))
             except grpc.aio.AioRpcError as error:
                 self._on_error(master, error.code(), error.details() or "")
-            except StaleMaster as error:
+            except NotOurMaster as error:
                 self._on_error(master, None, str(error))
             except OSError as error:
                 self._log.error("cannot write to the data directory", error=str(error))
@@ -145,6 +146,7 @@ class Session:
             taints=[to_message(taint, types_pb2.Taint) for taint in me.taints],
             hardware=to_message(me.hardware, types_pb2.Hardware),
             isolation=me.isolation,
+            cluster_id=self._data_dir.cluster_id,
         )
         fill(me.capacity, request.capacity)
         sent_ms = boot_ms()
@@ -154,10 +156,12 @@ class Session:
             if _is_final(error):
                 raise MasterRefused(error.details()) from error
             raise
+        self._check_master(answer.cluster_id, answer.epoch)
+        self._data_dir.join(answer.cluster_id)
         leftovers = tuple(self._tasks.live(answer.stop_first))
         stops = tuple(StopWish(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in leftovers)
         if not await self._tasks.obey(Desired(stop=stops), {}, epoch=answer.epoch):
-            raise StaleMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
+            raise NotOurMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
         self._answered(sent_ms, answer.lease_ms)
         if answer.stop_first:
             self._log.info("leftovers are stopped before this node takes work", tasks=len(leftovers))
@@ -180,12 +184,12 @@ class Session:
         )
         sent_ms = boot_ms()
         answer = await stub.Heartbeat(request, timeout=CALL_TIMEOUT_S)
-        if answer.epoch < self._data_dir.epoch:
-            raise StaleMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
+        self._check_master(answer.cluster_id, answer.epoch)
         if answer.register_again:
             self._answered()
             self._registered = False
             return
+        self._data_dir.join(answer.cluster_id)  # which has got its id since this node joined it
         self._answered(sent_ms, answer.lease_ms)
         if self._obeying is not None:
             if not self._obeying.done():
@@ -223,6 +227,17 @@ class Session:
         )
         return desired, orders
 
+    def _check_master(self, cluster_id: str, epoch: int) -> None:
+        """Before the answer is believed in anything. Raises NotOurMaster."""
+        if not self._data_dir.belongs_to(cluster_id):
+            raise NotOurMaster(
+                f"it is of cluster {cluster_id or 'without an id'}, and this node belongs to "
+                f"{self._data_dir.cluster_id}: nothing is stopped; correct --master, or, to move the node over, end "
+                "its tasks and start it with an empty data directory"
+            )
+        if epoch < self._data_dir.epoch:
+            raise NotOurMaster(f"it is of epoch {epoch}; this node has seen {self._data_dir.epoch}")
+
     async def _wait_until_ended(self, allocation_ids: Sequence[str]) -> None:
         """Even with nothing to wait for: the masters are not asked in a hot loop."""
         deadline = time.monotonic() + STOP_FIRST_LIMIT_S
@@ -249,12 +264,15 @@ class Session:
         if self._failures > 0:
             self._log.info("a master answers again", failures=self._failures)
         self._failures = 0
+        self._said.clear()
 
     def _on_error(self, master: str, code: grpc.StatusCode | None, detail: str) -> None:
         if code in _NOT_KNOWN:
             self._registered = False
-        if self._failures == 0:  # the next ones would say the same, several times a second
+        # The next ones would say the same, several times a second.
+        if self._failures == 0 or (code in (None, *_NOT_KNOWN) and self._said.get(master) != detail):
             self._log.warning("a master does not answer; trying the next", master=master, error=detail)
+            self._said[master] = detail
 
     def _backoff_s(self) -> float:
         self._failures += 1

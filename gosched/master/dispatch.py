@@ -114,7 +114,12 @@ class Dispatcher:
         if node.state is NodeState.DEAD:
             return
         stub = worker_pb2_grpc.WorkerServiceStub(self._channels.to(node.address))
-        header = {"epoch": self._epoch, "node_id": node_id, "incarnation": node.incarnation}
+        header = {
+            "epoch": self._epoch,
+            "node_id": node_id,
+            "incarnation": node.incarnation,
+            "cluster_id": self._state.cluster_id,
+        }
         for ids in _chunks(self._still(due.stop, TaskState.STOPPING)):
             stops = [stop_order(self._state, self._state.allocations[i]) for i in ids]
             request = worker_pb2.StopTasksRequest(orders=stops, **header)  # type: ignore[arg-type]

@@ -36,6 +36,9 @@ from gosched.wire.codec import fill, map_pairs
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, worker_pb2, worker_pb2_grpc
 
 PROBE_TIMEOUT_S = 1.0
+FOREIGN_ADVICE = (
+    "correct the agent's masters, or, to move the node over, end its tasks and start it with an empty data directory"
+)
 MAX_REPORTS = 256  # in one command: each may carry a long detail
 MAX_START_BYTES = 1024 * 1024  # of start orders in one heartbeat; the others follow with the next one
 
@@ -57,6 +60,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
 
     async def RegisterNode(self, request: node_pb2.RegisterNodeRequest, context: Any) -> node_pb2.RegisterNodeResponse:
         observed = observations(request.tasks)
+        self._check_cluster(request)
         self._check_clock(request.clock_ms)
         await self._check_not_in_use(request)
         leftovers = compare(self.replication.state, request.node_id, observed).leftovers
@@ -64,6 +68,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             stop_first=leftovers,
             heartbeat_ms=self.settings.lease.heartbeat_ms,
             epoch=self.leadership.epoch,
+            cluster_id=self.replication.state.cluster_id,
         )
         if leftovers:
             return answer  # without a lease: it has none yet
@@ -77,7 +82,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         epoch, state = self.leadership.epoch, self.replication.state
         node = state.nodes.get(request.node_id)
         if not _is_alive(node, request.incarnation):
-            return node_pb2.HeartbeatResponse(epoch=epoch, register_again=True)
+            return node_pb2.HeartbeatResponse(epoch=epoch, register_again=True, cluster_id=state.cluster_id)
         self._check_kept(request.node_id)
         self.leases.renew(request.node_id)
         observed = observations(request.tasks)
@@ -88,7 +93,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             self.missing[request.node_id] = (epoch, verdict.missing)
         if verdict.reports:
             if not await self._commit(request, verdict.reports, epoch):
-                return node_pb2.HeartbeatResponse(epoch=epoch, register_again=True)
+                return node_pb2.HeartbeatResponse(epoch=epoch, register_again=True, cluster_id=state.cluster_id)
             verdict = compare(self.replication.state, request.node_id, observed)
         await self.unfit.take(self.replication.state.nodes[request.node_id], request.unfit, epoch)
         if _holds_lonely_tasks(self.replication.state, request.node_id):
@@ -160,6 +165,22 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         if self.leases.is_given_up(node_id):
             raise unavailable("the node was silent for too long, and is being given up; ask again")
 
+    def _check_cluster(self, request: node_pb2.RegisterNodeRequest) -> None:
+        """A node of another cluster is sent away before it is told to stop anything. One that has not joined any yet,
+        and has tasks, must be known here."""
+        state = self.replication.state
+        if request.cluster_id and request.cluster_id != state.cluster_id:
+            whose = f"belongs to cluster {request.cluster_id[:MAX_NAME_LENGTH]!a}"
+        elif not request.cluster_id and request.tasks and request.node_id not in state.nodes:
+            whose = f"has {len(request.tasks)} tasks and is not known here"
+        else:
+            return
+        raise ApiError(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            f"node {request.node_id[:MAX_NAME_LENGTH]!a} {whose}, and this is cluster "
+            f"{state.cluster_id or 'without an id'}: {FOREIGN_ADVICE}",
+        )
+
     def _check_clock(self, clock_ms: int) -> None:
         skew_ms = clock_ms - self.clock.now_ms()
         if abs(skew_ms) > self.settings.limits.max_clock_skew_ms:
@@ -210,6 +231,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             freeze=verdict.freeze,
             thaw=verdict.thaw,
             lease_ms=self.leases.timeout_ms,
+            cluster_id=state.cluster_id,
         )
         size = 0
         for allocation_id in verdict.start:

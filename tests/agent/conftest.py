@@ -53,6 +53,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
 
     def __init__(self, epoch: int = 1) -> None:
         self.epoch = epoch
+        self.cluster_id = ""
         self.registrations: list[Any] = []
         self.heartbeats: list[Any] = []
         self.beats_before: list[int] = []  # each registration
@@ -66,6 +67,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
         self.heartbeat_ms = 5000
         self.register_again = False
         self.refusal: tuple[grpc.StatusCode, str] | None = None
+        self.on_registration: Callable[[], object] = lambda: None
         self.port = HeldPort()
         self.server: Any = None
 
@@ -90,12 +92,17 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
     def RegisterNode(self, request: Any, context: Any) -> Any:
         self.beats_before.append(len(self.heartbeats))
         self.registrations.append(request)
+        self.on_registration()
         if self.refusal is not None:
             context.abort(*self.refusal)
         seen = {task.allocation_id: task.state for task in request.tasks}
         live = [i for i in self.stop_first if NAMES[seen.get(i, 8)] in ("STARTING", "RUNNING", "STOPPING")]
         return node_pb2.RegisterNodeResponse(
-            stop_first=live, heartbeat_ms=self.heartbeat_ms, epoch=self.epoch, lease_ms=self.lease_ms
+            stop_first=live,
+            heartbeat_ms=self.heartbeat_ms,
+            epoch=self.epoch,
+            lease_ms=self.lease_ms,
+            cluster_id=self.cluster_id,
         )
 
     def Heartbeat(self, request: Any, context: Any) -> Any:
@@ -110,6 +117,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
             thaw=self.thaw,
             register_again=again,
             lease_ms=self.lease_ms,
+            cluster_id=self.cluster_id,
         )
 
     def seen(self, allocation_id: str) -> Any | None:
@@ -202,16 +210,26 @@ class Agent:
         with grpc.insecure_channel(self.identity.address) as channel:
             return getattr(worker_pb2_grpc.WorkerServiceStub(channel), method)(request, timeout=60)
 
-    def run(self, *orders: Any, epoch: int = 1) -> None:
+    def run(self, *orders: Any, epoch: int = 1, cluster_id: str = "") -> None:
         request = worker_pb2.StartTasksRequest(
-            epoch=epoch, node_id=self.identity.node_id, incarnation=self.identity.incarnation, orders=orders
+            epoch=epoch,
+            node_id=self.identity.node_id,
+            incarnation=self.identity.incarnation,
+            orders=orders,
+            cluster_id=cluster_id,
         )
         self.call("StartTasks", request)
 
-    def stop(self, allocation_id: str, grace_ms: int, *, epoch: int = 1, reason: str = "CANCELLED") -> None:
+    def stop(
+        self, allocation_id: str, grace_ms: int, *, epoch: int = 1, reason: str = "CANCELLED", cluster_id: str = ""
+    ) -> None:
         stop = worker_pb2.StopOrder(allocation_id=allocation_id, grace_ms=grace_ms, reason=reason)
         request = worker_pb2.StopTasksRequest(
-            epoch=epoch, node_id=self.identity.node_id, incarnation=self.identity.incarnation, orders=[stop]
+            epoch=epoch,
+            node_id=self.identity.node_id,
+            incarnation=self.identity.incarnation,
+            orders=[stop],
+            cluster_id=cluster_id,
         )
         self.call("StopTasks", request)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +82,76 @@ def test_who_must_not_run_alone_ends_with_the_lease_though_its_agent_is_dead(
     master.await_end("j2/main/0.1")
 
 
+def test_a_stop_with_a_long_grace_ends_with_the_lease_too(master: FakeMaster, make_agent: MakeAgent) -> None:
+    master.lease_ms = 60_000
+    agent = make_agent(master).start(master)
+    alone = shell(ID, "trap '' TERM USR1; echo ready; while :; do sleep 0.01; done")
+    alone.stop_alone = True
+    agent.run(alone)
+    wait_for(lambda: b"ready" in b"".join(c.data for c in agent.logs(ID, follow=False)))
+    agent.stop(ID, 600_000)
+    agent.end()
+    (agent.data_dir / "lease").write_text("0 1000\n")
+    wait_for(agent.spool(ID).joinpath("exit.json").exists, why="it ends without an agent")
+    agent.start(master)
+    assert master.await_end(ID) == ("KILLED", 137, "CANCELLED")
+
+
+def test_a_task_that_stood_still_beyond_its_lease_is_killed_without_a_grace(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    master.lease_ms = 60_000
+    agent = make_agent(master).start(master)
+    alone = shell(ID, f"trap 'touch {tmp_path}/asked' TERM; echo ready; while :; do sleep 0.01; done")
+    alone.stop_alone, alone.stop_grace_ms = True, 60_000
+    agent.run(alone)
+    wait_for(lambda: b"ready" in b"".join(c.data for c in agent.logs(ID, follow=False)))
+    supervisor = psutil.Process(json.loads((agent.spool(ID) / "supervisor.json").read_text())["pid"])
+    agent.end()
+    stopped = [supervisor, *supervisor.children(recursive=True)]
+    for process in stopped:
+        with contextlib.suppress(psutil.NoSuchProcess):  # its `sleep` ends at any time
+            process.suspend()
+    (agent.data_dir / "lease").write_text("0 10000\n")
+    for process in reversed(stopped):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.resume()
+    wait_for(agent.spool(ID).joinpath("exit.json").exists)
+    assert not (tmp_path / "asked").exists()
+    agent.start(master)
+    assert master.await_end(ID) == ("LOST", 137, "DISCONNECTED")
+
+
+def test_an_order_that_comes_when_the_lease_is_over_starts_nothing_until_the_masters_repeat_it(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    master.lease_ms = 1
+    agent = make_agent(master).start(master)
+    task = shell(ID, f"touch {tmp_path}/ran")
+    agent.run(task)  # it was on the way while the node stood still, say
+    assert not agent.spool(ID).exists()
+    master.lease_ms, master.start = 60_000, [task]
+    agent.run(shell("j2/main/0.1", "exit 0"))  # refused as well
+    agent.end()
+    agent.start(master)
+    assert master.await_end(ID) == ("SUCCEEDED", 0, "")
+
+
+def test_a_supervisor_that_begins_when_the_lease_is_over_starts_nothing(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    master.lease_ms = 60_000
+    agent = make_agent(master).start(master)
+    master.vanish()  # it would renew the lease
+    (agent.data_dir / "lease").write_text("0 10000\n")
+    alone = shell(ID, f"touch {tmp_path}/ran")
+    alone.stop_alone = True
+    agent.run(alone)
+    master.serve()
+    assert master.await_end(ID) == ("LOST", None, "DISCONNECTED")
+    assert not (tmp_path / "ran").exists()
+
+
 def lease_of(agent: Agent) -> tuple[int, int]:
     until_ms, length_ms = (agent.data_dir / "lease").read_text().split()
     return int(until_ms), int(length_ms)
@@ -92,6 +164,11 @@ def test_the_lease_ends_a_task_early_enough_for_its_grace_and_the_kill(
     monkeypatch.setattr(lease, "boot_ms", lambda: now_ms)
     (tmp_path / "lease").write_text("10000 10000\n")
 
+    def stop_at(grace_ms: int) -> int:
+        stop = lease.Lease(str(tmp_path / "lease"), grace_ms).expired()
+        assert stop is not None
+        return stop.grace_ms
+
     def first_stop(grace_ms: int) -> tuple[int, int]:
         nonlocal now_ms
         looked = lease.Lease(str(tmp_path / "lease"), grace_ms)
@@ -102,6 +179,10 @@ def test_the_lease_ends_a_task_early_enough_for_its_grace_and_the_kill(
 
     assert first_stop(60_000) == (7000, 2000)  # a fifth for SIGTERM, a tenth for the kill
     assert first_stop(500) == (8500, 500)
+    now_ms = 8600  # it could not look in time: what is left of the grace is left
+    assert stop_at(500) == 400
+    now_ms = 20_000
+    assert stop_at(60_000) == 0
     (tmp_path / "lease").unlink()
     assert first_stop(500) == (0, 0)
 

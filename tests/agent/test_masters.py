@@ -56,6 +56,7 @@ def test_a_task_goes_on_without_masters_and_its_end_is_told_when_one_is_back(
 def beats_seldom(tmp_path: Path, master: FakeMaster, second: FakeMaster) -> str:
     """The flag of an agent that says nothing by itself for longer than a test waits."""
     master.heartbeat_ms = second.heartbeat_ms = 10 * int(LIMIT_S) * 1000
+    master.lease_ms = second.lease_ms = 2 * master.heartbeat_ms
     (tmp_path / "agent.yaml").write_text("heartbeat: 10m\n")
     return f"--config={tmp_path}/agent.yaml"
 

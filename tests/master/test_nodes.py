@@ -125,6 +125,25 @@ def test_an_agent_started_anew_on_another_port_takes_over_its_node_and_its_tasks
     asyncio.run(story())
 
 
+def test_a_node_of_another_cluster_is_sent_away_and_told_to_stop_nothing() -> None:
+    async def story() -> None:
+        async with one_master() as master, FakeAgent("n1").serving() as n1:
+            ours = master.state.cluster_id
+            n1.see("theirs/main/0.1", RUNNING)
+            for more in ({"cluster_id": "theirs"}, {}):
+                code, detail = await refusal(n1, master, **more)
+                assert code is grpc.StatusCode.FAILED_PRECONDITION
+                assert f"this is cluster {ours}: correct the agent's masters" in detail
+            assert not master.state.nodes
+            n1.observed.clear()
+            assert (await n1.register(master)).cluster_id == ours
+            n1.see("gone/main/0.1", RUNNING)  # a node that is known may have anything
+            assert (await n1.register(master)).stop_first == ["gone/main/0.1"]
+            assert (await n1.beat(master)).cluster_id == ours
+
+    asyncio.run(story())
+
+
 def test_a_clock_an_hour_off_is_refused_with_the_way_out() -> None:
     async def story() -> None:
         async with one_master() as master, FakeAgent("n1").serving() as n1:

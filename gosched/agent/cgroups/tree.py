@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gosched.agent.cgroups import place
-from gosched.agent.cgroups.files import CgroupError, is_populated, read, remove, write
+from gosched.agent.cgroups.files import CgroupError, is_populated, kill, read, remove, write
 from gosched.node_logic.cgroup_values import agrees, cpu_weight
 
 WANTED = ("cpu", "cpuset", "io", "memory", "pids")
@@ -27,6 +27,7 @@ AGENT, TASKS = "agent", "tasks"
 PREFIX = "gosched-"
 
 _LEFTOVER_LIMIT_S = 1.0
+_FORMER_LIMIT_S = 10.0  # for killed processes to be gone
 _EMPTYING_ROUNDS = 10
 
 
@@ -141,6 +142,22 @@ class CgroupTree:
         for level in (self.root.parent, self.root, self.root / TASKS):
             if not agrees("memory.low", str(total), read(level / "memory.low") or str(total)):  # the top has none
                 write_values(level, {"memory.low": str(total)})
+
+    def end_former(self, place: str) -> list[Path]:
+        """Kill what runs in the trees of nodes that had this agent's data directory's place before it, and remove them.
+        One with a supervisor is another agent's, which sees another directory at that place. Returns their paths."""
+        if self.root is None:
+            return []
+        ended: list[Path] = []
+        for tree in self.root.parent.glob(f"{PREFIX}*-{place}"):
+            if tree == self.root:
+                continue
+            with contextlib.suppress(OSError, CgroupError), _locked(tree, wait=False):
+                if not read(tree / AGENT / "cgroup.procs").strip():
+                    kill(tree / TASKS)
+                    remove(tree, _FORMER_LIMIT_S)
+                    ended.append(tree)
+        return ended
 
     def close(self) -> None:
         """At the agent's end: leaves nothing at the top if no task and no supervisor is left. What stands in a cgroup

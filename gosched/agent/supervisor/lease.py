@@ -1,9 +1,12 @@
 """Ends a task that must not run while the masters may have replaced it (`on_disconnect: stop`).
 
-The one rule: the task has gone before the masters may count its node as dead, whether its agent lives or not.
+Invariant: SIGKILL is sent before the masters may count the task's node as dead, whether its agent lives or not, and
+whatever time another order has given the task. Where the machine stood still beyond that, it is sent at once.
 """
 
 from __future__ import annotations
+
+import math
 
 from gosched.agent.supervisor.records import StopOrder, boot_ms
 
@@ -21,19 +24,25 @@ class Lease:
         self.path = path
         self.grace_ms = grace_ms
 
-    def look_again_s(self) -> float | None:
-        return LOOK_EVERY_S if self.path else None
+    def left_ms(self) -> float:
+        """Until the task has to be killed. A lease that can't be read is over."""
+        return math.inf if not self.path else self._kill_at_ms(*self._read()) - boot_ms()
 
     def expired(self) -> StopOrder | None:
-        """The order to stop, once it is time for it. A lease that can't be read is over."""
+        """The order to stop, once it is time for it: early enough for the grace. None of it is left where nobody could
+        look in time."""
         if not self.path:
             return None
         until_ms, length_ms = self._read()
         grace_ms = min(self.grace_ms, length_ms // GRACE_PARTS)
-        if boot_ms() < until_ms - grace_ms - length_ms // KILL_PARTS:
+        left_ms = self._kill_at_ms(until_ms, length_ms) - boot_ms()
+        if left_ms > grace_ms:
             return None
         detail = "the node lost the masters, and the job wants to be stopped then"
-        return StopOrder(grace_ms=grace_ms, reason=DISCONNECTED, ends_as="LOST", detail=detail)
+        return StopOrder(grace_ms=max(0, left_ms), reason=DISCONNECTED, ends_as="LOST", detail=detail)
+
+    def _kill_at_ms(self, until_ms: int, length_ms: int) -> int:
+        return until_ms - length_ms // KILL_PARTS
 
     def _read(self) -> tuple[int, int]:
         try:

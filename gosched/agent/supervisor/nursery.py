@@ -1,9 +1,10 @@
 """Forks a supervisor for each task, so that none of them has to start an interpreter.
 
-    nursery SOCKET_FD
+    nursery SOCKET_FD DATA_DIR
 
 One message for each task: the allocation's directory, and with it the descriptor of its lock; the answer is the
-supervisor's pid and its start time. The one rule: the nursery ends with its agent, the supervisors go on.
+supervisor's pid and its start time. The data directory of the agent is there to be read by others, on the command line
+of the nursery and of the supervisors. The one rule: the nursery ends with its agent, the supervisors go on.
 """
 
 from __future__ import annotations

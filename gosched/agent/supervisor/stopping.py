@@ -1,6 +1,7 @@
 """How a task is brought to its end: it saves itself, has its grace, is killed.
 
-The one rule: a later order may only bring the end nearer; what was sent is not sent again.
+Invariant: a later order may only bring the end nearer; what was sent is not sent again; a task's lease outlasts no
+order: once it is over the task is killed.
 """
 
 from __future__ import annotations
@@ -26,8 +27,14 @@ class Stopping:
         self.saving: Saving | None = None
         self.asked_at: float | None = None  # to end
 
-    def go_on(self, order: StopOrder) -> float:
-        """Does what is due. Returns in how many seconds to come again."""
+    def go_on(self, order: StopOrder, left_s: float) -> float:
+        """Does what is due. Returns in how many seconds to come again. `left_s`: until the task's lease is over."""
+        if left_s <= 0:
+            return self.kill()  # as it stands: one that is frozen must not run again
+        return min(self.end_by(order), left_s)
+
+    def end_by(self, order: StopOrder) -> float:
+        """As `go_on`, of a task without a lease."""
         self.freezing.end()  # else no signal but the last would reach it
         if self.asked_at is None:
             wait_s = self.save(order)
@@ -39,6 +46,9 @@ class Stopping:
         wait_s = self.asked_at + order.grace_ms / 1000 - time.monotonic()
         if wait_s > 0:
             return wait_s
+        return self.kill()
+
+    def kill(self) -> float:
         self.group.kill()
         send(self.pid, signal.SIGKILL)
         return KILL_AGAIN_S

@@ -9,6 +9,7 @@ after that too.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -20,7 +21,7 @@ from gosched.agent.supervisor.control_group import ControlGroup
 from gosched.agent.supervisor.family import kill_leftovers, reap, start_time
 from gosched.agent.supervisor.freezing import Freezing
 from gosched.agent.supervisor.launching import NotStarted, become_subreaper, start_task
-from gosched.agent.supervisor.lease import Lease
+from gosched.agent.supervisor.lease import LOOK_EVERY_S, Lease
 from gosched.agent.supervisor.logs import CHUNK, Log, open_logs
 from gosched.agent.supervisor.records import (
     RESULT,
@@ -51,6 +52,10 @@ def main() -> None:
         stop = read_stop()
         if stop is not None:
             end(launch, group, ending(stop.ends_as, None, stop.reason, "stopped before it started", 0))
+            return
+        late = Lease(launch.lease, launch.lease_grace_ms).expired()
+        if late is not None:  # the machine stood still while its order was on the way
+            end(launch, group, ending(late.ends_as, None, late.reason, f"{late.detail}: it was not started", 0))
             return
         logs, writers = open_logs(launch.log_max_bytes, launch.log_files)
         pid = start_task(launch, writers)
@@ -105,10 +110,16 @@ def watch(pid: int, launch: Launch, group: ControlGroup, logs: list[Log], woken:
             stop = read_stop() or stop
             if stop is None:
                 freezing.set(wants_frozen())
-        stop = stop or lease.expired()
-        wait_s = stopping.go_on(stop) if stop is not None else lease.look_again_s()
+        late = lease.expired()
+        if stop is None:
+            stop = late
+        elif late is not None:
+            stop.checkpoint_ms = 0  # what is left is for SIGTERM
+        wait_s = math.inf if stop is None else stopping.go_on(stop, lease.left_ms() / 1000)
+        if lease.path:
+            wait_s = min(wait_s, LOOK_EVERY_S)
         look = False
-        for fd, _ in poll.poll(None if wait_s is None else wait_s * 1000 + 1):
+        for fd, _ in poll.poll(None if wait_s == math.inf else wait_s * 1000 + 1):
             if fd == woken:
                 look = signal.SIGURG in os.read(woken, CHUNK)
             elif not by_fd[fd].pump():

@@ -30,10 +30,12 @@ class NurseryError(OSError):
 
 class Nursery:
     """Starts its process with the first task. `enter` is told its pid before it forks anything: it puts it, and so all
-    supervisors, into the cgroup where they belong."""
+    supervisors, into the cgroup where they belong. `data_dir`, the agent's, stands on the command line of all of them:
+    they can be told apart without any file (`tasks.orphans`)."""
 
-    def __init__(self, enter: Callable[[int], None]) -> None:
+    def __init__(self, enter: Callable[[int], None], data_dir: Path) -> None:
         self._enter = enter
+        self._data_dir = data_dir
         self._turn = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
@@ -78,7 +80,7 @@ class Nursery:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _PROGRAM, _SOURCES, str(theirs.fileno())],
+                [sys.executable, "-I", "-S", "-c", _PROGRAM, _SOURCES, str(theirs.fileno()), self._data_dir],
                 env={},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

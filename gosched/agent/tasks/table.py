@@ -127,7 +127,10 @@ class Tasks:
                         self._freeze(self._tasks[action.allocation_id], action.frozen)
                     case Forget():
                         self._forget(self._tasks[action.allocation_id])
-            if starts:
+            if starts and self._data_dir.lease_is_over:
+                # This node stood still, or was cut off, while they were on the way: they may run elsewhere by now.
+                self._log.warning("orders to start came too late; the masters are asked again", orders=len(starts))
+            elif starts:
                 await self._start(starts)
             return True
 

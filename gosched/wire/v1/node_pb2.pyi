@@ -35,7 +35,7 @@ class TaskObservation(_message.Message):
     def __init__(self, allocation_id: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.TaskState, str]] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., frozen: bool = ..., blames_node: bool = ...) -> None: ...
 
 class RegisterNodeRequest(_message.Message):
-    __slots__ = ("node_id", "name", "address", "incarnation", "capacity", "gpu_model", "labels", "tasks", "clock_ms", "version", "taints", "hardware", "isolation")
+    __slots__ = ("node_id", "name", "address", "incarnation", "capacity", "gpu_model", "labels", "tasks", "clock_ms", "version", "taints", "hardware", "isolation", "cluster_id")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +56,7 @@ class RegisterNodeRequest(_message.Message):
     TAINTS_FIELD_NUMBER: _ClassVar[int]
     HARDWARE_FIELD_NUMBER: _ClassVar[int]
     ISOLATION_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     name: str
     address: str
@@ -69,19 +70,22 @@ class RegisterNodeRequest(_message.Message):
     taints: _containers.RepeatedCompositeFieldContainer[_types_pb2.Taint]
     hardware: _types_pb2.Hardware
     isolation: str
-    def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., capacity: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[TaskObservation, _Mapping]]] = ..., clock_ms: _Optional[int] = ..., version: _Optional[str] = ..., taints: _Optional[_Iterable[_Union[_types_pb2.Taint, _Mapping]]] = ..., hardware: _Optional[_Union[_types_pb2.Hardware, _Mapping]] = ..., isolation: _Optional[str] = ...) -> None: ...
+    cluster_id: str
+    def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., capacity: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[TaskObservation, _Mapping]]] = ..., clock_ms: _Optional[int] = ..., version: _Optional[str] = ..., taints: _Optional[_Iterable[_Union[_types_pb2.Taint, _Mapping]]] = ..., hardware: _Optional[_Union[_types_pb2.Hardware, _Mapping]] = ..., isolation: _Optional[str] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class RegisterNodeResponse(_message.Message):
-    __slots__ = ("stop_first", "heartbeat_ms", "epoch", "lease_ms")
+    __slots__ = ("stop_first", "heartbeat_ms", "epoch", "lease_ms", "cluster_id")
     STOP_FIRST_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_MS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     stop_first: _containers.RepeatedScalarFieldContainer[str]
     heartbeat_ms: int
     epoch: int
     lease_ms: int
-    def __init__(self, stop_first: _Optional[_Iterable[str]] = ..., heartbeat_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., lease_ms: _Optional[int] = ...) -> None: ...
+    cluster_id: str
+    def __init__(self, stop_first: _Optional[_Iterable[str]] = ..., heartbeat_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
     __slots__ = ("node_id", "incarnation", "tasks", "epoch", "unfit", "usage")
@@ -134,7 +138,7 @@ class GpuUsage(_message.Message):
     def __init__(self, gpu: _Optional[int] = ..., name: _Optional[str] = ..., uuid: _Optional[str] = ..., busy_milli: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms")
+    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms", "cluster_id")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -143,6 +147,7 @@ class HeartbeatResponse(_message.Message):
     FREEZE_FIELD_NUMBER: _ClassVar[int]
     THAW_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     start: _containers.RepeatedCompositeFieldContainer[_worker_pb2.TaskOrder]
     stop: _containers.RepeatedCompositeFieldContainer[_worker_pb2.StopOrder]
@@ -151,7 +156,8 @@ class HeartbeatResponse(_message.Message):
     freeze: _containers.RepeatedScalarFieldContainer[str]
     thaw: _containers.RepeatedScalarFieldContainer[str]
     lease_ms: int
-    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ...) -> None: ...
+    cluster_id: str
+    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class ControlNodeRequest(_message.Message):
     __slots__ = ("request_id", "client_id", "node", "reason", "drain_in_ms")

@@ -1,0 +1,111 @@
+"""A node belongs to one cluster: the masters of another one are not obeyed, and nothing is stopped for them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from gosched.wire.v1 import worker_pb2
+from tests.agent.conftest import Agent, FakeMaster, lives, number_in, shell, wait_for
+
+MakeAgent = Callable[..., Agent]
+
+ID = "j1/main/0.1"
+
+
+@pytest.fixture
+def other() -> Iterator[FakeMaster]:
+    """Of another cluster, further in its epochs; it would stop what it does not know."""
+    fake = FakeMaster(epoch=99)
+    fake.cluster_id = "theirs"
+    fake.stop_first = [ID]
+    fake.serve()
+    yield fake
+    fake.vanish()
+
+
+@pytest.fixture
+def ours(master: FakeMaster) -> FakeMaster:
+    master.cluster_id = "ours"
+    return master
+
+
+def running(agent: Agent, directory: Path) -> int:
+    """The pid of a task that runs until it is stopped."""
+    agent.run(shell(ID, f"echo $$ > {directory}/pid; sleep 600"), cluster_id="ours")
+    return number_in(directory / "pid")
+
+
+@pytest.mark.parametrize("has_id", [True, False])
+def test_an_agent_that_is_pointed_at_another_cluster_stops_nothing_and_says_what_to_do(
+    ours: FakeMaster, other: FakeMaster, make_agent: MakeAgent, tmp_path: Path, has_id: bool
+) -> None:
+    agent = make_agent(ours).start(ours)
+    pid = running(agent, tmp_path)
+    agent.end(signal.SIGTERM)
+    if not has_id:
+        other.cluster_id = ""  # of an older release, or not raised yet
+    lost = make_agent(other)
+    lost.launch()
+    wait_for(lambda: len(other.registrations) >= 3, why="it goes on asking")
+    assert lives(pid)
+    assert not other.heartbeats
+    assert (agent.data_dir / "epoch").read_text() == "1\n"
+    (said,) = {line.partition("error=")[2] for line in lost.lines if "trying the next" in line}
+    assert "belongs to ours: nothing is stopped; correct --master" in said
+    lost.end(signal.SIGTERM)
+    agent.start(ours)
+    ours.await_state(ID, "RUNNING")
+    agent.stop(ID, 0, cluster_id="ours")
+    ours.await_end(ID)
+
+
+def test_an_agent_whose_address_leads_to_another_cluster_meanwhile_stays_with_its_own(
+    ours: FakeMaster, other: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    other.stop = [worker_pb2.StopOrder(allocation_id=ID)]
+    (tmp_path / "agent.yaml").write_text("heartbeat: 100ms\n")
+    agent = make_agent(f"{ours.address},{other.address}", f"--config={tmp_path}/agent.yaml")
+    agent.data_dir.mkdir()
+    (agent.data_dir / "cluster").write_text("ours\n")  # or it may ask the other one first
+    agent.start(ours)
+    pid = running(agent, tmp_path)
+    ours.vanish()
+    met = len(other.heartbeats)
+    wait_for(lambda: len(other.heartbeats) > met + 2, why="it asks the other one")
+    ours.serve()
+    beats = len(ours.heartbeats)
+    wait_for(lambda: len(ours.heartbeats) > beats, why="its own are back")
+    assert lives(pid)
+    agent.stop(ID, 0, cluster_id="ours")
+    ours.await_end(ID)
+
+
+def test_orders_of_another_cluster_are_refused(ours: FakeMaster, make_agent: MakeAgent, tmp_path: Path) -> None:
+    agent = make_agent(ours).start(ours)
+    pid = running(agent, tmp_path)
+    for cluster_id in ("theirs", ""):
+        with pytest.raises(grpc.RpcError) as raised:
+            agent.stop(ID, 0, epoch=99, cluster_id=cluster_id)
+        assert raised.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert "belongs to cluster ours" in raised.value.details()
+    assert lives(pid)
+    agent.stop(ID, 0, cluster_id="ours")
+    ours.await_end(ID)
+
+
+def test_a_node_of_a_cluster_without_an_id_takes_the_one_that_it_gets_later(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    (tmp_path / "agent.yaml").write_text("heartbeat: 100ms\n")
+    agent = make_agent(master, f"--config={tmp_path}/agent.yaml").start(master)
+    assert not (agent.data_dir / "cluster").exists()
+    master.cluster_id = "ours"
+    wait_for((agent.data_dir / "cluster").exists)
+    assert (agent.data_dir / "cluster").read_text() == "ours\n"
+    agent.end(signal.SIGTERM)
+    assert agent.start(master).identity.cluster_id == "ours"
