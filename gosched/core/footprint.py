@@ -52,14 +52,14 @@ def content_bytes(value: object) -> int:
 def job_bytes(job: Job) -> int:
     """Return the size of the job itself: without its tasks, and without the parts of its spec that are shared."""
     spec = job.spec
-    texts = [job.id, job.id, job.parent, spec.name, spec.queue, spec.tenant, spec.cron, spec.timezone]
-    return JOB_BYTES + sum([text_bytes(text) for text in texts]) + _story_bytes(job)
+    names = (job.id, job.id, job.parent, spec.name, spec.queue, spec.tenant, spec.cron, spec.timezone)
+    return JOB_BYTES + text_bytes("".join(names)) + _story_bytes(job)
 
 
 def task_bytes(task: Task) -> int:
     """Return the size of the task and its allocation."""
     devices = _NUMBER_BYTES * len(task.gpus) + len(task.cpus)
-    return _pending_bytes(task.id) + devices + text_bytes(task.reason) + text_bytes(task.detail)
+    return TASK_BYTES + _TASK_IDS * text_bytes(task.id) + devices + text_bytes(task.reason + task.detail)
 
 
 def answer_bytes(answer: Answer) -> int:
@@ -97,6 +97,10 @@ class Footprint:
     def total(self) -> int:
         return self.live + self.kept + sum(self.tables.values())
 
+    def by_kind(self) -> dict[str, int]:
+        """Return the total, divided."""
+        return {"live_jobs": self.live, "kept_jobs": self.kept, **self.tables}
+
     def live_of(self, tenant: str) -> int:
         """Return what the tenant's live jobs take."""
         return self._bytes_of(tenant, False)
@@ -118,13 +122,17 @@ class Footprint:
             if part is None or ledger is None or part not in ledger.parts:
                 size += part.bytes if part is not None else content_bytes(value)
         for group in () if spec.is_parent else spec.groups:
-            size += group.count * _pending_bytes(f"{job_id}/{group.name}/{group.count}")
-        texts = [job_id, job_id, job_id, spec.name, spec.queue, spec.tenant, spec.cron, spec.timezone]
-        return size + JOB_BYTES + sum([text_bytes(text) for text in texts]) + content_bytes(spec.after)
+            size += group.count * (TASK_BYTES + _TASK_IDS * text_bytes(f"{job_id}/{group.name}/{group.count}"))
+        names = (job_id, job_id, job_id, spec.name, spec.queue, spec.tenant, spec.cron, spec.timezone)
+        return size + JOB_BYTES + text_bytes("".join(names)) + content_bytes(spec.after)
 
     def part_digests(self, job_id: str) -> list[int]:
         """Return the digests of the parts of a job's spec, in their order."""
         return [part.digest() for part in self._holders[job_id].parts]
+
+    def shared(self, spec: JobSpec) -> JobSpec:
+        """Return an equal spec with those parts that the state has already."""
+        return with_parts(spec, self._canonical)
 
     def put_job(self, before: Job | None, job: Job) -> Job:
         """Return the job with its spec's parts shared, and charge for it in the place of the one before."""
@@ -136,7 +144,8 @@ class Footprint:
                 return job
             size = holder.bytes + _story_bytes(job) - _story_bytes(before)
         else:
-            job = self._shared(job)
+            spec = self.shared(job.spec)
+            job = job if spec is job.spec else replace(job, spec=spec)
             size = job_bytes(job)
             if before is not None and holder is not None:
                 size += holder.bytes - job_bytes(before)
@@ -195,10 +204,6 @@ class Footprint:
             self.kept += size
         else:
             self.live += size
-
-    def _shared(self, job: Job) -> Job:
-        spec = with_parts(job.spec, self._canonical)
-        return job if spec is job.spec else replace(job, spec=spec)
 
     def _part(self, value: PartValue) -> _Part | None:
         return self._by_id.get(id(value)) or self._parts.get(value)
@@ -272,16 +277,16 @@ def _story(job: Job) -> tuple[object, ...]:
 
 
 def _story_bytes(job: Job) -> int:
-    size = text_bytes(job.reason) + text_bytes(job.detail)
-    return size + content_bytes(job.waits_for) + content_bytes(job.evicted_for)
+    size = text_bytes(job.reason + job.detail)
+    return (
+        size
+        if not (job.waits_for or job.evicted_for)
+        else size + content_bytes(job.waits_for) + content_bytes(job.evicted_for)
+    )
 
 
 def _task_story(task: Task) -> tuple[object, ...]:
     return task.reason, task.detail, task.gpus, task.cpus
-
-
-def _pending_bytes(task_id: str) -> int:
-    return TASK_BYTES + _TASK_IDS * text_bytes(task_id)
 
 
 def _placement_bytes(placement: TaskPlacement) -> int:

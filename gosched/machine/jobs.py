@@ -73,7 +73,7 @@ def _room_refusal(state: ClusterState, job_id: str, spec: JobSpec) -> Rejected |
 def _create(
     state: ClusterState, command: SubmitJob, waits_for: tuple[Dependency, ...], events: list[Event]
 ) -> Accepted:
-    spec = command.spec
+    spec = state.footprint.shared(command.spec)
     if spec.tenant not in state.tenants:
         state.put_tenant(Tenant(name=spec.tenant, created_at_ms=state.clock_ms))
     job = Job(
