@@ -49,6 +49,7 @@ def status_text(status: Json) -> str:
             f"CPU        {used['cpu']} of {total['cpu']}",
             f"Memory     {bytes_text(used['memory_bytes'])} of {bytes_text(total['memory_bytes'])}",
             f"GPU        {used['gpu']} of {total['gpu']}",
+            f"State      {bytes_text(status['state_bytes'])} of {bytes_text(status['state_bytes_limit'])}",
             "",
             table(status["masters"], _MASTERS),
             "",

@@ -79,7 +79,7 @@ class QuotaStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """Counts of the whole cluster. `jobs` counts all that are kept; `digest` is of the state at `revision`, if it was
-    asked for."""
+    asked for. `state_bytes`: what the replicated state takes, of `state_bytes_limit`; both 0 from an older master."""
 
     leader: str
     epoch: int
@@ -95,6 +95,8 @@ class Status:
     queues: tuple[QueueStatus, ...]
     digest: str
     version: str
+    state_bytes: int = 0
+    state_bytes_limit: int = 0
 
     @staticmethod
     def of(message: scheduler_pb2.ClusterStatus) -> Status:
@@ -123,6 +125,8 @@ class Status:
             queues=tuple(QueueStatus.of(q) for q in message.queues),
             digest=message.digest,
             version=message.version,
+            state_bytes=message.state_bytes,
+            state_bytes_limit=message.state_bytes_limit,
         )
 
 

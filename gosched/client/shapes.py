@@ -51,6 +51,8 @@ def status_json(status: Status) -> Json:
         "running": status.running,
         "resources": {"total": resources_json(status.total), "used": resources_json(status.used)},
         "queues": [_queue_line(queue) for queue in status.queues],
+        "state_bytes": status.state_bytes,
+        "state_bytes_limit": status.state_bytes_limit,
         **({"digest": status.digest} if status.digest else {}),
         "version": status.version,
     }

@@ -12,6 +12,7 @@ from dataclasses import astuple
 from gosched.core.accounting import half_life_of
 from gosched.core.cluster import NodeState, TaskPlacement
 from gosched.core.cpulist import parse_cpulist
+from gosched.core.footprint_check import footprint_problems
 from gosched.core.job import (
     Job,
     JobIntent,
@@ -56,6 +57,7 @@ def check(state: ClusterState) -> list[str]:
         *_fence_indexes(state),
         *_sums(state),
         *_registry(state),
+        *footprint_problems(state),
     ]
 
 

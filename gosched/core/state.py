@@ -28,12 +28,22 @@ from gosched.core.cluster import (
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.digest import record_digest
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
+from gosched.core.footprint import (
+    ACCOUNT_BYTES,
+    TENANT_BYTES,
+    Footprint,
+    answer_bytes,
+    content_bytes,
+    fence_bytes,
+    reservation_bytes,
+)
 from gosched.core.job import Job, JobIntent, JobState, Task
-from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
+from gosched.core.limits import MAX_ANSWER_BYTES, MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
 from gosched.core.outcome import Answer
 from gosched.core.resources import GPU, ZERO, Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.spec import JobSpec, TaskGroup
+from gosched.core.spec_parts import without_parts
 from gosched.core.timers import Timers
 
 Record = (
@@ -99,7 +109,7 @@ class ClusterState:
     `total` (what the nodes that live can give together), `node_fences` (node -> job -> its placements there), `fenced`
     (node -> what fences hold there), `leaving` (node -> what allocations hold there that leave for a fence), `awaited`
     (job -> how many allocations its fence waits for), `dependents` (job -> jobs that wait for its end), `offspring`
-    (parent -> its live children), `timers` (when something is due).
+    (parent -> its live children), `timers` (when something is due), `footprint` (bytes, by whom they are held).
     """
 
     def __init__(self, *, feature_level: int = NEWEST_LEVEL) -> None:
@@ -139,6 +149,7 @@ class ClusterState:
         self.dependents: dict[str, dict[str, None]] = {}
         self.offspring: dict[str, dict[str, None]] = {}
         self.timers = Timers()
+        self.footprint = Footprint()
 
         self._sum = 0
         self._hashes: dict[tuple[str, str], int] = {}
@@ -150,6 +161,7 @@ class ClusterState:
         self._count_capacity(self.nodes.get(node.id), -1)
         self._count_capacity(node, 1)
         self.nodes[node.id] = node
+        self.footprint.put_record("nodes", node.id, content_bytes(node))
         self.usage.setdefault(node.id, ZERO)
         self.node_allocations.setdefault(node.id, {})
         self.timers.put_node(node)
@@ -159,26 +171,32 @@ class ClusterState:
         for path in [*self.queues, *(q.path for q in queues)]:
             self._touch("queues", path)
         self.queues = {q.path: q for q in queues}
+        self.footprint.put_record("queues", "", content_bytes(queues))
 
     def put_quota(self, quota: Quota) -> None:
         self.quotas[quota.tenant] = quota
+        self.footprint.put_record("quotas", quota.tenant, content_bytes(quota))
         self._touch("quotas", quota.tenant)
 
     def drop_quota(self, tenant: str) -> None:
         del self.quotas[tenant]
+        self.footprint.put_record("quotas", tenant, 0)
         self._touch("quotas", tenant)
 
     def put_account(self, account: Account) -> None:
         key = account_key(account.queue, account.tenant)
         self.accounts[key] = account
+        self.footprint.tables["accounts"] = len(self.accounts) * ACCOUNT_BYTES
         self._touch("accounts", key)
 
     def drop_account(self, key: str) -> None:
         del self.accounts[key]
+        self.footprint.tables["accounts"] = len(self.accounts) * ACCOUNT_BYTES
         self._touch("accounts", key)
 
     def put_tenant(self, tenant: Tenant) -> None:
         self.tenants[tenant.name] = tenant
+        self.footprint.tables["tenants"] = len(self.tenants) * TENANT_BYTES
         self._touch("tenants", tenant.name)
 
     def put_master(self, master: Master) -> None:
@@ -195,6 +213,7 @@ class ClusterState:
         before = self.jobs.get(job.id)
         self._count_running(before, -1)
         self._count_running(job, 1)
+        job = self.footprint.put_job(before, job)
         self._link(before, job)
         self.timers.put_job(job)
         self.jobs[job.id] = job
@@ -215,6 +234,7 @@ class ClusterState:
         for task in job.task_ids():
             del self.tasks[task]
             self._touch("tasks", task)
+        self.footprint.drop_job(job_id)
         if self.names.get(job.spec.name) == job_id:
             del self.names[job.spec.name]
         self.finished.pop(job_id, None)
@@ -223,6 +243,7 @@ class ClusterState:
         self._touch("jobs", job_id)
 
     def put_task(self, task: Task) -> None:
+        self.footprint.put_task(self.tasks.get(task.id), task)
         self.tasks[task.id] = task
         self._touch("tasks", task.id)
 
@@ -267,6 +288,7 @@ class ClusterState:
     def put_fence(self, fence: Fence) -> None:
         """The job has none yet."""
         self.fences[fence.job_id] = fence
+        self.footprint.charge(fence.job_id, fence_bytes(fence))
         self.pending.pop(fence.job_id, None)
         by_node: dict[str, list[TaskPlacement]] = {}
         for placement in fence.tasks:
@@ -281,6 +303,7 @@ class ClusterState:
     def drop_fence(self, job_id: str) -> None:
         """Its job waits like any other then, if it still does."""
         fence = self.fences.pop(job_id)
+        self.footprint.charge(job_id, -fence_bytes(fence))
         for node in dict.fromkeys(placement.node_id for placement in fence.tasks):
             placements = self.node_fences[node].pop(job_id)
             left = self.fenced.pop(node, ZERO) - self._fenced(job_id, placements)
@@ -294,35 +317,41 @@ class ClusterState:
         self._touch("fences", job_id)
 
     def put_reservation(self, reservation: Reservation) -> None:
+        before = self.reservations.get(reservation.job_id)
+        released = reservation_bytes(before) if before is not None else 0
+        self.footprint.charge(reservation.job_id, reservation_bytes(reservation) - released)
         self.reservations[reservation.job_id] = reservation
         self._touch("reservations", reservation.job_id)
 
     def drop_reservation(self, job_id: str) -> None:
-        del self.reservations[job_id]
+        self.footprint.charge(job_id, -reservation_bytes(self.reservations.pop(job_id)))
         self._touch("reservations", job_id)
 
     def put_window(self, window: Window) -> None:
         self.windows[window.name] = window
+        self.footprint.put_record("windows", window.name, content_bytes(window))
         self._touch("windows", window.name)
 
     def drop_window(self, name: str) -> None:
         del self.windows[name]
+        self.footprint.put_record("windows", name, 0)
         self._touch("windows", name)
 
     def put_answer(self, answer: Answer) -> None:
-        """Kept for the clients that asked last; the oldest answers of each are forgotten first."""
-        own = self.answers.pop(answer.client_id, {})
-        own[answer.request_id] = answer
-        self.answers[answer.client_id] = own  # at the end: the newest client
-        self._touch("answers", f"{answer.client_id}\0{answer.request_id}")
+        """Kept for the clients that asked last; the oldest answers of each are forgotten first, and those of the
+        clients that asked longest ago where all together are too large."""
+        own = self._keep_answer(answer)
         if len(own) > MAX_ANSWERS_PER_CLIENT:
-            oldest = next(iter(own))
-            del own[oldest]
-            self._touch("answers", f"{answer.client_id}\0{oldest}")
+            self._forget_answer(answer.client_id)
         if len(self.answers) > MAX_CLIENTS_REMEMBERED:
             client = next(iter(self.answers))
-            for request in self.answers.pop(client):
-                self._touch("answers", f"{client}\0{request}")
+            for _ in range(len(self.answers[client])):
+                self._forget_answer(client)
+        if self.feature_level >= FeatureLevel.BOUNDED:
+            for _ in range(MAX_ANSWERS_PER_CLIENT):  # at once; one is enough but after the level was raised
+                if self.footprint.tables["answers"] <= MAX_ANSWER_BYTES:
+                    break
+                self._forget_answer(next(iter(self.answers)))
 
     # Reading
 
@@ -416,13 +445,43 @@ class ClusterState:
             old = self._hashes.pop(place, 0)
             new = 0
             if record is not None:
-                new = self._hashes[place] = record_digest(place[0], place[1], record)
+                new = self._hashes[place] = self._digest_of(place, record)
             self._sum = (self._sum + new - old) % _DIGEST_MODULUS
         self._dirty = {}
         scalars = f"{self.revision} {self.clock_ms} {self.epoch} {self.next_sequence} {self._sum} {self.leader}"
         if self.feature_level > FeatureLevel.FIRST:  # the release before knows neither
             scalars += f" {self.feature_level} {self.cluster_id}"
         return blake2b(scalars.encode(), digest_size=16).hexdigest()
+
+    def _keep_answer(self, answer: Answer) -> dict[str, Answer]:
+        """Return all that are kept for its client."""
+        own = self.answers.pop(answer.client_id, {})
+        before = own.get(answer.request_id)
+        self.footprint.add("answers", answer_bytes(answer) - (answer_bytes(before) if before is not None else 0))
+        own[answer.request_id] = answer
+        self.answers[answer.client_id] = own  # at the end: the newest client
+        self._touch("answers", f"{answer.client_id}\0{answer.request_id}")
+        return own
+
+    def _forget_answer(self, client: str) -> None:
+        """Forget the client's oldest one."""
+        own = self.answers[client]
+        oldest = next(iter(own))
+        self.footprint.add("answers", -answer_bytes(own.pop(oldest)))
+        self._touch("answers", f"{client}\0{oldest}")
+        if not own:
+            del self.answers[client]
+
+    def raise_level(self, level: int) -> None:
+        """From now on the state is digested, and goes on, as the level says."""
+        self.feature_level = level
+        self._sum, self._hashes, self._dirty = 0, {}, None
+
+    def _digest_of(self, place: tuple[str, str], record: Record) -> int:
+        """From FeatureLevel.BOUNDED on a part that many jobs share is digested once, not with each of them."""
+        if self.feature_level >= FeatureLevel.BOUNDED and isinstance(record, Job):
+            return record_digest(*place, (without_parts(record), self.footprint.part_digests(record.id)))
+        return record_digest(*place, record)
 
     def _touch(self, table: str, key: str) -> None:
         if self._dirty is not None:
@@ -534,7 +593,7 @@ def restore(frozen: FrozenState) -> ClusterState:
         state.put_window(window)
     for own in frozen.answers.values():
         for answer in own.values():
-            state.put_answer(answer)
+            state._keep_answer(answer)  # the next new one may be the one to put others out
     return state
 
 

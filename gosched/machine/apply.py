@@ -9,9 +9,12 @@ mended version.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from gosched.core import command as c
+from gosched.core.features import FeatureLevel
+from gosched.core.limits import MAX_DETAIL_LENGTH
 from gosched.core.outcome import Accepted, Answer, Code, Event, JobChanged, Outcome, Rejected
 from gosched.core.state import ClusterState
 from gosched.machine import (
@@ -27,6 +30,7 @@ from gosched.machine import (
     plans,
     queues,
     quotas,
+    size_limits,
     tasks,
     time,
     windows,
@@ -68,6 +72,8 @@ def _answer(state: ClusterState, command: c.Command, events: list[Event]) -> Out
     if fenced is not None:  # not remembered: the next leader may ask it again
         return fenced
     outcome = _carry_out(state, command.body, events)
+    if isinstance(outcome, Rejected) and state.feature_level >= FeatureLevel.BOUNDED:
+        outcome = replace(outcome, detail=outcome.detail[:MAX_DETAIL_LENGTH])  # it is remembered as it is answered
     state.put_answer(_remembered(command, outcome))
     return outcome
 
@@ -88,6 +94,8 @@ def _carry_out(state: ClusterState, body: c.Body, events: list[Event]) -> Outcom
             if job.parent:
                 children.child_ended(state, events, job)
     fences.follow_up(state, events)
+    if isinstance(outcome, Accepted):
+        size_limits.trim_kept(state, events)
     return outcome
 
 

@@ -19,6 +19,7 @@ from gosched.core.spec import Array, JobSpec, Overlap
 from gosched.core.state import ClusterState
 from gosched.machine.changes import change_job
 from gosched.machine.gangs import add_gang, settle, stop_all
+from gosched.machine.size_limits import job_size_problem
 
 ELEMENTS_FAILED = "ELEMENTS_FAILED"
 LOOK_AGAIN_MS = 5_000
@@ -170,7 +171,7 @@ def _obstacle(state: ClusterState, child_id: str, spec: JobSpec) -> str:
         return f"another job named {spec.name} lives: cancel it, or let it end"
     if child_id in state.jobs:
         return f"job id {child_id} is taken"
-    return full(state, spec.task_count)
+    return full(state, spec.task_count) or job_size_problem(state, child_id, spec)
 
 
 def _add_child(

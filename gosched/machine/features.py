@@ -21,6 +21,7 @@ def set_level(state: ClusterState, command: SetFeatureLevel) -> Outcome:
         detail = f"the cluster is at feature level {state.feature_level}, which never falls"
         return Rejected(code=Code.CONFLICT, detail=detail)
     unchanged = command.level == state.feature_level and bool(state.cluster_id)
-    state.feature_level = command.level
+    if command.level > state.feature_level:
+        state.raise_level(command.level)
     state.cluster_id = state.cluster_id or command.cluster_id
     return Accepted(subject=state.cluster_id, unchanged=unchanged)

@@ -15,6 +15,7 @@ from gosched.machine.gangs import add_gang
 from gosched.machine.names import moment_problem, name_problem
 from gosched.machine.queues import submission_refusal
 from gosched.machine.reservations import promise
+from gosched.machine.size_limits import job_size_problem
 from gosched.machine.specs import MAX_PARENT_NAME_LENGTH, spec_problem
 
 
@@ -36,7 +37,7 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
     kept = kept_name_problem(state, spec.name)
     if kept:
         return Rejected(code=Code.CONFLICT, detail=kept)
-    refused = submission_refusal(state, spec) or _room_refusal(state, spec)
+    refused = submission_refusal(state, spec) or _room_refusal(state, command.job_id, spec)
     if refused is not None:
         return refused
     waits_for = unmet(state, spec, command.job_id)
@@ -59,17 +60,20 @@ def _command_problem(command: SubmitJob) -> str:
     return moment_problem("the first run at", command.next_run_at_ms)
 
 
-def _room_refusal(state: ClusterState, spec: JobSpec) -> Rejected | None:
+def _room_refusal(state: ClusterState, job_id: str, spec: JobSpec) -> Rejected | None:
     what = full(state, spec.task_count)
     if not what and spec.tenant not in state.tenants and len(state.tenants) >= MAX_TENANTS:
         what = f"the cluster holds {MAX_TENANTS} tenants, its limit"
+    too_large = "" if what else job_size_problem(state, job_id, spec)
+    if too_large:
+        return Rejected(code=Code.EXHAUSTED, detail=too_large)
     return Rejected(code=Code.EXHAUSTED, detail=f"{what}: try again when some are gone") if what else None
 
 
 def _create(
     state: ClusterState, command: SubmitJob, waits_for: tuple[Dependency, ...], events: list[Event]
 ) -> Accepted:
-    spec = command.spec
+    spec = state.footprint.shared(command.spec)
     if spec.tenant not in state.tenants:
         state.put_tenant(Tenant(name=spec.tenant, created_at_ms=state.clock_ms))
     job = Job(

@@ -25,6 +25,7 @@ from gosched.machine.gangs import after_ends
 from gosched.machine.hardware import cpu_mask, hardware_problem
 from gosched.machine.names import capacity_problem, id_problem, line_problem, map_problem, name_problem
 from gosched.machine.placement_rules import taints_problem
+from gosched.machine.size_limits import node_size_refusal
 from gosched.machine.tasks import NODE_LOST, end
 
 TAINTED = "TAINTED"
@@ -45,6 +46,9 @@ def register(state: ClusterState, command: RegisterNode, events: list[Event]) ->
     node = _registered(state, known, command)
     if known is not None and node == replace(known, changed_at_ms=node.changed_at_ms):
         return Accepted(subject=node.id, unchanged=True)
+    refused = node_size_refusal(state, node)
+    if refused is not None:
+        return refused
     state.put_node(node)
     before = NodeState.UNSPECIFIED if known is None else known.state
     events.append(NodeChanged(node_id=node.id, before=before, after=node.state, reason=node.reason))

@@ -12,6 +12,7 @@ from gosched.core.state import ClusterState
 from gosched.machine.accounts import change_half_lives
 from gosched.machine.names import name_problem, order_problem, vector_problem
 from gosched.machine.quotas import put_quotas, quotas_with
+from gosched.machine.size_limits import queues_size_refusal
 
 _ALL_PCT = 100
 _MAX_WEIGHT = 1_000_000
@@ -29,6 +30,9 @@ def set_all(state: ClusterState, command: SetQueues, events: list[Event]) -> Out
     quotas = quotas_with(state, command.quotas, replace=True) if command.sets_quotas else state.quotas
     if isinstance(quotas, Rejected):
         return quotas
+    refused = queues_size_refusal(state, command.queues)
+    if refused is not None:
+        return refused
     if wanted == state.queues and quotas == state.quotas:
         return Accepted(unchanged=True)
     problem = _job_problem(state, wanted)

@@ -8,6 +8,7 @@ from gosched.core.limits import MAX_TENANTS
 from gosched.core.outcome import Accepted, Code, Event, Outcome, QueuesChanged, Rejected
 from gosched.core.state import ClusterState
 from gosched.machine.names import name_problem, vector_problem
+from gosched.machine.size_limits import quotas_size_refusal
 
 
 def set_some(state: ClusterState, command: SetQuotas, events: list[Event]) -> Outcome:
@@ -32,7 +33,7 @@ def quotas_with(state: ClusterState, quotas: tuple[Quota, ...], *, replace: bool
     if len(wanted) > MAX_TENANTS:
         detail = f"there would be {len(wanted)} quotas; at most {MAX_TENANTS} are allowed: take some away"
         return Rejected(code=Code.EXHAUSTED, detail=detail)
-    return wanted
+    return quotas_size_refusal(state, wanted.values()) or wanted
 
 
 def put_quotas(state: ClusterState, wanted: dict[str, Quota]) -> None:

@@ -11,6 +11,7 @@ from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES, MAX_WINDOWS
 from gosched.core.outcome import Accepted, Code, Event, Outcome, Rejected, WindowsChanged
 from gosched.core.state import ClusterState
 from gosched.machine.names import line_problem, moment_problem, name_problem, order_problem
+from gosched.machine.size_limits import windows_size_refusal
 
 
 def set_one(state: ClusterState, command: SetWindow, events: list[Event]) -> Outcome:
@@ -27,6 +28,9 @@ def set_one(state: ClusterState, command: SetWindow, events: list[Event]) -> Out
     others = [w.name for w in state.windows.values() if not _has_ended(state, w) and w.name != window.name]
     if len(others) >= MAX_WINDOWS:
         return Rejected(code=Code.EXHAUSTED, detail=f"there are {MAX_WINDOWS} windows, the limit: delete one first")
+    refused = windows_size_refusal(state, window)
+    if refused is not None:
+        return refused
     forget_ended(state, [])
     state.put_window(window)
     events.append(WindowsChanged())

@@ -260,6 +260,7 @@ class MasterServer:
             heartbeat_age_s=max([self._leases.age_ms(node) for node in living], default=0) / 1000,
             fences=len(state.fences),
             reservations=len(state.reservations),
+            state_bytes=state.footprint.by_kind(),
         )
 
 

@@ -8,6 +8,7 @@ from gosched import __version__
 from gosched.config import MasterSettings
 from gosched.core.cluster import NodeState, Quota
 from gosched.core.job import JobState
+from gosched.core.limits import MAX_STATE_BYTES
 from gosched.core.resources import ZERO, Resources
 from gosched.core.sharing import BUILT_IN, MODEL_PREFIX, Amounts, as_map
 from gosched.observe.counts import ClusterCounts
@@ -41,6 +42,8 @@ class StatusReader:
             pending=counts.jobs_being(JobState.PENDING),
             running=counts.jobs_being(JobState.RUNNING),
             version=__version__,
+            state_bytes=state.footprint.total,
+            state_bytes_limit=MAX_STATE_BYTES,
         )
         fill(_resources(state.total), status.total)
         fill(sum(state.charges.values(), ZERO), status.used)

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from gosched.core.cluster import NodeState
 from gosched.core.command import Cause
 from gosched.core.job import JobState
+from gosched.core.limits import MAX_STATE_BYTES
 from gosched.core.outcome import DeadlineMissed, EpochOpened, Event, JobChanged, JobEvicted
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.sharing import QueueUse
@@ -51,6 +52,7 @@ class ClusterFacts:
     heartbeat_age_s: float = 0.0  # of the living node that was heard longest ago
     fences: int = 0
     reservations: int = 0
+    state_bytes: Mapping[str, int] = field(default_factory=dict)  # by kind: core/footprint.py
 
 
 class MasterMetrics:
@@ -171,6 +173,9 @@ def _of_cluster(cluster: ClusterFacts) -> Iterable[GaugeMetricFamily]:
     )
     yield _gauge("fences", "Jobs that start once their victims have ended", (), [((), cluster.fences)])
     yield _gauge("reservations", "Starts that pending jobs were promised", (), [((), cluster.reservations)])
+    sizes = [((kind,), size) for kind, size in cluster.state_bytes.items()]
+    yield _gauge("state_bytes", "What the replicated state takes, about as much as a snapshot", ("kind",), sizes)
+    yield _gauge("state_bytes_limit", "Beyond this no jobs are accepted", (), [((), MAX_STATE_BYTES)])
     ratios = [((queue,), use.fair_share_ratio) for queue, use in shown.items()]
     yield _gauge(
         "queue_fair_share_ratio",

@@ -30,6 +30,7 @@ from gosched.core.job import Job, Task
 from gosched.core.outcome import Answer
 from gosched.core.state import ClusterState, FrozenState, account_key, restore
 from gosched.replication.journal import DamagedLog, Entry
+from gosched.replication.stored_jobs import JobReader, JobWriter
 from gosched.wire.batch import OLDEST_SCHEMA, SCHEMA
 from gosched.wire.codec import fill, to_record
 from gosched.wire.v1 import log_pb2
@@ -100,12 +101,22 @@ def decode(data: bytes) -> Snapshot:
         if not OLDEST_SCHEMA <= header.schema <= SCHEMA:
             raise DamagedLog(f"{FILE} has schema {header.schema}, this gosched knows {SCHEMA}: use the newer gosched")
         tables: dict[str, dict[str, object]] = {kind: {} for kind in _KINDS}
+        jobs = JobReader()
         for frame in frames:
             message = log_pb2.SnapshotRecord.FromString(frame)
             kind = message.WhichOneof("record")
             if kind is None:
                 raise DamagedLog(_advice("it holds a record that this gosched does not know"))
-            record: object = to_record(getattr(message, kind), _KINDS[kind])
+            record: object
+            if kind == "spec_part":
+                jobs.take_part(message.spec_part)
+                continue
+            if kind == "stored_job":
+                kind, record = "job", jobs.stored(message.stored_job)
+            elif kind == "job":
+                record = jobs.whole(message.job)
+            else:
+                record = to_record(getattr(message, kind), _KINDS[kind])
             tables[kind][_key(record)] = record
     except (DecodeError, ValueError) as error:
         raise DamagedLog(_advice(str(error))) from error
@@ -151,16 +162,25 @@ def _chunks(snapshot: Snapshot) -> Iterator[bytes]:
     )
     chunk = bytearray(_MAGIC + _framed(header.SerializeToString()))
     for kind, records in tables:
-        for record in records:
-            message = log_pb2.SnapshotRecord()
-            body = getattr(message, kind)
-            body.SetInParent()
-            fill(record, body)
+        for message in _messages(kind, records, shared_parts=state.feature_level >= FeatureLevel.BOUNDED):
             chunk += _framed(message.SerializeToString())
             if len(chunk) >= _CHUNK_BYTES:
                 yield bytes(chunk)
                 chunk.clear()
     yield bytes(chunk)
+
+
+def _messages(kind: str, records: list[object], *, shared_parts: bool) -> Iterator[log_pb2.SnapshotRecord]:
+    jobs = JobWriter()
+    for record in records:
+        if shared_parts and isinstance(record, Job):
+            yield from jobs.records(record)
+            continue
+        message = log_pb2.SnapshotRecord()
+        body = getattr(message, kind)
+        body.SetInParent()
+        fill(record, body)
+        yield message
 
 
 def _framed(data: bytes) -> bytes:

@@ -16,8 +16,8 @@ from gosched.core.resources import GPU as MILLIS
 from gosched.core.resources import Resources
 from gosched.scheduling.asks import vector
 from gosched.scheduling.rows import Freed
-from gosched.scheduling.running import Holding
-from gosched.scheduling.view import BoolArray, IntArray, NodeColumns
+from gosched.scheduling.running import Holding, RunningGang
+from gosched.scheduling.view import BoolArray, IntArray, NodeColumns, View
 
 
 class Holds(Protocol):
@@ -103,6 +103,20 @@ class Occupied(Generic[G]):
             gpu_millis=self.device_millis[devices],
             cpus=[(row, mask) for task, row, mask in self.cpus if tasks[task]],
         )
+
+
+class Occupants:
+    """Gives what is held in a view: made when it is first asked for, in order of the jobs' submission."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._occupied: Occupied[RunningGang] | None = None
+
+    def __call__(self) -> Occupied[RunningGang]:
+        if self._occupied is None:
+            holders = sorted(self._view.holders.values(), key=lambda holder: holder.sequence)
+            self._occupied = Occupied(self._view.nodes, holders)
+        return self._occupied
 
 
 def column_amounts(each: Resources, nodes: NodeColumns) -> list[int]:

@@ -24,7 +24,7 @@ from gosched.scheduling.explanation import Explanation
 from gosched.scheduling.future import Future
 from gosched.scheduling.gangs import place
 from gosched.scheduling.limits import Allowance, Limits
-from gosched.scheduling.occupied import Occupied
+from gosched.scheduling.occupied import Occupants, Occupied
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.plugins import Plugins
 from gosched.scheduling.policy import Policy
@@ -62,12 +62,15 @@ class Scene:
         self.plain = Room(view.nodes)
         self.terrain = Terrain(view, policy, self.plain, plugins)
         self.limits = Limits(view)
-        self.future = Future(view, self.now_ms, lambda: self.occupied)
+        # What the scene holds must not hold the scene: in a cycle of references it keeps its whole view until the
+        # collector comes by, which is seldom.
+        self._occupants = Occupants(view)
+        self.future = Future(view, self.now_ms, self._occupants)
         self.claims = Claims(view.nodes, view.windows, self.future, self.plain, self.now_ms)
         self.rooms = Rooms(self.plain, self.terrain, self.claims, self.now_ms)
         self.profile = Profile(self.plain, self.terrain, self.future, self.claims, self.now_ms)
         books = Books(view, self.limits, policy, self.now_ms)
-        self.preemption = Preemption(self.plain, lambda: self.occupied, books, self.now_ms, plan.seed)
+        self.preemption = Preemption(self.plain, self._occupants, books, self.now_ms, plan.seed)
         self.explainer = Explainer(self.plain, self.terrain)
         self.grace_ms = max([holder.grace_ms for holder in view.holders.values() if holder.until_ms], default=0)
         self.promises = 0  # reserved starts that were made because the gang was next
@@ -77,10 +80,10 @@ class Scene:
         self._unpromised: dict[object, None] = {}  # kinds of gangs for which no start is in sight
         self._hopeless: dict[tuple[str, int, tuple[str, ...], object], None] = {}
 
-    @cached_property
+    @property
     def occupied(self) -> Occupied[RunningGang]:
         """By those that held a place when the cycle began; most cycles need not know."""
-        return Occupied(self.view.nodes, sorted(self.view.holders.values(), key=lambda holder: holder.sequence))
+        return self._occupants()
 
     @cached_property
     def leave_ms(self) -> int:

@@ -69,6 +69,8 @@ class Turns(Generic[G]):
         for node in reversed(nodes.values()):  # children come before their parents
             node.settle()
         self._leaf: _Node[G] = root.leaf
+        if len(nodes) == 1:  # there is no line: see `_leave`
+            del root.leaf
 
     def next(self) -> G | None:
         """The gang whose turn it is, until it is placed or passed."""
@@ -101,14 +103,17 @@ class Turns(Generic[G]):
             self._rise(leaf)
 
     def _leave(self) -> None:
-        """The line has ended: the best of the others takes its place, at the first level where there are any."""
-        node = self._leaf
+        """The line has ended: the best of the others takes its place, at the first level where there are any. It is cut
+        off, so that once all have ended no node is in a cycle of references, which only the collector would free."""
+        node = ended = self._leaf
         while (parent := node.parent) is not None:
             if parent.others:
                 parent.leaf = heapq.heappop(parent.others)[2].leaf
                 self._rise(parent)
-                return
+                break
             node = parent
+        ended.parent = None
+        del ended.leaf
 
     def _rise(self, node: _Node[G]) -> None:
         """From `node` up, after a change of its use or its head: who wins at each level."""

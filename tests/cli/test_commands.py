@@ -163,7 +163,10 @@ def test_status_json_has_the_keys_of_the_contract(ctl):
     assert set(shape["masters"][0]) >= {"id", "address", "role", "healthy"}
     assert shape["resources"]["total"]["cpu"] == 8.5
     assert yaml.safe_load(ctl("status", "-o", "yaml").out) == shape
-    assert "Leader     master-1 (epoch 3, revision 9)" in ctl("status").out
+    text = ctl("status").out
+    assert "Leader     master-1 (epoch 3, revision 9)" in text
+    assert "State      1.5Ki of 2Gi" in text
+    assert (shape["state_bytes"], shape["state_bytes_limit"]) == (1536, 2 << 30)
 
 
 def test_job_show_json_has_the_keys_of_the_contract(ctl, job_file):

@@ -152,7 +152,7 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         )
         return scheduler_pb2.ClusterStatus(
             leader="master-1", epoch=3, revision=9, masters=[master], nodes=2, nodes_ready=1, jobs=len(self.jobs),
-            pending=pending, total=types_pb2.Resources(cpu_millis=8500),
+            pending=pending, total=types_pb2.Resources(cpu_millis=8500), state_bytes=1536, state_bytes_limit=2 << 30,
             queues=[scheduler_pb2.QueueStatus(path="default", type="fifo", pending=pending)],
         )  # fmt: skip
 

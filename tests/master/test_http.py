@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
+from gosched.core.limits import MAX_STATE_BYTES
 from tests.master.harness import SUCCEEDED, Front, agent, one_master, spec, two_masters, until
 
 
@@ -33,6 +35,23 @@ def test_status_has_what_the_contract_names() -> None:
             assert (found["leader"], found["nodes"], found["nodes_ready"], found["pending"]) == ("m1", 1, 1, 1)
             assert set(found["masters"][0]) >= {"id", "address", "role", "healthy"}
             assert found["resources"]["total"]["cpu"] == 4
+
+    asyncio.run(story())
+
+
+def test_status_and_metrics_show_what_the_state_takes_and_a_job_with_a_large_environment_is_in_it() -> None:
+    async def story() -> None:
+        async with one_master() as master:
+            before = await status(master)
+            wanted = spec("waits", cpus=64)
+            await master.submit(replace(wanted, groups=(replace(wanted.groups[0], env=(("BIG", "x" * 200_000),)),)))
+            found = await status(master)
+            assert 200_000 < found["state_bytes"] - before["state_bytes"] < 210_000
+            assert found["state_bytes_limit"] == MAX_STATE_BYTES
+            samples = _samples((await get(master, "/metrics"))[2])
+            shown = [value for name, value in samples.items() if name.startswith("gosched_state_bytes kind=")]
+            assert sum(shown) == found["state_bytes"]
+            assert samples["gosched_state_bytes_limit"] == MAX_STATE_BYTES
 
     asyncio.run(story())
 

@@ -351,7 +351,7 @@ class SnapshotHeader(_message.Message):
     def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., records: _Optional[int] = ..., feature_level: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class SnapshotRecord(_message.Message):
-    __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account", "fence", "reservation", "window")
+    __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account", "fence", "reservation", "window", "spec_part", "stored_job")
     NODE_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
@@ -365,6 +365,8 @@ class SnapshotRecord(_message.Message):
     FENCE_FIELD_NUMBER: _ClassVar[int]
     RESERVATION_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
+    SPEC_PART_FIELD_NUMBER: _ClassVar[int]
+    STORED_JOB_FIELD_NUMBER: _ClassVar[int]
     node: _types_pb2.Node
     queue: _types_pb2.Queue
     tenant: _types_pb2.Tenant
@@ -378,7 +380,42 @@ class SnapshotRecord(_message.Message):
     fence: _types_pb2.Fence
     reservation: _types_pb2.Reservation
     window: _types_pb2.Window
-    def __init__(self, node: _Optional[_Union[_types_pb2.Node, _Mapping]] = ..., queue: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ..., tenant: _Optional[_Union[_types_pb2.Tenant, _Mapping]] = ..., master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ..., job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., allocation: _Optional[_Union[_types_pb2.Allocation, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., account: _Optional[_Union[_types_pb2.Account, _Mapping]] = ..., fence: _Optional[_Union[_types_pb2.Fence, _Mapping]] = ..., reservation: _Optional[_Union[_types_pb2.Reservation, _Mapping]] = ..., window: _Optional[_Union[_types_pb2.Window, _Mapping]] = ...) -> None: ...
+    spec_part: SpecPart
+    stored_job: StoredJob
+    def __init__(self, node: _Optional[_Union[_types_pb2.Node, _Mapping]] = ..., queue: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ..., tenant: _Optional[_Union[_types_pb2.Tenant, _Mapping]] = ..., master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ..., job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., allocation: _Optional[_Union[_types_pb2.Allocation, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., account: _Optional[_Union[_types_pb2.Account, _Mapping]] = ..., fence: _Optional[_Union[_types_pb2.Fence, _Mapping]] = ..., reservation: _Optional[_Union[_types_pb2.Reservation, _Mapping]] = ..., window: _Optional[_Union[_types_pb2.Window, _Mapping]] = ..., spec_part: _Optional[_Union[SpecPart, _Mapping]] = ..., stored_job: _Optional[_Union[StoredJob, _Mapping]] = ...) -> None: ...
+
+class SpecPart(_message.Message):
+    __slots__ = ("group", "labels", "array", "after")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    group: _types_pb2.TaskGroup
+    labels: _containers.ScalarMap[str, str]
+    array: _types_pb2.Array
+    after: _containers.RepeatedCompositeFieldContainer[_types_pb2.Dependency]
+    def __init__(self, group: _Optional[_Union[_types_pb2.TaskGroup, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., array: _Optional[_Union[_types_pb2.Array, _Mapping]] = ..., after: _Optional[_Iterable[_Union[_types_pb2.Dependency, _Mapping]]] = ...) -> None: ...
+
+class StoredJob(_message.Message):
+    __slots__ = ("job", "groups", "labels", "array", "after")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    job: _types_pb2.Job
+    groups: _containers.RepeatedScalarFieldContainer[int]
+    labels: int
+    array: int
+    after: int
+    def __init__(self, job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., groups: _Optional[_Iterable[int]] = ..., labels: _Optional[int] = ..., array: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("client_id", "request_id", "code", "detail", "subject", "unchanged")

@@ -435,7 +435,7 @@ class GetClusterStatusRequest(_message.Message):
     def __init__(self, digest: bool = ...) -> None: ...
 
 class ClusterStatus(_message.Message):
-    __slots__ = ("leader", "epoch", "revision", "masters", "nodes", "nodes_ready", "jobs", "pending", "running", "total", "used", "queues", "digest", "version")
+    __slots__ = ("leader", "epoch", "revision", "masters", "nodes", "nodes_ready", "jobs", "pending", "running", "total", "used", "queues", "digest", "version", "state_bytes", "state_bytes_limit")
     LEADER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -450,6 +450,8 @@ class ClusterStatus(_message.Message):
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    STATE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STATE_BYTES_LIMIT_FIELD_NUMBER: _ClassVar[int]
     leader: str
     epoch: int
     revision: int
@@ -464,7 +466,9 @@ class ClusterStatus(_message.Message):
     queues: _containers.RepeatedCompositeFieldContainer[QueueStatus]
     digest: str
     version: str
-    def __init__(self, leader: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., masters: _Optional[_Iterable[_Union[MasterStatus, _Mapping]]] = ..., nodes: _Optional[int] = ..., nodes_ready: _Optional[int] = ..., jobs: _Optional[int] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., total: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., used: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., digest: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+    state_bytes: int
+    state_bytes_limit: int
+    def __init__(self, leader: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., masters: _Optional[_Iterable[_Union[MasterStatus, _Mapping]]] = ..., nodes: _Optional[int] = ..., nodes_ready: _Optional[int] = ..., jobs: _Optional[int] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., total: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., used: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., digest: _Optional[str] = ..., version: _Optional[str] = ..., state_bytes: _Optional[int] = ..., state_bytes_limit: _Optional[int] = ...) -> None: ...
 
 class MasterStatus(_message.Message):
     __slots__ = ("id", "address", "role", "healthy", "grpc_address", "http_address")

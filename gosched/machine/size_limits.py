@@ -1,0 +1,117 @@
+"""Bounds in bytes: what is refused, and what is dropped, so that the state stays as small as core/limits.py says.
+
+What is kept of jobs that have ended has a share of its own, so it never stands in the way of new ones. Of the rest a
+tenant may hold as much as it leaves free, whoever holds how much already: so no tenant takes all, and one that holds
+little always finds room. Below FeatureLevel.BOUNDED nothing of this holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gosched.core.cluster import Node, Queue, Quota, Window
+from gosched.core.features import FeatureLevel
+from gosched.core.footprint import content_bytes
+from gosched.core.job import JobState
+from gosched.core.limits import (
+    MAX_KEPT_BYTES,
+    MAX_NODE_BYTES,
+    MAX_NODES_BYTES,
+    MAX_QUEUES_BYTES,
+    MAX_QUOTAS_BYTES,
+    MAX_STATE_BYTES,
+    MAX_TASKS_DROPPED_AT_ONCE,
+    MAX_WINDOWS_BYTES,
+)
+from gosched.core.outcome import Code, Event, JobChanged, Rejected
+from gosched.core.spec import JobSpec
+from gosched.core.state import ClusterState
+
+_MIB = 1 << 20
+
+
+def job_size_problem(state: ClusterState, job_id: str, spec: JobSpec) -> str:
+    """Return why there is no room for the bytes of a further job, or an empty string."""
+    if state.feature_level < FeatureLevel.BOUNDED:
+        return ""
+    footprint = state.footprint
+    needed = footprint.needed(job_id, spec)
+    held = footprint.live_of(spec.tenant)
+    free = MAX_STATE_BYTES - footprint.total - needed
+    if held + needed <= free:
+        return ""
+    return (
+        f"live jobs of tenant {spec.tenant} hold {held // _MIB} MiB of the cluster's state, {max(free, 0) // _MIB} MiB "
+        f"of {MAX_STATE_BYTES // _MIB} MiB would be left, and a tenant may hold as much as it leaves: let jobs end, or "
+        "keep environments and commands short"
+    )
+
+
+def node_size_refusal(state: ClusterState, node: Node) -> Rejected | None:
+    """Return the refusal of a node that is too large, or for which there is no room."""
+    if state.feature_level < FeatureLevel.BOUNDED:
+        return None
+    size = content_bytes(node)
+    if size > MAX_NODE_BYTES:
+        detail = f"node {node.id} takes {size} bytes; at most {MAX_NODE_BYTES} are allowed: give it fewer labels"
+        return Rejected(code=Code.INVALID, detail=detail)
+    known = state.nodes.get(node.id)
+    growth = size - (content_bytes(known) if known is not None else 0)
+    if growth <= 0:
+        return None
+    total = state.footprint.tables.get("nodes", 0) + growth
+    return _refusal(state, "nodes", total, MAX_NODES_BYTES, "give them fewer labels")
+
+
+def queues_size_refusal(state: ClusterState, queues: tuple[Queue, ...]) -> Rejected | None:
+    """Return the refusal of queues that are too large together."""
+    return _refusal(state, "queues", content_bytes(queues), MAX_QUEUES_BYTES, "name fewer tenants and resources")
+
+
+def quotas_size_refusal(state: ClusterState, quotas: Iterable[Quota]) -> Rejected | None:
+    """Return the refusal of quotas that are too large together."""
+    size = sum([content_bytes(quota) for quota in quotas])
+    return _refusal(state, "quotas", size, MAX_QUOTAS_BYTES, "name fewer resources")
+
+
+def windows_size_refusal(state: ClusterState, window: Window) -> Rejected | None:
+    """Return the refusal of a window for which there is no room."""
+    known = state.windows.get(window.name)
+    size = state.footprint.tables.get("windows", 0) + content_bytes(window)
+    size -= content_bytes(known) if known is not None else 0
+    return _refusal(state, "windows", size, MAX_WINDOWS_BYTES, "delete one, or name fewer nodes")
+
+
+def trim_kept(state: ClusterState, events: list[Event]) -> None:
+    """Drop jobs that have ended while all of them take too much: the oldest of the tenants that have more than an even
+    share. Those of this very millisecond stay, and the next command goes on after MAX_TASKS_DROPPED_AT_ONCE tasks."""
+    footprint = state.footprint
+    if state.feature_level < FeatureLevel.BOUNDED or footprint.kept <= MAX_KEPT_BYTES:
+        return
+    wanted = MAX_KEPT_BYTES - MAX_KEPT_BYTES // 8  # so that the oldest are not searched for at every end
+    share = _even_share([footprint.kept_of(tenant) for tenant in footprint.tenants_with_kept()], wanted)
+    left = MAX_TASKS_DROPPED_AT_ONCE
+    for job in [*state.finished_oldest_first()]:
+        if left <= 0 or job.ended_at_ms >= state.clock_ms:
+            break
+        if footprint.kept_of(job.spec.tenant) > share:
+            left -= max(1, job.spec.task_count)
+            state.drop_job(job.id)
+            events.append(JobChanged(job_id=job.id, queue=job.spec.queue, before=job.state, after=JobState.UNSPECIFIED))
+
+
+def _even_share(sizes: list[int], total: int) -> int:
+    """Return what each may have at most so that all fit: those below it leave theirs to the others."""
+    for number, size in enumerate(sorted(sizes)):
+        share = total // (len(sizes) - number)
+        if size > share:
+            return share
+        total -= size
+    return max(sizes, default=0)
+
+
+def _refusal(state: ClusterState, what: str, size: int, most: int, advice: str) -> Rejected | None:
+    if size <= most or state.feature_level < FeatureLevel.BOUNDED:
+        return None
+    detail = f"all {what} would take {size} bytes; at most {most} are allowed: {advice}"
+    return Rejected(code=Code.EXHAUSTED, detail=detail)
