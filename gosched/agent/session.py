@@ -97,6 +97,7 @@ class Session:
         self._lease_s = math.inf
         self._registered = False
         self._failures = 0  # since the last answer
+        self._refused: grpc.StatusCode | None = None  # what the masters said last if they did not let this node in
         self._obeying: asyncio.Task[None] | None = None
         self._log = structlog.get_logger().bind(node=self._me.node_id)
 
@@ -177,6 +178,7 @@ class Session:
             epoch=self._data_dir.epoch,
             unfit=self._vitals.unfit(),
             usage=self._vitals.usage(),
+            clock_ms=int(time.time() * 1000),
         )
         sent_ms = boot_ms()
         answer = await stub.Heartbeat(request, timeout=CALL_TIMEOUT_S)
@@ -249,12 +251,16 @@ class Session:
         if self._failures > 0:
             self._log.info("a master answers again", failures=self._failures)
         self._failures = 0
+        self._refused = None
 
     def _on_error(self, master: str, code: grpc.StatusCode | None, detail: str) -> None:
         if code in _NOT_KNOWN:
             self._registered = False
-        if self._failures == 0:  # the next ones would say the same, several times a second
+        if code in _NOT_KNOWN and code is not self._refused:
+            self._log.error("the masters do not let this node in yet; it goes on asking", why=detail)
+        elif self._failures == 0:  # the next ones would say the same, several times a second
             self._log.warning("a master does not answer; trying the next", master=master, error=detail)
+        self._refused = code if code in _NOT_KNOWN else self._refused
 
     def _backoff_s(self) -> float:
         self._failures += 1
@@ -266,7 +272,7 @@ def _is_final(error: grpc.aio.AioRpcError) -> bool:
     """Trying again would not help until a person has done something."""
     detail = (error.details() or "").lower()
     if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
-        return "in use" in detail or "clock" in detail
+        return "in use" in detail
     return error.code() in _NOT_LET_IN
 
 

@@ -14,7 +14,8 @@ from gosched.wire.v1 import node_pb2, scheduler_pb2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterStatus:
-    """`role`: leader, follower, candidate or unknown. `address`: of its Raft member."""
+    """`role`: leader, follower, candidate or unknown. `address`: of its Raft member. `clock_offset_ms`: its wall clock
+    is so far ahead of the state's clock; None: not known."""
 
     id: str
     address: str
@@ -22,6 +23,7 @@ class MasterStatus:
     healthy: bool
     grpc_address: str
     http_address: str
+    clock_offset_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,8 @@ class QuotaStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """Counts of the whole cluster. `jobs` counts all that are kept; `digest` is of the state at `revision`, if it was
-    asked for."""
+    asked for. `clock_ms`: the state's clock; `clock_problem`: what is wrong with it or with the masters' clocks, and
+    what to do, in one line; empty: nothing."""
 
     leader: str
     epoch: int
@@ -95,6 +98,8 @@ class Status:
     queues: tuple[QueueStatus, ...]
     digest: str
     version: str
+    clock_ms: int = 0
+    clock_problem: str = ""
 
     @staticmethod
     def of(message: scheduler_pb2.ClusterStatus) -> Status:
@@ -110,6 +115,7 @@ class Status:
                     healthy=m.healthy,
                     grpc_address=m.grpc_address,
                     http_address=m.http_address,
+                    clock_offset_ms=m.clock_offset_ms if m.HasField("clock_offset_ms") else None,
                 )
                 for m in message.masters
             ),
@@ -123,7 +129,18 @@ class Status:
             queues=tuple(QueueStatus.of(q) for q in message.queues),
             digest=message.digest,
             version=message.version,
+            clock_ms=message.clock_ms,
+            clock_problem=message.clock_problem,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockReset:
+    """What the state's clock was and is. `unchanged`: it was right already."""
+
+    from_ms: int
+    to_ms: int
+    unchanged: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
