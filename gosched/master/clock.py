@@ -141,7 +141,8 @@ class StateClock:
         if agents_ms is not None:
             agreed = self._majority([*voices, agents_ms])
         elif len(voices) == 1:
-            agreed = own_ms if self._stayed(own_ms, now_s) else None
+            is_behind = self._masters == 1 and own_ms + self._at_s * 1000 < self._time_ms  # it moves nothing
+            agreed = own_ms if is_behind or self._stayed(own_ms, now_s) else None
         else:
             agreed = None
         return None if agreed is None else agreed + now_s * 1000

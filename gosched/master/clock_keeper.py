@@ -26,7 +26,7 @@ from gosched.master.schedules import first_run_ms
 from gosched.replication.interface import Replication
 from gosched.wire.v1 import cluster_pb2, cluster_pb2_grpc
 
-HEAR_EVERY_S = 2.0
+HEAR_EVERY_S = 1.0
 HEAR_TIMEOUT_S = 1.0
 LOOK_EVERY_S = 1.0
 KEEP_UP_MS = MAX_CLOCK_STEP_MS // 4  # without a command for so long the clock is told that time has passed
@@ -86,6 +86,9 @@ class ClockKeeper:
             return accepted(await self._proposals.propose(command, client_id=client_id, request_id=request_id))
         finally:
             self._clock.release()
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
 
     def offsets_ms(self) -> dict[str, int]:
         """How far each master's wall clock, if it was heard lately, is ahead of the state's clock."""

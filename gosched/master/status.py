@@ -48,7 +48,7 @@ class StatusReader:
             pending=counts.jobs_being(JobState.PENDING),
             running=counts.jobs_being(JobState.RUNNING),
             version=__version__,
-            clock_ms=state.clock_ms,
+            clock_ms=self._keeper.now_ms(),
             clock_problem=self._keeper.problem(),
         )
         fill(_resources(state.total), status.total)
