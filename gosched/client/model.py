@@ -80,8 +80,8 @@ class QuotaStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Counts of the whole cluster. `jobs` counts all that are kept; `digest` is of the state at `revision`, if it was
-    asked for. `clock_ms`: now, by the state's clock; `clock_problem`: what is wrong with it or with the masters' clocks,
+    """Counts of the whole cluster. `jobs` counts all that are kept; `digest` is of the state at `revision`, if asked
+    for. `clock_ms`: now, by the state's clock; `clock_problem`: what is wrong with it or with the masters' clocks,
     and what to do, in one line; empty: nothing."""
 
     leader: str
