@@ -97,7 +97,7 @@ class Session:
         self._lease_s = math.inf
         self._registered = False
         self._failures = 0  # since the last answer
-        self._said: dict[str, str] = {}  # master -> what it refused last, since then
+        self._refused: dict[str, grpc.StatusCode | None] = {}  # master -> why it did not let this node in, since then
         self._obeying: asyncio.Task[None] | None = None
         self._log = structlog.get_logger().bind(node=self._me.node_id)
 
@@ -181,6 +181,7 @@ class Session:
             epoch=self._data_dir.epoch,
             unfit=self._vitals.unfit(),
             usage=self._vitals.usage(),
+            clock_ms=int(time.time() * 1000),
         )
         sent_ms = boot_ms()
         answer = await stub.Heartbeat(request, timeout=CALL_TIMEOUT_S)
@@ -264,15 +265,19 @@ class Session:
         if self._failures > 0:
             self._log.info("a master answers again", failures=self._failures)
         self._failures = 0
-        self._said.clear()
+        self._refused.clear()
 
     def _on_error(self, master: str, code: grpc.StatusCode | None, detail: str) -> None:
         if code in _NOT_KNOWN:
             self._registered = False
-        # The next ones would say the same, several times a second.
-        if self._failures == 0 or (code in (None, *_NOT_KNOWN) and self._said.get(master) != detail):
+        if code in (None, *_NOT_KNOWN):
+            if (
+                master not in self._refused or self._refused[master] is not code
+            ):  # it would say so several times a second
+                self._log.error("a master does not let this node in; it goes on asking", master=master, why=detail)
+            self._refused[master] = code
+        elif self._failures == 0:
             self._log.warning("a master does not answer; trying the next", master=master, error=detail)
-            self._said[master] = detail
 
     def _backoff_s(self) -> float:
         self._failures += 1
@@ -284,7 +289,7 @@ def _is_final(error: grpc.aio.AioRpcError) -> bool:
     """Trying again would not help until a person has done something."""
     detail = (error.details() or "").lower()
     if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
-        return "in use" in detail or "clock" in detail
+        return "in use" in detail
     return error.code() in _NOT_LET_IN
 
 

@@ -15,6 +15,7 @@ from gosched.config.errors import ConfigError, suggestion
 
 COMMANDS = {
     "status": "The cluster at a glance.",
+    "cluster": "Set the cluster's clock back.",
     "submit": "Submit the jobs of a file, or one that flags describe.",
     "run": "Run a command as a job: submit, follow its output, return its code.",
     "plan": "What would become of jobs if they were submitted now.",

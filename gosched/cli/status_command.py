@@ -14,6 +14,7 @@ _MASTERS: list[Column] = [
     ("HEALTHY", lambda m: "yes" if m["healthy"] else "no"),
     ("GRPC", lambda m: m["grpc_address"]),
     ("HTTP", lambda m: m["http_address"]),
+    ("CLOCK", lambda m: None if m["clock_offset_s"] is None else f"{m['clock_offset_s']:+.1f}s"),
 ]
 _QUEUES: list[Column] = [
     ("QUEUE", lambda q: q["name"]),
@@ -41,6 +42,7 @@ def command(ctx: click.Context, output: str) -> None:
 
 def status_text(status: Json) -> str:
     total, used = status["resources"]["total"], status["resources"]["used"]
+    problem = status["clock"]["problem"]
     return "\n".join(
         [
             f"Leader     {status['leader'] or 'none'} (epoch {status['epoch']}, revision {status['revision']})",
@@ -50,6 +52,7 @@ def status_text(status: Json) -> str:
             f"Memory     {bytes_text(used['memory_bytes'])} of {bytes_text(total['memory_bytes'])}",
             f"GPU        {used['gpu']} of {total['gpu']}",
             f"State      {bytes_text(status['state_bytes'])} of {bytes_text(status['state_bytes_limit'])}",
+            *([f"Clock      {problem}"] if problem else []),
             "",
             table(status["masters"], _MASTERS),
             "",

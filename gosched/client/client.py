@@ -20,6 +20,7 @@ from gosched.client.errors import GoSchedError, NotFound, Refused, TimedOut, Una
 from gosched.client.forecast import JobPlan, Reserved, WindowSet
 from gosched.client.masters import Masters, TlsFiles
 from gosched.client.model import (
+    ClockReset,
     Controlled,
     JobDetail,
     JobExplanation,
@@ -160,6 +161,14 @@ class GoSchedClient:
 
     def list_reservations(self) -> Reserved:
         return Reserved.of(self._scheduler("ListReservations", scheduler_pb2.ListReservationsRequest()))
+
+    def set_clock(self, *, request_id: str | None = None) -> ClockReset:
+        """Sets the state's clock back to the masters', and with it what it has stamped since."""
+        request = scheduler_pb2.SetClockRequest(
+            request_id=request_id or uuid.uuid4().hex, client_id=self._client_for(request_id)
+        )
+        answer = self._change("SetClock", request)
+        return ClockReset(from_ms=answer.from_ms, to_ms=answer.to_ms, unchanged=answer.unchanged)
 
     def set_queues(
         self, queues: Sequence[Queue], quotas: Sequence[Quota] | None = None, *, request_id: str | None = None

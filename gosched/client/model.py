@@ -14,7 +14,8 @@ from gosched.wire.v1 import node_pb2, scheduler_pb2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterStatus:
-    """`role`: leader, follower, candidate or unknown. `address`: of its Raft member."""
+    """`role`: leader, follower, candidate or unknown. `address`: of its Raft member. `clock_offset_ms`: its wall clock
+    is so far ahead of the state's clock; None: not known."""
 
     id: str
     address: str
@@ -22,6 +23,7 @@ class MasterStatus:
     healthy: bool
     grpc_address: str
     http_address: str
+    clock_offset_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +80,10 @@ class QuotaStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Counts of the whole cluster. `jobs` counts all that are kept; `digest` is of the state at `revision`, if it was
-    asked for. `state_bytes`: what the replicated state takes, of `state_bytes_limit`; both 0 from an older master."""
+    """Counts of the whole cluster. `jobs` counts all that are kept; `digest` is of the state at `revision`, if asked
+    for. `state_bytes`: what the replicated state takes, of `state_bytes_limit`; both 0 from an older master.
+    `clock_ms`: now, by the state's clock; `clock_problem`: what is wrong with it or with the masters' clocks, and what
+    to do, in one line; empty: nothing."""
 
     leader: str
     epoch: int
@@ -97,6 +101,8 @@ class Status:
     version: str
     state_bytes: int = 0
     state_bytes_limit: int = 0
+    clock_ms: int = 0
+    clock_problem: str = ""
 
     @staticmethod
     def of(message: scheduler_pb2.ClusterStatus) -> Status:
@@ -112,6 +118,7 @@ class Status:
                     healthy=m.healthy,
                     grpc_address=m.grpc_address,
                     http_address=m.http_address,
+                    clock_offset_ms=m.clock_offset_ms if m.HasField("clock_offset_ms") else None,
                 )
                 for m in message.masters
             ),
@@ -127,7 +134,18 @@ class Status:
             version=message.version,
             state_bytes=message.state_bytes,
             state_bytes_limit=message.state_bytes_limit,
+            clock_ms=message.clock_ms,
+            clock_problem=message.clock_problem,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockReset:
+    """What the state's clock was and is. `unchanged`: it was right already."""
+
+    from_ms: int
+    to_ms: int
+    unchanged: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

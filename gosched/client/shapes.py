@@ -41,6 +41,7 @@ def status_json(status: Status) -> Json:
                 "healthy": m.healthy,
                 "grpc_address": m.grpc_address,
                 "http_address": m.http_address,
+                "clock_offset_s": None if m.clock_offset_ms is None else m.clock_offset_ms / 1000,
             }
             for m in status.masters
         ],
@@ -55,6 +56,7 @@ def status_json(status: Status) -> Json:
         "state_bytes_limit": status.state_bytes_limit,
         **({"digest": status.digest} if status.digest else {}),
         "version": status.version,
+        "clock": {"at": time_json(status.clock_ms), "problem": status.clock_problem},
     }
 
 

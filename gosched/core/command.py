@@ -126,6 +126,23 @@ class PassTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NextRun:
+    """Of a schedule."""
+
+    job_id: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetClock:
+    """Sets the state's clock: forward, beyond what a stamp may move it by, or back; then what it has stamped since goes
+    back with it. `runs`: the next runs of schedules that are others by the new time."""
+
+    to_ms: int
+    runs: tuple[NextRun, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetWindow:
     """Makes a window, or changes the one of that name."""
 
@@ -275,6 +292,7 @@ Body = (
     | ControlNode
     | RunSchedule
     | PassTime
+    | SetClock
     | SetWindow
     | DropWindow
 )

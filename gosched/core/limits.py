@@ -42,3 +42,4 @@ MAX_PARALLEL = 10_000  # elements of one array that live at once; also if it nam
 MAX_AXES = 16
 MAX_WINDOWS = 1000
 MAX_SIGNAL = 64
+MAX_CLOCK_STEP_MS = 3600 * 1000  # that the stamp of one command may move the state's clock

@@ -147,6 +147,14 @@ class WindowsChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSet:
+    """The state's clock was set back: moments that were after `to_ms` are earlier now, in any record."""
+
+    from_ms: int
+    to_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeadlineMissed:
     """The job had not succeeded by its deadline. It goes on."""
 
@@ -181,6 +189,7 @@ Event = (
     | FenceChanged
     | ReservationChanged
     | WindowsChanged
+    | ClockSet
     | DeadlineMissed
     | JobUpdated
     | JobFrozen

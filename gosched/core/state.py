@@ -337,6 +337,21 @@ class ClusterState:
         self.footprint.put_record("windows", name, 0)
         self._touch("windows", name)
 
+    def restamp(self, table: str, key: str, record: Record) -> None:
+        """Replaces a record by one that differs in its moments alone. Of the indexes only the timers know of those, and
+        `finished`, which `set_clock` puts in order."""
+        getattr(self, table)[key] = record
+        if isinstance(record, Job):
+            self.timers.put_job(record)
+        elif isinstance(record, Node):
+            self.timers.put_node(record)
+        self._touch(table, key)
+
+    def set_clock(self, clock_ms: int) -> None:
+        """Once no record is stamped later than that."""
+        self.clock_ms = clock_ms
+        self.finished = _in_order_of_end(self.finished, self.jobs)
+
     def put_answer(self, answer: Answer) -> None:
         """Kept for the clients that asked last; the oldest answers of each are forgotten first, and those of the
         clients that asked longest ago where all together are too large."""
@@ -579,8 +594,7 @@ def restore(frozen: FrozenState) -> ClusterState:
         state.put_master(master)
     for job in frozen.jobs.values():
         state.put_job(job)
-    by_end = sorted(state.finished, key=lambda j: (frozen.jobs[j].ended_at_ms, frozen.jobs[j].sequence))
-    state.finished = dict.fromkeys(by_end)
+    state.finished = _in_order_of_end(state.finished, frozen.jobs)
     for task in frozen.tasks.values():
         state.put_task(task)
     for allocation in frozen.allocations.values():
@@ -612,6 +626,10 @@ def group_of(spec: JobSpec, rank: int) -> TaskGroup:
             return group
         rank -= group.count
     raise IndexError(f"job {spec.name} has no such rank")
+
+
+def _in_order_of_end(finished: dict[str, None], jobs: dict[str, Job]) -> dict[str, None]:
+    return dict.fromkeys(sorted(finished, key=lambda j: (jobs[j].ended_at_ms, jobs[j].sequence)))
 
 
 def account_key(queue: str, tenant: str) -> str:

@@ -19,6 +19,7 @@ from gosched.core.outcome import Accepted, Answer, Code, Event, JobChanged, Outc
 from gosched.core.state import ClusterState
 from gosched.machine import (
     children,
+    clock,
     control,
     dependencies,
     epochs,
@@ -47,7 +48,7 @@ class MachineBug(Exception):
 def apply(state: ClusterState, command: c.Command) -> Applied:
     """Applies one command. `revision` counts every one of them, the refused and the repeated too."""
     state.revision += 1
-    state.clock_ms = max(state.clock_ms, command.at_ms)
+    state.clock_ms = clock.moved(state, command.at_ms)
     events: list[Event] = []
     try:
         outcome = _answer(state, command, events)
@@ -135,6 +136,8 @@ def _dispatch(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome
             return children.run_schedule(state, body, events)
         case c.PassTime():
             return time.pass_time(state, events)
+        case c.SetClock():
+            return clock.set_clock(state, body, events)
         case c.SetWindow():
             return windows.set_one(state, body, events)
         case c.DropWindow():

@@ -13,6 +13,7 @@ import structlog
 from gosched.core.cluster import Master
 from gosched.core.command import AnnounceMaster
 from gosched.master.channels import Channels
+from gosched.master.clock import StateClock
 from gosched.master.errors import accepted, parsed, unavailable
 from gosched.master.leadership import Leadership
 from gosched.master.proposals import Proposals
@@ -31,6 +32,7 @@ log = structlog.get_logger()
 class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
     leadership: Leadership
     proposals: Proposals
+    clock: StateClock
 
     async def AnnounceMaster(
         self, request: cluster_pb2.AnnounceMasterRequest, context: Any
@@ -39,6 +41,9 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
             raise unavailable("this master does not lead")
         accepted(await self.proposals.propose(AnnounceMaster(master=parsed(request.master, Master))))
         return cluster_pb2.AnnounceMasterResponse()
+
+    async def ReadClock(self, request: cluster_pb2.ReadClockRequest, context: Any) -> cluster_pb2.ReadClockResponse:
+        return cluster_pb2.ReadClockResponse(clock_ms=self.clock.wall_ms())
 
 
 async def keep_announced(replication: Replication, leadership: Leadership, masters: Channels, me: Master) -> None:

@@ -14,9 +14,10 @@ from gosched.config import MasterSettings
 from gosched.core.cluster import Master, NodeState
 from gosched.core.command import DropFinishedJobs, MarkNodeDead, OpenEpoch, PassTime, SetFeatureLevel, SetQueues
 from gosched.core.features import NEWEST_LEVEL
-from gosched.core.outcome import NodeChanged, Rejected
+from gosched.core.outcome import ClockSet, NodeChanged, Rejected
 from gosched.core.state import ClusterState
 from gosched.master.clock import Clock
+from gosched.master.clock_keeper import ClockKeeper
 from gosched.master.cycles import Cycles
 from gosched.master.dispatch import Dispatcher
 from gosched.master.endings import end_all
@@ -53,6 +54,7 @@ class Leader:
         dispatcher: Dispatcher,
         schedules: Schedules,
         evictions: EvictionWatch,
+        keeper: ClockKeeper,
         clock: Clock,
         settings: MasterSettings,
         me: Master,
@@ -67,6 +69,7 @@ class Leader:
         self._dispatcher = dispatcher
         self._schedules = schedules
         self._evictions = evictions
+        self._keeper = keeper
         self._clock = clock
         self._settings = settings
         self._me = me
@@ -99,6 +102,7 @@ class Leader:
                 self._cycles.run(epoch),
                 self._schedules.run(epoch),
                 self._pass_time(epoch),
+                self._keeper.keep_up(epoch),
                 self._watch_nodes(epoch),
                 self._drop_finished(epoch),
             )
@@ -153,6 +157,8 @@ class Leader:
                 self._leases.drop(event.node_id)
                 self._usage.drop(event.node_id)
                 self._unfit.drop(event.node_id)
+            if isinstance(event, ClockSet):
+                self._cycles.reset()  # the planner's columns hold moments
 
     async def _first_queues(self, epoch: int) -> None:
         """The config's queues and quotas are for the first start: from then on they are what users made of them."""

@@ -21,7 +21,7 @@ from gosched.core.resources import ZERO
 from gosched.core.spec import OnDisconnect
 from gosched.core.state import ClusterState
 from gosched.master.channels import Channels
-from gosched.master.clock import Clock
+from gosched.master.clock import StateClock
 from gosched.master.errors import ApiError, accepted, not_found, unavailable
 from gosched.master.leadership import Leadership
 from gosched.master.leases import Leases
@@ -52,7 +52,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     usage: LiveUsage
     unfit: UnfitNodes
     agents: Channels
-    clock: Clock
+    clock: StateClock
     settings: MasterSettings
     orders: Orders = field(default_factory=Orders)
     # Node -> the epoch of its last heartbeat, and what that one should have named and did not.
@@ -61,7 +61,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     async def RegisterNode(self, request: node_pb2.RegisterNodeRequest, context: Any) -> node_pb2.RegisterNodeResponse:
         observed = observations(request.tasks)
         self._check_cluster(request)
-        self._check_clock(request.clock_ms)
+        self._check_clock(request)
         await self._check_not_in_use(request)
         leftovers = compare(self.replication.state, request.node_id, observed).leftovers
         answer = node_pb2.RegisterNodeResponse(
@@ -85,6 +85,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             return node_pb2.HeartbeatResponse(epoch=epoch, register_again=True, cluster_id=state.cluster_id)
         self._check_kept(request.node_id)
         self.leases.renew(request.node_id)
+        self.clock.heard_agent(request.node_id, request.clock_ms)
         observed = observations(request.tasks)
         self.usage.take(request.node_id, node_usage(request.usage), observed)
         missed_in, missing = self.missing.pop(request.node_id, (0, ()))
@@ -181,14 +182,19 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             f"{state.cluster_id or 'without an id'}: {FOREIGN_ADVICE}",
         )
 
-    def _check_clock(self, clock_ms: int) -> None:
-        skew_ms = clock_ms - self.clock.now_ms()
+    def _check_clock(self, request: node_pb2.RegisterNodeRequest) -> None:
+        """Raises ApiError. While the masters do not agree, no node's clock is to blame."""
+        agreed_ms = self.clock.agreed_ms()
+        self.clock.heard_agent(request.node_id, request.clock_ms)
+        if agreed_ms is None:
+            return
+        skew_ms = request.clock_ms - agreed_ms
         if abs(skew_ms) > self.settings.limits.max_clock_skew_ms:
             side = "ahead of" if skew_ms > 0 else "behind"
             raise ApiError(
                 grpc.StatusCode.FAILED_PRECONDITION,
-                f"the node's clock is {abs(skew_ms) // 1000} s {side} the masters': set the clock (for example with "
-                "NTP), then start the agent again",
+                f"the node's clock is {abs(skew_ms) // 1000} s {side} the masters': set the node's clock (for example"
+                " with NTP); the agent goes on asking",
             )
 
     async def _check_not_in_use(self, request: node_pb2.RegisterNodeRequest) -> None:

@@ -1,4 +1,4 @@
-"""Proposals of this master: stamped with the wall clock, timed, and turned into API errors when they fail.
+"""Proposals of this master: stamped by the state's clock, timed, and turned into API errors when they fail.
 
 Rule: times enter the log here, at the edge, and nowhere else.
 """

@@ -28,6 +28,7 @@ from gosched.core.outcome import Accepted
 from gosched.core.spec import JobSpec
 from gosched.core.state import restore
 from gosched.master.admission import Admissions
+from gosched.master.clock_keeper import ClockKeeper
 from gosched.master.cycles import Cycles
 from gosched.master.errors import accepted, invalid, not_found, parsed
 from gosched.master.exec import Execs, start_of
@@ -72,6 +73,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     execs: Execs
     status: StatusReader
     admissions: Admissions
+    keeper: ClockKeeper
     windows: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def SubmitJob(self, request: scheduler_pb2.SubmitJobRequest, context: Any) -> scheduler_pb2.SubmitJobResponse:
@@ -212,6 +214,14 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     ) -> scheduler_pb2.ListReservationsResponse:
         await self.proposals.barrier()
         return list_reservations(self.replication.state)
+
+    async def SetClock(self, request: scheduler_pb2.SetClockRequest, context: Any) -> scheduler_pb2.SetClockResponse:
+        _check_request_id(request.client_id, request.request_id)
+        taken = await self.keeper.set_back(request.client_id, request.request_id)
+        state = self.replication.state
+        return scheduler_pb2.SetClockResponse(
+            from_ms=int(taken.subject), to_ms=state.clock_ms, unchanged=taken.unchanged, revision=state.revision
+        )
 
     async def GetClusterStatus(
         self, request: scheduler_pb2.GetClusterStatusRequest, context: Any

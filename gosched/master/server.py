@@ -16,7 +16,8 @@ from gosched.config.address import join_address
 from gosched.core.cluster import Master, NodeState
 from gosched.master.admission import Admissions
 from gosched.master.channels import Channels, read_tls
-from gosched.master.clock import Clock, SystemClock
+from gosched.master.clock import Clock, StateClock, SystemClock
+from gosched.master.clock_keeper import ClockKeeper
 from gosched.master.cluster_service import ClusterService, keep_announced
 from gosched.master.cycles import Cycles
 from gosched.master.dispatch import Dispatcher
@@ -70,7 +71,11 @@ class MasterServer:
         self._work: list[asyncio.Task[None]] = []
         self._replica_runs = False
         self.on_failure: Callable[[str], None] = lambda detail: None
-        clock = clock or SystemClock()
+        bound_ms = settings.limits.max_clock_skew_ms
+        members = 1 + (len(settings.raft.others) if settings.raft.enabled else 0)
+        clock = StateClock(clock or SystemClock(), masters=members, bound_ms=bound_ms)
+        # First of all that follow: they stamp what they make of a batch.
+        replication.follow(lambda batch: clock.applied(replication.state.clock_ms))
         tls = read_tls(settings.tls)
         self._agents = Channels(tls)
         self._masters = Channels(tls, to_masters=True)
@@ -94,7 +99,8 @@ class MasterServer:
         )
         self._dispatcher = Dispatcher(replication, self._agents)
         self._schedules = Schedules(replication, self._proposals, clock)
-        self._status = StatusReader(replication, self._counts, lambda: self._cycles.shares, settings)
+        self._keeper = ClockKeeper(replication, self._proposals, self._masters, clock, bound_ms=bound_ms)
+        self._status = StatusReader(replication, self._counts, lambda: self._cycles.shares, self._keeper, settings)
         self._clock = clock
         self._scheduler_service = self._make_scheduler_service()
         calls = LeaderCalls(self._leadership, self._masters, self._scheduler_service)
@@ -131,6 +137,7 @@ class MasterServer:
             self._dispatcher,
             self._schedules,
             EvictionWatch(self.metrics),
+            self._keeper,
             self._clock,
             settings,
             self.record,
@@ -139,6 +146,7 @@ class MasterServer:
             asyncio.ensure_future(leader.run()),
             asyncio.ensure_future(keep_announced(self._replication, self._leadership, self._masters, self.record)),
             asyncio.ensure_future(self._reload.run()),
+            asyncio.ensure_future(self._keeper.hear()),
         ]
         for task in self._work:
             task.add_done_callback(self._work_ended)
@@ -187,6 +195,7 @@ class MasterServer:
             execs=Execs(self._replication, self._agents),
             status=self._status,
             admissions=Admissions(self._replication, self._cycles, self._clock),
+            keeper=self._keeper,
         )
 
     def _node_service(self) -> NodeService:
@@ -203,7 +212,7 @@ class MasterServer:
         )
 
     def _cluster_service(self) -> ClusterService:
-        return ClusterService(leadership=self._leadership, proposals=self._proposals)
+        return ClusterService(leadership=self._leadership, proposals=self._proposals, clock=self._clock)
 
     def _advertised(self, listen: Listen, port: int) -> str:
         host = self._settings.server.advertise_host
@@ -245,6 +254,7 @@ class MasterServer:
             commit_index=role.commit_index,
             applied_index=role.applied_index,
             log_bytes=role.log_bytes,
+            clock_offsets_s={master: ms / 1000 for master, ms in self._keeper.offsets_ms().items()},
         )
 
     def _cluster_facts(self) -> ClusterFacts | None:

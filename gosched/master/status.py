@@ -11,6 +11,7 @@ from gosched.core.job import JobState
 from gosched.core.limits import MAX_STATE_BYTES
 from gosched.core.resources import ZERO, Resources
 from gosched.core.sharing import BUILT_IN, MODEL_PREFIX, Amounts, as_map
+from gosched.master.clock_keeper import ClockKeeper
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.sharing import QueueUse, Shares, queue_uses, tenant_uses
 from gosched.replication.interface import Part, Replication
@@ -22,11 +23,17 @@ class StatusReader:
     """`shares`: of the newest cycle; none on a master that does not lead."""
 
     def __init__(
-        self, replication: Replication, counts: ClusterCounts, shares: Callable[[], Shares], settings: MasterSettings
+        self,
+        replication: Replication,
+        counts: ClusterCounts,
+        shares: Callable[[], Shares],
+        keeper: ClockKeeper,
+        settings: MasterSettings,
     ) -> None:
         self._replication = replication
         self._counts = counts
         self._shares = shares
+        self._keeper = keeper
         self._raft_addresses = {p.id: p.address for p in settings.raft.others} if settings.raft.enabled else {}
 
     def read(self) -> scheduler_pb2.ClusterStatus:
@@ -44,6 +51,8 @@ class StatusReader:
             version=__version__,
             state_bytes=state.footprint.total,
             state_bytes_limit=MAX_STATE_BYTES,
+            clock_ms=self._keeper.now_ms(),
+            clock_problem=self._keeper.problem(),
         )
         fill(_resources(state.total), status.total)
         fill(sum(state.charges.values(), ZERO), status.used)
@@ -69,6 +78,7 @@ class StatusReader:
     def _masters(self) -> list[scheduler_pb2.MasterStatus]:
         """All members, also those that have not said yet where they listen."""
         role, me = self._replication.role, self._replication.member_id
+        offsets_ms = self._keeper.offsets_ms()
         masters = []
         for member in sorted([me, *self._raft_addresses]):
             record = self._replication.state.masters.get(member)
@@ -81,6 +91,7 @@ class StatusReader:
                     healthy=healthy,
                     grpc_address=record.grpc_address if record else "",
                     http_address=record.http_address if record else "",
+                    clock_offset_ms=offsets_ms.get(member),
                 )
             )
         return masters

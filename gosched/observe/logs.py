@@ -10,6 +10,7 @@ from typing import assert_never
 import structlog
 
 from gosched.core.outcome import (
+    ClockSet,
     DeadlineMissed,
     EpochOpened,
     Event,
@@ -58,6 +59,9 @@ def log_events(events: Iterable[Event], *, revision: int, epoch: int) -> None:
             case TaskChanged():
                 task = {"task": event.task_id, "node": event.node_id, "before": event.before.name}
                 log.debug("task", **task, after=event.after.name, reason=event.reason, epoch=epoch, revision=revision)
+            case ClockSet():
+                clock = {"from_ms": event.from_ms, "to_ms": event.to_ms}
+                log.warning("the state's clock was set back", **clock, epoch=epoch, revision=revision)
             case QueuesChanged():
                 log.info("queues changed", epoch=epoch, revision=revision)
             case WindowsChanged():

@@ -40,6 +40,7 @@ class RaftFacts:
     commit_index: int
     applied_index: int
     log_bytes: int
+    clock_offsets_s: Mapping[str, float] = field(default_factory=dict)  # master -> its clock less the state's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +149,9 @@ class _Gauges(Collector):
         yield _gauge("raft_commit_index", "Of the newest committed entry", (), [((), raft.commit_index)])
         yield _gauge("raft_applied_index", "Of the newest applied entry", (), [((), raft.applied_index)])
         yield _gauge("raft_log_bytes", "Size of the log on disk", (), [((), raft.log_bytes)])
+        offsets = [((master,), seconds) for master, seconds in raft.clock_offsets_s.items()]
+        text = "A master's wall clock less the state's clock, as this master knows them"
+        yield _gauge("clock_offset_seconds", text, ("master",), offsets)
         cluster = self._cluster()
         if cluster is not None:
             yield from _of_cluster(cluster)

@@ -39,6 +39,7 @@ _FIELDS: dict[type, str] = {
     c.ControlNode: "control_node",
     c.RunSchedule: "run_schedule",
     c.PassTime: "pass_time",
+    c.SetClock: "set_clock",
     c.SetWindow: "set_window",
     c.DropWindow: "drop_window",
 }

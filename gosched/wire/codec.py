@@ -76,6 +76,8 @@ _PAIRS: tuple[tuple[type, type[Message]], ...] = (
     (command.ControlNode, log_pb2.ControlNode),
     (command.RunSchedule, log_pb2.RunSchedule),
     (command.PassTime, log_pb2.PassTime),
+    (command.NextRun, log_pb2.NextRun),
+    (command.SetClock, log_pb2.SetClock),
     (command.SetWindow, log_pb2.SetWindow),
     (command.DropWindow, log_pb2.DropWindow),
     (command.Eviction, log_pb2.Eviction),

@@ -128,18 +128,28 @@ def test_an_agent_that_waits_for_leftovers_to_end_does_everything_else_meanwhile
     asyncio.run(story())
 
 
-@pytest.mark.parametrize(
-    "why", ["node id n-1 is in use by another agent at 10.0.0.7:9100", "the clock of this node is 3600 s off"]
-)
-def test_a_node_that_is_not_let_in_ends_with_the_masters_reason(
-    master: FakeMaster, make_agent: MakeAgent, why: str
-) -> None:
+def test_a_node_that_is_not_let_in_ends_with_the_masters_reason(master: FakeMaster, make_agent: MakeAgent) -> None:
+    why = "node id n-1 is in use by another agent at 10.0.0.7:9100"
     master.refusal = (grpc.StatusCode.FAILED_PRECONDITION, why)
     agent = make_agent(master)
     agent.launch()
     assert agent.exit_code() == 1
     assert [line for line in agent.lines if why in line] == [f"gosched-agent: the masters refuse this node: {why}"]
     assert len(master.registrations) == 1
+
+
+def test_an_agent_whose_clock_the_masters_doubt_says_so_once_and_waits(
+    master: FakeMaster, make_agent: MakeAgent
+) -> None:
+    why = "the node's clock is 3600 s ahead of the masters': set the node's clock"
+    master.refusal = (grpc.StatusCode.FAILED_PRECONDITION, why)
+    agent = make_agent(master)
+    agent.launch()
+    wait_for(lambda: len(master.registrations) >= 4)
+    assert len([line for line in agent.lines if why in line]) == 1
+    master.refusal = None
+    wait_for(lambda: master.heartbeats)
+    assert abs(master.heartbeats[-1].clock_ms / 1000 - time.time()) < 30
 
 
 def test_no_leader_yet_is_not_a_refusal(master: FakeMaster, make_agent: MakeAgent) -> None:

@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -127,18 +128,29 @@ def _one_line(answer: subprocess.CompletedProcess[str], code: int, expected: str
     assert "Traceback" not in answer.stderr
 
 
-def test_an_agent_whose_clock_is_an_hour_off_is_refused(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_an_agent_whose_clock_is_an_hour_off_says_so_and_waits(cluster: LocalCluster, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import time\nreal, real_ns = time.time, time.time_ns\n"
         "time.time = lambda: real() + 3600\ntime.time_ns = lambda: real_ns() + 3600 * 10**9\n"
     )
     master = cluster.endpoints
-    answer = _run(
-        "gosched-agent", f"--master={master}", f"--data-dir={tmp_path / 'late'}", env={"PYTHONPATH": str(tmp_path)}
-    )
-    _one_line(answer, 1, "clock")
-    with cluster.client() as client:
-        assert len(client.list_nodes()) == 1
+    log = tmp_path / "late.log"
+    command = [str(Path(sys.executable).with_name("gosched-agent")), f"--master={master}"]
+    with log.open("wb") as stderr, cluster.client() as client:
+        agent = subprocess.Popen(
+            [*command, f"--data-dir={tmp_path / 'late'}"],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            stderr=stderr,
+        )
+        try:
+            until(lambda: " s ahead of the masters'" in log.read_text() or agent.poll() is not None, "it says so")
+            time.sleep(2)  # it asks several times
+            assert agent.poll() is None
+            assert log.read_text().count(" s ahead of the masters'") == 1
+            assert len(client.list_nodes()) == 1
+        finally:
+            agent.terminate()
+            agent.wait(PATIENCE_S)
 
 
 def test_an_agent_id_used_twice_at_once_is_refused_and_the_first_agent_goes_on(

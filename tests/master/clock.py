@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from gosched.master import leader, schedules
-from gosched.master.clock import SystemClock
+from gosched.master import clock_keeper, leader, schedules
+from gosched.master.clock import StateClock, SystemClock
 
 MINUTE_MS = 60_000
 
@@ -20,5 +20,7 @@ class Ahead:
         self.by_ms = 0
         began_ms = time.time_ns() // 1_000_000 // MINUTE_MS * MINUTE_MS + MINUTE_MS // 2
         monkeypatch.setattr(SystemClock, "now_ms", lambda clock: began_ms + self.by_ms)
+        monkeypatch.setattr(StateClock, "now_ms", lambda clock: clock.wall_ms())  # a jump is taken over at once
+        monkeypatch.setattr(clock_keeper, "LOOK_EVERY_S", 0.02)
         monkeypatch.setattr(leader, "TIMER_CHECK_S", 0.02)
         monkeypatch.setattr(schedules, "CHECK_S", 0.02)

@@ -35,6 +35,13 @@ def test_a_job_that_takes_longer_than_its_timeout_is_ended_then() -> None:
     assert found["exact"].state is JobState.SUCCEEDED
 
 
+def test_hours_in_which_nothing_happens_pass_at_once() -> None:
+    day_s = 86_400
+    found = by_name(simulated([job(0, None, name="a", timeout_ms=day_s * 1000), job(2 * day_s, 10, name="b")], nodes()))
+    assert (found["a"].reason, found["a"].end_ms) == ("TIMEOUT", day_s * 1000)
+    assert found["b"].start_ms == 2 * day_s * 1000
+
+
 def test_a_job_without_an_end_runs_on_and_the_simulation_ends() -> None:
     found = by_name(simulated([job(0, None, name="service"), job(5, 10, name="b")], nodes()))
     assert found["service"].state is JobState.RUNNING

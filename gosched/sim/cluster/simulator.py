@@ -20,11 +20,13 @@ from gosched.core.command import (
     PassTime,
     RegisterNode,
     ReportTasks,
+    SetClock,
     SetQueues,
     SubmitJob,
     TaskReport,
 )
 from gosched.core.job import Job, JobIntent, JobState, TaskState
+from gosched.core.limits import MAX_CLOCK_STEP_MS
 from gosched.core.outcome import (
     Accepted,
     Event,
@@ -272,6 +274,8 @@ class Simulator:
 
     def _tell(self, body: Body) -> Accepted:
         self.recorder.pass_time(self._now - START_MS)
+        if self._now - self.state.clock_ms > MAX_CLOCK_STEP_MS:  # as a leader does after an idle time
+            apply(self.state, Command(body=SetClock(to_ms=self._now), at_ms=self._now))
         outcome, events = apply(self.state, Command(body=body, at_ms=self._now))
         if isinstance(outcome, Rejected):
             raise SimulationFailed(f"{type(body).__name__}: {outcome.detail}")

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from gosched.wire.v1 import types_pb2 as gosched_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18gosched/v1/cluster.proto\x12\ngosched.v1\x1a\x16gosched/v1/types.proto\";\n\x15\x41nnounceMasterRequest\x12\"\n\x06master\x18\x01 \x01(\x0b\x32\x12.gosched.v1.Master\"\x18\n\x16\x41nnounceMasterResponse2i\n\x0e\x43lusterService\x12W\n\x0e\x41nnounceMaster\x12!.gosched.v1.AnnounceMasterRequest\x1a\".gosched.v1.AnnounceMasterResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18gosched/v1/cluster.proto\x12\ngosched.v1\x1a\x16gosched/v1/types.proto\";\n\x15\x41nnounceMasterRequest\x12\"\n\x06master\x18\x01 \x01(\x0b\x32\x12.gosched.v1.Master\"\x18\n\x16\x41nnounceMasterResponse\"\x12\n\x10ReadClockRequest\"%\n\x11ReadClockResponse\x12\x10\n\x08\x63lock_ms\x18\x01 \x01(\x03\x32\xb3\x01\n\x0e\x43lusterService\x12W\n\x0e\x41nnounceMaster\x12!.gosched.v1.AnnounceMasterRequest\x1a\".gosched.v1.AnnounceMasterResponse\x12H\n\tReadClock\x12\x1c.gosched.v1.ReadClockRequest\x1a\x1d.gosched.v1.ReadClockResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,6 +36,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ANNOUNCEMASTERREQUEST']._serialized_end=123
   _globals['_ANNOUNCEMASTERRESPONSE']._serialized_start=125
   _globals['_ANNOUNCEMASTERRESPONSE']._serialized_end=149
-  _globals['_CLUSTERSERVICE']._serialized_start=151
-  _globals['_CLUSTERSERVICE']._serialized_end=256
+  _globals['_READCLOCKREQUEST']._serialized_start=151
+  _globals['_READCLOCKREQUEST']._serialized_end=169
+  _globals['_READCLOCKRESPONSE']._serialized_start=171
+  _globals['_READCLOCKRESPONSE']._serialized_end=208
+  _globals['_CLUSTERSERVICE']._serialized_start=211
+  _globals['_CLUSTERSERVICE']._serialized_end=390
 # @@protoc_insertion_point(module_scope)

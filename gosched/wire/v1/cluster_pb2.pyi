@@ -15,3 +15,13 @@ class AnnounceMasterRequest(_message.Message):
 class AnnounceMasterResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ReadClockRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReadClockResponse(_message.Message):
+    __slots__ = ("clock_ms",)
+    CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    clock_ms: int
+    def __init__(self, clock_ms: _Optional[int] = ...) -> None: ...

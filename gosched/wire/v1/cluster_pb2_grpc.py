@@ -39,6 +39,11 @@ class ClusterServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_cluster__pb2.AnnounceMasterRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_cluster__pb2.AnnounceMasterResponse.FromString,
                 _registered_method=True)
+        self.ReadClock = channel.unary_unary(
+                '/gosched.v1.ClusterService/ReadClock',
+                request_serializer=gosched_dot_v1_dot_cluster__pb2.ReadClockRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_cluster__pb2.ReadClockResponse.FromString,
+                _registered_method=True)
 
 
 class ClusterServiceServicer(object):
@@ -51,6 +56,13 @@ class ClusterServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadClock(self, request, context):
+        """Any master's wall clock, for the others.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ClusterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -58,6 +70,11 @@ def add_ClusterServiceServicer_to_server(servicer, server):
                     servicer.AnnounceMaster,
                     request_deserializer=gosched_dot_v1_dot_cluster__pb2.AnnounceMasterRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_cluster__pb2.AnnounceMasterResponse.SerializeToString,
+            ),
+            'ReadClock': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadClock,
+                    request_deserializer=gosched_dot_v1_dot_cluster__pb2.ReadClockRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_cluster__pb2.ReadClockResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -87,6 +104,33 @@ class ClusterService(object):
             '/gosched.v1.ClusterService/AnnounceMaster',
             gosched_dot_v1_dot_cluster__pb2.AnnounceMasterRequest.SerializeToString,
             gosched_dot_v1_dot_cluster__pb2.AnnounceMasterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadClock(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.ClusterService/ReadClock',
+            gosched_dot_v1_dot_cluster__pb2.ReadClockRequest.SerializeToString,
+            gosched_dot_v1_dot_cluster__pb2.ReadClockResponse.FromString,
             options,
             channel_credentials,
             insecure,

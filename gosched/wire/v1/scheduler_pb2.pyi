@@ -101,6 +101,26 @@ class MovedStart(_message.Message):
     after_ms: int
     def __init__(self, job_id: _Optional[str] = ..., name: _Optional[str] = ..., before_ms: _Optional[int] = ..., after_ms: _Optional[int] = ...) -> None: ...
 
+class SetClockRequest(_message.Message):
+    __slots__ = ("request_id", "client_id")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    client_id: str
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ...) -> None: ...
+
+class SetClockResponse(_message.Message):
+    __slots__ = ("from_ms", "to_ms", "unchanged", "revision")
+    FROM_MS_FIELD_NUMBER: _ClassVar[int]
+    TO_MS_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    from_ms: int
+    to_ms: int
+    unchanged: bool
+    revision: int
+    def __init__(self, from_ms: _Optional[int] = ..., to_ms: _Optional[int] = ..., unchanged: bool = ..., revision: _Optional[int] = ...) -> None: ...
+
 class SetWindowRequest(_message.Message):
     __slots__ = ("request_id", "client_id", "window", "resources")
     class ResourcesEntry(_message.Message):
@@ -435,7 +455,7 @@ class GetClusterStatusRequest(_message.Message):
     def __init__(self, digest: bool = ...) -> None: ...
 
 class ClusterStatus(_message.Message):
-    __slots__ = ("leader", "epoch", "revision", "masters", "nodes", "nodes_ready", "jobs", "pending", "running", "total", "used", "queues", "digest", "version", "state_bytes", "state_bytes_limit")
+    __slots__ = ("leader", "epoch", "revision", "masters", "nodes", "nodes_ready", "jobs", "pending", "running", "total", "used", "queues", "digest", "version", "state_bytes", "state_bytes_limit", "clock_ms", "clock_problem")
     LEADER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -452,6 +472,8 @@ class ClusterStatus(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STATE_BYTES_FIELD_NUMBER: _ClassVar[int]
     STATE_BYTES_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_PROBLEM_FIELD_NUMBER: _ClassVar[int]
     leader: str
     epoch: int
     revision: int
@@ -468,23 +490,27 @@ class ClusterStatus(_message.Message):
     version: str
     state_bytes: int
     state_bytes_limit: int
-    def __init__(self, leader: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., masters: _Optional[_Iterable[_Union[MasterStatus, _Mapping]]] = ..., nodes: _Optional[int] = ..., nodes_ready: _Optional[int] = ..., jobs: _Optional[int] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., total: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., used: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., digest: _Optional[str] = ..., version: _Optional[str] = ..., state_bytes: _Optional[int] = ..., state_bytes_limit: _Optional[int] = ...) -> None: ...
+    clock_ms: int
+    clock_problem: str
+    def __init__(self, leader: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., masters: _Optional[_Iterable[_Union[MasterStatus, _Mapping]]] = ..., nodes: _Optional[int] = ..., nodes_ready: _Optional[int] = ..., jobs: _Optional[int] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., total: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., used: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., digest: _Optional[str] = ..., version: _Optional[str] = ..., state_bytes: _Optional[int] = ..., state_bytes_limit: _Optional[int] = ..., clock_ms: _Optional[int] = ..., clock_problem: _Optional[str] = ...) -> None: ...
 
 class MasterStatus(_message.Message):
-    __slots__ = ("id", "address", "role", "healthy", "grpc_address", "http_address")
+    __slots__ = ("id", "address", "role", "healthy", "grpc_address", "http_address", "clock_offset_ms")
     ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     HEALTHY_FIELD_NUMBER: _ClassVar[int]
     GRPC_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     HTTP_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_OFFSET_MS_FIELD_NUMBER: _ClassVar[int]
     id: str
     address: str
     role: str
     healthy: bool
     grpc_address: str
     http_address: str
-    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., role: _Optional[str] = ..., healthy: bool = ..., grpc_address: _Optional[str] = ..., http_address: _Optional[str] = ...) -> None: ...
+    clock_offset_ms: int
+    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., role: _Optional[str] = ..., healthy: bool = ..., grpc_address: _Optional[str] = ..., http_address: _Optional[str] = ..., clock_offset_ms: _Optional[int] = ...) -> None: ...
 
 class QueueStatus(_message.Message):
     __slots__ = ("path", "type", "pending", "running", "used", "demand", "fair_share", "ceiling", "rules")

@@ -104,6 +104,11 @@ class SchedulerServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_scheduler__pb2.PlanJobRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_scheduler__pb2.PlanJobResponse.FromString,
                 _registered_method=True)
+        self.SetClock = channel.unary_unary(
+                '/gosched.v1.SchedulerService/SetClock',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.SetClockRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.SetClockResponse.FromString,
+                _registered_method=True)
         self.SetWindow = channel.unary_unary(
                 '/gosched.v1.SchedulerService/SetWindow',
                 request_serializer=gosched_dot_v1_dot_scheduler__pb2.SetWindowRequest.SerializeToString,
@@ -215,6 +220,13 @@ class SchedulerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetClock(self, request, context):
+        """The state's clock becomes the masters' again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetWindow(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -306,6 +318,11 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     servicer.PlanJob,
                     request_deserializer=gosched_dot_v1_dot_scheduler__pb2.PlanJobRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_scheduler__pb2.PlanJobResponse.SerializeToString,
+            ),
+            'SetClock': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetClock,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.SetClockRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.SetClockResponse.SerializeToString,
             ),
             'SetWindow': grpc.unary_unary_rpc_method_handler(
                     servicer.SetWindow,
@@ -701,6 +718,33 @@ class SchedulerService(object):
             '/gosched.v1.SchedulerService/PlanJob',
             gosched_dot_v1_dot_scheduler__pb2.PlanJobRequest.SerializeToString,
             gosched_dot_v1_dot_scheduler__pb2.PlanJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetClock(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.SchedulerService/SetClock',
+            gosched_dot_v1_dot_scheduler__pb2.SetClockRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.SetClockResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,27 @@
+"""`goschedctl cluster`: what is done to the cluster as a whole."""
+
+from __future__ import annotations
+
+import click
+
+from gosched.cli.connect import connect
+from gosched.client.shapes import time_json
+
+
+@click.group()
+def command() -> None:
+    """Do something to the cluster as a whole."""
+
+
+@command.command("set-clock")
+@click.pass_context
+def set_clock(ctx: click.Context) -> None:
+    """Set the state's clock back to the masters', if it is ahead of them (`goschedctl status` says so).
+
+    Waits, timeouts and drains then have as long to go as before; deadlines and windows stay where they are.
+    """
+    done = connect(ctx).set_clock()
+    if done.unchanged:
+        click.echo("unchanged")
+    else:
+        click.echo(f"the state's clock was set back from {time_json(done.from_ms)} to {time_json(done.to_ms)}")
