@@ -1,4 +1,4 @@
-"""Connections to agents and to other masters: one channel per address, kept open and bounded.
+"""Connections to agents and to other masters: one channel per address and lane, kept open and bounded.
 
 Rule: a channel that is given up closes only after its calls have ended, or after a grace.
 """
@@ -15,9 +15,13 @@ import grpc
 
 from gosched.config import ConfigError
 from gosched.config.settings import Tls
+from gosched.core.roles import BadCertificate, CertificateHolder, Role
+from gosched.wire.certificates import own_identity
 
 MAX_CHANNELS = 16_384
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+STREAMS = "streams"  # the lane of streams, which people may leave unread
+STREAM_WINDOW_BYTES = 64 * 1024  # of what is unread of one stream
 CLOSE_GRACE_S = 10.0
 
 _OPTIONS = (
@@ -27,6 +31,8 @@ _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
+# Otherwise gRPC finds out how much a connection carries, and takes in as much of each stream that nobody reads.
+_OF_STREAMS = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", STREAM_WINDOW_BYTES))
 _TO_AGENTS = (("grpc.max_reconnect_backoff_ms", 1000),)
 # A frozen leader is noticed in the middle of a call (the servers of masters allow these pings), and a master that was
 # started anew is found again at once.
@@ -56,26 +62,44 @@ def read_tls(tls: Tls | None) -> TlsPem | None:
         raise ConfigError(f"tls: cannot read {error.filename}: {error.strerror}") from error
 
 
+def own_cluster(tls: Tls | None, member: str) -> str:
+    """Return the cluster that this master's certificate names, or nothing. Raises ConfigError for one that the others
+    would not take for this master's."""
+    if tls is None:
+        return ""
+    try:
+        mine = own_identity(tls.cert, tls.key, tls.ca)
+    except BadCertificate as error:
+        raise ConfigError(f"tls: {error}") from error
+    if (mine.role, mine.name) != (Role.MASTER, member):
+        wanted = CertificateHolder(cluster=mine.cluster or "CLUSTER", role=Role.MASTER, name=member).uri()
+        raise ConfigError(f"tls.cert: {tls.cert} must have the URI {wanted} among its alternative names")
+    return mine.cluster
+
+
 class Channels:
     def __init__(self, tls: TlsPem | None, *, to_masters: bool = False, limit: int = MAX_CHANNELS) -> None:
         self._credentials = _credentials(tls)
         self._options = _OPTIONS + (_TO_MASTERS if to_masters else _TO_AGENTS)
         self._limit = limit
-        self._open: OrderedDict[str, Any] = OrderedDict()  # the one used longest ago first
+        self._open: OrderedDict[tuple[str, str], Any] = OrderedDict()  # the one used longest ago first
         self._closing: set[asyncio.Task[None]] = set()
 
-    def to(self, address: str) -> Any:
-        channel = self._open.get(address)
+    def to(self, address: str, lane: str = "") -> Any:
+        """Lanes share no connection, so that what waits in one holds up nothing in another."""
+        key = (address, lane)
+        channel = self._open.get(key)
         if channel is None:
-            channel = self._open[address] = self._dial(address)
+            channel = self._open[key] = self._dial(address, lane)
             if len(self._open) > self._limit:
                 self._give_up(next(iter(self._open)))
-        self._open.move_to_end(address)
+        self._open.move_to_end(key)
         return channel
 
     def drop(self, address: str) -> None:
-        if address in self._open:
-            self._give_up(address)
+        for lane in ("", STREAMS):
+            if (address, lane) in self._open:
+                self._give_up((address, lane))
 
     async def close(self) -> None:
         channels, self._open = list(self._open.values()), OrderedDict()
@@ -83,13 +107,14 @@ class Channels:
             task.cancel()
         await asyncio.gather(*(channel.close() for channel in channels), *self._closing, return_exceptions=True)
 
-    def _dial(self, address: str) -> Any:
+    def _dial(self, address: str, lane: str) -> Any:
+        options = self._options + _OF_STREAMS if lane == STREAMS else self._options
         if self._credentials is None:
-            return grpc.aio.insecure_channel(address, options=self._options)
-        return grpc.aio.secure_channel(address, self._credentials, options=self._options)
+            return grpc.aio.insecure_channel(address, options=options)
+        return grpc.aio.secure_channel(address, self._credentials, options=options)
 
-    def _give_up(self, address: str) -> None:
-        task = asyncio.ensure_future(self._open.pop(address).close(CLOSE_GRACE_S))
+    def _give_up(self, key: tuple[str, str]) -> None:
+        task = asyncio.ensure_future(self._open.pop(key).close(CLOSE_GRACE_S))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 

@@ -1,13 +1,16 @@
-"""The edge of the gRPC API: routing to the leader, mapping of errors, counting of calls.
+"""The edge of the gRPC API: who calls and what it may, a place for each call, routing to the leader, errors, counting.
 
 Rule: SchedulerService and NodeService are served by the leader; any other master passes the bytes on, and a call that
-was passed on once is not passed on again.
+was passed on once is not passed on again. A call has its place before its request is read: one whose request never
+comes is counted, too, and given up.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import grpc
@@ -15,127 +18,174 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from gosched.core.cluster import Master
+from gosched.master.callers import FORWARDED, Caller, caller_of, check_allowed
 from gosched.master.channels import Channels
+from gosched.master.endings import forget
 from gosched.master.errors import ApiError, invalid, unavailable
+from gosched.master.lanes import Lane, Lanes, Place, lane_of
 from gosched.master.leadership import Leadership
 from gosched.master.relay import relay
 from gosched.observe.metrics import MasterMetrics
 
-FORWARDED = "gosched-forwarded"
 FIND_LEADER_S = 1.0
+REQUEST_S = 10.0  # for a request to arrive, once its call has begun
 _ROUTED = ("/gosched.v1.SchedulerService/", "/gosched.v1.NodeService/")
 _OWN = "/gosched.v1."
 
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    method: str
+    caller: Caller
+    lane: Lane
+    place: Place
+    context: Any
+
+
 class Edge(grpc.aio.ServerInterceptor):
-    def __init__(self, leadership: Leadership, masters: Channels, metrics: MasterMetrics) -> None:
+    def __init__(
+        self,
+        leadership: Leadership,
+        masters: Channels,
+        metrics: MasterMetrics,
+        lanes: Lanes,
+        cluster_id: Callable[[], str],
+    ) -> None:
+        """`cluster_id`: empty while it is not known."""
         self._leadership = leadership
         self._masters = masters
         self._metrics = metrics
+        self._lanes = lanes
+        self._cluster_id = cluster_id
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
     ) -> Any:
+        """Each call is taken as one whose requests are a stream: then gRPC hands it over before the first has come."""
         handler = await continuation(details)
-        if handler is None or not details.method.startswith(_OWN):
-            return handler
-        routed = details.method.startswith(_ROUTED)
-        if handler.request_streaming:
+        if handler is None:
+            return None
+        method = details.method
+        if not handler.response_streaming:
 
-            async def both_ways(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-                async for message in self._both_ways(handler, details.method, routed, requests, context):
-                    yield message
+            async def unary(requests: AsyncIterator[bytes], context: Any) -> bytes:
+                return await self._unary(handler, method, requests, context)
 
-            return grpc.stream_stream_rpc_method_handler(both_ways)
+            return grpc.stream_unary_rpc_method_handler(unary)
 
-        if handler.response_streaming:
+        if not method.startswith(_OWN):
 
-            async def stream(request: bytes, context: Any) -> AsyncIterator[bytes]:
-                async for message in self._stream(handler, details.method, routed, request, context):
-                    yield message
+            async def foreign(requests: AsyncIterator[bytes], context: Any) -> None:
+                await self._foreign(handler, method, requests, context)
 
-            return grpc.unary_stream_rpc_method_handler(stream)
+            return grpc.stream_stream_rpc_method_handler(foreign, response_serializer=handler.response_serializer)
 
-        async def unary(request: bytes, context: Any) -> bytes:
-            return await self._unary(handler, details.method, routed, request, context)
+        async def stream(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+            async for message in self._stream(handler, method, requests, context):
+                yield message
 
-        return grpc.unary_unary_rpc_method_handler(unary)
+        return grpc.stream_stream_rpc_method_handler(stream)
 
-    async def _unary(self, handler: Any, method: str, routed: bool, request: bytes, context: Any) -> bytes:
+    async def _unary(self, handler: Any, method: str, requests: AsyncIterator[bytes], context: Any) -> bytes:
         try:
-            leader = await self._route(context) if routed else None
-            if leader is not None:
-                answer = await self._forward_unary(leader, method, request, context)
-            else:
-                message = await handler.unary_unary(_parsed(handler, request), context)
-                answer = handler.response_serializer(message)
+            with self._taken(method, context, streaming=False) as call:
+                request = await _only(requests, call.place)
+                leader = await self._route(call)
+                if leader is not None:
+                    answer = await self._forward_unary(leader, call, request)
+                else:
+                    message = await handler.unary_unary(_parsed(handler, request), context)
+                    answer = handler.response_serializer(message)
         except Exception as error:
             await self._fail(error, method, context)
         self._metrics.rpc_ended(method, "OK")
         return answer
 
     async def _stream(
-        self, handler: Any, method: str, routed: bool, request: bytes, context: Any
+        self, handler: Any, method: str, requests: AsyncIterator[bytes], context: Any
     ) -> AsyncIterator[bytes]:
+        """What was passed on with a stream of requests stays with its master, also when another one leads meanwhile."""
         try:
-            leader = await self._route(context) if routed else None
-            if leader is not None:
-                async for data in self._forward_stream(leader, method, request, context):
-                    yield data
-            else:
-                async for message in handler.unary_stream(_parsed(handler, request), context):
-                    yield handler.response_serializer(message)
+            with self._taken(method, context, streaming=True) as call:
+                request = None if handler.request_streaming else await _only(requests, call.place)
+                leader = await self._route(call)
+                if leader is not None:
+                    answers = (
+                        self._forward_stream(leader, call, request)
+                        if request is not None
+                        else self._forward_both_ways(leader, call, requests)
+                    )
+                    async for data in answers:
+                        yield data
+                else:
+                    messages = (
+                        handler.unary_stream(_parsed(handler, request), context)
+                        if request is not None
+                        else handler.stream_stream(_each_parsed(handler, requests), context)
+                    )
+                    async for message in messages:
+                        yield handler.response_serializer(message)
         except Exception as error:
             await self._fail(error, method, context)
         self._metrics.rpc_ended(method, "OK")
 
-    async def _both_ways(
-        self, handler: Any, method: str, routed: bool, requests: AsyncIterator[bytes], context: Any
-    ) -> AsyncIterator[bytes]:
-        """What was passed on stays with its master, also when another one leads meanwhile."""
+    async def _foreign(self, handler: Any, method: str, requests: AsyncIterator[bytes], context: Any) -> None:
+        """Streams of health and reflection, which write their answers themselves."""
         try:
-            leader = await self._route(context) if routed else None
-            if leader is not None:
-                call = self._masters.to(leader.grpc_address).stream_stream(method)(
-                    timeout=context.time_remaining(), metadata=((FORWARDED, "1"),)
-                )
-                async for data in relay(call, requests):
-                    yield data
-            else:
-                async for message in handler.stream_stream(_each_parsed(handler, requests), context):
-                    yield handler.response_serializer(message)
+            with self._taken(method, context, streaming=True) as call:
+                if handler.request_streaming:
+                    await handler.stream_stream(_each_parsed(handler, requests), context)
+                else:
+                    await handler.unary_stream(_parsed(handler, await _only(requests, call.place)), context)
         except Exception as error:
             await self._fail(error, method, context)
-        self._metrics.rpc_ended(method, "OK")
 
-    async def _route(self, context: Any) -> Master | None:
+    @contextmanager
+    def _taken(self, method: str, context: Any, *, streaming: bool) -> Iterator[_Call]:
+        """Raises ApiError for a caller that may not call this, or has too much open."""
+        caller = caller_of(context)
+        check_allowed(caller, method, self._cluster_id())
+        lane = lane_of(method, streaming=streaming)
+        with self._lanes.place(lane, caller) as place:
+            yield _Call(method=method, caller=caller, lane=lane, place=place, context=context)
+
+    async def _route(self, call: _Call) -> Master | None:
         """None: served here. Raises ApiError."""
+        if not call.method.startswith(_ROUTED):
+            return None
         leader = await self._leadership.find(FIND_LEADER_S)
-        if leader is not None and any(key == FORWARDED for key, _ in context.invocation_metadata() or ()):
+        if leader is not None and any(key == FORWARDED for key, _ in call.context.invocation_metadata() or ()):
             raise unavailable("the leader has changed; try again")
         return leader
 
-    async def _forward_unary(self, leader: Master, method: str, request: bytes, context: Any) -> bytes:
-        call: Any = self._masters.to(leader.grpc_address).unary_unary(method)(
-            request, timeout=context.time_remaining(), metadata=((FORWARDED, "1"),)
-        )
+    async def _forward_unary(self, leader: Master, call: _Call, request: bytes) -> bytes:
+        sent: Any = self._to(leader, call).unary_unary(call.method)(request, **_passed_on(call))
         try:
-            answer: bytes = await self._while_leading(leader, call)
+            answer: bytes = await self._while_leading(leader, sent)
             return answer
         finally:
-            call.cancel()
+            sent.cancel()
 
-    async def _forward_stream(self, leader: Master, method: str, request: bytes, context: Any) -> AsyncIterator[bytes]:
-        call = self._masters.to(leader.grpc_address).unary_stream(method)(
-            request, timeout=context.time_remaining(), metadata=((FORWARDED, "1"),)
-        )
+    async def _forward_stream(self, leader: Master, call: _Call, request: bytes) -> AsyncIterator[bytes]:
+        sent = self._to(leader, call).unary_stream(call.method)(request, **_passed_on(call))
         try:
-            while (data := await self._while_leading(leader, call.read())) is not grpc.aio.EOF:
+            while (data := await self._while_leading(leader, sent.read())) is not grpc.aio.EOF:
                 yield data
         finally:
-            call.cancel()
+            sent.cancel()
+
+    async def _forward_both_ways(
+        self, leader: Master, call: _Call, requests: AsyncIterator[bytes]
+    ) -> AsyncIterator[bytes]:
+        sent = self._to(leader, call).stream_stream(call.method)(**_passed_on(call))
+        async for data in relay(sent, requests):
+            yield data
+
+    def _to(self, leader: Master, call: _Call) -> Any:
+        """Each lane has a connection of its own: what is not read there holds up nothing here."""
+        return self._masters.to(leader.grpc_address, call.lane.value)
 
     async def _while_leading(self, leader: Master, answer: Awaitable[Any]) -> Any:
         """The answer, unless another leader comes first: the old one may be frozen and never answer."""
@@ -153,7 +203,7 @@ class Edge(grpc.aio.ServerInterceptor):
                 await self._leadership.moved_from(leader, FIND_LEADER_S)
             raise
         finally:
-            waiting.cancel()
+            forget(waiting)
         raise unavailable("the leader has changed; try again")
 
     async def _fail(self, error: Exception, method: str, context: Any) -> NoReturn:
@@ -163,6 +213,23 @@ class Edge(grpc.aio.ServerInterceptor):
         self._metrics.rpc_ended(method, code.name)
         await context.abort(code, detail)
         raise AssertionError("abort raises")
+
+
+def _passed_on(call: _Call) -> dict[str, Any]:
+    return {"timeout": call.context.time_remaining(), "metadata": call.caller.header}
+
+
+async def _only(requests: AsyncIterator[bytes], place: Place) -> bytes:
+    """The one request of a call. Raises ApiError."""
+    try:
+        async with asyncio.timeout(REQUEST_S):
+            request = await anext(aiter(requests), None)
+    except TimeoutError:
+        request = None
+    if request is None:
+        raise invalid(f"no request came within {REQUEST_S:.0f} s")
+    place.hold(len(request))
+    return request
 
 
 def _parsed(handler: Any, request: bytes) -> Any:

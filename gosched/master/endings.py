@@ -1,4 +1,4 @@
-"""Ends tasks for good. Rule: whoever cancels a task waits until it has ended."""
+"""Ends tasks for good. Rule: whoever cancels a task waits until it has ended, or says that its outcome is of no use."""
 
 from __future__ import annotations
 
@@ -10,9 +10,28 @@ REPEAT_S = 0.1
 
 
 async def end_all(tasks: Collection[asyncio.Future[Any]]) -> None:
-    """Cancels until all have ended: `asyncio.wait_for` of Python 3.11 swallows a cancellation that meets a result."""
+    """Cancels until all have ended, and drops how: `asyncio.wait_for` of Python 3.11 swallows a cancellation that meets
+    a result."""
+    for task in tasks:
+        unattended(task)
     pending = {task for task in tasks if not task.done()}
     while pending:
         for task in pending:
             task.cancel()
         _, pending = await asyncio.wait(pending, timeout=REPEAT_S)
+
+
+def forget(task: asyncio.Future[Any]) -> None:
+    """Cancels what nobody waits for any more; how it ends is of no use, an error included."""
+    task.cancel()
+    unattended(task)
+
+
+def unattended(task: asyncio.Future[Any]) -> None:
+    """Says that it may end, also with an error, while nobody waits for it."""
+    task.add_done_callback(_look)
+
+
+def _look(task: asyncio.Future[Any]) -> None:
+    if not task.cancelled():
+        task.exception()  # else asyncio reports it as one that was never retrieved

@@ -13,7 +13,7 @@ import grpc
 from gosched.core.cluster import NodeState
 from gosched.core.job import Job, Task, TaskState
 from gosched.core.state import ClusterState
-from gosched.master.channels import Channels
+from gosched.master.channels import STREAMS, Channels
 from gosched.master.errors import busy, invalid, not_found, unmet
 from gosched.master.relay import relay
 from gosched.replication.interface import Replication
@@ -44,7 +44,7 @@ class Execs:
         node = state.nodes[task.node_id]
         if node.state is NodeState.DEAD:
             raise unmet(f"node {node.id}, where {_name(task)} runs, does not answer")
-        call = worker_pb2_grpc.WorkerServiceStub(self._agents.to(node.address)).Exec()
+        call = worker_pb2_grpc.WorkerServiceStub(self._agents.to(node.address, STREAMS)).Exec()
         to_agent = scheduler_pb2.ExecStart()
         to_agent.CopyFrom(start)
         to_agent.allocation_id = task.allocation_id

@@ -23,7 +23,7 @@ from gosched.wire.v1 import (
 )
 
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
-MAX_CONCURRENT_CALLS = 16_384  # a call of each of ten thousand agents, and users
+MAX_CALLS_PER_CONNECTION = 2048  # of a follower, too, which passes on what agents call: the others wait there
 SERVICES = (
     scheduler_pb2.DESCRIPTOR.services_by_name["SchedulerService"].full_name,
     node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name,
@@ -34,6 +34,8 @@ _OPTIONS = (
     ("grpc.so_reuseport", 0),  # otherwise a second master on the same port would go unnoticed
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
     ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
+    ("grpc.max_concurrent_streams", MAX_CALLS_PER_CONNECTION),
+    ("grpc.http2.bdp_probe", 0),  # it lets a caller send megabytes that nobody reads
     # Clients ping to notice a frozen master.
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 500),
@@ -45,9 +47,8 @@ class GrpcServer:
     """Bound at once, so that a port in use is known before anything else starts; serves from `start` on."""
 
     def __init__(self, listen: Listen, tls: TlsPem | None, interceptors: Sequence[Any]) -> None:
-        self._server = grpc.aio.server(
-            interceptors=interceptors, options=_OPTIONS, maximum_concurrent_rpcs=MAX_CONCURRENT_CALLS
-        )
+        # How many calls there may be is the lanes' to say (gosched.master.lanes), not gRPC's: it knows no difference.
+        self._server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)

@@ -20,10 +20,11 @@ from gosched.client.model import JobExplanation, QuotaStatus, Status
 from gosched.client.shapes import explanation_json, queue_json, quota_json, status_json
 from gosched.config import ConfigError, Listen
 from gosched.config.settings import Tls
+from gosched.master.callers import FORWARDED, HTTP_METHOD, UNNAMED, check_allowed, http_caller
 from gosched.master.channels import Channels
 from gosched.master.clock import Clock
-from gosched.master.edge import FORWARDED
 from gosched.master.errors import HTTP_STATUS, ApiError
+from gosched.master.lanes import Lane, Lanes
 from gosched.master.leader_calls import LeaderCalls
 from gosched.master.leadership import Leadership
 from gosched.master.status import StatusReader
@@ -32,6 +33,8 @@ from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 
 MAX_BODY_BYTES = 1024 * 1024
 FORWARD_TIMEOUT_S = 2.0
+
+_USERS = "/api/"  # what is beside it, health and metrics, is for every certificate of the authority
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -45,6 +48,9 @@ class HttpApi:
         masters: Channels,
         metrics: MasterMetrics,
         clock: Clock,
+        lanes: Lanes,
+        *,
+        cluster_id: Callable[[], str],
         not_ready: Callable[[], str],
     ) -> None:
         """`not_ready`: why this master is not ready, or empty."""
@@ -54,6 +60,8 @@ class HttpApi:
         self._masters = masters
         self._metrics = metrics
         self._clock = clock
+        self._lanes = lanes
+        self._cluster_id = cluster_id
         self._not_ready = not_ready
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._around])
         app.add_routes(
@@ -92,7 +100,7 @@ class HttpApi:
             stub = scheduler_pb2_grpc.SchedulerServiceStub(self._masters.to(leader.grpc_address))
             try:
                 message = await stub.GetClusterStatus(
-                    scheduler_pb2.GetClusterStatusRequest(), timeout=FORWARD_TIMEOUT_S, metadata=((FORWARDED, "1"),)
+                    scheduler_pb2.GetClusterStatusRequest(), timeout=FORWARD_TIMEOUT_S, metadata=((FORWARDED, UNNAMED),)
                 )
             except grpc.aio.AioRpcError:
                 message = self._status.read()  # the leader is gone: what this master knows is the best there is
@@ -129,10 +137,14 @@ class HttpApi:
 
     @web.middleware
     async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Errors as application/problem+json, and the duration of each request."""
+        """Who calls and what it may, errors as application/problem+json, and the duration of each request."""
         started = self._clock.monotonic_s()
         try:
-            response = await handler(request)
+            caller = http_caller(request.transport)
+            if request.path.startswith(_USERS):
+                check_allowed(caller, HTTP_METHOD, self._cluster_id())
+            with self._lanes.place(Lane.CALLS, caller):
+                response = await handler(request)
         except ApiError as error:
             response = _problem(HTTP_STATUS.get(error.code, 500), error.detail)
         except web.HTTPException as error:

@@ -1,30 +1,34 @@
 """The logs of a job: one reader for each allocation, merged into one stream.
 
-Rule: a reader that cannot reach a node says so once, and goes on trying while the caller follows.
+Rule: a reader that cannot reach a node says so once, and goes on trying while the caller follows. Nothing is read ahead
+of the caller but a few chunks for each stream and, for each reader, what fits into its window (`STREAM_WINDOW_BYTES`).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 
 from gosched.core.cluster import NodeState
 from gosched.core.job import Job, Task
 from gosched.core.state import ClusterState
-from gosched.master.channels import Channels
-from gosched.master.endings import end_all
-from gosched.master.errors import ApiError, invalid, not_found, unavailable
+from gosched.master.channels import STREAMS, Channels
+from gosched.master.endings import end_all, forget
+from gosched.master.errors import busy, invalid, not_found, unavailable
 from gosched.master.job_changes import JobChanges
 from gosched.master.leadership import Leadership
 from gosched.replication.interface import Replication
 from gosched.wire.v1 import scheduler_pb2, worker_pb2, worker_pb2_grpc
 
-MAX_READERS = 1000  # of one stream
+MAX_READERS = 1000  # of one stream, and of all streams of one caller
+MAX_READERS_IN_ALL = 4000  # each may hold a window and a chunk that nobody takes
 MAX_STREAMS = 500  # of this master
-MAX_CHUNKS_WAITING = 64
+MAX_CHUNKS_WAITING = 2  # of up to 64 KiB, as the agents cut them
 RETRY_S = 0.3
 READ_TIMEOUT_S = 5.0  # then it is checked whether the node is still there
 DRAIN_S = 10.0  # for a node that does not answer after the task's end
@@ -50,18 +54,16 @@ class JobLogs:
         self._agents = agents
         self._changes = changes
         self._streams = 0
+        self._readers: Counter[str] = Counter()  # by caller
 
     async def stream(
-        self, job_id: str, request: scheduler_pb2.StreamJobLogsRequest
+        self, job_id: str, request: scheduler_pb2.StreamJobLogsRequest, caller: str
     ) -> AsyncIterator[scheduler_pb2.LogChunk]:
-        """Ends when all readers have; with follow not before the job has ended."""
+        """Ends when all readers have; with follow not before the job has ended. `caller`: whose readers they are."""
         if self._streams >= MAX_STREAMS:
-            raise ApiError(
-                grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"{MAX_STREAMS} log streams are open on this master: try again later",
-            )
+            raise busy(f"{MAX_STREAMS} log streams are open on this master: try again later")
         chunks: asyncio.Queue[scheduler_pb2.LogChunk] = asyncio.Queue(MAX_CHUNKS_WAITING)
-        producer = asyncio.ensure_future(self._produce(job_id, request, chunks))
+        producer = asyncio.ensure_future(self._produce(job_id, request, caller, chunks))
         self._streams += 1
         try:
             while not (producer.done() and chunks.empty()):
@@ -81,11 +83,12 @@ class JobLogs:
         self,
         job_id: str,
         request: scheduler_pb2.StreamJobLogsRequest,
+        caller: str,
         chunks: asyncio.Queue[scheduler_pb2.LogChunk],
     ) -> None:
         try:
             async with asyncio.TaskGroup() as readers:
-                await self._start_readers(job_id, request, chunks, readers)
+                await self._start_readers(job_id, request, caller, chunks, readers)
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
 
@@ -93,6 +96,7 @@ class JobLogs:
         self,
         job_id: str,
         request: scheduler_pb2.StreamJobLogsRequest,
+        caller: str,
         chunks: asyncio.Queue[scheduler_pb2.LogChunk],
         readers: asyncio.TaskGroup,
     ) -> None:
@@ -114,12 +118,27 @@ class JobLogs:
                             node_id=task.node_id,
                             positions=offsets.get(task.allocation_id, {}),
                         )
-                        readers.create_task(self._read(reader, request.follow, chunks))
+                        self._take_place(caller)
+                        reading = readers.create_task(self._read(reader, request.follow, chunks))
+                        reading.add_done_callback(lambda _: self._leave_place(caller))
                 if not request.follow or job.state.is_final:
                     return
                 await changed.wait()
                 if self._leadership.epoch != epoch:
                     raise unavailable("this master does not lead any more; ask again")
+
+    def _take_place(self, caller: str) -> None:
+        """Raises ApiError."""
+        if self._readers[caller] >= MAX_READERS:
+            raise busy(f"{caller} reads {MAX_READERS} logs already: end some of the streams first, or choose a task")
+        if self._readers.total() >= MAX_READERS_IN_ALL:
+            raise busy(f"{MAX_READERS_IN_ALL} logs are read by way of this master already: try again later")
+        self._readers[caller] += 1
+
+    def _leave_place(self, caller: str) -> None:
+        self._readers[caller] -= 1
+        if not self._readers[caller]:
+            del self._readers[caller]
 
     async def _read(self, reader: _Reader, follow: bool, chunks: asyncio.Queue[scheduler_pb2.LogChunk]) -> None:
         """Until the log has ended, or nothing more can be had."""
@@ -153,7 +172,8 @@ class JobLogs:
         request = worker_pb2.StreamLogsRequest(allocation_id=reader.allocation_id, follow=follow)
         for stream, offset in reader.positions.items():
             getattr(request, "from").add(allocation_id=reader.allocation_id, stream=stream, offset=offset)
-        call = worker_pb2_grpc.WorkerServiceStub(self._agents.to(node.address)).StreamLogs(request)
+        waiting: asyncio.Future[Any] | None = None
+        call = worker_pb2_grpc.WorkerServiceStub(self._agents.to(node.address, STREAMS)).StreamLogs(request)
         try:
             waiting = asyncio.ensure_future(call.read())
             while True:
@@ -172,6 +192,8 @@ class JobLogs:
                 waiting = asyncio.ensure_future(call.read())
         finally:
             call.cancel()
+            if waiting is not None:
+                forget(waiting)
 
     def _is_gone(self, reader: _Reader) -> bool:
         return self._replication.state.nodes[reader.node_id].state is NodeState.DEAD

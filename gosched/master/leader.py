@@ -58,7 +58,9 @@ class Leader:
         clock: Clock,
         settings: MasterSettings,
         me: Master,
+        cluster_id: str,
     ) -> None:
+        """`cluster_id`: of a cluster that this master founds; empty: one that no other has."""
         self._replication = replication
         self._leadership = leadership
         self._proposals = proposals
@@ -73,6 +75,7 @@ class Leader:
         self._clock = clock
         self._settings = settings
         self._me = me
+        self._cluster_id = cluster_id or new_cluster_id()
         self._epoch = 0  # that this leader's copies (columns, leases, orders) are kept for
         replication.follow(self._on_batch)
 
@@ -90,7 +93,7 @@ class Leader:
     async def _lead(self) -> None:
         await self._proposals.barrier()
         if not self._state.epoch:  # nothing has been decided yet: the cluster is new
-            accepted(await self._proposals.propose(SetFeatureLevel(level=NEWEST_LEVEL, cluster_id=new_cluster_id())))
+            accepted(await self._proposals.propose(SetFeatureLevel(level=NEWEST_LEVEL, cluster_id=self._cluster_id)))
         outcome = accepted(await self._proposals.propose(OpenEpoch(leader=self._me)))
         epoch = int(outcome.subject)
         try:

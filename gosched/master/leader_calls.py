@@ -9,8 +9,9 @@ from typing import Any
 
 import grpc
 
+from gosched.master.callers import FORWARDED, UNNAMED
 from gosched.master.channels import Channels
-from gosched.master.edge import FIND_LEADER_S, FORWARDED
+from gosched.master.edge import FIND_LEADER_S
 from gosched.master.errors import ApiError
 from gosched.master.leadership import Leadership
 from gosched.master.scheduler_service import SchedulerService
@@ -32,6 +33,6 @@ class LeaderCalls:
             return await getattr(self._service, method)(request, None)
         stub = scheduler_pb2_grpc.SchedulerServiceStub(self._masters.to(leader.grpc_address))
         try:
-            return await getattr(stub, method)(request, timeout=CALL_TIMEOUT_S, metadata=((FORWARDED, "1"),))
+            return await getattr(stub, method)(request, timeout=CALL_TIMEOUT_S, metadata=((FORWARDED, UNNAMED),))
         except grpc.aio.AioRpcError as error:
             raise ApiError(error.code(), error.details() or error.code().name) from error

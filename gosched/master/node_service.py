@@ -18,8 +18,10 @@ from gosched.core.command import NodeAction, ReportTasks, TaskReport
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Rejected
 from gosched.core.resources import ZERO
+from gosched.core.roles import ANY_NODE, Role
 from gosched.core.spec import OnDisconnect
 from gosched.core.state import ClusterState
+from gosched.master.callers import caller_of, denied
 from gosched.master.channels import Channels
 from gosched.master.clock import StateClock
 from gosched.master.errors import ApiError, accepted, not_found, unavailable
@@ -59,6 +61,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict)
 
     async def RegisterNode(self, request: node_pb2.RegisterNodeRequest, context: Any) -> node_pb2.RegisterNodeResponse:
+        self._check_own_node(request.node_id, request.name, context)
         observed = observations(request.tasks)
         self._check_cluster(request)
         self._check_clock(request)
@@ -81,8 +84,9 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     async def Heartbeat(self, request: node_pb2.HeartbeatRequest, context: Any) -> node_pb2.HeartbeatResponse:
         epoch, state = self.leadership.epoch, self.replication.state
         node = state.nodes.get(request.node_id)
-        if not _is_alive(node, request.incarnation):
+        if node is None or not _is_alive(node, request.incarnation):
             return node_pb2.HeartbeatResponse(epoch=epoch, register_again=True, cluster_id=state.cluster_id)
+        self._check_own_node(request.node_id, node.name, context)
         self._check_kept(request.node_id)
         self.leases.renew(request.node_id)
         self.clock.heard_agent(request.node_id, request.clock_ms)
@@ -160,6 +164,17 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         if self.leadership.epoch != epoch:
             raise unavailable("this master does not lead any more; ask again")
         self.leases.confirmed(asked_s)
+
+    def _check_own_node(self, node_id: str, name: str, context: Any) -> None:
+        """An agent's certificate names its node, by id or by name. Raises ApiError for another node's."""
+        caller = caller_of(context)
+        if caller.role is not Role.AGENT or caller.name in (ANY_NODE, node_id):
+            return
+        known = self.replication.state.nodes.get(node_id)
+        names = {name} if known is None else {name, known.name}
+        if names != {caller.name}:
+            others = " and ".join(sorted(names - {caller.name})) or "without a name"
+            raise denied(f"the certificate is of node {caller.name}, not {node_id} ({others}): each needs its own")
 
     def _check_kept(self, node_id: str) -> None:
         """Raises ApiError."""
@@ -253,8 +268,8 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         return answer
 
 
-def _is_alive(node: Node | None, incarnation: str) -> bool:
-    return node is not None and node.state is not NodeState.DEAD and node.incarnation == incarnation
+def _is_alive(node: Node, incarnation: str) -> bool:
+    return node.state is not NodeState.DEAD and node.incarnation == incarnation
 
 
 def _holds_lonely_tasks(state: ClusterState, node_id: str) -> bool:

@@ -47,7 +47,7 @@ def registration(request: node_pb2.RegisterNodeRequest) -> RegisterNode:
         labels=map_pairs(request.labels),
         taints=tuple([parsed(taint, Taint) for taint in request.taints]),
         hardware=parsed(request.hardware, Hardware),
-        isolation=request.isolation[:MAX_DETAIL_LENGTH],
+        isolation=_line(request.isolation, MAX_DETAIL_LENGTH),
     )
 
 
@@ -57,8 +57,8 @@ def node_usage(message: node_pb2.NodeUsage) -> node_pb2.NodeUsage:
     kept.CopyFrom(message)
     del kept.gpus[MAX_GPUS:]
     for gpu in kept.gpus:
-        gpu.name, gpu.uuid = gpu.name[:MAX_NAME_LENGTH], gpu.uuid[:MAX_NAME_LENGTH]
-        gpu.problem = gpu.problem[:MAX_DETAIL_LENGTH]
+        gpu.name, gpu.uuid = _line(gpu.name, MAX_NAME_LENGTH), _line(gpu.uuid, MAX_NAME_LENGTH)
+        gpu.problem = _line(gpu.problem, MAX_DETAIL_LENGTH)
     return kept
 
 
@@ -70,8 +70,8 @@ def _observation(message: node_pb2.TaskObservation) -> TaskReport:
         allocation_id=message.allocation_id,
         state=TaskState(state),
         exit_code=message.exit_code if message.HasField("exit_code") else None,
-        reason=message.reason[:MAX_NAME_LENGTH],
-        detail=message.detail[:MAX_DETAIL_LENGTH],
+        reason=_line(message.reason, MAX_NAME_LENGTH),
+        detail=_line(message.detail, MAX_DETAIL_LENGTH),
         started_at_ms=message.started_at_ms,
         ended_at_ms=message.ended_at_ms,
         checkpoint_at_ms=message.checkpoint_at_ms,
@@ -79,6 +79,11 @@ def _observation(message: node_pb2.TaskObservation) -> TaskReport:
         frozen=message.frozen,
         blames_node=message.blames_node,
     )
+
+
+def _line(text: str, limit: int) -> str:
+    """Texts of runtimes and of tasks may hold anything: what comes of them is one line that can be printed."""
+    return "".join(c if c.isprintable() else " " for c in text[:limit])
 
 
 def _usage(message: types_pb2.Usage, state: TaskState) -> Usage:

@@ -26,10 +26,12 @@ from gosched.core.job import Job
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES
 from gosched.core.outcome import Accepted
 from gosched.core.spec import JobSpec
-from gosched.core.state import restore
+from gosched.machine.names import line_problem
 from gosched.master.admission import Admissions
+from gosched.master.callers import caller_of
 from gosched.master.clock_keeper import ClockKeeper
 from gosched.master.cycles import Cycles
+from gosched.master.digests import Digests
 from gosched.master.errors import accepted, invalid, not_found, parsed
 from gosched.master.exec import Execs, start_of
 from gosched.master.explanation import explain_job
@@ -74,6 +76,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     status: StatusReader
     admissions: Admissions
     keeper: ClockKeeper
+    digests: Digests
     windows: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def SubmitJob(self, request: scheduler_pb2.SubmitJobRequest, context: Any) -> scheduler_pb2.SubmitJobResponse:
@@ -93,6 +96,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         )
 
     async def CancelJob(self, request: scheduler_pb2.CancelJobRequest, context: Any) -> scheduler_pb2.CancelJobResponse:
+        if problem := line_problem("reason", request.reason):
+            raise invalid(problem)
         taken = await self._change(CancelJob(job_id=request.job, reason=request.reason), request)
         return scheduler_pb2.CancelJobResponse(job_id=taken.subject, revision=self.replication.state.revision)
 
@@ -150,7 +155,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         self, request: scheduler_pb2.StreamJobLogsRequest, context: Any
     ) -> AsyncIterator[scheduler_pb2.LogChunk]:
         job = await self._fresh_job(request.job)
-        async for chunk in self.logs.stream(job.id, request):
+        caller = caller_of(context)
+        async for chunk in self.logs.stream(job.id, request, caller.name):
             yield chunk
 
     async def ExecTask(
@@ -226,11 +232,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def GetClusterStatus(
         self, request: scheduler_pb2.GetClusterStatusRequest, context: Any
     ) -> scheduler_pb2.ClusterStatus:
-        status = self.status.read()
-        if request.digest:  # of a copy, elsewhere: it takes seconds where there are many jobs
-            frozen = self.replication.state.freeze()
-            status.digest = await asyncio.to_thread(lambda: restore(frozen).digest())
-        return status
+        return await self.digests.status() if request.digest else self.status.read()
 
     async def _change(self, command: Body, request: _Change) -> Accepted:
         """Raises ApiError."""

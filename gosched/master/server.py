@@ -11,15 +11,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gosched import __version__
-from gosched.config import Listen, MasterSettings
+from gosched.config import ConfigError, Listen, MasterSettings
 from gosched.config.address import join_address
 from gosched.core.cluster import Master, NodeState
 from gosched.master.admission import Admissions
-from gosched.master.channels import Channels, read_tls
+from gosched.master.channels import Channels, own_cluster, read_tls
 from gosched.master.clock import Clock, StateClock, SystemClock
 from gosched.master.clock_keeper import ClockKeeper
 from gosched.master.cluster_service import ClusterService, keep_announced
 from gosched.master.cycles import Cycles
+from gosched.master.digests import Digests
 from gosched.master.dispatch import Dispatcher
 from gosched.master.edge import Edge
 from gosched.master.endings import end_all
@@ -29,6 +30,7 @@ from gosched.master.grpc_api import GrpcServer
 from gosched.master.http_api import HttpApi
 from gosched.master.job_changes import JobChanges
 from gosched.master.job_logs import JobLogs
+from gosched.master.lanes import Lanes
 from gosched.master.leader import Leader
 from gosched.master.leader_calls import LeaderCalls
 from gosched.master.leadership import Leadership
@@ -77,6 +79,7 @@ class MasterServer:
         # First of all that follow: they stamp what they make of a batch.
         replication.follow(lambda batch: clock.applied(replication.state.clock_ms))
         tls = read_tls(settings.tls)
+        self._certified_cluster = own_cluster(settings.tls, replication.member_id)
         self._agents = Channels(tls)
         self._masters = Channels(tls, to_masters=True)
         self.metrics = MasterMetrics(__version__)
@@ -105,10 +108,20 @@ class MasterServer:
         self._scheduler_service = self._make_scheduler_service()
         calls = LeaderCalls(self._leadership, self._masters, self._scheduler_service)
         self._reload = Reload(settings, calls, read_again or (lambda: settings))
+        self._lanes = Lanes()
         self._http = HttpApi(
-            self._status, calls, self._leadership, self._masters, self.metrics, clock, not_ready=self._why_not_ready
+            self._status,
+            calls,
+            self._leadership,
+            self._masters,
+            self.metrics,
+            clock,
+            self._lanes,
+            cluster_id=self._cluster_id,
+            not_ready=self._why_not_ready,
         )
-        self._grpc = GrpcServer(settings.grpc_listen(), tls, [Edge(self._leadership, self._masters, self.metrics)])
+        edge = Edge(self._leadership, self._masters, self.metrics, self._lanes, self._cluster_id)
+        self._grpc = GrpcServer(settings.grpc_listen(), tls, [edge])
         self.metrics.show(self._raft_facts, self._cluster_facts)
         replication.follow(self._on_batch)
         replication.watch_role(self._on_role)
@@ -124,6 +137,8 @@ class MasterServer:
         )
         await self._replication.start()
         self._replica_runs = True
+        if problem := self._wrong_cluster():
+            raise ConfigError(problem)
         self._grpc.add(self._scheduler_service, self._node_service(), self._cluster_service())
         await self._grpc.start()
         leader = Leader(
@@ -141,6 +156,7 @@ class MasterServer:
             self._clock,
             settings,
             self.record,
+            self._certified_cluster,
         )
         self._work = [
             asyncio.ensure_future(leader.run()),
@@ -196,6 +212,7 @@ class MasterServer:
             status=self._status,
             admissions=Admissions(self._replication, self._cycles, self._clock),
             keeper=self._keeper,
+            digests=Digests(self._replication, self._status),
         )
 
     def _node_service(self) -> NodeService:
@@ -218,8 +235,20 @@ class MasterServer:
         host = self._settings.server.advertise_host
         return join_address(host or (socket.gethostname() if listen.is_every_interface else listen.host), port)
 
+    def _cluster_id(self) -> str:
+        return self._replication.state.cluster_id
+
+    def _wrong_cluster(self) -> str:
+        """A master whose certificate is of one cluster and whose log is of another refuses everybody."""
+        named, found = self._certified_cluster, self._cluster_id()
+        if not named or not found or named == found:
+            return ""
+        return f"tls.cert: it is of cluster {named}, and this master's data of cluster {found}: correct one of them"
+
     def _on_batch(self, batch: AppliedBatch) -> None:
         state = self._replication.state
+        if problem := self._wrong_cluster():
+            self.on_failure(problem)
         if batch.reset:
             self._counts.reset(state)
             self._changes.touch_all()

@@ -14,6 +14,8 @@ from typing import Any
 
 from pysyncobj.poller import POLL_EVENT_TYPE
 
+from gosched.wire.certificates import peer_uris
+
 MAX_FRAME_BYTES = 8 * 1024 * 1024
 MAX_UNSENT_BYTES = 256 * 1024 * 1024
 
@@ -76,15 +78,9 @@ class Connection:
             self._write()
         return not self.is_closed
 
-    def peer_names(self) -> set[str]:
-        """The names in the peer's certificate; empty without TLS."""
-        if not isinstance(self._sock, ssl.SSLSocket):
-            return set()
-        certificate: Any = self._sock.getpeercert() or {}
-        names = {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}
-        for pairs in certificate.get("subject", ()):
-            names |= {value for kind, value in pairs if kind == "commonName"}
-        return names
+    def certificate_uris(self) -> list[str]:
+        """Of the peer; none without TLS."""
+        return peer_uris(self._sock.getpeercert()) if isinstance(self._sock, ssl.SSLSocket) else []
 
     def close(self, reason: str) -> None:
         if self.is_closed:

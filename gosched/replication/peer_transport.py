@@ -20,6 +20,7 @@ import structlog
 from pysyncobj.node import Node
 from pysyncobj.poller import POLL_EVENT_TYPE
 
+from gosched.core.roles import BadCertificate, CertificateHolder, Role, identity_of
 from gosched.replication.connection import Connection
 from gosched.replication.identity import Identity, KnownDisks
 from gosched.replication.journal import Journal
@@ -250,6 +251,12 @@ class PeerTransport(RuledTransport):
                 return
 
     def _introduce(self, connection: Connection, stranger: _Stranger, hello: raft_pb2.PeerHello) -> None:
+        if self._tls and (problem := _certificate_problem(connection.certificate_uris(), hello.member)):
+            # Before anything that it says is believed, a refusal too: it may be a user's.
+            log.warning("peer refused", member=hello.member, reason=problem)
+            connection.send(self._hello(problem))
+            connection.close(problem)
+            return
         if hello.refusal:
             self._refused(hello.refusal)
             connection.close("it refuses us")
@@ -293,8 +300,6 @@ class PeerTransport(RuledTransport):
 
     def _refusal(self, connection: Connection, hello: raft_pb2.PeerHello) -> str:
         """The peer is certainly wrong: it is told why, and stops."""
-        if self._tls and hello.member not in connection.peer_names():
-            return f"the certificate of {hello.member} names {sorted(connection.peer_names())}: it must name the member"
         return self._known.refusal(hello.member, hello.disk, came_later=hello.joining)
 
     def _on_closed(self, connection: Connection, reason: str) -> None:
@@ -313,3 +318,17 @@ class PeerTransport(RuledTransport):
         if reason != peer.last_complaint:
             peer.last_complaint = reason
             log.info("peer not reached", member=peer.node.id, reason=reason)
+
+
+def _certificate_problem(uris: list[str], member: str) -> str:
+    """Why it is not the certificate of this member; empty: it is."""
+    try:
+        holder = identity_of(uris)
+    except BadCertificate as error:
+        return f"{member}: {error}"
+    if (holder.role, holder.name) == (Role.MASTER, member):
+        return ""
+    return (
+        f"the certificate that came for {member} is of {holder.role.value} {holder.name or 'without a name'}: among its"
+        f" alternative names must be {CertificateHolder(cluster=holder.cluster, role=Role.MASTER, name=member).uri()}"
+    )

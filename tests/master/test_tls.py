@@ -18,16 +18,15 @@ from tests.replication.certificates import Authority
 
 
 def test_without_a_certificate_nobody_is_served(tmp_path: Path) -> None:
-    files = Authority(tmp_path / "ours").files("master")
-    strangers = Authority(tmp_path / "others").files("master")
+    files = Authority(tmp_path / "ours").files("m1")
+    strangers = Authority(tmp_path / "others").files("m1")
     ours = {"cert": files.cert, "key": files.key, "ca": files.ca}
 
     def channel(cert: str, key: str) -> grpc.aio.Channel:
         credentials = grpc.ssl_channel_credentials(
             Path(files.ca).read_bytes(), Path(key).read_bytes(), Path(cert).read_bytes()
         )
-        options = [("grpc.ssl_target_name_override", "master")]  # the certificate names the master, not its address
-        return grpc.aio.secure_channel(server.record.grpc_address, credentials, options)
+        return grpc.aio.secure_channel(server.record.grpc_address, credentials)
 
     async def status(through: grpc.aio.Channel) -> str:
         async with through:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
+from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -23,11 +25,16 @@ class Authority:
         self._ca = folder / "ca.pem"
         self._ca.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
-    def files(self, name: str) -> TlsFiles:
-        """A certificate for a member of this name."""
+    def files(self, name: str, role: str = "master", *, cluster: str = "", uri: str | None = None) -> TlsFiles:
+        """A certificate for a program on this machine. `uri`: its name and role in other words, or none."""
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = self._sign(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), key, authority=False)
-        cert_file, key_file = self.folder / f"{name}.pem", self.folder / f"{name}.key"
+        uri = f"gosched://{cluster}/{role}/{name}" if uri is None else uri
+        names: list[x509.GeneralName] = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
+        names += [x509.UniformResourceIdentifier(uri)] if uri else []
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        certificate = self._sign(subject, key, authority=False, names=names)
+        file = f"{role}-{name}".replace("*", "any")
+        cert_file, key_file = self.folder / f"{file}.pem", self.folder / f"{file}.key"
         cert_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         key_file.write_bytes(
             key.private_bytes(
@@ -36,9 +43,16 @@ class Authority:
         )
         return TlsFiles(cert=str(cert_file), key=str(key_file), ca=str(self._ca))
 
-    def _sign(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, authority: bool) -> x509.Certificate:
+    def _sign(
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        *,
+        authority: bool,
+        names: Sequence[x509.GeneralName] = (),
+    ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
-        return (
+        builder = (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(self._name)
@@ -49,5 +63,7 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
-            .sign(self._key, hashes.SHA256())
         )
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return builder.sign(self._key, hashes.SHA256())

@@ -147,19 +147,48 @@ def test_with_tls_members_commit_and_others_get_nowhere(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_certificate_must_name_its_member(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "role"), [("somebody", "master"), ("m3", "client"), ("m3", "agent")])
+def test_a_certificate_must_be_that_of_its_member(tmp_path: Path, name: str, role: str) -> None:
     async def story() -> None:
         authority = Authority(tmp_path / "ca")
         c = Cluster(tmp_path)
-        files = {"m1": "m1", "m2": "m2", "m3": "somebody"}
-        c.configs = {m: replace(config, tls=authority.files(files[m])) for m, config in c.configs.items()}
+        c.configs = {m: replace(config, tls=authority.files(m)) for m, config in c.configs.items()}
+        c.configs["m3"] = replace(c.configs["m3"], tls=authority.files(name, role))
         try:
             await c.start()
             await until(lambda: c.members["m3"].failure, what="m3 is refused")
             refused = c.members.pop("m3")
-            assert "must name the member" in refused.failure
+            assert "among its alternative names must be gosched:///master/m3" in refused.failure
             await refused.close()
             await c.commit(a_node("n1"))
+        finally:
+            await c.close()
+
+    asyncio.run(story())
+
+
+def test_a_user_cannot_make_a_member_stop_by_refusing_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        authority = Authority(tmp_path / "ca")
+        user = authority.files("alice", "client")
+        c = Cluster(tmp_path)
+        c.configs = {m: replace(config, tls=authority.files(m)) for m, config in c.configs.items()}
+        context = ssl.create_default_context(cafile=user.ca)
+        context.check_hostname = False
+        context.load_cert_chain(user.cert, user.key)
+
+        def refuse(victim: str) -> None:
+            with context.wrap_socket(connect(c, victim)) as sock:
+                sock.sendall(hello(c, "m2", refusal="go away"))
+                assert closed_by_peer(sock)
+
+        try:
+            await c.start()
+            await c.commit(a_node("n1"))
+            await asyncio.to_thread(refuse, "m1")
+            await c.commit(a_node("n2"))
+            await c.converged()
+            assert not c.members["m1"].failure
         finally:
             await c.close()
 

@@ -1,0 +1,74 @@
+"""Certificates as this program meets them: its own, and that of a server it is about to speak to.
+
+gRPC shows a server who calls it, but does not show a client whom it has reached. So a client that must know looks
+first, and then trusts the certificate that it saw, alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+from gosched.core.roles import BadCertificate, CertificateHolder, identity_of
+
+
+def own_identity(cert: str, key: str, ca: str) -> CertificateHolder:
+    """Return what this program's own certificate says. It is shown to itself, so that one that others would refuse is
+    noticed at start. Raises BadCertificate."""
+    try:
+        server = _context(ssl.Purpose.CLIENT_AUTH, cert, key, ca)
+        client = _context(ssl.Purpose.SERVER_AUTH, cert, key, ca)
+        return identity_of(peer_uris(_shake_hands(server, client)))
+    except OSError as error:  # ssl.SSLError is one
+        raise BadCertificate(f"cannot use the certificate {cert} with {key} and {ca}: {error}") from error
+
+
+async def server_identity(address: tuple[str, int], context: ssl.SSLContext) -> tuple[CertificateHolder, bytes]:
+    """Return what the certificate of the server at this address says, and the certificate itself (PEM).
+
+    Raises OSError when it cannot be reached or is not trusted, and BadCertificate.
+    """
+    host, port = address
+    _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=host)
+    try:
+        found: ssl.SSLObject = writer.get_extra_info("ssl_object")
+        certificate = ssl.DER_cert_to_PEM_cert(found.getpeercert(binary_form=True) or b"")
+        return identity_of(peer_uris(found.getpeercert())), certificate.encode()
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+def dialling_context(cert: str, key: str, ca: str) -> ssl.SSLContext:
+    """For `server_identity`. Raises OSError."""
+    context = _context(ssl.Purpose.SERVER_AUTH, cert, key, ca)
+    context.check_hostname = True
+    context.set_alpn_protocols(["h2"])  # what servers of gRPC ask for
+    return context
+
+
+def peer_uris(certificate: Mapping[str, Any] | None) -> list[str]:
+    """The URIs among the alternative names of a certificate as `ssl` shows it."""
+    return [value for kind, value in (certificate or {}).get("subjectAltName", ()) if kind == "URI"]
+
+
+def _context(purpose: ssl.Purpose, cert: str, key: str, ca: str) -> ssl.SSLContext:
+    context = ssl.create_default_context(purpose, cafile=ca)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(cert, key)
+    return context
+
+
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> Mapping[str, Any] | None:
+    """The certificate that the server shows to the client; both are here."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)]
+    for end in ends * 2:  # two flights in each direction
+        with contextlib.suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    return ends[0].getpeercert()

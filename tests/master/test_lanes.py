@@ -1,0 +1,136 @@
+"""Agents, calls and streams have places of their own: whoever fills one lane keeps nobody out of another."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+
+from gosched.core.roles import Role
+from gosched.master import edge, lanes
+from gosched.master.callers import FORWARDED, Caller
+from gosched.master.errors import ApiError
+from gosched.master.lanes import Bounds, Lane, Lanes
+from gosched.wire.v1 import scheduler_pb2
+from tests.master.harness import LIMIT_S, Front, agent, one_master, spec, two_masters, until
+
+FEW = Bounds(total=12, each=8, total_bytes=3000, each_bytes=2000)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "BOUNDS", dict.fromkeys(Lane, FEW))
+
+
+async def watching(to: Front, job: str, count: int, who: str = "") -> list[Any]:
+    """Streams that nobody reads any further, once each has shown the job."""
+    metadata = ((FORWARDED, who),) if who else None
+    calls = [to.scheduler.WatchJob(scheduler_pb2.GetJobRequest(job=job), metadata=metadata) for _ in range(count)]
+    for call in calls:
+        await call.read()
+    return calls
+
+
+async def refusal(call: Any) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await call
+    return raised.value.code(), raised.value.details() or ""
+
+
+@pytest.mark.usefixtures("few")
+def test_idle_watches_are_bounded_and_keep_neither_agents_nor_calls_out() -> None:
+    async def story() -> None:
+        async with two_masters() as (_, leader, follower), agent(follower) as node:
+            job = (await leader.submit(spec())).job_id
+            watch = scheduler_pb2.GetJobRequest(job=job)
+            open_calls = await watching(follower, job, FEW.each)
+            code, detail = await refusal(follower.scheduler.WatchJob(watch).read())
+            assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert detail == "127.0.0.1 has 8 streams (watches, logs, commands) open already: end some of them first"
+            # By way of another master it is the same caller.
+            code, _ = await refusal(leader.scheduler.WatchJob(watch).read())
+            assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+            open_calls += await watching(leader, job, FEW.total - FEW.each, "another")
+            code, detail = await refusal(leader.scheduler.WatchJob(watch, metadata=((FORWARDED, "third"),)).read())
+            assert (code, "12 streams" in detail) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+            for way in (leader, follower):
+                assert not (await node.beat(way)).register_again
+                assert (await way.job(job)).job.id == job
+            for call in open_calls:
+                call.cancel()
+            async with asyncio.timeout(LIMIT_S):  # its places are free again
+                while True:
+                    try:
+                        again = await watching(follower, job, FEW.each)
+                        break
+                    except grpc.aio.AioRpcError as error:
+                        if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+                            raise
+                        await asyncio.sleep(0.05)
+            for call in again:
+                call.cancel()
+
+    asyncio.run(story())
+
+
+@pytest.mark.usefixtures("few")
+def test_a_call_whose_request_never_comes_has_a_place_and_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edge, "REQUEST_S", 2.0)
+
+    async def story() -> None:
+        async with one_master() as run, agent(run) as node:
+            job = (await run.submit(spec())).job_id
+            silent = [run.channel.stream_stream("/gosched.v1.SchedulerService/GetJob")() for _ in range(FEW.each)]
+            for call in silent:
+                await call.wait_for_connection()
+
+            async def all_places_taken() -> bool:
+                try:
+                    await run.job(job)
+                except grpc.aio.AioRpcError as error:
+                    return error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+                return False
+
+            async with asyncio.timeout(LIMIT_S):
+                while not await all_places_taken():
+                    await asyncio.sleep(0.01)
+            assert not (await node.beat(run)).register_again
+            for call in silent:
+                code, detail = await refusal(call.read())
+                assert (code, detail) == (grpc.StatusCode.INVALID_ARGUMENT, "no request came within 2 s")
+            assert (await run.job(job)).job.id == job
+
+    asyncio.run(story())
+
+
+def test_requests_are_bounded_in_bytes_and_callers_without_calls_are_forgotten() -> None:
+    places = Lanes(dict.fromkeys(Lane, FEW))
+    ann, ben = (Caller(role=Role.CLIENT, name=name) for name in ("ann", "ben"))
+    with places.place(Lane.CALLS, ann) as first, places.place(Lane.CALLS, ben) as second:
+        first.hold(1500)
+        with pytest.raises(ApiError, match="too many bytes"):
+            first.hold(501)
+        second.hold(1500)
+        with places.place(Lane.CALLS, ben) as third, pytest.raises(ApiError, match="too many bytes"):
+            third.hold(1)
+        with places.place(Lane.STREAMS, ben) as other:
+            other.hold(2000)
+    counted = places._places[Lane.CALLS]
+    assert (counted.all_calls, counted.all_bytes, dict(counted.calls), dict(counted.size)) == (0, 0, {}, {})
+
+
+def test_health_has_its_place_too() -> None:
+    async def story() -> None:
+        async with one_master() as run:
+            check = run.channel.unary_unary("/grpc.health.v1.Health/Check")
+            assert await check(b"", timeout=LIMIT_S) == b"\x08\x01"
+            watch = run.channel.unary_stream("/grpc.health.v1.Health/Watch")(b"")
+            assert await watch.read() == b"\x08\x01"
+            streams = run.server._lanes._places[Lane.STREAMS]
+            assert streams.all_calls == 1
+            watch.cancel()
+            await until(lambda: streams.all_calls == 0)
+
+    asyncio.run(story())
