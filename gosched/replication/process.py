@@ -2,6 +2,9 @@
 
 The front follows the applied log and keeps its own copy of the state with the same `apply`. Proposals that arrive
 together travel together (group commit). Rule: a proposal's outcome is what the front's own state says at the entry.
+
+Invariant: a future or a task that callers wait for never holds an exception, but a failure as its result: its callers
+may have gone meanwhile, and nobody would ever look at it.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from gosched.wire.v1 import log_pb2, raft_pb2
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 5.0
 MAX_WAITING_COMMANDS = 16_384
+MAX_WAITING_BYTES = 64 * 1024 * 1024
 MAX_IN_FLIGHT = 4  # entries; what arrives meanwhile shares the next one
 _BATCH_BYTES = MAX_ENTRY_BYTES - 1024  # room for the batch's own fields
 _SLICE_S = 0.005  # of applying, before the loop serves others
@@ -51,7 +55,7 @@ class _Waiting:
 
     messages: list[log_pb2.Command]
     size: int
-    result: asyncio.Future[list[Outcome]]
+    result: asyncio.Future[list[Outcome] | ProposalFailed]
 
 
 @dataclass(slots=True)
@@ -72,9 +76,10 @@ class ProcessReplication:
         self._proposals = 0
         self._queue: deque[_Waiting] = deque()
         self._queued_commands = 0
+        self._queued_bytes = 0
         self._in_flight: dict[int, _InFlight] = {}
         self._pump_scheduled = False
-        self._barrier: asyncio.Task[int] | None = None
+        self._barrier: asyncio.Task[int | ProposalFailed] | None = None
         self._listeners: list[Callable[[AppliedBatch], None]] = []
         self._role_listeners: list[Callable[[Role], None]] = []
         self._process: asyncio.subprocess.Process | None = None
@@ -158,21 +163,30 @@ class ProcessReplication:
         size = sum(m.ByteSize() + 8 for m in messages)
         if size > _BATCH_BYTES:
             raise ProposalFailed(f"{size} bytes of commands are more than fit in one log entry", definite=True)
+        if self._queued_bytes + size > MAX_WAITING_BYTES:
+            raise ProposalFailed("too many bytes of commands wait to be committed; try again", definite=True)
         waiting = _Waiting(messages, size, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
         self._queued_commands += len(messages)
+        self._queued_bytes += size
         self._pump_soon()
         try:
             async with asyncio.timeout(timeout_s):  # wait_for of Python 3.11 swallows a cancel that meets a result
-                return await waiting.result
+                result = await waiting.result
         except TimeoutError:
             raise ProposalFailed("no majority of the masters answered in time", definite=False) from None
+        if isinstance(result, ProposalFailed):
+            raise result
+        return result
 
     async def barrier(self, *, timeout_s: float = 10.0) -> int:
         # A barrier that is not sent yet also covers this call; once it is sent, the next one does.
         if self._barrier is None:
             self._barrier = asyncio.create_task(self._commit_noop(timeout_s))
-        return await asyncio.shield(self._barrier)
+        reached = await asyncio.shield(self._barrier)
+        if isinstance(reached, ProposalFailed):
+            raise ProposalFailed(str(reached), definite=reached.definite)  # each caller its own
+        return reached
 
     async def transfer_leadership(self) -> None:
         self._send(raft_pb2.ReplicaFrame(transfer=raft_pb2.TransferLeadership()))
@@ -180,10 +194,13 @@ class ProcessReplication:
     async def take_snapshot(self) -> None:
         self._send(raft_pb2.ReplicaFrame(take_snapshot=raft_pb2.TakeSnapshot()))
 
-    async def _commit_noop(self, timeout_s: float) -> int:
+    async def _commit_noop(self, timeout_s: float) -> int | ProposalFailed:
         await asyncio.sleep(0)  # callers of this turn of the loop share it
         self._barrier = None
-        await self.propose([Command(body=Noop(), at_ms=0)], timeout_s=timeout_s)
+        try:
+            await self.propose([Command(body=Noop(), at_ms=0)], timeout_s=timeout_s)
+        except ProposalFailed as failed:
+            return failed
         return self.state.revision
 
     # Proposals out
@@ -201,6 +218,7 @@ class ProcessReplication:
             while self._queue and entry.size + self._queue[0].size <= _BATCH_BYTES:
                 part = self._queue.popleft()
                 self._queued_commands -= len(part.messages)
+                self._queued_bytes -= part.size
                 if part.result.done():  # its caller gave up before it was sent
                     continue
                 entry.parts.append(part)
@@ -331,8 +349,8 @@ class ProcessReplication:
         while self._queue:
             part = self._queue.popleft()
             if not part.result.done():
-                part.result.set_exception(ProposalFailed(detail, definite=True))
-        self._queued_commands = 0
+                part.result.set_result(ProposalFailed(detail, definite=True))
+        self._queued_commands = self._queued_bytes = 0
 
     def _fail(self, proposal: int, error: ProposalFailed) -> None:
         entry = self._in_flight.pop(proposal, None)
@@ -340,5 +358,5 @@ class ProcessReplication:
             return
         for part in entry.parts:
             if not part.result.done():
-                part.result.set_exception(error)
+                part.result.set_result(ProposalFailed(str(error), definite=error.definite))
         self._pump_soon()
