@@ -50,7 +50,7 @@ class DataDir:
         try:
             self.node_id = self._read("node_id") or self._new_node_id()
             self._cluster_id = self._read("cluster")
-            self._epoch = self._read_epoch()
+            self._epoch = self._heard_epoch = self._read_epoch()
             self._reserve_epoch()
         except (OSError, DataDirError) as error:
             os.close(self._lock)
@@ -87,6 +87,19 @@ class DataDir:
     def lease_is_over(self) -> bool:
         """The masters may count this node as dead, and have placed its tasks elsewhere."""
         return boot_ms() >= self._leased_until_ms
+
+    @property
+    def heard_epoch(self) -> int:
+        """The highest that a master answered with; before the first answer what was stored."""
+        return self._heard_epoch
+
+    def hear(self, epoch: int) -> None:
+        self._heard_epoch = max(self._heard_epoch, epoch)
+
+    def correct_epoch(self, epoch: int) -> None:
+        """A lower one, when the one that was seen was none."""
+        write_synced(self.path / "epoch", f"{epoch}\n".encode())
+        self._epoch = self._heard_epoch = epoch
 
     def write_lease(self, until_ms: int, length_ms: int) -> None:
         """Until when the masters count on this node, in milliseconds of CLOCK_BOOTTIME, and for how long in all:

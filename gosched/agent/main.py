@@ -32,6 +32,7 @@ from gosched.agent.exec.streams import Execs
 from gosched.agent.hardware.disk import Disk, watch
 from gosched.agent.hardware.vitals import Vitals
 from gosched.agent.machine import CannotStart, Machine
+from gosched.agent.masters import Connector, MastersOnly, own_cluster
 from gosched.agent.metrics import AgentFacts, AgentMetrics
 from gosched.agent.server import MAX_MESSAGE_BYTES, WorkerService
 from gosched.agent.session import Identity, MasterRefused, Session
@@ -123,14 +124,17 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         )
         tasks = Tasks(data_dir, machine.starter, following, settings.work_max_bytes)
         closing.push_async_callback(tasks.close)
-        server = grpc.aio.server(options=_SERVER_OPTIONS)
+        cluster = own_cluster(settings.tls, (socket.gethostname(), data_dir.node_id))
+        server = grpc.aio.server(
+            options=_SERVER_OPTIONS, interceptors=[MastersOnly(cluster)] if settings.tls is not None else []
+        )
         port = _bind(server, settings, listen)
         incarnation = secrets.token_hex(8)
         address = _advertised(settings, listen, port)
         tasks.load()
         execs = Execs()
         closing.push_async_callback(execs.close)
-        service = WorkerService(tasks, execs, data_dir, incarnation=incarnation)
+        service = WorkerService(tasks, execs, data_dir, incarnation=incarnation, ask=changed.set)
         worker_pb2_grpc.add_WorkerServiceServicer_to_server(service, server)
         await server.start()
         closing.push_async_callback(server.stop, 0.5)
@@ -138,7 +142,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         session = Session(
             partial(_identity, settings, data_dir, machine, incarnation, address),
             settings.masters,
-            _connector(settings.tls),
+            Connector(settings.tls, cluster, _CHANNEL_OPTIONS),
             tasks,
             data_dir,
             changed,
@@ -285,14 +289,6 @@ def _check_free(listen: Listen) -> None:
     except OSError as error:
         reason = "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
         raise CannotStart(f"cannot listen on {listen.address}: {reason}; choose another with --grpc-addr") from error
-
-
-def _connector(tls: Tls | None) -> Callable[[str], Any]:
-    if tls is None:
-        return lambda address: grpc.aio.insecure_channel(address, options=_CHANNEL_OPTIONS)
-    key, cert, ca = _pem(tls)
-    credentials = grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)
-    return lambda address: grpc.aio.secure_channel(address, credentials, options=_CHANNEL_OPTIONS)
 
 
 def _pem(tls: Tls) -> tuple[bytes, bytes, bytes]:

@@ -1,12 +1,12 @@
 """The agent's own gRPC server: what the leader orders and what readers of logs ask.
 
-Invariant: an order counts only for this node, this boot of its agent, from its cluster, and of an epoch not below the
-highest seen.
+Invariant: an order counts only for this node, this boot of its agent, from its cluster, and of an epoch that is neither
+below the highest seen nor far above what the masters answered last.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, NoReturn
 
 import grpc
@@ -22,6 +22,8 @@ from gosched.wire.v1 import scheduler_pb2, worker_pb2, worker_pb2_grpc
 
 MAX_LOG_READERS = 1000
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+MAX_ORDER_BYTES = 64 * 1024 * 1024  # of orders in hand
+MAX_EPOCH_JUMP = 100  # elections between two answers
 
 _STREAMS = {Stream.STDOUT: scheduler_pb2.LOG_STREAM_STDOUT, Stream.STDERR: scheduler_pb2.LOG_STREAM_STDERR}
 
@@ -30,13 +32,18 @@ Addressed = worker_pb2.StartTasksRequest | worker_pb2.StopTasksRequest | worker_
 
 
 class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
-    def __init__(self, tasks: Tasks, execs: Execs, data_dir: DataDir, *, incarnation: str) -> None:
+    def __init__(
+        self, tasks: Tasks, execs: Execs, data_dir: DataDir, *, incarnation: str, ask: Callable[[], None]
+    ) -> None:
+        """`ask` makes the session ask its masters at once."""
         self._tasks = tasks
         self._execs = execs
         self._data_dir = data_dir
         self._node_id = data_dir.node_id
         self._incarnation = incarnation
+        self._ask = ask
         self._readers = 0
+        self._order_bytes = 0
 
     async def StartTasks(self, request: worker_pb2.StartTasksRequest, context: Any) -> worker_pb2.StartTasksResponse:
         await self._check_addressee(request, context)
@@ -45,7 +52,17 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
         except BadOrder as error:
             await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         desired = Desired(start=tuple(order.allocation_id for order in orders))
-        await self._obey(desired, {order.allocation_id: order for order in orders}, request.epoch, context)
+        size = request.ByteSize()
+        if self._order_bytes + size > MAX_ORDER_BYTES:
+            detail = (
+                f"node {self._node_id} has orders of {MAX_ORDER_BYTES} bytes in hand; a later heartbeat brings these"
+            )
+            await _refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, detail)
+        self._order_bytes += size
+        try:
+            await self._obey(desired, {order.allocation_id: order for order in orders}, request.epoch, context)
+        finally:
+            self._order_bytes -= size
         return worker_pb2.StartTasksResponse()
 
     async def StopTasks(self, request: worker_pb2.StopTasksRequest, context: Any) -> worker_pb2.StopTasksResponse:
@@ -124,6 +141,13 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
 
     async def _obey(self, desired: Desired, orders: Mapping[str, Order], epoch: int, context: Any) -> None:
+        heard = self._data_dir.heard_epoch
+        if epoch > heard + MAX_EPOCH_JUMP:
+            self._ask()
+            detail = (
+                f"node {self._node_id} heard of epoch {heard} last, and asks its masters before it believes in {epoch}"
+            )
+            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
         try:
             obeyed = await self._tasks.obey(desired, orders, epoch=epoch)
         except OSError as error:

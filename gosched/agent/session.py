@@ -11,7 +11,7 @@ import contextlib
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -20,6 +20,7 @@ import structlog
 
 from gosched.agent.datadir import DataDir
 from gosched.agent.hardware.vitals import Vitals
+from gosched.agent.masters import NotAMaster
 from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
 from gosched.agent.supervisor.records import boot_ms
 from gosched.agent.tasks.table import Tasks
@@ -37,7 +38,7 @@ BACKOFF_MAX_S = 2.0
 STOP_FIRST_LIMIT_S = 5.0
 HEARTBEATS_PER_LEASE = 5
 
-Connect = Callable[[str], Any]  # address -> grpc.aio.Channel
+Connect = Callable[[str], Awaitable[Any]]  # address -> grpc.aio.Channel; raises NotAMaster
 
 _NOT_LET_IN = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS)
 _NOT_KNOWN = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.NOT_FOUND)
@@ -106,17 +107,21 @@ class Session:
         place = random.randrange(len(self._masters))  # agents spread over the masters
         while True:
             master = self._masters[place % len(self._masters)]
-            channel = self._connect(master)
             try:
-                await self._talk(node_pb2_grpc.NodeServiceStub(channel))
+                channel = await self._connect(master)
+                try:
+                    await self._talk(node_pb2_grpc.NodeServiceStub(channel))
+                finally:
+                    await channel.close()
+            except NotAMaster as error:
+                self._on_error(master, None, str(error))
             except grpc.aio.AioRpcError as error:
                 self._on_error(master, error.code(), error.details() or "")
             except NotOurMaster as error:
+                self._registered = False  # a registration proves which epoch is the masters'
                 self._on_error(master, None, str(error))
             except OSError as error:
                 self._log.error("cannot write to the data directory", error=str(error))
-            finally:
-                await channel.close()
             place += 1
             await asyncio.sleep(self._backoff_s())
 
@@ -149,19 +154,25 @@ class Session:
             cluster_id=self._data_dir.cluster_id,
         )
         fill(me.capacity, request.capacity)
-        sent_ms = boot_ms()
+        sent_ms, seen = boot_ms(), self._data_dir.epoch
         try:
             answer = await stub.RegisterNode(request, timeout=CALL_TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
             if _is_final(error):
                 raise MasterRefused(error.details()) from error
             raise
-        self._check_master(answer.cluster_id, answer.epoch)
+        self._check_cluster(answer.cluster_id)
+        if answer.epoch_confirmed and answer.epoch < seen:
+            # It was opened after `seen` was heard of, and epochs only grow: no leader of this cluster ever said `seen`.
+            self._log.warning("an epoch that never was is forgotten", epoch=seen, instead=answer.epoch)
+            await self._tasks.correct_epoch(seen, answer.epoch)
+        self._check_epoch(answer.epoch)
         self._data_dir.join(answer.cluster_id)
         leftovers = tuple(self._tasks.live(answer.stop_first))
         stops = tuple(StopWish(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in leftovers)
         if not await self._tasks.obey(Desired(stop=stops), {}, epoch=answer.epoch):
             raise NotOurMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
+        self._data_dir.hear(answer.epoch)
         self._answered(sent_ms, answer.lease_ms)
         if answer.stop_first:
             self._log.info("leftovers are stopped before this node takes work", tasks=len(leftovers))
@@ -185,7 +196,9 @@ class Session:
         )
         sent_ms = boot_ms()
         answer = await stub.Heartbeat(request, timeout=CALL_TIMEOUT_S)
-        self._check_master(answer.cluster_id, answer.epoch)
+        self._check_cluster(answer.cluster_id)
+        self._check_epoch(answer.epoch)
+        self._data_dir.hear(answer.epoch)
         if answer.register_again:
             self._answered()
             self._registered = False
@@ -228,7 +241,7 @@ class Session:
         )
         return desired, orders
 
-    def _check_master(self, cluster_id: str, epoch: int) -> None:
+    def _check_cluster(self, cluster_id: str) -> None:
         """Before the answer is believed in anything. Raises NotOurMaster."""
         if not self._data_dir.belongs_to(cluster_id):
             raise NotOurMaster(
@@ -236,6 +249,9 @@ class Session:
                 f"{self._data_dir.cluster_id}: nothing is stopped; correct --master, or, to move the node over, end "
                 "its tasks and start it with an empty data directory"
             )
+
+    def _check_epoch(self, epoch: int) -> None:
+        """Raises NotOurMaster."""
         if epoch < self._data_dir.epoch:
             raise NotOurMaster(f"it is of epoch {epoch}; this node has seen {self._data_dir.epoch}")
 

@@ -66,16 +66,20 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         self._check_cluster(request)
         self._check_clock(request)
         await self._check_not_in_use(request)
+        epoch = self.leadership.epoch
         leftovers = compare(self.replication.state, request.node_id, observed).leftovers
         answer = node_pb2.RegisterNodeResponse(
             stop_first=leftovers,
             heartbeat_ms=self.settings.lease.heartbeat_ms,
-            epoch=self.leadership.epoch,
+            epoch=epoch,
             cluster_id=self.replication.state.cluster_id,
+            epoch_confirmed=True,
         )
         if leftovers:
+            await self.proposals.barrier()
+            self._check_leads(epoch)
             return answer  # without a lease: it has none yet
-        accepted(await self.proposals.propose(registration(request), epoch=self.leadership.epoch))
+        accepted(await self.proposals.propose(registration(request), epoch=epoch))
         self._check_kept(request.node_id)
         self.leases.renew(request.node_id)
         answer.lease_ms = self.leases.timeout_ms
@@ -161,9 +165,13 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             return
         asked_s = self.clock.monotonic_s()
         await self.proposals.barrier()
+        self._check_leads(epoch)
+        self.leases.confirmed(asked_s)
+
+    def _check_leads(self, epoch: int) -> None:
+        """Raises ApiError."""
         if self.leadership.epoch != epoch:
             raise unavailable("this master does not lead any more; ask again")
-        self.leases.confirmed(asked_s)
 
     def _check_own_node(self, node_id: str, name: str, context: Any) -> None:
         """An agent's certificate names its node, by id or by name. Raises ApiError for another node's."""

@@ -54,6 +54,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
     def __init__(self, epoch: int = 1) -> None:
         self.epoch = epoch
         self.cluster_id = ""
+        self.epoch_confirmed = False
         self.registrations: list[Any] = []
         self.heartbeats: list[Any] = []
         self.beats_before: list[int] = []  # each registration
@@ -103,6 +104,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
             epoch=self.epoch,
             lease_ms=self.lease_ms,
             cluster_id=self.cluster_id,
+            epoch_confirmed=self.epoch_confirmed,
         )
 
     def Heartbeat(self, request: Any, context: Any) -> Any:

@@ -12,7 +12,9 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
+from gosched.agent.server import MAX_EPOCH_JUMP
 from gosched.agent.session import Session
+from gosched.wire.v1 import worker_pb2
 from tests.agent.conftest import LIMIT_S, NAMES, Agent, FakeMaster, lives, number_in, shell, wait_for
 
 MakeAgent = Callable[..., Agent]
@@ -92,6 +94,56 @@ def test_a_master_of_an_older_epoch_is_not_obeyed(
     wait_for(lambda: (tmp_path / "ran").exists())
     wait_for(lambda: (stale.data_dir / "epoch").read_text() == "6\n")
     second.await_end("j1/main/0.1")
+
+
+def test_an_epoch_that_no_leader_can_have_is_refused_and_the_masters_are_asked(
+    master: FakeMaster, make_agent: MakeAgent, beats_seldom: str
+) -> None:
+    agent = make_agent(master, beats_seldom).start(master)
+    me, beats = agent.identity, len(master.heartbeats)
+    freeze = worker_pb2.FreezeTasksRequest(epoch=1 << 62, node_id=me.node_id, incarnation=me.incarnation)
+    with pytest.raises(grpc.RpcError) as refused:
+        agent.call("FreezeTasks", freeze)
+    assert "heard of epoch 1 last" in refused.value.details()
+    wait_for(lambda: len(master.heartbeats) > beats, why="it asks at once")
+    agent.run(shell("j1/main/0.1", "exit 0"), epoch=1 + MAX_EPOCH_JUMP)  # elections that it has not heard of yet
+    master.epoch = 2 + MAX_EPOCH_JUMP
+    agent.run(shell("j1/main/1.1", "exit 0"), epoch=1 + MAX_EPOCH_JUMP)
+    master.await_end("j1/main/1.1")
+
+
+@pytest.mark.parametrize("stop_first", [[], ["j0/main/0.1"]])
+def test_an_agent_that_believed_in_an_epoch_that_never_was_recovers(
+    master: FakeMaster, make_agent: MakeAgent, stop_first: list[str]
+) -> None:
+    agent = make_agent(master).start(master)
+    agent.end(signal.SIGTERM)
+    (agent.data_dir / "epoch").write_text(f"{1 << 62}\n")
+    master.epoch = 3
+    agent.launch()
+    joined = len(master.registrations)
+    wait_for(lambda: len(master.registrations) > joined + 1, why="it keeps asking")
+    assert (agent.data_dir / "epoch").read_text() == f"{1 << 62}\n"  # this master may be one of the past
+    master.stop_first = stop_first
+    master.epoch_confirmed = True
+    wait_for(lambda: (agent.data_dir / "epoch").read_text() == "3\n")
+    master.stop_first = []
+    wait_for(lambda: master.heartbeats and master.heartbeats[-1].incarnation == master.registrations[-1].incarnation)
+    agent.identity = master.registrations[-1]
+    agent.run(shell("j1/main/0.1", "exit 0"), epoch=3)
+    master.await_end("j1/main/0.1")
+
+
+def test_a_live_agent_that_believed_in_an_epoch_that_never_was_recovers(
+    master: FakeMaster, make_agent: MakeAgent
+) -> None:
+    master.epoch = 9
+    agent = make_agent(master).start(master)
+    master.epoch, master.epoch_confirmed = 3, True
+    agent.run(shell("j1/main/0.1", "exit 0"), epoch=9)  # a change: it reports at once
+    wait_for(lambda: (agent.data_dir / "epoch").read_text() == "3\n")
+    agent.run(shell("j1/main/1.1", "exit 0"), epoch=3)
+    master.await_end("j1/main/1.1")
 
 
 def test_leftovers_are_killed_before_the_node_counts_as_registered(

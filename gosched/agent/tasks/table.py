@@ -134,6 +134,12 @@ class Tasks:
                 await self._start(starts)
             return True
 
+    async def correct_epoch(self, seen: int, epoch: int) -> None:
+        """Forgets an epoch that no leader had, unless another was seen meanwhile. Raises OSError."""
+        async with self._turn:
+            if self._data_dir.epoch == seen:
+                await asyncio.to_thread(self._data_dir.correct_epoch, epoch)
+
     def share(self) -> None:
         """At each start and end, so that the CPUs that a task owns, and the memory that is kept for it, are its own."""
         running = self.running()

@@ -1,0 +1,115 @@
+"""Masters as an agent's counterparts: whom it takes for one, in both directions.
+
+Invariant: with TLS nobody but the holder of a master's certificate is asked for orders, or gives any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from gosched.agent.machine import CannotStart
+from gosched.config.address import split_address
+from gosched.config.settings import Tls
+from gosched.core.roles import ANY_NODE, BadCertificate, CertificateHolder, Role, identity_of
+from gosched.wire.certificates import dialling_context, own_identity, server_identity
+
+LOOK_S = 3.0  # at a master's certificate
+
+
+class NotAMaster(Exception):
+    """One line that says why nobody at this address is asked."""
+
+
+def own_cluster(tls: Tls | None, names: tuple[str, ...]) -> str:
+    """Return the cluster that the agent's certificate names, or nothing. `names`: of the node, one of which it must
+    have. Raises CannotStart."""
+    if tls is None:
+        return ""
+    try:
+        mine = own_identity(tls.cert, tls.key, tls.ca)
+    except BadCertificate as error:
+        raise CannotStart(f"tls: {error}") from error
+    if mine.role is not Role.AGENT or mine.name not in (*names, ANY_NODE):
+        wanted = CertificateHolder(cluster=mine.cluster or "CLUSTER", role=Role.AGENT, name=names[0]).uri()
+        raise CannotStart(f"tls.cert: {tls.cert} must have the URI {wanted} among its alternative names")
+    return mine.cluster
+
+
+class Connector:
+    """Opens channels to masters. gRPC does not tell a client whom it has reached, so with TLS the certificate is looked
+    at first, and the channel then takes that very certificate and no other."""
+
+    def __init__(self, tls: Tls | None, cluster: str, options: list[tuple[str, Any]]) -> None:
+        """Raises CannotStart."""
+        self._cluster = cluster
+        self._options = options
+        self._tls = tls
+        if tls is not None:
+            self._key, self._cert = Path(tls.key).read_bytes(), Path(tls.cert).read_bytes()
+            self._context = dialling_context(tls.cert, tls.key, tls.ca)
+
+    async def __call__(self, address: str) -> Any:
+        """Raises NotAMaster."""
+        if self._tls is None:
+            return grpc.aio.insecure_channel(address, options=self._options)
+        try:
+            async with asyncio.timeout(LOOK_S):
+                holder, certificate = await server_identity(split_address(address), self._context)
+        except (OSError, BadCertificate) as error:  # TimeoutError is one
+            raise NotAMaster(str(error) or f"no answer within {LOOK_S:.0f} s") from error
+        if holder.role is not Role.MASTER or not holder.is_of(self._cluster):
+            raise NotAMaster(f"it shows the certificate of {_shown(holder)}, which is no master of this agent's")
+        credentials = grpc.ssl_channel_credentials(certificate, self._key, self._cert)
+        return grpc.aio.secure_channel(address, credentials, options=self._options)
+
+
+class MastersOnly(grpc.aio.ServerInterceptor):
+    """Refuses calls of everybody else, where there is TLS."""
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
+    ) -> Any:
+        handler = await continuation(details)
+        if handler is None:
+            return None
+        kind = ("stream" if handler.request_streaming else "unary") + (
+            "_stream" if handler.response_streaming else "_unary"
+        )
+        serve = getattr(handler, kind)
+        if not handler.response_streaming:
+
+            async def answer(request: Any, context: Any) -> Any:
+                await self._check(context)
+                return await serve(request, context)
+
+            return handler._replace(**{kind: answer})
+
+        async def answers(request: Any, context: Any) -> AsyncIterator[Any]:
+            await self._check(context)
+            async for message in serve(request, context):
+                yield message
+
+        return handler._replace(**{kind: answers})
+
+    async def _check(self, context: Any) -> None:
+        try:
+            holder = identity_of([uri.decode(errors="replace") for uri in context.auth_context().get("peer_uri", ())])
+            problem = f"this is an agent, which obeys masters, not {_shown(holder)}"
+            if holder.role is Role.MASTER and holder.is_of(self._cluster):
+                return
+        except BadCertificate as error:
+            problem = str(error)
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, problem)
+
+
+def _shown(holder: CertificateHolder) -> str:
+    cluster = f" of cluster {holder.cluster}" if holder.cluster else ""
+    return f"{holder.role.value} {holder.name or 'without a name'}{cluster}"
