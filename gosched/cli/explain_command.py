@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gosched.cli.connect import connect, output_option
-from gosched.cli.output import Json, ago, amounts_text, as_data, coloured, counted, span, until
+from gosched.cli.output import Json, ago, amounts_text, as_data, coloured, counted, emit, span, titled, until
 from gosched.client.shapes import explanation_json
 
 _SHOWN = 8  # of a list in one line; -o json has all
@@ -19,9 +19,9 @@ def command(ctx: click.Context, job: str, output: str) -> None:
     """Why a job waits and when it starts: its position, what holds it, who holds what it needs, what would help."""
     shape = explanation_json(connect(ctx).explain(job))
     if output in ("json", "yaml"):
-        click.echo(as_data(shape, output))
+        emit(as_data(shape, output))
     else:
-        click.echo(shape["id"] if output == "name" else _text(shape))
+        emit(shape["id"] if output == "name" else _text(shape))
 
 
 def _text(job: Json) -> str:
@@ -35,7 +35,7 @@ def _text(job: Json) -> str:
         *_running(job),
         *_ended(job),
     ]
-    return "\n".join(f"{title:<11}{text}" for title, text in lines if text)
+    return titled(lines)
 
 
 def nodes_text(nodes: list[Json]) -> str:

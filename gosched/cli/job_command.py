@@ -17,6 +17,7 @@ from gosched.cli.output import (
     coloured,
     counted,
     duration,
+    emit,
     filled,
     print_listing,
     say,
@@ -24,6 +25,7 @@ from gosched.cli.output import (
     span,
     spent_text,
     table,
+    titled,
 )
 from gosched.cli.submit_command import wait_shown
 from gosched.client import GoSchedError
@@ -125,11 +127,11 @@ def show(ctx: click.Context, job: str, output: str) -> None:
     live = client.list_usage(job=detail.id).tasks if detail.job.active else ()
     shape = job_detail_json(detail, live)
     if output in ("json", "yaml"):
-        click.echo(as_data(shape, output))
+        emit(as_data(shape, output))
     elif output == "name":
-        click.echo(shape["id"])
+        emit(shape["id"])
     else:
-        click.echo(_text(shape, wide=output == "wide"))
+        emit(_text(shape, wide=output == "wide"))
 
 
 @command.command("cancel")
@@ -261,21 +263,21 @@ def _text(job: Json, *, wide: bool) -> str:
     code = "" if job["reason"] == job["state"] else job["reason"]
     reason = "" if is_counted else ": ".join(part for part in (code, job["detail"]) if part)
     lines = [
-        f"Job        {job['id']}",
-        f"Name       {job['name']}",
-        f"Queue      {job['queue']} (tenant {job['tenant']}, priority {job['priority']})",
-        f"State      {coloured(job['state'])}{f' ({reason})' if reason else ''}",
-        f"Attempt    {job['attempt']}",
-        f"Submitted  {job['submitted_at']}",
-        f"Started    {job['started_at'] or '-'}",
-        f"Ended      {job['ended_at'] or '-'}",
+        ("Job", job["id"]),
+        ("Name", job["name"]),
+        ("Queue", f"{job['queue']} (tenant {job['tenant']}, priority {job['priority']})"),
+        ("State", f"{coloured(job['state'])}{f' ({reason})' if reason else ''}"),
+        ("Attempt", str(job["attempt"])),
+        ("Submitted", job["submitted_at"]),
+        ("Started", job["started_at"] or "-"),
+        ("Ended", job["ended_at"] or "-"),
+        ("Exit code", "" if job["exit_code"] is None else str(job["exit_code"])),
+        *_about_time(job),
+        *_about_children(job),
     ]
-    if job["exit_code"] is not None:
-        lines.append(f"Exit code  {job['exit_code']}")
-    lines += [f"{title:<11}{text}" for title, text in [*_about_time(job), *_about_children(job)] if text]
     tasks = job["tasks"]
     columns = [*_TASKS, *filled(tasks, _TASKS_USE), *(_TASKS_WIDE if wide else []), *filled(tasks, _REASON)]
-    return "\n".join([*lines, "", table(tasks, columns)] if tasks else lines)
+    return "\n\n".join([titled(lines), *([table(tasks, columns)] if tasks else [])])
 
 
 def _about_time(job: Json) -> list[tuple[str, str]]:

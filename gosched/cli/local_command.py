@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from gosched.cli.local_cluster import LocalCluster
-from gosched.cli.output import say
+from gosched.cli.output import emit, say
 
 _POLL_S = 0.2
 
@@ -36,7 +36,7 @@ def up(masters: int, agents: int, data_dir: Path | None) -> None:
     """Run a cluster until Ctrl-C; nothing of it stays, but for --data-dir."""
     with _ends_on_signal(), LocalCluster(data_dir, masters=masters, agents=agents) as cluster:
         say(f"ready: {masters} masters, {agents} agents; data in {cluster.data_dir}; Ctrl-C ends it")
-        click.echo(f"export GOSCHED_ENDPOINTS={cluster.endpoints}")
+        emit(f"export GOSCHED_ENDPOINTS={cluster.endpoints}")
         sys.stdout.flush()
         _watch(cluster)
 

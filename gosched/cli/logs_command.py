@@ -9,7 +9,7 @@ from typing import BinaryIO
 import click
 
 from gosched.cli.connect import connect
-from gosched.cli.output import has_colour, say
+from gosched.cli.output import escaped, has_colour, say
 from gosched.client import LogChunk
 
 _COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "bright_cyan", "bright_yellow", "bright_green")
@@ -65,7 +65,7 @@ class _Prefixed:
     def _print(self, place: tuple[str, str], lines: list[bytes]) -> None:
         task, stream = place
         out = _out(stream)
-        name = _short(task)
+        name = escaped(_short(task))
         prefix = f"{name} | "
         if has_colour(out):
             index = name.rpartition("/")[2]

@@ -11,6 +11,7 @@ from importlib import import_module
 
 import click
 
+from gosched.cli.output import say
 from gosched.config.errors import ConfigError, suggestion
 
 COMMANDS = {
@@ -103,7 +104,7 @@ def run_cli(args: list[str]) -> int:
 
 
 def _failed(message: str, code: int) -> int:
-    click.echo(f"goschedctl: {' '.join(message.split())}", err=True)
+    say(f"goschedctl: {' '.join(message.split())}")
     return code
 
 

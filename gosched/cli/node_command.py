@@ -9,7 +9,7 @@ import click
 
 from gosched.cli.connect import connect, listing_options, output_option, read_duration_s, read_labels
 from gosched.cli.node_text import node_text
-from gosched.cli.output import Column, Json, ago, as_data, bytes_text, counted, print_listing, say, until
+from gosched.cli.output import Column, Json, ago, as_data, bytes_text, counted, emit, print_listing, say, until
 from gosched.client import GoSchedClient, GoSchedError, NodeControlled, NotFound, Refused, TimedOut
 from gosched.client.shapes import node_json
 from gosched.client.usage_shapes import node_usage_json, task_usage_json
@@ -80,9 +80,9 @@ def show(ctx: click.Context, node: str, output: str) -> None:
     """A node, what it uses, and the tasks there."""
     shape = _shape(connect(ctx), node)
     if output in ("json", "yaml"):
-        click.echo(as_data(shape, output))
+        emit(as_data(shape, output))
     else:
-        click.echo(shape["id"] if output == "name" else node_text(shape))
+        emit(shape["id"] if output == "name" else node_text(shape))
 
 
 @command.command("cordon")
@@ -193,7 +193,8 @@ def _each(nodes: tuple[str, ...], act: Callable[[str], str]) -> int:
     code = 0
     for node in nodes:
         try:
-            say(act(node))
+            for line in act(node).split("\n"):
+                say(line)
         except GoSchedError as error:
             say(f"goschedctl: {node}: {error}")
             code = code or error.exit_code

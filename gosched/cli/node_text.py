@@ -12,6 +12,7 @@ from gosched.cli.output import (
     percent,
     seconds_text,
     table,
+    titled,
     until,
 )
 
@@ -51,7 +52,7 @@ def node_text(node: Json) -> str:
         ("Labels", ", ".join(f"{key}={value}" for key, value in node["labels"].items())),
         ("Taints", ", ".join(f"{t['key']}={t['value']}:{t['effect']}" for t in node["taints"])),
     ]
-    parts = ["\n".join(f"{title:<11}{text}" for title, text in lines if text)]
+    parts = [titled(lines)]
     if node["usage"] and node["usage"]["gpus"]:
         parts.append(table(node["usage"]["gpus"], [*_GPUS[:2], *filled(node["usage"]["gpus"], _GPUS[2:])]))
     if node["running"]:

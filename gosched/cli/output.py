@@ -1,12 +1,17 @@
-"""Printing. Rule kept: stdout carries data only; colour only on a terminal, and never with NO_COLOR."""
+"""Printing. Rule kept: stdout carries data only; colour only on a terminal, and never with NO_COLOR.
+
+Invariant: what users, tasks and runtimes wrote reaches a terminal without control characters: all that is printed goes
+through `emit` and `say`, but for what tasks write themselves (`logs`, `exec`), which stays as it is.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +20,10 @@ import click
 Json = dict[str, Any]
 Column = tuple[str, Callable[[Json], object]]  # its title, and a row's value
 
+# C0 but the end of a line, C1, and what turns the direction of text or hides it.
+_CONTROL = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
+)
 WATCH_PERIOD_S = 1.0
 _AMOUNTS = ("cpu", "memory", "storage", "gpu")  # in this order; then all others
 _STATE_COLOURS = {
@@ -31,6 +40,7 @@ _STATE_COLOURS = {
     "CANCELLED": "magenta",
     "KILLED": "magenta",
 }
+_COLOURED = re.compile(rf"\x1b\[3\dm(?:{'|'.join(_STATE_COLOURS)})\x1b\[0m")
 
 
 def print_listing(
@@ -43,14 +53,15 @@ def print_listing(
 ) -> None:
     """The rows once, or again after each change until Ctrl-C."""
     text = render(fetch(), columns, wide, output)
-    click.echo(text, nl=bool(text))
+    if text:
+        emit(text)
     while watch:
         time.sleep(WATCH_PERIOD_S)
         newer = render(fetch(), columns, wide, output)
         if newer != text:
             if sys.stdout.isatty():
                 click.clear()
-            click.echo(newer)
+            emit(newer)
             sys.stdout.flush()
         text = newer
 
@@ -65,7 +76,7 @@ def render(rows: list[Json], columns: Sequence[Column], wide: Sequence[Column], 
 
 def as_data(value: object, output: str) -> str:
     if output == "json":
-        return json.dumps(value, indent=2, ensure_ascii=False)
+        return _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], json.dumps(value, indent=2, ensure_ascii=False))
     import yaml
 
     return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True)).rstrip()
@@ -95,9 +106,32 @@ def has_colour(stream: Any) -> bool:
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR")
 
 
+def emit(text: str) -> None:
+    """On stdout."""
+    click.echo("\n".join(escaped(line) for line in text.split("\n")))
+
+
 def say(message: str) -> None:
-    """For people, on stderr."""
-    click.echo(message, err=True)
+    """One line for people, on stderr."""
+    click.echo(escaped(message), err=True)
+
+
+def escaped(text: str) -> str:
+    """One line that does nothing to a terminal but for the colours of `coloured`: `\\x1b` instead of an escape."""
+    end, parts = 0, []
+    for own in _COLOURED.finditer(text):
+        parts += [_without_control(text[end : own.start()]), own[0]]
+        end = own.end()
+    return "".join([*parts, _without_control(text[end:])])
+
+
+def _without_control(text: str) -> str:
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text).replace("\n", "\\n")
+
+
+def titled(lines: Iterable[tuple[str, str]]) -> str:
+    """A line for each that has a text, and never more than one."""
+    return "\n".join(f"{title:<11}{escaped(text)}" for title, text in lines if text)
 
 
 def bytes_text(amount: int) -> str:
@@ -187,5 +221,4 @@ def filled(rows: list[Json], columns: Sequence[Column]) -> list[Column]:
 
 
 def _plain(value: object) -> str:
-    text = "-" if value is None or value == "" else str(value)
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return "-" if value is None or value == "" else _without_control(str(value))

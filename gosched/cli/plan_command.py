@@ -6,7 +6,7 @@ import click
 
 from gosched.cli.connect import connect, output_option
 from gosched.cli.explain_command import nodes_text, victims_text
-from gosched.cli.output import Column, Json, as_data, say, table
+from gosched.cli.output import Column, Json, as_data, emit, say, table
 from gosched.cli.submit_command import read_specs
 from gosched.client.forecast_shapes import plan_json
 
@@ -37,11 +37,11 @@ def command(ctx: click.Context, file: str, output: str) -> int:
     """
     shape = plan_json(connect(ctx).plan(read_specs(file)))
     if output in ("json", "yaml"):
-        click.echo(as_data(shape, output))
+        emit(as_data(shape, output))
     elif output == "name":
-        click.echo("\n".join(job["name"] for job in shape["jobs"]))
+        emit("\n".join(job["name"] for job in shape["jobs"]))
     else:
-        click.echo(_text(shape))
+        emit(_text(shape))
     for job in shape["jobs"]:
         for warning in job["warnings"]:
             say(f"{job['name']}: warning: {warning}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from gosched.cli.output import has_colour, say
+from gosched.cli.output import escaped, has_colour, say
 from gosched.client import JobDetail
 from gosched.core.job import Job, JobState, TaskState
 
@@ -91,6 +91,6 @@ def _display() -> Iterator[Display]:
 
         class Live:
             def show(self, line: str) -> None:
-                spinner.update(escape(line))
+                spinner.update(escape(escaped(line)))
 
         yield Live()

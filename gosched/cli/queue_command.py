@@ -9,7 +9,7 @@ from operator import itemgetter
 import click
 
 from gosched.cli.connect import connect, output_option, watch_option
-from gosched.cli.output import Column, Json, amount_text, amounts_text, as_data, duration, print_listing, table
+from gosched.cli.output import Column, Json, amount_text, amounts_text, as_data, duration, emit, print_listing, table
 from gosched.client import GoSchedClient, NotFound
 from gosched.client.shapes import queue_json
 from gosched.config.errors import suggestion
@@ -65,9 +65,9 @@ def show(ctx: click.Context, queue: str, output: str) -> None:
     if shape is None:
         raise NotFound(f"there is no queue {queue!r}{suggestion(queue, queues)}")
     if output in ("json", "yaml"):
-        click.echo(as_data(shape, output))
+        emit(as_data(shape, output))
     else:
-        click.echo(shape["id"] if output == "name" else _text(shape, _preemption(shape, queues)))
+        emit(shape["id"] if output == "name" else _text(shape, _preemption(shape, queues)))
 
 
 @command.command("apply")
@@ -87,13 +87,13 @@ def apply(ctx: click.Context, file: str) -> None:
     before = {queue.path: queue.rules for queue in client.get_status().queues}
     old = {status.quota.tenant: status.quota for status in client.list_quotas() if _limits(status.quota)}
     if not client.set_queues(queues, quotas):
-        click.echo("unchanged")
+        emit("unchanged")
         return
     lines = [f"queue {line}" for line in _changes(before, {queue.path: queue for queue in queues})]
     if quotas is not None:
         wanted = {quota.tenant: quota for quota in quotas if _limits(quota)}
         lines += [f"quota {line}" for line in _changes(old, wanted)]
-    click.echo("\n".join(lines))
+    emit("\n".join(lines))
 
 
 def _queues(client: GoSchedClient) -> list[Json]:

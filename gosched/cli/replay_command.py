@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gosched.cli.output import Json, as_data
+from gosched.cli.output import Json, as_data, emit
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -41,7 +41,7 @@ def command(data_dir: Path | None, snapshot: Path | None, revision: int | None, 
     except (NotInLog, DamagedLog, UnknownSchema, OSError) as error:
         raise click.ClickException(str(error)) from error
     found = replay(past, policy)
-    click.echo(as_data(found, "json") if output == "json" else _text(found))
+    emit(as_data(found, "json") if output == "json" else _text(found))
     return 1 if found["equal"] is False else 0
 
 

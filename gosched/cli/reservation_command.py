@@ -7,7 +7,7 @@ import time
 import click
 
 from gosched.cli.connect import connect, output_option, watch_option
-from gosched.cli.output import Column, Json, as_data, counted, print_listing, say
+from gosched.cli.output import Column, Json, as_data, counted, emit, print_listing, say
 from gosched.client.forecast_shapes import reserved_json, window_json
 from gosched.config.errors import ConfigError
 from gosched.core.cluster import Window
@@ -58,9 +58,9 @@ def create(
     answer = connect(ctx).set_window(window, resources=amounts)
     shape = {**window_json(answer.window), "in_the_way": list(answer.in_the_way)}
     if output in ("json", "yaml"):
-        click.echo(as_data(shape, output))
+        emit(as_data(shape, output))
     else:
-        click.echo(shape["id"])
+        emit(shape["id"])
     nodes = counted(len(answer.window.nodes), "node")
     say(f"{name}: {nodes} from {shape['start']} to {shape['end']}: {','.join(shape['nodes'])}")
     for job in answer.in_the_way:

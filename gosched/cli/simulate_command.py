@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from gosched.cli.output import as_data, say
+from gosched.cli.output import as_data, emit, say
 from gosched.config.errors import ConfigError
 
 ALGORITHMS = ("binpack", "spread", "gang", "priority", "deadline")
@@ -134,4 +134,4 @@ def command(
         except OSError as error:
             raise ConfigError(f"{html}: cannot write it: {error.strerror or error}") from error
         say(f"plots: {html}")
-    click.echo(as_text(data) if output == "text" else as_data(data, "json"))
+    emit(as_text(data) if output == "text" else as_data(data, "json"))

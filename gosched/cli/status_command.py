@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gosched.cli.connect import connect, output_option
-from gosched.cli.output import Column, Json, as_data, bytes_text, table
+from gosched.cli.output import Column, Json, as_data, bytes_text, emit, table
 from gosched.client.shapes import status_json
 
 _MASTERS: list[Column] = [
@@ -33,11 +33,11 @@ def command(ctx: click.Context, output: str) -> None:
     """The cluster at a glance: masters, nodes, jobs, resources, queues."""
     status = status_json(connect(ctx).get_status())
     if output in ("json", "yaml"):
-        click.echo(as_data(status, output))
+        emit(as_data(status, output))
     elif output == "name":
-        click.echo(status["leader"])
+        emit(status["leader"])
     else:
-        click.echo(status_text(status))
+        emit(status_text(status))
 
 
 def status_text(status: Json) -> str:

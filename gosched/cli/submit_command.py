@@ -16,7 +16,7 @@ from gosched.cli.job_flags import (
     job_options,
     submit_options,
 )
-from gosched.cli.output import Json, as_data, say
+from gosched.cli.output import Json, as_data, emit, say
 from gosched.cli.progress import ending, follow
 from gosched.client import GoSchedClient, JobDetail, Submitted
 from gosched.core.spec import JobSpec
@@ -105,6 +105,6 @@ def _print(submitted: list[Submitted], specs: list[JobSpec], output: str) -> Non
         for answer, spec in zip(submitted, specs, strict=True)
     ]
     if output in ("json", "yaml"):
-        click.echo(as_data(shapes[0] if len(shapes) == 1 else shapes, output))
+        emit(as_data(shapes[0] if len(shapes) == 1 else shapes, output))
     else:
-        click.echo("\n".join(answer.job_id for answer in submitted))
+        emit("\n".join(answer.job_id for answer in submitted))

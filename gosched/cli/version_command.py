@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from gosched import __version__
+from gosched.cli.output import emit
 
 
 @click.command()
 def command() -> None:
     """Print the version."""
-    click.echo(f"gosched {__version__}")
+    emit(f"gosched {__version__}")

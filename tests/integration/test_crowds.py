@@ -1,4 +1,4 @@
-"""One user's crowds of streams: agents and others are served meanwhile, and masters keep little for who does not read."""
+"""One user's crowds of streams: agents and others are served meanwhile, and masters keep little of what is unread."""
 
 from __future__ import annotations
 
@@ -44,20 +44,9 @@ class Crowd:
         with ThreadPoolExecutor(32) as pool:
             self.codes.update(pool.map(_first, self.calls))
 
-    def silent(self, count: int) -> None:
-        """Calls whose request never comes."""
-        for i in range(count):
-            method = self.channels[i % len(self.channels)].stream_stream("/gosched.v1.SchedulerService/GetJob")
-            self.calls.append(method(_never()))
-
     def close(self) -> None:
         for channel in self.channels:
             channel.close()
-
-
-def _never() -> Any:
-    time.sleep(PATIENCE_S)
-    yield b""
 
 
 def _first(call: Any) -> str:
@@ -68,7 +57,7 @@ def _first(call: Any) -> str:
     return "OK"
 
 
-def test_idle_watches_of_one_user_cost_no_node_its_life_and_nobody_an_answer(tmp_path: Path) -> None:
+def test_idle_watches_of_one_user_cost_no_node_its_life_and_nobody_an_answer() -> None:
     with LocalCluster(masters=3, agents=3) as cluster, cluster.client() as client:
         job = client.submit("name: waits\nresources: {cpu: 1000}\nrun: 'true'\n").job_id
         crowds = [Crowd(master.grpc) for master in cluster.masters.values()]
@@ -89,9 +78,7 @@ def test_idle_watches_of_one_user_cost_no_node_its_life_and_nobody_an_answer(tmp
                 oldest = max(oldest, *(node.heartbeat_age_ms / 1000 for node in nodes))
                 assert {node.node.state for node in nodes} == {NodeState.READY}
                 time.sleep(0.2)
-            print(
-                f"{taken['OK']} watches, others refused; heartbeats at most {oldest:.1f} s old, calls {slowest:.2f} s"
-            )
+            print(f"{taken['OK']} watches; heartbeats at most {oldest:.1f} s old, calls at most {slowest:.2f} s")
             assert oldest < NODE_TIMEOUT_S
             assert slowest < NODE_TIMEOUT_S
         finally:
@@ -111,11 +98,10 @@ def resident(master: Program) -> float:
 
 def test_log_streams_that_nobody_reads_keep_little_in_the_masters(tmp_path: Path) -> None:
     with LocalCluster(masters=3, agents=1) as cluster, cluster.client() as client:
-        lines = "head -c 60000000 /dev/zero | tr '\\0' 'x' | fold -w 1000"
-        job = client.submit(
-            f'name: talks\nresources: {{cpu: 100m, memory: 1Mi}}\nrun: "{lines}; touch {tmp_path}/said; sleep 600"\n'
-        ).job_id
-        until(lambda: (tmp_path / "said").exists(), "it has said much")
+        said = tmp_path / "said"
+        talk = f"yes {'x' * 1000} | head -c 60000000; touch {said}; sleep 600"
+        job = client.submit(f"name: talks\nresources: {{cpu: 100m, memory: 1Mi}}\nrun: {talk}\n").job_id
+        until(said.exists, "it has said much")
         leader = cluster.leader()
         follower = next(master for master in cluster.masters.values() if master is not leader)
         before = {master.id: resident(master) for master in (leader, follower)}
