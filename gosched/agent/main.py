@@ -42,6 +42,7 @@ from gosched.agent.tasks.task import Task
 from gosched.config import AgentSettings, ConfigError, Listen, load_agent_settings
 from gosched.config.address import join_address, split_address
 from gosched.config.settings import Tls
+from gosched.core.text import printable_values
 from gosched.wire.v1 import worker_pb2_grpc
 
 CLEAN_EVERY_S = 30.0
@@ -336,6 +337,7 @@ def _log_to_stderr(level: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
+            printable_values,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),

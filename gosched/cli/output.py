@@ -17,13 +17,11 @@ from typing import Any
 
 import click
 
+from gosched.core.text import CONTROL, printable
+
 Json = dict[str, Any]
 Column = tuple[str, Callable[[Json], object]]  # its title, and a row's value
 
-# C0 but the end of a line, C1, and what turns the direction of text or hides it.
-_CONTROL = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
-)
 WATCH_PERIOD_S = 1.0
 _AMOUNTS = ("cpu", "memory", "storage", "gpu")  # in this order; then all others
 _STATE_COLOURS = {
@@ -76,7 +74,8 @@ def render(rows: list[Json], columns: Sequence[Column], wide: Sequence[Column], 
 
 def as_data(value: object, output: str) -> str:
     if output == "json":
-        return _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], json.dumps(value, indent=2, ensure_ascii=False))
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        return CONTROL.sub(lambda found: found[0] if found[0] == "\n" else json.dumps(found[0])[1:-1], text)
     import yaml
 
     return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True)).rstrip()
@@ -120,13 +119,9 @@ def escaped(text: str) -> str:
     """One line that does nothing to a terminal but for the colours of `coloured`: `\\x1b` instead of an escape."""
     end, parts = 0, []
     for own in _COLOURED.finditer(text):
-        parts += [_without_control(text[end : own.start()]), own[0]]
+        parts += [printable(text[end : own.start()]), own[0]]
         end = own.end()
-    return "".join([*parts, _without_control(text[end:])])
-
-
-def _without_control(text: str) -> str:
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text).replace("\n", "\\n")
+    return "".join([*parts, printable(text[end:])])
 
 
 def titled(lines: Iterable[tuple[str, str]]) -> str:
@@ -221,4 +216,4 @@ def filled(rows: list[Json], columns: Sequence[Column]) -> list[Column]:
 
 
 def _plain(value: object) -> str:
-    return "-" if value is None or value == "" else _without_control(str(value))
+    return "-" if value is None or value == "" else printable(str(value))

@@ -25,6 +25,7 @@ from gosched.core.outcome import (
     TaskChanged,
     WindowsChanged,
 )
+from gosched.core.text import printable_values
 
 log = structlog.get_logger()
 
@@ -37,6 +38,7 @@ def configure(level: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            printable_values,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),

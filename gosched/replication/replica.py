@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from gosched.core.state import ClusterState
+from gosched.core.text import printable_values
 from gosched.machine import MachineBug
 from gosched.replication.applier import GC_THRESHOLD, Applier
 from gosched.replication.connection import Connection
@@ -265,7 +266,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front decides when both end
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.setswitchinterval(1e-4)  # a snapshot's encoding must not hold the tick up
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    processors = [printable_values, *structlog.get_config()["processors"]]
+    structlog.configure(processors=processors, logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     link = socket.socket(fileno=int(sys.argv[1]))
     replica = Replica(ReplicaConfig.from_json(sys.argv[2]))
     try:

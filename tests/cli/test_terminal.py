@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import structlog
 
 from gosched.cli import output
 from gosched.cli.output import coloured, emit, escaped, render, say, titled
+from gosched.observe.logs import configure
 from tests.client.fake_cluster import FakeMaster
 from tests.master.harness import agent, spec
 
@@ -98,3 +100,15 @@ def test_own_colours_stay_and_others_do_not(capsys, monkeypatch):
 def test_escaped_text_says_what_was_there():
     assert escaped("a\tb\x1bc\nd\x85é🙂") == "a\\tb\\x1bc\\nd\\x85é🙂"
     assert render([{"id": "a\x1b", "b": "c\x9b"}], [("B", lambda row: row["b"])], [], "table") == "B\nc\\x9b"
+
+
+def test_log_lines_of_the_daemons_do_nothing_to_the_terminal(capsys):
+    configure("info")
+    try:
+        structlog.get_logger().info("node", node=EVIL, reason="fine")
+        shown = capsys.readouterr().err
+    finally:
+        structlog.reset_defaults()
+    assert harmless(shown)
+    assert shown.count("\n") == 1
+    assert "reason=fine" in shown
