@@ -72,8 +72,9 @@ class _Front:
         self.running: deque[str] = deque()  # allocations, the oldest first
         self.limit = 2 * len(machines)
         self.number = 0
-        for body in (SetQueues(queues=(Queue(path="default"),)), *machines):
-            apply(self.state, Command(body=body))
+        apply(self.state, Command(body=SetQueues(queues=(Queue(path="default"),))))
+        for machine in machines:
+            apply(self.state, Command(body=machine))
         self.builder.reset(self.state)
         self.counts.reset(self.state)
         too_large = job("waits", 0.0, 600.0, Shape(tasks=1, cpus=65)).spec
