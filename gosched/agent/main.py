@@ -42,6 +42,7 @@ from gosched.agent.tasks.task import Task
 from gosched.config import AgentSettings, ConfigError, Listen, load_agent_settings
 from gosched.config.address import join_address, split_address
 from gosched.config.settings import Tls
+from gosched.core.job import NODE_FAULT
 from gosched.core.text import printable_values
 from gosched.wire.v1 import worker_pb2_grpc
 
@@ -121,7 +122,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         closing.callback(vitals.close)
         metrics = AgentMetrics(version("gosched"), vitals, lambda: _facts(machine, tasks))
         following = Following(
-            data_dir.node_id, changed.set, partial(_started, metrics), lambda task: _ended(metrics, tasks, task)
+            data_dir.node_id, changed.set, partial(_started, metrics), lambda task: _ended(metrics, vitals, tasks, task)
         )
         tasks = Tasks(data_dir, machine.starter, following, settings.work_max_bytes)
         closing.push_async_callback(tasks.close)
@@ -184,9 +185,11 @@ def _started(metrics: AgentMetrics, task: Task) -> None:
         metrics.observe_start(seconds, task.order.runtime.name.lower())
 
 
-def _ended(metrics: AgentMetrics, tasks: Tasks, task: Task) -> None:
+def _ended(metrics: AgentMetrics, vitals: Vitals, tasks: Tasks, task: Task) -> None:
     if task.ending is not None:
         metrics.observe_end(task.ending.usage)
+        if task.ending.reason == NODE_FAULT:
+            vitals.note_fault(task.ending.detail)
     if task.order.cpus or task.order.isolation.memory_low_bytes:
         tasks.share()
 

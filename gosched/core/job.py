@@ -8,6 +8,9 @@ from enum import IntEnum
 from gosched.core.spec import Dependency, JobSpec, Named
 from gosched.core.usage import NO_USAGE, NOTHING_SPENT, Spent, Usage
 
+#: Reason of a task that is LOST because its node could not start it for want of disk or memory: nothing of it ran.
+NODE_FAULT = "NODE_FAULT"
+
 
 class JobState(Named):
     UNSPECIFIED = 0

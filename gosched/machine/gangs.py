@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from gosched.core.features import FeatureLevel
 from gosched.core.force import may_restart
 from gosched.core.job import (
+    NODE_FAULT,
     Job,
     JobIntent,
     JobState,
@@ -17,7 +19,7 @@ from gosched.core.job import (
     TaskState,
     task_id,
 )
-from gosched.core.limits import MAX_BACKOFF_MS
+from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
 from gosched.core.outcome import Event, JobChanged, JobUpdated
 from gosched.core.spec import MemberFailure, RetryCause
 from gosched.core.state import ClusterState
@@ -134,7 +136,7 @@ def _goes_on(state: ClusterState, events: list[Event], job: Job) -> bool:
 
 def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Task) -> None:
     cause = RetryCause.NODE_LOST if task.state is TaskState.LOST else RetryCause.FAILED
-    again = may_restart(job, cause)
+    again = _may_be_placed_again(job) if _is_nodes_fault(state, task) else may_restart(job, cause)
     job = replace(
         job,
         intent=to_start_again(job) if again else JobIntent.FAIL,
@@ -145,6 +147,20 @@ def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Tas
         not_before_ms=state.clock_ms + _backoff_ms(job) if again else 0,
     )
     stop_all(state, events, job, MEMBER_FAILED)
+
+
+def _is_nodes_fault(state: ClusterState, task: Task) -> bool:
+    """Nothing of it ran."""
+    known = state.feature_level >= FeatureLevel.BOUNDED
+    return known and task.state is TaskState.LOST and task.reason == NODE_FAULT
+
+
+def _may_be_placed_again(job: Job) -> bool:
+    """Whatever the job says of retries, as long as it is not for ever; but where other members may have run, what it
+    says of a member's failure counts."""
+    if job.spec.gang.on_member_failure is MemberFailure.FAIL_JOB and job.spec.task_count > 1:
+        return False
+    return job.attempt - 1 - job.restarts < MAX_FREE_RESTARTS
 
 
 def _how_it_ended(task: Task) -> str:

@@ -10,6 +10,7 @@ from typing import assert_never
 
 from gosched.core.cluster import ClosedBy, Node, NodeState
 from gosched.core.command import ControlNode, NodeAction, TaskReport
+from gosched.core.features import FeatureLevel
 from gosched.core.force import may_restart
 from gosched.core.job import Job, Task, TaskState
 from gosched.core.lifecycle import NODE_STEPS, advance
@@ -67,7 +68,8 @@ def count_end(state: ClusterState, node_id: str, job: Job, seen: TaskReport) -> 
     an empty string."""
     node = state.nodes[node_id]
     failing = node.failing
-    blames = seen.state is TaskState.FAILED and seen.blames_node
+    counts_lost = state.feature_level >= FeatureLevel.BOUNDED and seen.state is TaskState.LOST
+    blames = (seen.state is TaskState.FAILED or counts_lost) and seen.blames_node
     if seen.state is TaskState.SUCCEEDED:
         failing = ()
     elif blames and len(failing) < MAX_FAILING_JOBS:

@@ -100,11 +100,11 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         verdict = compare(state, request.node_id, observed, missing if missed_in == epoch else ())
         if verdict.missing:
             self.missing[request.node_id] = (epoch, verdict.missing)
+        await self.unfit.take(state.nodes[request.node_id], request.unfit, epoch)  # first: what it lost may come again
         if verdict.reports:
             if not await self._commit(request, verdict.reports, epoch):
                 return node_pb2.HeartbeatResponse(epoch=epoch, register_again=True, cluster_id=state.cluster_id)
             verdict = compare(self.replication.state, request.node_id, observed)
-        await self.unfit.take(self.replication.state.nodes[request.node_id], request.unfit, epoch)
         if _holds_lonely_tasks(self.replication.state, request.node_id):
             await self._confirm(epoch)
         self._check_kept(request.node_id)

@@ -9,6 +9,8 @@ from pathlib import Path
 import grpc
 import pytest
 
+from gosched.agent.supervisor import records
+from gosched.core.job import NODE_FAULT
 from gosched.wire.v1 import types_pb2, worker_pb2
 from tests.agent.conftest import Agent, FakeMaster, order, shell, wait_for
 
@@ -74,6 +76,32 @@ def test_an_order_that_cannot_be_stored_is_reported_also_if_the_disk_cannot_be_r
     (agent.data_dir / "tasks").write_text("no directory")
     agent.run(shell("j1/main/0.1", "exit 0"))
     assert master.await_end("j1/main/0.1") == ("FAILED", 125, "CANNOT_STORE")
+
+
+@pytest.mark.parametrize("file", ["order", "launch.json"])
+def test_an_order_for_which_the_disk_has_no_room_is_the_nodes_fault_and_the_node_says_so(
+    master: FakeMaster, make_agent: MakeAgent, tmp_path: Path, file: str
+) -> None:
+    """Nothing of it ran: it is LOST, and so costs its job nothing."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import builtins, errno, os\n"
+        "real = builtins.open\n"
+        "def full(name, *args, **named):\n"
+        f"    if str(name).endswith('/{file}.tmp'):\n"
+        "        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
+        "    return real(name, *args, **named)\n"
+        "builtins.open = full\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(tmp_path))
+        agent = make_agent(master).start(master)
+    agent.run(shell("j1/main/0.1", "exit 0"))
+    assert master.await_end("j1/main/0.1") == ("LOST", None, NODE_FAULT)
+    seen = master.seen("j1/main/0.1")
+    assert seen.blames_node
+    assert "No space left on device" in seen.detail
+    assert master.heartbeats[-1].unfit == seen.detail
+    assert records.NODE_FAULT == NODE_FAULT
 
 
 def test_another_runtime_is_refused_with_its_reason(master: FakeMaster, make_agent: MakeAgent, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from gosched.agent.hardware import vitals as vitals_module
 from gosched.agent.hardware.disk import Disk, Room
 from gosched.agent.hardware.gpus import NO_GPUS, Gpu, Gpus
 from gosched.agent.hardware.nvml import GpuState
-from gosched.agent.hardware.vitals import HANGS_AFTER_S, Pressure, Vitals, read_pressure
+from gosched.agent.hardware.vitals import FAULT_S, HANGS_AFTER_S, Pressure, Vitals, read_pressure
 
 PSI = "some avg10=12.34 avg60=1.41 avg300=2.45 total=4183331793\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
 
@@ -99,3 +99,19 @@ def test_a_change_is_told_at_once_and_a_failed_look_ends_nothing(monkeypatch: py
         assert vitals.unfit() == "disk pressure"
     finally:
         vitals.close()
+
+
+def test_a_node_that_could_not_start_a_task_is_unfit_until_its_disk_takes_data_again(tmp_path: Path) -> None:
+    clock, room = Clock(), tmp_path / "gone"
+    disk = Disk(room, 0, lambda _: Room(total_bytes=1000, free_bytes=500))
+    vitals = Vitals(disk, NO_GPUS, lambda: None, clock=clock)
+    vitals.note_fault("no room")
+    vitals.look()
+    assert vitals.unfit() == "no room"
+    clock.now += FAULT_S
+    vitals.look()
+    assert vitals.unfit() == "no room", "nothing can be written there yet"
+    room.mkdir()
+    vitals.look()
+    assert vitals.unfit() == ""
+    assert not list(room.iterdir())

@@ -3,7 +3,8 @@
 import pytest
 
 from gosched.core.command import Noop, ReportTasks, TaskReport
-from gosched.core.job import JobIntent, JobState, TaskState
+from gosched.core.features import FeatureLevel
+from gosched.core.job import NODE_FAULT, JobIntent, JobState, TaskState
 from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
 from gosched.core.outcome import Code, JobChanged, TaskChanged
 from gosched.core.resources import ZERO
@@ -327,3 +328,39 @@ def test_a_lost_member_that_gets_no_place_before_the_others_are_done_is_not_need
     for rank in range(3):
         c.report("j1", rank, T.SUCCEEDED, 0)
     assert (c.job("j1").state, c.tasks("j1")[3].reason) == (JobState.SUCCEEDED, "NOT_NEEDED")
+
+
+def lost_by_the_node(c: Cluster, job: str, rank: int = 0) -> None:
+    c.report(job, rank, T.LOST, reason=NODE_FAULT, detail="no space left on device", blames_node=True)
+
+
+def test_what_its_node_could_not_start_is_placed_again_at_no_cost_though_the_job_wants_no_retries(c):
+    job = c.submit(spec("once", group()), "j1")
+    for attempt in range(1, MAX_FREE_RESTARTS + 2):
+        c.place(job, "n1")
+        lost_by_the_node(c, job)
+        found = c.job(job)
+        if attempt <= MAX_FREE_RESTARTS:
+            assert (found.state, found.attempt, found.restarts) == (JobState.PENDING, attempt + 1, 0)
+    assert (c.job(job).state, c.job(job).reason) == (JobState.FAILED, NODE_FAULT), "not for ever"
+
+
+def test_a_gang_that_fails_with_a_member_fails_with_one_that_its_node_could_not_start(c):
+    job = c.submit(failing_fast(), "j1")
+    c.place(job, "n1", "n2")
+    c.report(job, 1, T.RUNNING, started_at_ms=1)
+    lost_by_the_node(c, job)
+    c.report(job, 1, T.KILLED)
+    assert c.job(job).state is JobState.FAILED
+
+
+def test_below_its_feature_level_the_fault_of_a_node_is_a_lost_task_like_any_other(c):
+    c.state.feature_level = FeatureLevel.BOUNDED - 1
+    for name, wanted, state in (
+        ("a", spec("once", group()), JobState.FAILED),
+        ("b", retrying("again", group()), JobState.PENDING),
+    ):
+        c.place(c.submit(wanted, name), "n1")
+        lost_by_the_node(c, name)
+        assert c.job(name).state is state
+    assert c.state.nodes["n1"].failing == ()

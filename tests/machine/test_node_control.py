@@ -289,6 +289,7 @@ def test_a_success_a_job_of_its_own_fault_and_the_same_job_again_do_not_count(c)
     assert c.state.nodes["n1"].failing == ("a", "b")
     fail(c, "good", state=T.SUCCEEDED)
     assert c.state.nodes["n1"].failing == ()
+    fail(c, "lost", state=T.LOST, blames=False)
     fail(c, "killed", state=T.KILLED)
     assert (c.state.nodes["n1"].failing, seen(c)[0]) == ((), N.READY)
 

@@ -22,6 +22,7 @@ CLEAN_BELOW_PCT = 2  # more than what makes the node unfit: cleaning up comes fi
 WALK_EVERY_S = 10.0  # each directory, at most
 WALK_SHARE = 100  # a walk that took 1 s is followed by 100 s without one
 MAX_WALK_ENTRIES = 500_000
+PROBE_BYTES = 256 * 1024  # what a few tasks' orders and records take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,22 @@ def room_at(path: Path) -> Room:
     )
 
 
+def can_write(path: Path) -> bool:
+    """Whether the file system takes data, and keeps them. May wait for it."""
+    probe = path / "probe"
+    try:
+        fd = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            written = os.write(fd, bytes(PROBE_BYTES))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+            os.unlink(probe)
+    except OSError:
+        return False
+    return written == PROBE_BYTES
+
+
 class Disk:
     """The file system of the data directory. `used_bytes`: as of the last look."""
 
@@ -58,6 +75,9 @@ class Disk:
         self.used_bytes = 0
         self.problem = ""  # why no more work should come here, in one line
         self.is_tight = False  # early clean-up is due
+
+    def can_write(self) -> bool:
+        return can_write(self._path)
 
     def look(self) -> None:
         try:

@@ -22,6 +22,7 @@ from gosched.agent.hardware.gpus import Gpus
 from gosched.wire.v1 import node_pb2
 
 HANGS_AFTER_S = 30.0
+FAULT_S = 30.0
 PRESSURES = ("cpu", "memory", "io")
 
 _SOME = re.compile(r"^some avg10=([\d.]+) .*total=(\d+)$", re.MULTILINE)
@@ -58,6 +59,7 @@ class Vitals:
         self._memory_bytes = 0
         self._busy_s, self._busy_at = _busy_seconds(), clock()
         self._looked_at = clock()
+        self._fault, self._fault_until = "", 0.0
         self._ended = threading.Event()
 
     def start(self) -> None:
@@ -77,6 +79,8 @@ class Vitals:
         self._memory_bytes = memory.total - memory.available
         self.pressure = {name: read_pressure(self._pressure_files / name) for name in PRESSURES}
         self.disk.look()
+        if self._fault and self._clock() >= self._fault_until and self.disk.can_write():
+            self._fault = ""
         self.gpus.look()
         self._looked_at = self._clock()
 
@@ -85,7 +89,13 @@ class Vitals:
         silent_s = self._clock() - self._looked_at
         if silent_s > HANGS_AFTER_S:
             return "the agent's look at its disk and GPUs hangs: one of them does not answer"
-        return self.disk.problem
+        return self.disk.problem or self._fault
+
+    def note_fault(self, detail: str) -> None:
+        """A task could not be started here for want of disk or memory: no more of them for FAULT_S, and until the disk
+        takes data again."""
+        self._fault_until = self._clock() + FAULT_S
+        self._fault = detail
 
     def usage(self) -> node_pb2.NodeUsage:
         gpus = zip(self.gpus.gpus, self.gpus.states, strict=True)

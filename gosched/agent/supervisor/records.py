@@ -5,6 +5,7 @@ The one rule: a file is whole or not there; the agent has reserved room on the d
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -25,6 +26,9 @@ SUPERVISOR, TASK, SAVING, FROZEN, RESULT, EXIT = (
     "result.json",
     "exit.json",
 )
+# Of the node, not of a task that they keep from being started.
+NODE_FAULT = "NODE_FAULT"
+NODE_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 USAGE = "usage.json"  # by a runtime that counts itself, now and then
 BY_AGENT = (STOP, FREEZE)
 BY_SUPERVISOR = (SUPERVISOR, TASK, SAVING, FROZEN, RESULT, EXIT)

@@ -24,6 +24,8 @@ from gosched.agent.supervisor.launching import NotStarted, become_subreaper, sta
 from gosched.agent.supervisor.lease import LOOK_EVERY_S, Lease
 from gosched.agent.supervisor.logs import CHUNK, Log, open_logs
 from gosched.agent.supervisor.records import (
+    NODE_FAULT,
+    NODE_FAULTS,
     RESULT,
     SUPERVISOR,
     TASK,
@@ -64,7 +66,11 @@ def main() -> None:
         end(launch, group, {**record, "blames_node": failure.blames_node})
         return
     except OSError as error:
-        record = ending("FAILED", 125, "START_FAILED", f"the node cannot start the task: {error}", 0)
+        detail = f"the node cannot start the task: {error}"
+        if error.errno in NODE_FAULTS:
+            record = ending("LOST", None, NODE_FAULT, detail, 0)
+        else:
+            record = ending("FAILED", 125, "START_FAILED", detail, 0)
         end(launch, group, {**record, "blames_node": True})
         return
     started_at_ms, began_at = now_ms(), time.monotonic()

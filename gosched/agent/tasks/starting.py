@@ -24,7 +24,7 @@ from gosched.agent.tasks.kept_memory import KeptMemory
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.processes import boot_id
 from gosched.agent.tasks.spool import Ending, SpoolSettings, SupervisorRecord
-from gosched.agent.tasks.task import Task, failed
+from gosched.agent.tasks.task import Task, failed, not_started
 from gosched.agent.tasks.users import account_for
 from gosched.config import AgentSettings
 from gosched.core.cpulist import parse_cpulist
@@ -61,8 +61,7 @@ class Starter:
             detail = f"the node cannot make its cgroup: {error}"
             self._give_up(task, failed("CGROUP_FAILED", detail, blames_node=True))
         except OSError as error:
-            detail = f"the node cannot start the task: {error}"
-            self._give_up(task, failed("START_FAILED", detail, blames_node=True))
+            self._give_up(task, not_started("START_FAILED", "the node cannot start the task", error))
 
     def _start(self, task: Task) -> None:
         order = task.order

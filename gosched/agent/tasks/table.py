@@ -24,7 +24,7 @@ from gosched.agent.tasks.following import Following
 from gosched.agent.tasks.removal import remove_tree
 from gosched.agent.tasks.spool import Ending, Spool, spool_for, store_all
 from gosched.agent.tasks.starting import Starter
-from gosched.agent.tasks.task import Task, failed, now_ms
+from gosched.agent.tasks.task import Task, not_started, now_ms
 from gosched.core.command import TaskReport
 from gosched.core.job import TaskState
 from gosched.node_logic.reconcile import (
@@ -158,8 +158,8 @@ class Tasks:
         except OSError as error:
             # Nothing was started and nothing will be: what a crash leaves on the disk is reported, never run.
             for task in tasks:
-                detail = f"the node cannot store the task's order: {error}"
-                self._following.end_unstarted(task, failed("CANNOT_STORE", detail, blames_node=True))
+                ending = not_started("CANNOT_STORE", "the node cannot store the task's order", error)
+                self._following.end_unstarted(task, ending)
             return
         self.share()
         await asyncio.to_thread(self._start_all, tasks)

@@ -16,10 +16,12 @@ from gosched.agent.cgroups import files as cgroup_files
 from gosched.agent.orders import Order
 from gosched.agent.runtimes.interface import Launch
 from gosched.agent.supervisor.control_group import cgroup_of
+from gosched.agent.supervisor.records import NODE_FAULTS
+from gosched.agent.tasks.nursery import NurseryError
 from gosched.agent.tasks.processes import open_process
 from gosched.agent.tasks.spool import NOT_SAVING, Ending, SavingRecord, Spool, SupervisorRecord
 from gosched.core.command import TaskReport
-from gosched.core.job import TaskState
+from gosched.core.job import NODE_FAULT, TaskState
 from gosched.core.spec import Runtime
 from gosched.core.usage import NO_USAGE, Usage
 from gosched.node_logic.reconcile import SAVING, StopWish
@@ -149,6 +151,16 @@ def failed(reason: str, detail: str, *, exit_code: int = 125, blames_node: bool 
         ended_at_ms=now_ms(),
         blames_node=blames_node,
     )
+
+
+def not_started(reason: str, detail: str, error: OSError) -> Ending:
+    """Of a task that this node could not start. For want of disk or memory it is the node's affair alone: LOST, so that
+    it is placed again; otherwise another task would fail as well, and it FAILED."""
+    if isinstance(error, NurseryError) or error.errno in NODE_FAULTS:
+        return Ending(
+            state=TaskState.LOST, reason=NODE_FAULT, detail=f"{detail}: {error}", ended_at_ms=now_ms(), blames_node=True
+        )
+    return failed(reason, f"{detail}: {error}", blames_node=True)
 
 
 def now_ms() -> int:
