@@ -21,7 +21,8 @@ class DataDirError(Exception):
 
 
 class DataDir:
-    """Holds the lock until `close`. Layout: `lock`, `node_id`, `cluster`, `epoch`, `lease`, `tasks/`, `trash/`.
+    """Holds the lock until `close`. Layout: `lock`, `node_id`, `place`, `cluster`, `epoch`, `lease`, and the
+    directories `tasks` and `trash`.
 
     Tasks of other users pass through to their working directories, and can list nothing on the way.
     """
@@ -51,6 +52,7 @@ class DataDir:
             self.node_id = self._read("node_id") or self._new_node_id()
             self._cluster_id = self._read("cluster")
             self._epoch = self._heard_epoch = self._read_epoch()
+            self._note_place()
             self._reserve_epoch()
         except (OSError, DataDirError) as error:
             os.close(self._lock)
@@ -130,6 +132,20 @@ class DataDir:
         write_synced(self.path / "node_id", f"{node_id}\n".encode())
         sync_directory(self.path.parent)
         return node_id
+
+    def _note_place(self) -> None:
+        """A copy must not speak for the node: what its tasks do is written in the directory that was copied."""
+        before = self._read("place")
+        if before == str(self.path):
+            return
+        other = Path(before, "node_id")
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            is_another = before and not other.samefile(self.path / "node_id")
+            if is_another and other.read_text(encoding="utf-8").strip() == self.node_id:
+                raise DataDirError(
+                    f"it is a copy of {before}, which is there still; start the agent on that one, or remove it first"
+                )
+        write_synced(self.path / "place", f"{self.path}\n".encode())
 
     def _reserve_epoch(self) -> None:
         """A new leader must be able to stop the task that filled the disk."""

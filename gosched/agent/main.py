@@ -115,14 +115,18 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         closing.callback(data_dir.close)
         machine = Machine.open(settings, data_dir)
         closing.callback(machine.close)
-        changed = asyncio.Event()
+        changed, joined = asyncio.Event(), asyncio.Event()
         disk = Disk(data_dir.path, settings.disk_free_pct)
         vitals = Vitals(disk, machine.gpus, lambda: _call(loop, changed.set))
         vitals.start()
         closing.callback(vitals.close)
         metrics = AgentMetrics(version("gosched"), vitals, lambda: _facts(machine, tasks))
         following = Following(
-            data_dir.node_id, changed.set, partial(_started, metrics), lambda task: _ended(metrics, vitals, tasks, task)
+            data_dir.node_id,
+            joined,
+            changed.set,
+            partial(_started, metrics),
+            lambda task: _ended(metrics, vitals, tasks, task),
         )
         tasks = Tasks(data_dir, machine.starter, following, settings.work_max_bytes)
         closing.push_async_callback(tasks.close)
@@ -148,6 +152,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
             tasks,
             data_dir,
             changed,
+            joined,
             vitals,
             heartbeat_ms=settings.heartbeat_ms,
         )
@@ -161,7 +166,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
             _stay_in_place(data_dir),
             _clean(tasks, keep_s),
             watch(tasks, disk, keep_s),
-            _look_after(session, machine, tasks),
+            _look_after(joined, machine, tasks),
         )
     log.info("agent ended; its tasks go on")
 
@@ -220,9 +225,9 @@ async def _stay_in_place(data_dir: DataDir) -> NoReturn:
     )
 
 
-async def _look_after(session: Session, machine: Machine, tasks: Tasks) -> NoReturn:
+async def _look_after(joined: asyncio.Event, machine: Machine, tasks: Tasks) -> NoReturn:
     """Removes what earlier agents left, once the masters have said what they know of; then sees which runtimes work."""
-    await session.joined.wait()
+    await joined.wait()
     # Looked for here, between two orders: what starts from now on is none of them.
     orphans = machine.orphans(tasks.names())
     live = [task.order.allocation_id for task in tasks.running()]

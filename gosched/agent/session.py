@@ -70,7 +70,8 @@ class Identity:
 
 
 class Session:
-    """`describe` says what the node is at this moment; a node that changed registers again."""
+    """`describe` says what the node is at this moment; a node that changed registers again. `joined` is set once the
+    masters have let this node in, perhaps on condition that leftovers end first."""
 
     def __init__(
         self,
@@ -80,6 +81,7 @@ class Session:
         tasks: Tasks,
         data_dir: DataDir,
         changed: asyncio.Event,
+        joined: asyncio.Event,
         vitals: Vitals,
         *,
         heartbeat_ms: int,
@@ -87,7 +89,7 @@ class Session:
         self._describe = describe
         self._me = describe()
         self._vitals = vitals
-        self.joined = asyncio.Event()  # set once, when the masters have let this node in
+        self._joined = joined
         self._masters = masters
         self._connect = connect
         self._tasks = tasks
@@ -173,6 +175,7 @@ class Session:
         if not await self._tasks.obey(Desired(stop=stops), {}, epoch=answer.epoch):
             raise NotOurMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
         self._data_dir.hear(answer.epoch)
+        self._joined.set()
         self._answered(sent_ms, answer.lease_ms)
         if answer.stop_first:
             self._log.info("leftovers are stopped before this node takes work", tasks=len(leftovers))
@@ -181,7 +184,6 @@ class Session:
         if answer.heartbeat_ms > 0:
             self._heartbeat_s = min(answer.heartbeat_ms, self._heartbeat_limit_ms) / 1000
         self._registered = True
-        self.joined.set()
         self._log.info("registered", epoch=answer.epoch, address=me.address)
 
     async def _heartbeat(self, stub: Any) -> None:

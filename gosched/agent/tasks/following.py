@@ -32,15 +32,18 @@ _POLL_MAX_S = 0.1
 
 class Following:
     """`on_change` is called whenever a master should hear of a task, `on_start` with a task that has started, and
-    `on_end` with one that has ended."""
+    `on_end` with one that has ended. `joined` is set once the masters have let this node in: until then it may be a
+    copy of the one whose tasks run here."""
 
     def __init__(
         self,
         node_id: str,
+        joined: asyncio.Event,
         on_change: Callable[[], None],
         on_start: Callable[[Task], None],
         on_end: Callable[[Task], None],
     ) -> None:
+        self._joined = joined
         self.changed = on_change
         self._on_start = on_start
         self._on_end = on_end
@@ -114,6 +117,8 @@ class Following:
             finally:
                 loop.remove_reader(task.pidfd)
                 task.close_supervisor()
+        if task.adopted and task.spool.ending() is None:
+            await self._joined.wait()
         self.end(task, await asyncio.to_thread(_conclude, task))
 
     async def _find_supervisor(self, task: Task) -> None:

@@ -21,7 +21,7 @@ from gosched.agent.orders import Order, encode_order, parse_order
 from gosched.agent.runtimes.interface import Account, Launch
 from gosched.agent.supervisor import records
 from gosched.agent.tasks.nursery import Nursery
-from gosched.agent.tasks.processes import boot_id
+from gosched.agent.tasks.processes import boot_id, open_process
 from gosched.agent.tasks.removal import remove_tree
 from gosched.core.job import TaskState
 from gosched.core.usage import NO_USAGE, Usage
@@ -187,6 +187,23 @@ class Spool:
         finally:
             os.close(lock)
         return False
+
+    def runs_elsewhere(self) -> str:
+        """The directory of which this one is a copy: there the supervisor lives that is recorded here. Empty: none, or
+        it has been removed, so that nobody can take the task up again."""
+        record = self.supervisor()
+        pidfd = open_process(record.pid, record.start_time) if record and record.boot_id == boot_id() else -1
+        if record is None or pidfd < 0:
+            return ""
+        try:
+            found = os.stat(f"/proc/{record.pid}/cwd")
+            if found.st_nlink == 0 or os.path.samestat(found, os.stat(self.path)):
+                return ""
+            return os.readlink(f"/proc/{record.pid}/cwd")
+        except OSError:  # it has ended meanwhile
+            return ""
+        finally:
+            os.close(pidfd)
 
     def stop_ordered(self) -> StopWish | None:
         data = _read(self.path / records.STOP)

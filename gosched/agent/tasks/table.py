@@ -258,10 +258,8 @@ class Tasks:
     def load(self) -> None:
         """Takes up every stored allocation: ended ones to report, live ones to adopt, lost ones to conclude."""
         self._trash = list(self._data_dir.trash.iterdir())  # the last agent was killed while it cleaned
-        for path in sorted(self._data_dir.tasks.iterdir()):
-            task = self._loaded(path)
-            if task is None:
-                continue
+        loaded = [self._loaded(path) for path in sorted(self._data_dir.tasks.iterdir())]
+        for task in [task for task in loaded if task is not None]:
             self._tasks[task.order.allocation_id] = task
             if task.ending is None:
                 self._following.follow(task)
@@ -279,6 +277,11 @@ class Tasks:
             spool.remove(self._data_dir.trash)
             return None
         task = Task(order=order, spool=spool, stop=spool.stop_ordered(), ending=spool.ending(), adopted=True)
+        if task.ending is None and (elsewhere := spool.runs_elsewhere()):
+            raise DataDirError(
+                f"{self._data_dir.path} is a copy: its task {order.allocation_id} runs in {elsewhere}; start the agent "
+                "on the directory that was copied, or remove the copy"
+            )
         task.launch = spool.launch()
         task.freeze, task.frozen = spool.freeze_ordered(), spool.is_frozen()
         task.forgotten_at = spool.forgotten_at() if task.ending is not None else None
