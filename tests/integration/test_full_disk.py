@@ -33,7 +33,7 @@ def test_jobs_that_a_full_disk_kept_from_starting_run_elsewhere_though_they_want
             ledger = tmp_path / "ledger"
             for number in range(JOBS):
                 client.submit(ledger_job(f"job-{number}", ledger, more="retry: {max: 0, backoff: 0s}"))
-            until(lambda: all(job.attempt > 1 for job in client.list_jobs()), "all have been given back")
+            until(lambda: any(job.attempt > 1 for job in client.list_jobs()), "one has been given back")
             until(lambda: client.list_nodes()[0].node.state is NodeState.CORDONED, "the node closes itself")
             assert "No space left on device" in client.list_nodes()[0].node.reason
             assert not starts(ledger)
