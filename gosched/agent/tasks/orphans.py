@@ -29,6 +29,7 @@ from gosched.agent.supervisor.family import children_by_pid
 from gosched.agent.tasks.processes import MARK, kill_marked
 
 NURSERY = b"gosched.agent.supervisor.nursery"  # in the command line of each supervisor
+DELETED = " (deleted)"  # the kernel's word behind a directory's name; an allocation's has no space in it
 END_LIMIT_S = 60.0  # for a supervisor to clean up after its task: it may have to ask a daemon
 _LOOK_S = 0.05
 
@@ -89,12 +90,14 @@ def _supervisor(pid: int) -> Supervisor | None:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         at = next((i for i, word in enumerate(words) if NURSERY in word), -1)
         if at >= 0 and os.stat(f"/proc/{pid}").st_uid == os.geteuid():
-            directory = os.readlink(f"/proc/{pid}/cwd").removesuffix(" (deleted)")
-            is_removed = os.stat(f"/proc/{pid}/cwd").st_nlink == 0
+            link = os.readlink(f"/proc/{pid}/cwd")
+            directory = link.removesuffix(DELETED)
             if Path(directory).parent.name == "tasks":  # otherwise a nursery
                 # After the program come where its sources are, the nursery's socket, and the data directory.
                 data_dir = os.fsdecode(words[at + 3]) if len(words) > at + 3 else ""
-                return Supervisor(pid=pid, pidfd=pidfd, data_dir=data_dir, directory=directory, is_removed=is_removed)
+                return Supervisor(
+                    pid=pid, pidfd=pidfd, data_dir=data_dir, directory=directory, is_removed=link.endswith(DELETED)
+                )
     except OSError:  # it is gone, or another user's
         pass
     os.close(pidfd)
