@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 DOUBT_S = 60.0  # how long the wall clock of a master that hears no other clock must stay where it jumped to
-FRESH_S = 60.0  # how long what was heard of another clock counts
+FRESH_S = 15.0  # how long what was heard of another clock counts
 SLOWER = 0.05  # of its pace the state's clock loses while it is ahead of the masters'
 MAX_AGENTS = 16_384  # whose clocks are remembered
 AGENTS_AGAIN_S = 1.0  # between two looks at all of them

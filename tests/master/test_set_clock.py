@@ -47,6 +47,7 @@ def test_a_clock_a_year_ahead_is_shown_and_set_back_and_nothing_waits_a_year() -
             assert shown.clock_ms > wall_ms() + WEEK_MS
             assert "goschedctl cluster set-clock" in shown.clock_problem
             assert shown.masters[0].clock_offset_ms < -WEEK_MS
+            assert b'gosched_clock_offset_seconds{master="m1"} -' in master.server.metrics.text()
             nightly = await master.submit(spec("nightly", cron="0 6 * * *", timezone="UTC"))
             timed = (await master.submit(spec("timed", timeout_ms=1_000))).job_id
             await until(lambda: node.orders)
