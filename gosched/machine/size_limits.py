@@ -7,13 +7,14 @@ little always finds room. Below FeatureLevel.BOUNDED nothing of this holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from gosched.core.cluster import Node, Queue, Quota, Window
+from gosched.core.cluster import Node, Queue, Quota, Reservation, Window
 from gosched.core.features import FeatureLevel
-from gosched.core.footprint import content_bytes
+from gosched.core.footprint import content_bytes, reservation_bytes
 from gosched.core.job import JobState
 from gosched.core.limits import (
+    MAX_DETAIL_LENGTH,
     MAX_KEPT_BYTES,
     MAX_NODE_BYTES,
     MAX_NODES_BYTES,
@@ -30,12 +31,12 @@ from gosched.core.state import ClusterState
 _MIB = 1 << 20
 
 
-def job_size_problem(state: ClusterState, job_id: str, spec: JobSpec) -> str:
-    """Return why there is no room for the bytes of a further job, or an empty string."""
+def job_size_problem(state: ClusterState, job_id: str, spec: JobSpec, reservations: Sequence[Reservation] = ()) -> str:
+    """Return why there is no room for the bytes of a further job and its reservations, or an empty string."""
     if state.feature_level < FeatureLevel.BOUNDED:
         return ""
     footprint = state.footprint
-    needed = footprint.needed(job_id, spec)
+    needed = footprint.needed(job_id, spec) + sum([reservation_bytes(wanted) for wanted in reservations])
     held = footprint.live_of(spec.tenant)
     free = MAX_STATE_BYTES - footprint.total - needed
     if held + needed <= free:
@@ -45,6 +46,13 @@ def job_size_problem(state: ClusterState, job_id: str, spec: JobSpec) -> str:
         f"of {MAX_STATE_BYTES // _MIB} MiB would be left, and a tenant may hold as much as it leaves: let jobs end, or "
         "keep environments and commands short"
     )
+
+
+def affordable(state: ClusterState, detail: str) -> str:
+    """Return what is kept of a line that an agent reports: nothing of it once the state is full."""
+    if state.feature_level >= FeatureLevel.BOUNDED and state.footprint.total >= MAX_STATE_BYTES:
+        return ""
+    return detail[:MAX_DETAIL_LENGTH]
 
 
 def node_size_refusal(state: ClusterState, node: Node) -> Rejected | None:

@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from gosched.core.cluster import Queue, Quota, Window
+from gosched.core.cluster import Queue, Quota, Reservation, Share, Window
 from gosched.core.command import Body, Command, SetQueues, SetQuotas, SetWindow, SubmitJob
 from gosched.core.features import FeatureLevel
 from gosched.core.invariants import check
-from gosched.core.job import JobState
+from gosched.core.job import JobState, TaskState
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_GROUPS_PER_JOB, MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Code, JobChanged, Outcome, Rejected
 from gosched.core.spec import Array, GangPolicy, StringMap
@@ -99,6 +99,33 @@ def test_ended_jobs_are_dropped_when_they_take_too_much_the_oldest_of_those_who_
     assert dropped == ["a", "b"]
     assert [*c.state.finished] == ["modest", "c", "d", "e", "f"]
     assert c.state.footprint.kept <= 450_000
+
+
+def test_a_full_state_keeps_of_what_agents_report_the_outcome_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    c = Cluster()
+    c.node()
+    for name in "ab":
+        c.submit(spec(name, group(count=1)), name)
+        c.place(name, "n1")
+    c.report("a", 0, TaskState.FAILED, 1, detail="x" * 2 * MAX_DETAIL_LENGTH)
+    assert len(c.tasks("a")[0].detail) == MAX_DETAIL_LENGTH
+    monkeypatch.setattr(size_limits, "MAX_STATE_BYTES", c.state.footprint.total)
+    c.report("b", 0, TaskState.FAILED, 2, detail="x" * 2 * MAX_DETAIL_LENGTH)
+    assert c.tasks("b")[0].detail == ""
+    assert c.job("b").detail == "task worker/0: exit code 2"
+
+
+def test_a_reservation_that_comes_with_a_submission_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    c = Cluster()
+    c.node()
+    wanted = spec("a", group(count=1))
+    needed = c.state.footprint.needed("a", wanted)
+    monkeypatch.setattr(size_limits, "MAX_STATE_BYTES", c.state.footprint.total + 2 * needed)
+    promise = Reservation(
+        job_id="a", attempt=1, start_ms=9, shares=(Share(group="worker", node_id="n1", count=1),), made_at_ms=1
+    )
+    c.reject(SubmitJob(job_id="a", spec=wanted, reservation=(promise,)), Code.EXHAUSTED)
+    c.accept(SubmitJob(job_id="a", spec=wanted))
 
 
 def test_a_job_that_ends_now_is_not_dropped_now(monkeypatch: pytest.MonkeyPatch) -> None:
