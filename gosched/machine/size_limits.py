@@ -38,7 +38,7 @@ def job_size_problem(state: ClusterState, job_id: str, spec: JobSpec, reservatio
     footprint = state.footprint
     needed = footprint.needed(job_id, spec) + sum([reservation_bytes(wanted) for wanted in reservations])
     held = footprint.live_of(spec.tenant)
-    free = MAX_STATE_BYTES - footprint.total - needed
+    free = MAX_STATE_BYTES - MAX_KEPT_BYTES - (footprint.total - footprint.kept) - needed
     if held + needed <= free:
         return ""
     return (
