@@ -1,4 +1,4 @@
-"""How many bytes the replicated state holds: about what its records take in a snapshot, in integers.
+"""How many bytes the replicated state holds, in integers: more than in a snapshot, less than in memory (ADR 0039).
 
 The parts of specs that can be large (task groups, labels, arrays, dependencies) are kept once, however many jobs have
 them: equal ones are one record in memory, one in a snapshot, and are charged once to each tenant that uses them, once

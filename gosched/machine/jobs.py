@@ -7,7 +7,7 @@ from gosched.core.command import CancelJob, DropFinishedJobs, SubmitJob
 from gosched.core.job import Children, Job, JobIntent, JobState
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_TASKS_DROPPED_AT_ONCE, MAX_TENANTS
 from gosched.core.outcome import Accepted, Code, Event, JobChanged, Outcome, Rejected
-from gosched.core.spec import Dependency, JobSpec
+from gosched.core.spec import Dependency
 from gosched.core.state import ClusterState
 from gosched.machine.children import cancel, fill, full, kept_name_problem
 from gosched.machine.dependencies import unmet
@@ -37,7 +37,7 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
     kept = kept_name_problem(state, spec.name)
     if kept:
         return Rejected(code=Code.CONFLICT, detail=kept)
-    refused = submission_refusal(state, spec) or _room_refusal(state, command.job_id, spec)
+    refused = submission_refusal(state, spec) or _room_refusal(state, command)
     if refused is not None:
         return refused
     waits_for = unmet(state, spec, command.job_id)
@@ -60,11 +60,12 @@ def _command_problem(command: SubmitJob) -> str:
     return moment_problem("the first run at", command.next_run_at_ms)
 
 
-def _room_refusal(state: ClusterState, job_id: str, spec: JobSpec) -> Rejected | None:
+def _room_refusal(state: ClusterState, command: SubmitJob) -> Rejected | None:
+    spec = command.spec
     what = full(state, spec.task_count)
     if not what and spec.tenant not in state.tenants and len(state.tenants) >= MAX_TENANTS:
         what = f"the cluster holds {MAX_TENANTS} tenants, its limit"
-    too_large = "" if what else job_size_problem(state, job_id, spec)
+    too_large = "" if what else job_size_problem(state, command.job_id, spec, command.reservation)
     if too_large:
         return Rejected(code=Code.EXHAUSTED, detail=too_large)
     return Rejected(code=Code.EXHAUSTED, detail=f"{what}: try again when some are gone") if what else None

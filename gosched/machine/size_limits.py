@@ -7,13 +7,14 @@ little always finds room. Below FeatureLevel.BOUNDED nothing of this holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from gosched.core.cluster import Node, Queue, Quota, Window
+from gosched.core.cluster import Node, Queue, Quota, Reservation, Window
 from gosched.core.features import FeatureLevel
-from gosched.core.footprint import content_bytes
+from gosched.core.footprint import content_bytes, reservation_bytes
 from gosched.core.job import JobState
 from gosched.core.limits import (
+    MAX_DETAIL_LENGTH,
     MAX_KEPT_BYTES,
     MAX_NODE_BYTES,
     MAX_NODES_BYTES,
@@ -30,14 +31,14 @@ from gosched.core.state import ClusterState
 _MIB = 1 << 20
 
 
-def job_size_problem(state: ClusterState, job_id: str, spec: JobSpec) -> str:
-    """Return why there is no room for the bytes of a further job, or an empty string."""
+def job_size_problem(state: ClusterState, job_id: str, spec: JobSpec, reservations: Sequence[Reservation] = ()) -> str:
+    """Return why there is no room for the bytes of a further job and its reservations, or an empty string."""
     if state.feature_level < FeatureLevel.BOUNDED:
         return ""
     footprint = state.footprint
-    needed = footprint.needed(job_id, spec)
+    needed = footprint.needed(job_id, spec) + sum([reservation_bytes(wanted) for wanted in reservations])
     held = footprint.live_of(spec.tenant)
-    free = MAX_STATE_BYTES - footprint.total - needed
+    free = MAX_STATE_BYTES - MAX_KEPT_BYTES - (footprint.total - footprint.kept) - needed
     if held + needed <= free:
         return ""
     return (
@@ -45,6 +46,13 @@ def job_size_problem(state: ClusterState, job_id: str, spec: JobSpec) -> str:
         f"of {MAX_STATE_BYTES // _MIB} MiB would be left, and a tenant may hold as much as it leaves: let jobs end, or "
         "keep environments and commands short"
     )
+
+
+def affordable(state: ClusterState, detail: str) -> str:
+    """Return what is kept of a line that an agent reports: nothing of it once the state is full."""
+    if state.feature_level >= FeatureLevel.BOUNDED and state.footprint.total >= MAX_STATE_BYTES:
+        return ""
+    return detail[:MAX_DETAIL_LENGTH]
 
 
 def node_size_refusal(state: ClusterState, node: Node) -> Rejected | None:
@@ -84,17 +92,18 @@ def windows_size_refusal(state: ClusterState, window: Window) -> Rejected | None
 
 def trim_kept(state: ClusterState, events: list[Event]) -> None:
     """Drop jobs that have ended while all of them take too much: the oldest of the tenants that have more than an even
-    share. Those of this very millisecond stay, and the next command goes on after MAX_TASKS_DROPPED_AT_ONCE tasks."""
+    share. Those that this very command ended stay, and after MAX_TASKS_DROPPED_AT_ONCE tasks the next one goes on."""
     footprint = state.footprint
     if state.feature_level < FeatureLevel.BOUNDED or footprint.kept <= MAX_KEPT_BYTES:
         return
     wanted = MAX_KEPT_BYTES - MAX_KEPT_BYTES // 8  # so that the oldest are not searched for at every end
     share = _even_share([footprint.kept_of(tenant) for tenant in footprint.tenants_with_kept()], wanted)
+    new = dict.fromkeys([event.job_id for event in events if isinstance(event, JobChanged)])
     left = MAX_TASKS_DROPPED_AT_ONCE
     for job in [*state.finished_oldest_first()]:
-        if left <= 0 or job.ended_at_ms >= state.clock_ms:
+        if left <= 0:
             break
-        if footprint.kept_of(job.spec.tenant) > share:
+        if job.id not in new and footprint.kept_of(job.spec.tenant) > share:
             left -= max(1, job.spec.task_count)
             state.drop_job(job.id)
             events.append(JobChanged(job_id=job.id, queue=job.spec.queue, before=job.state, after=JobState.UNSPECIFIED))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from gosched.core.cluster import NodeState
 from gosched.core.command import ReportTasks, TaskReport
 from gosched.core.job import Job, Task, TaskState
-from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NAME_LENGTH
+from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Code, Event, JobUpdated, Outcome, Rejected
 from gosched.core.state import ClusterState
 from gosched.machine import node_control
@@ -18,6 +18,7 @@ from gosched.machine.accounts import bring_up
 from gosched.machine.changes import change_task, count_change
 from gosched.machine.evictions import is_evicted
 from gosched.machine.gangs import after_ends, wait_again
+from gosched.machine.size_limits import affordable
 from gosched.machine.spending import charge, sane
 
 NODE_LOST = "NODE_LOST"
@@ -56,7 +57,7 @@ def end(state: ClusterState, events: list[Event], task: Task, seen: TaskReport, 
         task,
         state=TaskState.KILLED if evicted and seen.state is not TaskState.SUCCEEDED else seen.state,
         reason=seen.reason[:MAX_NAME_LENGTH] or task.reason,
-        detail=seen.detail[:MAX_DETAIL_LENGTH],
+        detail=affordable(state, seen.detail),
         started_at_ms=seen.started_at_ms or task.started_at_ms,
         ended_at_ms=seen.ended_at_ms or state.clock_ms,
         exit_code=seen.exit_code,

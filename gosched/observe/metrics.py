@@ -178,7 +178,7 @@ def _of_cluster(cluster: ClusterFacts) -> Iterable[GaugeMetricFamily]:
     yield _gauge("fences", "Jobs that start once their victims have ended", (), [((), cluster.fences)])
     yield _gauge("reservations", "Starts that pending jobs were promised", (), [((), cluster.reservations)])
     sizes = [((kind,), size) for kind, size in cluster.state_bytes.items()]
-    yield _gauge("state_bytes", "What the replicated state takes, about as much as a snapshot", ("kind",), sizes)
+    yield _gauge("state_bytes", "What the replicated state takes, as core/footprint.py counts", ("kind",), sizes)
     yield _gauge("state_bytes_limit", "Beyond this no jobs are accepted", (), [((), MAX_STATE_BYTES)])
     ratios = [((queue,), use.fair_share_ratio) for queue, use in shown.items()]
     yield _gauge(

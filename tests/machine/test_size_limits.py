@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from gosched.core.cluster import Queue, Quota, Window
+from gosched.core.cluster import Queue, Quota, Reservation, Share, Window
 from gosched.core.command import Body, Command, SetQueues, SetQuotas, SetWindow, SubmitJob
 from gosched.core.features import FeatureLevel
 from gosched.core.invariants import check
-from gosched.core.job import JobState
+from gosched.core.job import JobState, TaskState
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_GROUPS_PER_JOB, MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Code, JobChanged, Outcome, Rejected
 from gosched.core.spec import Array, GangPolicy, StringMap
@@ -33,6 +33,12 @@ def large(name: str, tenant: str = "default") -> SubmitJob:
     return SubmitJob(job_id=name, spec=spec(name, group(env=environment(name)), tenant=tenant))
 
 
+def bound_to(monkeypatch: pytest.MonkeyPatch, size: int, *, kept: int = 0) -> None:
+    """`size`: of all but the jobs that have ended."""
+    monkeypatch.setattr(size_limits, "MAX_STATE_BYTES", size + kept)
+    monkeypatch.setattr(size_limits, "MAX_KEPT_BYTES", kept)
+
+
 def at_first_level(c: Cluster) -> Cluster:
     c.state.raise_level(FeatureLevel.FIRST)
     return c
@@ -41,8 +47,7 @@ def at_first_level(c: Cluster) -> Cluster:
 def test_a_job_is_refused_when_its_tenant_holds_as_much_as_is_left_and_accepted_once_jobs_have_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(size_limits, "MAX_STATE_BYTES", MIB)
-    monkeypatch.setattr(size_limits, "MAX_KEPT_BYTES", 120_000)
+    bound_to(monkeypatch, MIB, kept=120_000)
     c = Cluster()
     for name in "abcde":
         c.accept(large(name))
@@ -56,7 +61,7 @@ def test_a_job_is_refused_when_its_tenant_holds_as_much_as_is_left_and_accepted_
 
 
 def test_one_tenant_cannot_take_the_room_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size_limits, "MAX_STATE_BYTES", MIB)
+    bound_to(monkeypatch, MIB)
     c = Cluster()
     held = Counter[str]()
     for tenant in ("first", "second", "third"):
@@ -72,12 +77,12 @@ def test_an_array_waits_while_its_tenant_has_no_room_and_goes_on_when_it_has(mon
     c.submit(spec("a", group(count=1), array=Array(last=99, step=1, parallelism=10)), "a")
     children = c.state.footprint.live
     assert c.job("a").children.live == 10
-    monkeypatch.setattr(size_limits, "MAX_STATE_BYTES", 3 * children)
+    bound_to(monkeypatch, 3 * children)
     c.submit(spec("b", group(count=1), array=Array(last=99, step=1, parallelism=10)), "b")
     assert 0 < c.job("b").children.live < 10
     assert "let jobs end" in c.job("b").detail
     c.cancel("a")
-    monkeypatch.setattr(size_limits, "MAX_STATE_BYTES", 30 * children)
+    bound_to(monkeypatch, 30 * children)
     c.cancel("b.0")
     assert c.job("b").children.live == 10
     assert c.job("b").detail == ""
@@ -99,6 +104,33 @@ def test_ended_jobs_are_dropped_when_they_take_too_much_the_oldest_of_those_who_
     assert dropped == ["a", "b"]
     assert [*c.state.finished] == ["modest", "c", "d", "e", "f"]
     assert c.state.footprint.kept <= 450_000
+
+
+def test_a_full_state_keeps_of_what_agents_report_the_outcome_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    c = Cluster()
+    c.node()
+    for name in "ab":
+        c.submit(spec(name, group(count=1)), name)
+        c.place(name, "n1")
+    c.report("a", 0, TaskState.FAILED, 1, detail="x" * 2 * MAX_DETAIL_LENGTH)
+    assert len(c.tasks("a")[0].detail) == MAX_DETAIL_LENGTH
+    monkeypatch.setattr(size_limits, "MAX_STATE_BYTES", c.state.footprint.total)
+    c.report("b", 0, TaskState.FAILED, 2, detail="x" * 2 * MAX_DETAIL_LENGTH)
+    assert c.tasks("b")[0].detail == ""
+    assert c.job("b").detail == "task worker/0: exit code 2"
+
+
+def test_a_reservation_that_comes_with_a_submission_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    c = Cluster()
+    c.node()
+    wanted = spec("a", group(count=1))
+    needed = c.state.footprint.needed("a", wanted)
+    bound_to(monkeypatch, c.state.footprint.total + 2 * needed)
+    promise = Reservation(
+        job_id="a", attempt=1, start_ms=9, shares=(Share(group="worker", node_id="n1", count=1),), made_at_ms=1
+    )
+    c.reject(SubmitJob(job_id="a", spec=wanted, reservation=(promise,)), Code.EXHAUSTED)
+    c.accept(SubmitJob(job_id="a", spec=wanted))
 
 
 def test_a_job_that_ends_now_is_not_dropped_now(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,8 +211,7 @@ def test_a_long_refusal_is_cut_and_its_repeat_gets_the_same() -> None:
 def test_small_bounds_hold_under_random_commands_and_a_restored_state_decides_alike(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(size_limits, "MAX_STATE_BYTES", 20_000)
-    monkeypatch.setattr(size_limits, "MAX_KEPT_BYTES", 1_500)
+    bound_to(monkeypatch, 17_000, kept=1_000)
     seen = Counter[str]()
     for seed in range(12):
         r, state = Random(seed), ClusterState()
@@ -201,7 +232,7 @@ def _both(state: ClusterState, twin: ClusterState, command: Command, seen: Count
     assert twin.footprint.total == state.footprint.total
     seen["refused"] += _is_refused_for_its_size(outcome)
     if any(isinstance(event, JobChanged) and not event.after for event in events):
-        seen["dropped"] += kept > 1_500
+        seen["dropped"] += kept > 1_000
 
 
 def _is_refused_for_its_size(outcome: Outcome) -> bool:
