@@ -6,6 +6,7 @@ Invariant: with TLS nobody but the holder of a master's certificate is asked for
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ LOOK_S = 3.0  # at a master's certificate
 
 class NotAMaster(Exception):
     """One line that says why nobody at this address is asked."""
+
+
+class Unreachable(Exception):
+    """Nobody answers at this address."""
 
 
 def own_cluster(tls: Tls | None, names: tuple[str, ...]) -> str:
@@ -54,14 +59,16 @@ class Connector:
             self._context = dialling_context(tls.cert, tls.key, tls.ca)
 
     async def __call__(self, address: str) -> Any:
-        """Raises NotAMaster."""
+        """Raises NotAMaster, Unreachable."""
         if self._tls is None:
             return grpc.aio.insecure_channel(address, options=self._options)
         try:
             async with asyncio.timeout(LOOK_S):
                 holder, certificate = await server_identity(split_address(address), self._context)
-        except (OSError, BadCertificate) as error:  # TimeoutError is one
-            raise NotAMaster(str(error) or f"no answer within {LOOK_S:.0f} s") from error
+        except (ssl.SSLError, BadCertificate) as error:
+            raise NotAMaster(str(error)) from error
+        except OSError as error:  # TimeoutError is one
+            raise Unreachable(str(error) or f"no answer within {LOOK_S:.0f} s") from error
         if holder.role is not Role.MASTER or not holder.is_of(self._cluster):
             raise NotAMaster(f"it shows the certificate of {_shown(holder)}, which is no master of this agent's")
         credentials = grpc.ssl_channel_credentials(certificate, self._key, self._cert)
