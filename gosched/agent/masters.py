@@ -17,8 +17,8 @@ import grpc
 from gosched.agent.machine import CannotStart
 from gosched.config.address import split_address
 from gosched.config.settings import Tls
-from gosched.core.roles import ANY_NODE, BadCertificate, CertificateHolder, Role, identity_of
 from gosched.wire.certificates import dialling_context, own_identity, server_identity
+from gosched.wire.roles import ANY_NODE, BadCertificate, CertificateHolder, Role, identity_of
 
 LOOK_S = 3.0  # at a master's certificate
 REQUEST_S = 10.0  # for a request to arrive, once its call has begun

@@ -20,12 +20,12 @@ import structlog
 from pysyncobj.node import Node
 from pysyncobj.poller import POLL_EVENT_TYPE
 
-from gosched.core.roles import BadCertificate, CertificateHolder, Role, identity_of
 from gosched.replication.connection import Connection
 from gosched.replication.identity import Identity, KnownDisks
 from gosched.replication.journal import Journal
 from gosched.replication.peer_messages import BadFrame, Message, decode, encode
 from gosched.replication.raft_rules import RuledTransport
+from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
 from gosched.wire.v1 import raft_pb2
 
 PROTOCOL = 1

@@ -17,7 +17,6 @@ from typing import Any
 
 import structlog
 
-from gosched.core.roles import BadCertificate
 from gosched.core.state import ClusterState
 from gosched.core.text import printable_values
 from gosched.machine import MachineBug
@@ -36,6 +35,7 @@ from gosched.replication.snapshot import ends
 from gosched.replication.snapshots import Snapshots
 from gosched.wire.batch import UnknownSchema
 from gosched.wire.certificates import own_identity
+from gosched.wire.roles import BadCertificate
 from gosched.wire.v1 import log_pb2, raft_pb2
 
 TICK_S = 0.02

@@ -9,12 +9,12 @@ from typing import Any
 import grpc
 import pytest
 
-from gosched.core.roles import Role
 from gosched.core.state import ClusterState
 from gosched.master import digests, edge, job_logs, lanes
 from gosched.master.callers import FORWARDED, Caller
 from gosched.master.errors import ApiError
 from gosched.master.lanes import Bounds, Lane, Lanes
+from gosched.wire.roles import Role
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, two_masters, until
 
