@@ -6,6 +6,8 @@ Invariant: with TLS nobody but the holder of a master's certificate is asked for
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -15,14 +17,19 @@ import grpc
 from gosched.agent.machine import CannotStart
 from gosched.config.address import split_address
 from gosched.config.settings import Tls
-from gosched.core.roles import ANY_NODE, BadCertificate, CertificateHolder, Role, identity_of
 from gosched.wire.certificates import dialling_context, own_identity, server_identity
+from gosched.wire.roles import ANY_NODE, BadCertificate, CertificateHolder, Role, identity_of
 
 LOOK_S = 3.0  # at a master's certificate
+REQUEST_S = 10.0  # for a request to arrive, once its call has begun
 
 
 class NotAMaster(Exception):
     """One line that says why nobody at this address is asked."""
+
+
+class Unreachable(Exception):
+    """Nobody answers at this address."""
 
 
 def own_cluster(tls: Tls | None, names: tuple[str, ...]) -> str:
@@ -54,14 +61,16 @@ class Connector:
             self._context = dialling_context(tls.cert, tls.key, tls.ca)
 
     async def __call__(self, address: str) -> Any:
-        """Raises NotAMaster."""
+        """Raises NotAMaster, Unreachable."""
         if self._tls is None:
             return grpc.aio.insecure_channel(address, options=self._options)
         try:
             async with asyncio.timeout(LOOK_S):
                 holder, certificate = await server_identity(split_address(address), self._context)
-        except (OSError, BadCertificate) as error:  # TimeoutError is one
-            raise NotAMaster(str(error) or f"no answer within {LOOK_S:.0f} s") from error
+        except (ssl.SSLError, BadCertificate) as error:
+            raise NotAMaster(str(error)) from error
+        except OSError as error:  # TimeoutError is one
+            raise Unreachable(str(error) or f"no answer within {LOOK_S:.0f} s") from error
         if holder.role is not Role.MASTER or not holder.is_of(self._cluster):
             raise NotAMaster(f"it shows the certificate of {_shown(holder)}, which is no master of this agent's")
         credentials = grpc.ssl_channel_credentials(certificate, self._key, self._cert)
@@ -77,27 +86,29 @@ class MastersOnly(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
     ) -> Any:
+        """Each call is taken as one whose requests are a stream: so a stranger is refused before it has sent any."""
         handler = await continuation(details)
         if handler is None:
             return None
-        kind = ("stream" if handler.request_streaming else "unary") + (
-            "_stream" if handler.response_streaming else "_unary"
-        )
-        serve = getattr(handler, kind)
+        codecs = (handler.request_deserializer, handler.response_serializer)
         if not handler.response_streaming:
 
-            async def answer(request: Any, context: Any) -> Any:
+            async def answer(requests: AsyncIterator[Any], context: Any) -> Any:
                 await self._check(context)
-                return await serve(request, context)
+                return await handler.unary_unary(await _only(requests, context), context)
 
-            return handler._replace(**{kind: answer})
+            return grpc.stream_unary_rpc_method_handler(answer, *codecs)
 
-        async def answers(request: Any, context: Any) -> AsyncIterator[Any]:
+        async def answers(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
             await self._check(context)
-            async for message in serve(request, context):
+            if handler.request_streaming:
+                served = handler.stream_stream(requests, context)
+            else:
+                served = handler.unary_stream(await _only(requests, context), context)
+            async for message in served:
                 yield message
 
-        return handler._replace(**{kind: answers})
+        return grpc.stream_stream_rpc_method_handler(answers, *codecs)
 
     async def _check(self, context: Any) -> None:
         try:
@@ -108,6 +119,16 @@ class MastersOnly(grpc.aio.ServerInterceptor):
         except BadCertificate as error:
             problem = str(error)
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, problem)
+
+
+async def _only(requests: AsyncIterator[Any], context: Any) -> Any:
+    """The one request of a call."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(REQUEST_S):
+            async for request in requests:
+                return request
+    await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"no request came within {REQUEST_S:.0f} s")
+    raise AssertionError("abort raises")
 
 
 def _shown(holder: CertificateHolder) -> str:

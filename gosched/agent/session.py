@@ -20,7 +20,7 @@ import structlog
 
 from gosched.agent.datadir import DataDir
 from gosched.agent.hardware.vitals import Vitals
-from gosched.agent.masters import NotAMaster
+from gosched.agent.masters import NotAMaster, Unreachable
 from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
 from gosched.agent.supervisor.records import boot_ms
 from gosched.agent.tasks.table import Tasks
@@ -38,10 +38,14 @@ BACKOFF_MAX_S = 2.0
 STOP_FIRST_LIMIT_S = 5.0
 HEARTBEATS_PER_LEASE = 5
 
-Connect = Callable[[str], Awaitable[Any]]  # address -> grpc.aio.Channel; raises NotAMaster
+Connect = Callable[[str], Awaitable[Any]]  # address -> grpc.aio.Channel; raises NotAMaster, Unreachable
 
 _NOT_LET_IN = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS)
-_NOT_KNOWN = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.NOT_FOUND)
+_NOT_KNOWN = (
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.PERMISSION_DENIED,
+)
 
 
 class MasterRefused(Exception):
@@ -115,6 +119,8 @@ class Session:
                     await self._talk(node_pb2_grpc.NodeServiceStub(channel))
                 finally:
                     await channel.close()
+            except Unreachable as error:
+                self._on_error(master, grpc.StatusCode.UNAVAILABLE, str(error))
             except NotAMaster as error:
                 self._on_error(master, None, str(error))
             except grpc.aio.AioRpcError as error:

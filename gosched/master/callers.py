@@ -12,9 +12,9 @@ from urllib.parse import unquote
 
 import grpc
 
-from gosched.core.roles import BadCertificate, CertificateHolder, Role, identity_of
 from gosched.master.errors import ApiError
 from gosched.wire.certificates import peer_uris
+from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
 
 FORWARDED = "gosched-forwarded"  # the caller of a call that was passed on; `1` from masters of earlier releases
 UNNAMED = "1"

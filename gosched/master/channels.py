@@ -15,8 +15,8 @@ import grpc
 
 from gosched.config import ConfigError
 from gosched.config.settings import Tls
-from gosched.core.roles import BadCertificate, CertificateHolder, Role
 from gosched.wire.certificates import own_identity
+from gosched.wire.roles import BadCertificate, CertificateHolder, Role
 
 MAX_CHANNELS = 16_384
 MAX_ANSWER_BYTES = 64 * 1024 * 1024

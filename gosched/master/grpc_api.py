@@ -24,6 +24,8 @@ from gosched.wire.v1 import (
 
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 MAX_CALLS_PER_CONNECTION = 2048  # of a follower, too, which passes on what agents call: the others wait there
+HANDSHAKE_MS = 10_000  # of a connection that has not said anything yet
+IDLE_MS = 600_000  # of one without calls; its owner dials again when it has one
 SERVICES = (
     scheduler_pb2.DESCRIPTOR.services_by_name["SchedulerService"].full_name,
     node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name,
@@ -35,6 +37,8 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
     ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
     ("grpc.max_concurrent_streams", MAX_CALLS_PER_CONNECTION),
+    ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+    ("grpc.max_connection_idle_ms", IDLE_MS),
     ("grpc.http2.bdp_probe", 0),  # it lets a caller send megabytes that nobody reads
     # Clients ping to notice a frozen master.
     ("grpc.keepalive_permit_without_calls", 1),

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
-from gosched.core.roles import ANY_NODE, Role
 from gosched.master.callers import Caller
 from gosched.master.errors import busy
+from gosched.wire.roles import ANY_NODE, Role
 
 
 class Lane(Enum):

@@ -18,7 +18,6 @@ from gosched.core.command import NodeAction, ReportTasks, TaskReport
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Rejected
 from gosched.core.resources import ZERO
-from gosched.core.roles import ANY_NODE, Role
 from gosched.core.spec import OnDisconnect
 from gosched.core.state import ClusterState
 from gosched.master.callers import caller_of, denied
@@ -35,6 +34,7 @@ from gosched.master.proposals import Proposals
 from gosched.master.reconcile import Verdict, compare
 from gosched.replication.interface import Replication
 from gosched.wire.codec import fill, map_pairs
+from gosched.wire.roles import ANY_NODE, Role
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, worker_pb2, worker_pb2_grpc
 
 PROBE_TIMEOUT_S = 1.0

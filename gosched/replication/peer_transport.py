@@ -20,12 +20,12 @@ import structlog
 from pysyncobj.node import Node
 from pysyncobj.poller import POLL_EVENT_TYPE
 
-from gosched.core.roles import BadCertificate, CertificateHolder, Role, identity_of
 from gosched.replication.connection import Connection
 from gosched.replication.identity import Identity, KnownDisks
 from gosched.replication.journal import Journal
 from gosched.replication.peer_messages import BadFrame, Message, decode, encode
 from gosched.replication.raft_rules import RuledTransport
+from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
 from gosched.wire.v1 import raft_pb2
 
 PROTOCOL = 1
@@ -40,8 +40,11 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
+    """`cluster`: that the own certificate names; empty: any."""
+
     server: ssl.SSLContext
     client: ssl.SSLContext
+    cluster: str = ""
 
 
 @dataclass(slots=True)
@@ -251,8 +254,8 @@ class PeerTransport(RuledTransport):
                 return
 
     def _introduce(self, connection: Connection, stranger: _Stranger, hello: raft_pb2.PeerHello) -> None:
-        if self._tls and (problem := _certificate_problem(connection.certificate_uris(), hello.member)):
-            # Before anything that it says is believed, a refusal too: it may be a user's.
+        # Before anything that it says is believed, a refusal too: it may be a user's.
+        if self._tls and (problem := self._certificate_problem(connection, hello.member)):
             log.warning("peer refused", member=hello.member, reason=problem)
             connection.send(self._hello(problem))
             connection.close(problem)
@@ -282,6 +285,18 @@ class PeerTransport(RuledTransport):
             self._onNodeDisconnected(peer.node)
         log.info("peer connected", member=peer.node.id)
         self._onNodeConnected(peer.node)
+
+    def _certificate_problem(self, connection: Connection, member: str) -> str:
+        """Why it is not this member's certificate of this cluster; empty: it is."""
+        ours = self._tls.cluster if self._tls else ""
+        try:
+            holder = identity_of(connection.certificate_uris())
+        except BadCertificate as error:
+            return f"{member}: {error}"
+        if (holder.role, holder.name) == (Role.MASTER, member) and holder.is_of(ours):
+            return ""
+        wanted = CertificateHolder(cluster=ours or holder.cluster, role=Role.MASTER, name=member).uri()
+        return f"the certificate that came for {member} is {holder.uri()}: {wanted} must be among its alternative names"
 
     def _disagreement(self, stranger: _Stranger, hello: raft_pb2.PeerHello) -> str:
         """Either side may be the wrong one, so each logs it and neither stops."""
@@ -318,17 +333,3 @@ class PeerTransport(RuledTransport):
         if reason != peer.last_complaint:
             peer.last_complaint = reason
             log.info("peer not reached", member=peer.node.id, reason=reason)
-
-
-def _certificate_problem(uris: list[str], member: str) -> str:
-    """Why it is not the certificate of this member; empty: it is."""
-    try:
-        holder = identity_of(uris)
-    except BadCertificate as error:
-        return f"{member}: {error}"
-    if (holder.role, holder.name) == (Role.MASTER, member):
-        return ""
-    return (
-        f"the certificate that came for {member} is of {holder.role.value} {holder.name or 'without a name'}: among its"
-        f" alternative names must be {CertificateHolder(cluster=holder.cluster, role=Role.MASTER, name=member).uri()}"
-    )

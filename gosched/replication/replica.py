@@ -34,6 +34,8 @@ from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import ends
 from gosched.replication.snapshots import Snapshots
 from gosched.wire.batch import UnknownSchema
+from gosched.wire.certificates import own_identity
+from gosched.wire.roles import BadCertificate
 from gosched.wire.v1 import log_pb2, raft_pb2
 
 TICK_S = 0.02
@@ -305,7 +307,11 @@ def _tls(config: ReplicaConfig) -> Tls | None:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_cert_chain(config.tls.cert, config.tls.key)
         contexts.append(context)
-    return Tls(server=contexts[0], client=contexts[1])
+    try:
+        cluster = own_identity(config.tls.cert, config.tls.key, config.tls.ca).cluster
+    except BadCertificate as error:
+        raise Stop(f"tls: {error}") from error
+    return Tls(server=contexts[0], client=contexts[1], cluster=cluster)
 
 
 def _nothing(_link: Connection) -> None:

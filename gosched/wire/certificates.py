@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
-from gosched.core.roles import BadCertificate, CertificateHolder, identity_of
+from gosched.wire.roles import BadCertificate, CertificateHolder, identity_of
 
 
 def own_identity(cert: str, key: str, ca: str) -> CertificateHolder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,11 @@ def test_master_and_agent_meet_with_certificates_and_nobody_else_gives_the_agent
                 ("StreamLogs", worker_pb2.StreamLogsRequest(allocation_id="j1/main/0.1")),
             ):
                 assert code_of(agent, credentials, method, request) is grpc.StatusCode.PERMISSION_DENIED
+            with grpc.secure_channel(me.address, credentials) as channel:  # one that never sends a request
+                stub = channel.stream_stream("/gosched.v1.WorkerService/GetIdentity")
+                with pytest.raises(grpc.RpcError) as refused:
+                    next(stub(iter(threading.Event().wait, None), timeout=LIMIT_S))
+                assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
         assert (agent.data_dir / "epoch").read_text() == "1\n"
     finally:
         master.vanish()

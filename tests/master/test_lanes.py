@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import grpc
 import pytest
 
-from gosched.core.roles import Role
-from gosched.master import edge, lanes
+from gosched.core.state import ClusterState
+from gosched.master import digests, edge, job_logs, lanes
 from gosched.master.callers import FORWARDED, Caller
 from gosched.master.errors import ApiError
 from gosched.master.lanes import Bounds, Lane, Lanes
+from gosched.wire.roles import Role
 from gosched.wire.v1 import scheduler_pb2
-from tests.master.harness import LIMIT_S, Front, agent, one_master, spec, two_masters, until
+from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, two_masters, until
 
 FEW = Bounds(total=12, each=8, total_bytes=3000, each_bytes=2000)
 
@@ -132,5 +134,75 @@ def test_health_has_its_place_too() -> None:
             assert streams.all_calls == 1
             watch.cancel()
             await until(lambda: streams.all_calls == 0)
+
+    asyncio.run(story())
+
+
+def test_digests_are_made_one_at_a_time_and_shared_by_those_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    at_once = most_at_once = 0
+    go_on = threading.Event()
+
+    def slow(self: ClusterState) -> str:
+        nonlocal at_once, most_at_once
+        at_once += 1
+        most_at_once = max(most_at_once, at_once)
+        made.append(self.revision)
+        assert go_on.wait(LIMIT_S)
+        at_once -= 1
+        return f"digest-{self.revision}"
+
+    monkeypatch.setattr(ClusterState, "digest", slow)
+    monkeypatch.setattr(digests, "MAX_WAITING", 20)
+
+    async def story() -> None:
+        async with one_master() as run:
+            ask = scheduler_pb2.GetClusterStatusRequest(digest=True)
+
+            async def digest() -> scheduler_pb2.ClusterStatus:
+                return await run.scheduler.GetClusterStatus(ask, timeout=LIMIT_S)
+
+            first = asyncio.ensure_future(digest())
+            await until(lambda: made)
+            job = (await run.submit(spec())).job_id  # so that the next one is of a newer state
+            assert job
+            others = [asyncio.ensure_future(digest()) for _ in range(19)]
+            await until(lambda: run.server._scheduler_service.digests._waiting == 20)
+            code, _ = await refusal(digest())
+            assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+            go_on.set()
+            answers = [await first, *[await other for other in others]]
+            assert [a.digest for a in answers] == [f"digest-{a.revision}" for a in answers]
+            assert {a.revision for a in answers[1:]} == {made[1]}
+            assert made[1] > made[0]
+            assert (len(made), most_at_once) == (2, 1)
+
+    asyncio.run(story())
+
+
+def test_logs_that_one_caller_reads_are_bounded_and_counted_until_its_streams_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(job_logs, "MAX_READERS", 4)
+
+    async def story() -> None:
+        async with two_masters() as (_, leader, follower), agent(leader) as node:
+            job = (await leader.submit(spec(count=3))).job_id
+            async with asyncio.timeout(LIMIT_S):
+                while len(node.orders) < 3:
+                    await node.beat(leader)
+                    await asyncio.sleep(0.02)
+            node.see_all(RUNNING)
+            await node.beat(leader)
+            logs = leader.server._scheduler_service.logs
+            request = scheduler_pb2.StreamJobLogsRequest(job=job, follow=True)
+            first = follower.scheduler.StreamJobLogs(request)
+            await until(lambda: dict(logs._readers) == {"127.0.0.1": 3})
+            code, detail = await refusal(leader.scheduler.StreamJobLogs(request).read())
+            assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert "127.0.0.1 reads 4 logs already" in detail
+            await until(lambda: dict(logs._readers) == {"127.0.0.1": 3})
+            first.cancel()
+            await until(lambda: not logs._readers)
 
     asyncio.run(story())

@@ -14,11 +14,11 @@ import grpc
 import pytest
 
 from gosched.config import ConfigError
-from gosched.core.roles import BadCertificate, CertificateHolder, Role, identity_of
 from gosched.master.callers import FORWARDED, allowed
 from gosched.master.server import MasterServer
 from gosched.replication.memory import MemoryCluster, MemoryReplication
 from gosched.replication.replica_config import TlsFiles
+from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
 from gosched.wire.v1 import cluster_pb2, cluster_pb2_grpc, node_pb2, node_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc
 from tests.master.harness import LIMIT_S, FakeAgent, settings, until
 from tests.replication.certificates import Authority

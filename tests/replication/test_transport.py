@@ -158,9 +158,38 @@ def test_a_certificate_must_be_that_of_its_member(tmp_path: Path, name: str, rol
             await c.start()
             await until(lambda: c.members["m3"].failure, what="m3 is refused")
             refused = c.members.pop("m3")
-            assert "among its alternative names must be gosched:///master/m3" in refused.failure
+            assert "gosched:///master/m3 must be among its alternative names" in refused.failure
             await refused.close()
             await c.commit(a_node("n1"))
+        finally:
+            await c.close()
+
+    asyncio.run(story())
+
+
+def test_members_with_certificates_of_different_clusters_stay_apart_and_neither_makes_the_other_stop(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def story() -> None:
+        authority = Authority(tmp_path / "ca")
+        c = Cluster(tmp_path)
+        clusters = {"m1": "paris", "m2": "paris", "m3": "berlin"}
+        c.configs = {m: replace(f, tls=authority.files(m, cluster=clusters[m])) for m, f in c.configs.items()}
+        said = ""
+
+        def both_said_it() -> bool:
+            nonlocal said
+            said += capfd.readouterr().err
+            return all(
+                f"gosched://{ours}/master/{m} must be" in said for ours, m in (("paris", "m3"), ("berlin", "m1"))
+            )
+
+        try:
+            await c.start()
+            await until(both_said_it, what="both sides say it")
+            await c.commit(a_node("n1"))
+            assert not c.members["m3"].role.connected
+            assert not any(member.failure for member in c.members.values())
         finally:
             await c.close()
 
