@@ -21,6 +21,7 @@ from gosched.agent.hardware.gpus import NO_GPUS, Gpus, find_gpus
 from gosched.agent.hardware.offer import Offer, make_offer, numa_nodes
 from gosched.agent.runtimes.docker import Docker
 from gosched.agent.runtimes.docker import remove_orphans as remove_containers
+from gosched.agent.runtimes.inside import AllowedPaths
 from gosched.agent.runtimes.interface import TaskRuntime
 from gosched.agent.runtimes.process import Process
 from gosched.agent.runtimes.rootfs import Rootfs
@@ -30,6 +31,7 @@ from gosched.agent.tasks.kept_memory import KeptMemory
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.orphans import end_orphans
 from gosched.agent.tasks.starting import Starter
+from gosched.agent.tasks.users import unfit_for
 from gosched.config import AgentSettings
 from gosched.config.jobfile import RUNTIME_LABEL
 from gosched.core.cluster import Hardware
@@ -58,6 +60,8 @@ class Machine:
     @classmethod
     def open(cls, settings: AgentSettings, data_dir: DataDir) -> Machine:
         """Raises CannotStart, and ConfigError where the settings contradict what is here."""
+        if unfit := unfit_for(data_dir.tasks, settings.users):
+            raise CannotStart(unfit)
         tree = _open_tree(settings, data_dir)
         try:
             gpus = find_gpus() if settings.hardware_from == "found" else NO_GPUS
@@ -74,10 +78,11 @@ class Machine:
     def _open(
         cls, settings: AgentSettings, data_dir: DataDir, tree: CgroupTree, gpus: Gpus, *, filters_devices: bool
     ) -> Machine:
+        paths = AllowedPaths(volumes=settings.volumes.allowed, images=settings.images.allowed)
         runtimes: dict[Runtime, TaskRuntime] = {
             Runtime.PROCESS: Process(),
-            Runtime.ROOTFS: Rootfs(settings.oci_runtime, data_dir.path / "images", gpus.device_paths),
-            Runtime.DOCKER: Docker(settings.docker_host, settings.registries, settings.pids_max),
+            Runtime.ROOTFS: Rootfs(settings.oci_runtime, data_dir.path / "images", paths, gpus.device_paths),
+            Runtime.DOCKER: Docker(settings.docker_host, settings.registries, settings.pids_max, paths),
             Runtime.SPARK: Spark(settings.spark_home),
         }
         numa = numa_nodes(Path("/"))

@@ -6,6 +6,7 @@ docs/hostile-tasks.md is the table of them.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import subprocess
@@ -426,6 +427,15 @@ echo over
 """
 
 
+def test_a_start_tells_nobody_of_commands_in_directories_that_are_closed_to_them(node: Node, ground: Path) -> None:
+    closed = ground / "tools"
+    closed.mkdir(mode=0o700)
+    shutil.copy("/bin/true", closed / "tool-a")
+    ends = [node.end_of(node.send(node.order("look", str(closed / name)))) for name in ("tool-a", "tool-b")]
+    assert ends[0].reason == ends[1].reason
+    assert ends[0].detail.replace("tool-a", "") == ends[1].detail.replace("tool-b", "")
+
+
 def _setuid(ground: Path) -> Path:
     path = ground / "setuid-id"
     shutil.copy("/usr/bin/id", path)
@@ -454,6 +464,26 @@ def test_a_setuid_program_gives_nothing(each: Node, ground: Path) -> None:
     task = each.run("setuid", f"{setuid} -u; grep NoNewPrivs /proc/self/status")
     assert each.outcome(task)[0] == "SUCCEEDED"
     assert each.stdout(task).split() == ["65534", "NoNewPrivs:", "1"]
+
+
+def test_an_agent_whose_users_cannot_enter_its_data_directory_says_so_and_does_not_start(ground: Path) -> None:
+    """Else each of their tasks would fail, with BAD_WORKING_DIR."""
+    shut = ground / "shut"
+    shut.mkdir(mode=0o700, exist_ok=True)
+    node = Node(shut, "agent")
+    node.agent.launch()
+    assert node.agent.exit_code() == 2
+    assert f"user daemon, as whom tasks run here, cannot pass through {shut} (mode 700)" in node.agent.lines[-1]
+    assert f"chmod o+x {shut}, or choose another directory with --data-dir" in node.agent.lines[-1]
+    shut.chmod(0o711)
+    os.chown(shut, 65534, 65534)
+    node.agent.launch()
+    assert node.agent.exit_code() == 2
+    assert f"users other than root can change {shut}" in node.agent.lines[-1]
+    os.chown(shut, 0, 0)
+    node.start()
+    assert node.outcome(node.run("now", "exit 3", user="daemon")) == ("FAILED", 3, "NONZERO_EXIT")
+    node.close()
 
 
 # What finds no room

@@ -27,9 +27,10 @@ from docker.utils import parse_repository_tag
 from requests import exceptions
 from urllib3.exceptions import HTTPError
 
-from gosched.agent.runtimes import docker_follow, faults
+from gosched.agent.runtimes import docker_follow, docker_volumes, faults
 from gosched.agent.runtimes.docker_exec import execute
 from gosched.agent.runtimes.docker_removal import ASKED, remove_of_task, remove_orphans
+from gosched.agent.runtimes.interface import Account, CannotRun
 from gosched.agent.supervisor.records import RESULT, TASK, now_ms, write
 
 CALL_S = 60  # for an answer
@@ -72,6 +73,7 @@ def main() -> int:
             case "orphans":
                 remove_orphans(connect(words[0]), words[1], int(words[2]), set(json.load(sys.stdin)))
             case "remove":
+                docker_volumes.release(Path(words[2]))  # of one that was killed
                 remove_of_task(connect(words[0]), words[1], Path(words[2]))
             case "freeze":
                 connect(words[0]).pause(words[1])
@@ -105,19 +107,34 @@ def connect(host: str, timeout_s: int = CALL_S) -> Any:
 def run(spec_file: str) -> None:
     """Does not return. Raises Failed."""
     spec = json.loads(Path(spec_file).read_text())
+    directory = Path(spec_file).parent
     try:
         client = connect(spec["host"])
         fetch(client, spec)
-        with noted(Path(spec_file).with_name(ASKED)):
+        hold_volumes(spec, directory)
+        with noted(directory / ASKED):
             stop_signal = create(client, spec)
         attached = start(client, spec)
         pid = pid_of(client, spec["name"])
     except GONE as error:  # it was there a moment ago, or there would be no order
         raise Failed("DOCKER_FAILED", f"the node's daemon: {one_line(error)}", blames_node=True) from error
+    finally:
+        docker_volumes.release(directory)
     write(TASK, {"pid": pid, "started_at_ms": now_ms()})
     os.set_inheritable(attached, True)
     words = [sys.executable, "-I", "-S", docker_follow.__file__, str(attached), str(pid), str(stop_signal), spec_file]
     os.execv(sys.executable, words)
+
+
+def hold_volumes(spec: dict[str, Any], directory: Path) -> None:
+    """Raises Failed."""
+    account = Account(**{**spec["account"], "groups": tuple(spec["account"]["groups"])}) if spec["account"] else None
+    try:
+        docker_volumes.hold(spec["container"]["HostConfig"]["Mounts"][1:], directory, spec["allowed"], account)
+    except CannotRun as error:
+        raise Failed(error.reason, error.detail) from error
+    except OSError as error:
+        raise Failed("BAD_VOLUME", f"a volume cannot be bound: {error}") from error
 
 
 def fetch(client: Any, spec: dict[str, Any]) -> None:

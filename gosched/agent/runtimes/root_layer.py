@@ -15,35 +15,64 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from gosched.agent.beneath import opened
+from gosched.agent.runtimes.faults import one_line
 from gosched.agent.runtimes.interface import CannotRun
 
 CGROUPS = Path("/sys/fs/cgroup")
-MOUNT_LAYER = "mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=scratch rootfs"
+# In the bundle: the image, by a name that mount options can have.
+LOWER = "lower"
+MOUNT_LAYER = f"mount -t overlay overlay -o lowerdir={LOWER},upperdir=upper,workdir=scratch rootfs"
 _PROBE_S = 10
 _COPY_S = 3600
+_TAR = ("tar", "--file=-", "--numeric-owner")
+_CHANGED = 1  # tar's exit code where somebody wrote to the image meanwhile
+_MAX_SAID = 64 * 1024
 
 
-def lay_over(image: Path, bundle: Path) -> None:
-    """What MOUNT_LAYER needs; it is mounted when the task starts."""
+def lay_over(image: int, bundle: Path) -> None:
+    """What MOUNT_LAYER needs, but for what is found at `lower`; it is mounted when the task starts. `image`: a
+    descriptor."""
     for name in ("upper", "scratch", "rootfs"):
         (bundle / name).mkdir(exist_ok=True)
     # The layer's own root is what the task sees as /: it takes owner and mode of the image's.
-    seen = image.stat()
+    seen = os.fstat(image)
     os.chown(bundle / "upper", seen.st_uid, seen.st_gid)
     (bundle / "upper").chmod(stat.S_IMODE(seen.st_mode))
-    lower = bundle / "lower"  # since an image's own name may have characters that mount options cannot
-    if not lower.is_symlink():
-        lower.symlink_to(image)
 
 
-def copy(image: Path, bundle: Path) -> None:
-    """Takes its time. Raises CannotRun."""
+def link_lower(image: Path, bundle: Path) -> None:
+    """The image of the agent's own at `lower`. One of the node's is bound there when the task starts."""
+    if not (bundle / LOWER).is_symlink():
+        (bundle / LOWER).symlink_to(image)
+
+
+def copy(bundle: Path) -> None:
+    """What is found at `lower`. Takes its time. Raises CannotRun.
+
+    By tar, which goes down a tree by descriptors: cp follows what the image's owner links there meanwhile."""
     (bundle / "rootfs").mkdir(exist_ok=True)
-    words = ["cp", "-a", f"{image}/.", str(bundle / "rootfs")]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=_COPY_S)
-    if done.returncode:
-        why = done.stderr.strip().rpartition("\n")[2]
-        raise CannotRun("CANNOT_STORE", f"this node cannot copy the image: {why}", blames_node=True)
+    with tempfile.TemporaryFile() as said:
+        read = subprocess.Popen(
+            [*_TAR, "--create", "-C", str(bundle / LOWER), "."], stdout=subprocess.PIPE, stderr=said
+        )
+        try:
+            words = [*_TAR, "--extract", "--same-permissions", "-C", str(bundle / "rootfs")]
+            written = subprocess.run(words, stdin=read.stdout, capture_output=True, check=False, timeout=_COPY_S)
+        finally:
+            read.kill()  # if it has not ended: what it says is not read any more
+            read.wait()
+        said.seek(0)
+        why = said.read(_MAX_SAID)
+    if written.returncode:
+        detail = f"this node cannot copy the image: {_last_line(written.stderr)}"
+        raise CannotRun("CANNOT_STORE", detail, blames_node=True)
+    if read.returncode not in (0, _CHANGED):
+        raise CannotRun("BAD_IMAGE", f"the image cannot be copied: {_last_line(why)}")
+
+
+def _last_line(words: bytes) -> str:
+    return one_line(words.decode(errors="replace").strip().rpartition("\n")[2])
 
 
 @functools.cache
@@ -51,7 +80,9 @@ def has_overlay(directory: Path) -> bool:
     """Whether the kernel lays one directory over another, on the file system of this one."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, suffix=".probe") as probe:
-        lay_over(Path(probe), Path(probe))
+        with opened(probe) as image:
+            lay_over(image, Path(probe))
+        link_lower(Path(probe), Path(probe))
         words = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", MOUNT_LAYER]
         return subprocess.run(words, cwd=probe, capture_output=True, check=False, timeout=_PROBE_S).returncode == 0
 
@@ -74,4 +105,4 @@ def in_own_view(words: Sequence[str], *steps: str) -> tuple[str, ...]:
 
 def missing_program() -> str:
     """Of those that are needed here; empty: none."""
-    return next((name for name in ("unshare", "mount", "sh", "cp", "rm") if shutil.which(name) is None), "")
+    return next((name for name in ("unshare", "mount", "sh", "tar", "rm") if shutil.which(name) is None), "")

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
+from collections.abc import Sequence
+from pathlib import Path
 
+from gosched.agent.acting import as_account
 from gosched.agent.runtimes.interface import Account, CannotRun
 from gosched.config.agent_settings import ANYBODY, Users
 
@@ -30,6 +34,55 @@ def account_for(wanted: str, rules: Users) -> Account | None:
     if wanted and wanted not in (*rules.allowed, rules.default) and ANYBODY not in rules.allowed:
         raise CannotRun(NOT_ALLOWED, f"user {wanted} is not in the agent's users.allowed")
     return account
+
+
+def unfit_for(directory: Path, rules: Users) -> str:
+    """Return why tasks of other users could not run below `directory`, or could put something else in its place, in one
+    line; empty: all is well, or tasks run as the agent does."""
+    names = [name for name in rules.allowed if name != ANYBODY]
+    if not rules.own or ANYBODY in rules.allowed:
+        names.append(rules.default)
+    if os.geteuid() != 0 or not names:
+        return ""
+    return _not_roots(directory) or _closed_to(directory, names)
+
+
+def _not_roots(directory: Path) -> str:
+    for place in (*reversed(directory.parents), directory):
+        seen = place.stat()
+        is_open = seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not seen.st_mode & stat.S_ISVTX
+        if seen.st_uid != 0 or is_open:
+            return (
+                f"users other than root can change {place}, and so put something else in the place of {directory}: "
+                f"chown root {place}; chmod go-w {place}; or choose another directory with --data-dir"
+            )
+    return ""
+
+
+def _closed_to(directory: Path, names: Sequence[str]) -> str:
+    for name in names:
+        try:
+            account = _account(name, is_default=False)
+        except CannotRun:  # its tasks are told so
+            continue
+        closed = _first_closed(directory, account)
+        if closed is not None:
+            mode = stat.S_IMODE(closed.stat().st_mode)
+            return (
+                f"user {name}, as whom tasks run here, cannot pass through {closed} (mode {mode:03o}) to {directory}: "
+                f"chmod o+x {closed}, or choose another directory with --data-dir"
+            )
+    return ""
+
+
+def _first_closed(directory: Path, account: Account) -> Path | None:
+    for place in (*reversed(directory.parents), directory):
+        try:
+            with as_account(account):
+                os.stat(f"{place}/.")  # asks to pass through it
+        except PermissionError:
+            return place
+    return None
 
 
 def _check_is_own(wanted: str, own: int) -> None:
