@@ -22,7 +22,7 @@ NODE_TIMEOUT_S = 10
 WATCHES = 900  # to each master, by one user
 STREAMS = 200
 MIB = 1024 * 1024
-MOST_OF_A_STREAM = 0.75 * MIB
+MOST_OF_A_STREAM = 2 * MIB  # measured 0.4 to 0.7; with windows that grow and 64 chunks ahead 5.2
 
 
 class Crowd:
