@@ -14,9 +14,9 @@ from gosched.core.features import FeatureLevel
 from gosched.core.state import ClusterState
 from gosched.machine import apply
 from gosched.replication.damage import DamagedLog
-from gosched.replication.journal import entries_in
 from gosched.replication.journal_format import FILE as JOURNAL
 from gosched.replication.journal_format import Entry
+from gosched.replication.log_files import entries_in
 from gosched.replication.peer_messages import REGULAR
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import Snapshot, decode, restored

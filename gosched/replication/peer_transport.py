@@ -24,6 +24,7 @@ from pysyncobj.node import Node
 from pysyncobj.poller import POLL_EVENT_TYPE
 
 from gosched.replication.connection import Connection
+from gosched.replication.hello import disagreement, met_in
 from gosched.replication.identity import KnownDisks, Met
 from gosched.replication.journal import Journal
 from gosched.replication.membership import Membership
@@ -297,9 +298,9 @@ class PeerTransport(RuledTransport):
         if hello.refusal:
             self._take_refusal(connection, hello, trusted=stranger.is_trusted(self._tls))
             return
-        if disagreement := self._disagreement(stranger, hello):
-            log.warning("peer refused", member=hello.member, reason=disagreement)
-            connection.close(disagreement)
+        if problem := self._disagreement(stranger, hello):
+            log.warning("peer refused", member=hello.member, reason=problem)
+            connection.close(problem)
             return
         if refusal := self._refusal(connection, hello):
             log.warning("peer refused", member=hello.member, reason=refusal)
@@ -307,7 +308,7 @@ class PeerTransport(RuledTransport):
             connection.close(refusal)
             return
         peer = self._peers[hello.member]
-        peer.met, peer.trusted = _met(hello), stranger.is_trusted(self._tls)
+        peer.met, peer.trusted = met_in(hello), stranger.is_trusted(self._tls)
         if self._known.is_new(hello.member, peer.met):
             self._raft.forget_match(peer.node)  # what another disk acknowledged
         elif peer.trusted:
@@ -339,28 +340,15 @@ class PeerTransport(RuledTransport):
 
     def _disagreement(self, stranger: _Stranger, hello: raft_pb2.PeerHello) -> str:
         """Either side may be the wrong one, so each logs it and neither stops."""
-        if hello.protocol != PROTOCOL:
-            return (
-                f"{self._me} speaks protocol {PROTOCOL}, {hello.member} speaks {hello.protocol}: upgrade the older one"
-            )
-        identity = self.membership.identity
-        if hello.cluster != identity.cluster:
-            return (
-                f"{self._me} is in a cluster of {identity.cluster}, {hello.member} in one of {hello.cluster}: "
-                "correct raft.peers"
-            )
-        if hello.cluster_id and identity.cluster_id and hello.cluster_id != identity.cluster_id:
-            return (
-                f"{self._me} belongs to cluster {identity.cluster_id}, {hello.member} to {hello.cluster_id}, which was "
-                "founded apart from it: find out which one holds your jobs, and keep both data directories until then"
-            )
+        if problem := disagreement(self._me, self.membership.identity, PROTOCOL, hello):
+            return problem
         if hello.member not in self._peers or (stranger.dialled and stranger.dialled.node.id != hello.member):
             return f"{self._me} does not expect {hello.member} at this address: correct raft.peers"
         return ""
 
     def _refusal(self, connection: Connection, hello: raft_pb2.PeerHello) -> str:
         """The peer is certainly wrong: it is told why, and stops."""
-        met = _met(hello)
+        met = met_in(hello)
         return self._known.refusal(hello.member, met) or self._lost_entries(hello, met)
 
     def _lost_entries(self, hello: raft_pb2.PeerHello, met: Met) -> str:
@@ -400,7 +388,3 @@ class PeerTransport(RuledTransport):
         if reason != peer.last_complaint:
             peer.last_complaint = reason
             log.info("peer not reached", member=peer.node.id, reason=reason)
-
-
-def _met(hello: raft_pb2.PeerHello) -> Met:
-    return Met(disk=hello.disk, boot=hello.boot, run=hello.run, came_later=hello.joining or hello.empty)

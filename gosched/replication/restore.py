@@ -16,8 +16,9 @@ from gosched.replication.damage import DamagedLog
 from gosched.replication.disk import LOCK, DiskFailed, InUse, PosixDisk
 from gosched.replication.identity import IDENTITY, Identity, KnownDisks, save_identity
 from gosched.replication.interface import ReplicaFailed
-from gosched.replication.journal import Journal, check_fit, read_log
+from gosched.replication.journal import Journal
 from gosched.replication.journal_format import FILE as JOURNAL
+from gosched.replication.log_files import check_fit, read_log
 from gosched.replication.replica_config import ReplicaConfig
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import ends

@@ -22,8 +22,9 @@ from gosched.replication.identity import (
     read_identity,
     save_identity,
 )
-from gosched.replication.journal import Journal, LogFiles, check_fit, read_log
+from gosched.replication.journal import Journal
 from gosched.replication.journal_format import FILE as JOURNAL
+from gosched.replication.log_files import LogFiles, check_fit, read_log
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import ends
 

@@ -17,8 +17,8 @@ import psutil
 
 from gosched.cli.local_cluster import LocalCluster, Program
 from gosched.replication.applier import Applier
-from gosched.replication.journal import entries_in
 from gosched.replication.journal_format import FILE as JOURNAL
+from gosched.replication.log_files import entries_in
 from gosched.replication.peer_messages import REGULAR
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import decode, restored
