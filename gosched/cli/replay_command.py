@@ -25,7 +25,7 @@ def command(data_dir: Path | None, snapshot: Path | None, revision: int | None, 
     in the log; they are planned at the state's own clock.
     """
     from gosched.config import load_master_settings
-    from gosched.replication.journal import DamagedLog
+    from gosched.replication.damage import DamagedLog
     from gosched.replication.offline import NotInLog, past_of_log, past_of_snapshot
     from gosched.sim.cluster.policy import policy_of
     from gosched.sim.cluster.replay import replay

@@ -97,7 +97,7 @@ class Peer(Model):
 
 class Raft(Model):
     """`enabled: false` is a cluster of one, with the same log. `bootstrap`: with an empty data
-    directory it founds the cluster with its peers; false for a master that comes back without its disk."""
+    directory it founds the cluster with its peers, unless one of them says that it exists; false: it only joins."""
 
     enabled: bool = False
     node_id: Name = "master-1"

@@ -41,13 +41,18 @@ SWITCH_INTERVAL_S = 0.0002  # the planner computes in a thread beside the event 
 @click.option("--raft-bind-addr", metavar="ADDR", help="Where this member listens for its peers.")
 @click.option("--peers", metavar="LIST", help="The other members: host:port or id=host:port, with commas.")
 @click.option("--bootstrap/--no-bootstrap", default=None, help="Found the cluster, or join one that exists.")
+@click.option(
+    "--restore-from",
+    metavar="DIR",
+    help="Fill the empty data directory from another master's, and end: see docs/operations.md.",
+)
 @click.option("--insecure", is_flag=True, default=None, help="Listen without TLS on addresses that are not loopback.")
 @click.option("--tls-cert", metavar="FILE", help="PEM file of this master's certificate.")
 @click.option("--tls-key", metavar="FILE", help="PEM file of its key.")
 @click.option("--tls-ca", metavar="FILE", help="PEM file of the authority that signs all certificates.")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
 @click.version_option(__version__, prog_name="gosched-master")
-def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -> None:
+def main(config_path: str | None, raft_bind_addr: str | None, restore_from: str | None, **flags: object) -> None:
     """A master of a gosched cluster."""
     flags["bind_addr"] = raft_bind_addr
     if flags.get("peers"):
@@ -57,7 +62,7 @@ def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -
         settings = read()
         _check_data_dir(settings.data_dir)
         configure(settings.log_level)
-        code = asyncio.run(serve(settings, read))
+        code = _restore(restore_from, settings) if restore_from else asyncio.run(serve(settings, read))
     except (ConfigError, ReplicaFailed) as error:
         click.echo(f"gosched-master: {error}", err=True)
         code = CANNOT_START
@@ -102,6 +107,13 @@ async def serve(settings: MasterSettings, read_again: Callable[[], MasterSetting
         return CANNOT_GO_ON
     finally:
         await server.stop()
+
+
+def _restore(source: str, settings: MasterSettings) -> int:
+    from gosched.replication.restore import restore_data_dir
+
+    click.echo(f"gosched-master: {restore_data_dir(source, settings)}", err=True)
+    return 0
 
 
 def _resolve(ended: asyncio.Future[str], detail: str) -> None:

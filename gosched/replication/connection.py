@@ -1,6 +1,7 @@
 """A non-blocking stream of length-prefixed frames in PySyncObj's poller: to a peer (TLS or not), or to the front.
 
-Rule: it never blocks the tick, and everything it buffers is bounded; beyond a bound it closes.
+Invariant: it never blocks the tick, and everything it buffers is bounded; beyond a bound it closes. It handles the
+errors of its own socket alone: what `opened`, `frame` or `closed` raises goes on to the tick.
 """
 
 from __future__ import annotations
@@ -96,26 +97,27 @@ class Connection:
         # The poller may still hold events of a round in which this connection was closed.
         if self.is_closed:
             return
-        try:
-            if self._connecting and not self._finish_connect():
-                return
-            if self._handshaking and not self._handshake():
-                return
-            if event & (_READ | _ERROR):
-                self._read()
-            if event & _WRITE and not self.is_closed:
-                self._write()
-        except OSError as error:  # ssl.SSLError is one
-            self.close(str(error))
+        if self._connecting and not self._finish_connect():
+            return
+        if self._handshaking and not self._handshake():
+            return
+        if event & (_READ | _ERROR):
+            self._read()
+        if event & _WRITE and not self.is_closed:
+            self._write()
 
     def _finish_connect(self) -> bool:
-        if error := self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            raise OSError(error, "connect failed")
+        try:
+            if error := self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                raise OSError(error, "connect failed")
+            if self._tls is not None:  # only a connected socket can be wrapped; members check each other's names
+                self._sock = self._tls.wrap_socket(self._sock, do_handshake_on_connect=False)
+        except OSError as error:  # ssl.SSLError is one
+            self.close(str(error))
+            return False
         self._connecting = False
         if self._tls is None:
             self._open()
-        else:  # only a connected socket can be wrapped; each member checks the other's name itself
-            self._sock = self._tls.wrap_socket(self._sock, do_handshake_on_connect=False)
         return not self.is_closed
 
     def _handshake(self) -> bool:
@@ -127,6 +129,9 @@ class Connection:
             return False
         except ssl.SSLWantWriteError:
             self._watch(_READ | _WRITE)
+            return False
+        except OSError as error:
+            self.close(str(error))
             return False
         self._handshaking = False
         self._open()
@@ -141,22 +146,26 @@ class Connection:
 
     def _read(self) -> None:
         for _ in range(_MAX_READS):
-            try:
-                data = self._sock.recv(_READ_BYTES)
-            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                return
-            if not data:
-                self.close("the peer closed the connection")
-                return
-            self._received += data
-            self._take_frames()
-            if self.is_closed:
+            if not self._receive(_READ_BYTES):
                 return
         while isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():  # poll does not see these
-            self._received += self._sock.recv(self._sock.pending())
-            self._take_frames()
-            if self.is_closed:
+            if not self._receive(self._sock.pending()):
                 return
+
+    def _receive(self, size: int) -> bool:
+        try:
+            data = self._sock.recv(size)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return False
+        except OSError as error:
+            self.close(str(error))
+            return False
+        if not data:
+            self.close("the peer closed the connection")
+            return False
+        self._received += data
+        self._take_frames()
+        return not self.is_closed
 
     def _take_frames(self) -> None:
         offset, size = 0, len(self._received)

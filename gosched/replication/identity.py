@@ -1,32 +1,51 @@
 """Who this member is, on disk: a master whose disk was wiped must not come back as the one that voted.
 
-Rule: a data directory gets a random name when it is empty; the other members keep the name of each disk they met, and
-refuse another one under the same member id unless it joins without a vote (rule R9).
+Invariant: a data directory gets a random name when it is empty; the other members keep the name of each disk they met,
+and refuse another one under the same member id unless it joins without a vote (rule R9), and one that was replaced, or
+that is an older copy of what they met, for good.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
+from gosched.replication import stamped
+from gosched.replication.damage import DamagedLog
 from gosched.replication.disk import Disk
-from gosched.replication.journal import FILE as JOURNAL
-from gosched.replication.journal import DamagedLog, is_unused
 
 IDENTITY = "identity.json"
 PEERS = "peers.json"
+MAX_RETIRED = 16  # names of replaced disks that are kept for each member
+
+_KEEP_IT = (
+    "both of its copies are unreadable. The log beside it may be sound: keep the directory. Check the disk. If a "
+    "majority of the masters is well, start this master with an empty data directory: it copies their state. If not, "
+    "docs/operations.md says how to restore the cluster from this one"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """`joining`: the disk was empty in a cluster that exists; it may not vote yet. `joined`: it was, and now it may."""
+    """What a data directory says of its member."""
 
+    #: The members' ids, as the config names them.
     cluster: str
     member: str
+    #: A random name of this directory.
     disk: str
+    #: It was empty in a cluster that exists: it may not vote yet.
     joining: bool
+    #: It was so once, and now it may.
     joined: bool = False
+    #: It is empty, and waits until it has heard that all others are.
+    founding: bool = False
+    #: Made with the cluster, by its first command; empty until that is applied here.
+    cluster_id: str = ""
+    #: Counts the starts of the replica, and a random name of the last one.
+    boot: int = 0
+    run: str = ""
 
     @property
     def came_later(self) -> bool:
@@ -34,22 +53,27 @@ class Identity:
         return self.joining or self.joined
 
 
-def load_identity(disk: Disk, *, cluster: str, member: str, bootstrap: bool) -> Identity:
-    """Reads the identity, or makes one in an empty directory. Raises DamagedLog where the two do not fit."""
-    data = disk.read(IDENTITY)
-    if data is None:
-        if not is_unused(disk.read(JOURNAL) or b""):
-            raise DamagedLog(f"{IDENTITY} is gone but {JOURNAL} is there: restore it, or move the data directory away")
-        return Identity(cluster=cluster, member=member, disk=secrets.token_hex(8), joining=not bootstrap)
+def new_identity(*, cluster: str, member: str, bootstrap: bool) -> Identity:
+    """For an empty directory. A cluster of one is founded at once."""
+    alone = cluster == member
+    return Identity(
+        cluster=cluster,
+        member=member,
+        disk=secrets.token_hex(8),
+        joining=not bootstrap and not alone,
+        founding=bootstrap and not alone,
+    )
+
+
+def read_identity(disk: Disk, *, cluster: str, member: str) -> Identity | None:
+    """Raises DamagedLog where the directory belongs to another member or cluster."""
+    values = stamped.read(disk, IDENTITY, if_lost=_KEEP_IT)
+    if values is None:
+        return None
     try:
-        identity = Identity(**json.loads(data))
-    except (ValueError, TypeError) as error:
-        raise DamagedLog(f"{IDENTITY} cannot be read ({error}): restore it, or move the data directory away") from error
-    if disk.read(JOURNAL) is None:
-        raise DamagedLog(
-            f"{JOURNAL} is gone but {IDENTITY} is there. If the other masters are well, move the data directory away "
-            "and start this master with `bootstrap: false`: it will copy their state"
-        )
+        identity = Identity(**values)
+    except TypeError as error:
+        raise DamagedLog(f"{IDENTITY} cannot be read ({error}): use the gosched that wrote it") from error
     if identity.member != member:
         raise DamagedLog(f"the data directory belongs to {identity.member}, this is {member}: give each its own")
     if identity.cluster != cluster:
@@ -61,34 +85,90 @@ def load_identity(disk: Disk, *, cluster: str, member: str, bootstrap: bool) -> 
 
 
 def save_identity(disk: Disk, identity: Identity) -> None:
-    """Call after the journal exists: the two are checked against each other at the next start."""
-    disk.replace(IDENTITY, [json.dumps(asdict(identity)).encode()])
+    stamped.write(disk, IDENTITY, asdict(identity))
 
 
 def joined(identity: Identity) -> Identity:
     return replace(identity, joining=False, joined=True)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Met:
+    """A disk as a member introduced it. `boot` 0: by a release that does not say."""
+
+    disk: str
+    boot: int = 0
+    run: str = ""
+    came_later: bool = False
+
+
 class KnownDisks:
-    """The name of each other member's disk."""
+    """The disk of each other member, and those that it replaced."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        data = disk.read(PEERS)
-        try:
-            self._names: dict[str, str] = json.loads(data) if data else {}
-        except ValueError as error:
-            raise DamagedLog(f"{PEERS} cannot be read ({error}): remove it") from error
+        values = stamped.read(disk, PEERS, if_lost=f"remove {PEERS}: this master learns it anew") or {}
+        self.boot = int(values.get("boot", 0))
+        peers: dict[str, Any] = values.get("peers", values)
+        self._met = {member: _met(entry) for member, entry in peers.items()}
+        self._retired: dict[str, list[str]] = {
+            member: entry["retired"] for member, entry in peers.items() if isinstance(entry, dict)
+        }
 
-    def refusal(self, member: str, name: str, *, came_later: bool) -> str:
-        """Why this disk may not speak for the member, or empty; a new one is noted."""
-        known = self._names.get(member)
-        if known not in (None, name) and not came_later:
+    def refusal(self, member: str, met: Met) -> str:
+        """Return why this disk may not speak for the member, or nothing."""
+        known = self._met.get(member)
+        if known is None:
+            return ""
+        if met.disk in self._retired.get(member, ()):
+            return (
+                f"{member} comes with a disk that another one took the place of: start it with the data directory that "
+                "it had last, or with an empty one"
+            )
+        if known.disk != met.disk and not met.came_later:
             return (
                 f"{member} comes with another disk than before. If its disk was lost, start it with an empty data "
-                "directory and `bootstrap: false`: it joins without a vote until it has caught up"
+                "directory: it joins without a vote until it has caught up"
             )
-        if known != name:
-            self._names[member] = name
-            self._disk.replace(PEERS, [json.dumps(self._names, sort_keys=True).encode()])
+        if known.disk == met.disk and _is_older(met, known):
+            return (
+                f"{member} comes with an older copy of its data directory (start {met.boot}; it was met in start "
+                f"{known.boot}): what it acknowledged since is gone. Start it with an empty data directory: it joins "
+                "without a vote until it has caught up. Never restore the copy of one master (docs/operations.md)"
+            )
         return ""
+
+    def is_new(self, member: str, met: Met) -> bool:
+        known = self._met.get(member)
+        return known is None or known.disk != met.disk
+
+    def note(self, member: str, met: Met) -> None:
+        """Keep it, once the peer has proved itself."""
+        known = self._met.get(member)
+        if known is not None and (known.disk, known.boot, known.run) == (met.disk, met.boot, met.run):
+            return
+        if known is not None and known.disk != met.disk:
+            retired = [*self._retired.get(member, []), known.disk]
+            self._retired[member] = [name for name in retired if name != met.disk][-MAX_RETIRED:]
+        self._met[member] = met
+        self.save(self.boot)
+
+    def save(self, boot: int) -> None:
+        self.boot = boot
+        peers = {
+            member: {"disk": m.disk, "boot": m.boot, "run": m.run, "retired": self._retired.get(member, [])}
+            for member, m in self._met.items()
+        }
+        stamped.write(self._disk, PEERS, {"boot": boot, "peers": peers})
+
+
+def _is_older(met: Met, known: Met) -> bool:
+    """A start that was met under another name began from a copy: numbers are taken once."""
+    if not met.boot:
+        return False
+    return met.boot < known.boot or (met.boot == known.boot and met.run != known.run)
+
+
+def _met(entry: Any) -> Met:
+    """The release before kept the name alone."""
+    return Met(disk=entry["disk"], boot=entry["boot"], run=entry["run"]) if isinstance(entry, dict) else Met(disk=entry)

@@ -1,73 +1,80 @@
-"""The Raft log on disk: append-only, checksummed, synced once per tick; term and vote synced at once.
+"""The Raft log on disk: append-only, checksummed, synced once per tick; term and vote beside it (`vote`).
 
-Each record is `length | crc32 | kind | payload`, little-endian. It takes the place of PySyncObj's journal, whose
-method names it therefore has. Rule: what `sync` returned from survives a power cut, and nothing damaged is loaded.
+It takes the place of PySyncObj's journal, whose method names it therefore has. Invariant: what `sync` returned from
+survives a power cut, nothing damaged is loaded, and after a failure every call raises.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from enum import IntEnum
+from dataclasses import replace
 
-from gosched.replication.disk import Disk
+import structlog
 
-Entry = tuple[bytes, int, int]  # command, index, term
+from gosched.replication.damage import DamagedLog, advice
+from gosched.replication.disk import AppendFile, Disk
+from gosched.replication.journal_format import (
+    FILE,
+    Entry,
+    Kind,
+    Loaded,
+    Place,
+    Stamp,
+    encode_batch,
+    encode_file,
+    record,
+)
+from gosched.replication.log_files import LogFiles, read_log
+from gosched.replication.vote import Vote, VoteFile
 
-FILE = "raft.journal"
-MAX_RECORD_BYTES = 16 * 1024 * 1024
+_CHUNK_BYTES = 1 << 20
 
-_HEAD = struct.Struct("<II")  # length of what follows, its crc
-_BODY = struct.Struct("<BQQ")  # kind, two numbers
-_FORMAT_VERSION = 1
-
-
-class _Kind(IntEnum):
-    ENTRY = 1
-    TRUNCATE = 2
-    TERM = 3
-    COMMIT = 4
-    CLEAR = 5
-    FORMAT = 6
-
-
-class DamagedLog(Exception):
-    """The log or the snapshot on disk cannot be trusted. The message says what to do."""
-
-
-@dataclass
-class _Loaded:
-    entries: list[Entry] = field(default_factory=list)
-    term: int = 0
-    vote: str | None = None
-    commit: int = 1
-    size: int = 0
+log = structlog.get_logger()
 
 
 class Journal:
     """Entries are contiguous by index. While `keep_below` is set, entries before it neither go nor come (rule R2)."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, found: LogFiles | None = None) -> None:
+        """Open the log, or make one, and count a boot. Raises DamagedLog before anything is changed; DiskFailed."""
+        found = found or read_log(disk)
+        loaded = found.loaded or Loaded(stamp=Stamp(generation=0, boot=0, votes=0, commit=1))
         self._disk = disk
-        data = disk.read(FILE) or b""
-        loaded = _load(data)
-        self.torn_bytes = len(data) - loaded.size
-        if self.torn_bytes:
-            disk.truncate(FILE, loaded.size)
+        self.torn_bytes = found.torn_bytes
         self._entries = loaded.entries
-        self._term, self._vote, self._commit = loaded.term, loaded.vote, loaded.commit
-        self._commit_on_disk = loaded.commit
-        self._file = disk.append_to(FILE)
-        self._buffer = bytearray()
-        self._unsynced = False
         self.bytes = sum(len(e[0]) for e in self._entries)
+        self._commit = loaded.stamp.commit
+        self._generation, self._batch, self._size = loaded.stamp.generation, loaded.batch, loaded.size
+        self.announced = loaded.announced
         self.keep_below: int | None = None
-        if not loaded.size:
-            self._write(_Kind.FORMAT, _FORMAT_VERSION, 0)
-        self._unsynced = True  # what a killed process had written may have been read from memory, not from the disk
+        self._buffer = bytearray()
+        self._vote_due = self._unsynced = self._stamp_due = False
+        self._file: AppendFile | None = None
+        self._votes = self._open_vote(found)
+        self._term, self._vote = self._votes.record.term, self._votes.record.vote
+        self._stamp = self._stamp_now()
+        if found.loaded is None or found.old:
+            self._rewrite(self._entries)
+        elif self.torn_bytes:
+            disk.truncate(FILE, self._size)
+        self._count_boot()
+        self._file = self._file or disk.append_to(FILE)
+        self._unsynced = self._stamp_due = True  # what a killed process wrote may have been read from memory, too
         self.sync()
+
+    def _open_vote(self, found: LogFiles) -> VoteFile:
+        if found.vote is None or found.old:
+            return VoteFile.create(self._disk, Vote() if found.vote is None else found.vote.record)
+        if found.vote.mended:
+            log.warning("a damaged copy of the vote was mended from its twin", copies=found.vote.mended)
+            found.vote.mend()
+        return found.vote
+
+    def _count_boot(self) -> None:
+        record = self._votes.record
+        if record.generation != self._generation:  # a rewrite was cut short just before it was noted
+            record = replace(record, generation=self._generation, log_bytes=0)
+        self._votes.write(replace(record, boot=record.boot + 1), sync=True)
 
     # What PySyncObj calls
 
@@ -76,19 +83,23 @@ class Journal:
             return  # this very entry is there
         self._entries.append((command, idx, term))
         self.bytes += len(command)
-        self._write(_Kind.ENTRY, idx, term, command)
+        self._write(Kind.ENTRY, idx, term, command)
 
     def clear(self) -> None:
         self._entries = []
         self.bytes = 0
-        self._write(_Kind.CLEAR, 0, 0)
+        self.announced = None
+        self._write(Kind.CLEAR, 0, 0)
 
     def deleteEntriesFrom(self, entryFrom: int) -> None:
         if self.keep_below is not None:
             entryFrom = max(entryFrom, self.keep_below - self._entries[0][1])
         if entryFrom >= len(self._entries):
             return
-        self._write(_Kind.TRUNCATE, self._entries[entryFrom][1], 0)
+        index = self._entries[entryFrom][1]
+        if 1 < index <= self._commit:
+            raise DamagedLog(advice(f"entry {index} is committed and was to be cut off"))
+        self._write(Kind.TRUNCATE, index, 0)
         self.bytes -= sum(len(e[0]) for e in self._entries[entryFrom:])
         del self._entries[entryFrom:]
 
@@ -103,58 +114,98 @@ class Journal:
         return len(self._entries)
 
     def setRaftCommitIndex(self, raftCommitIndex: int) -> None:
-        self._commit = raftCommitIndex
+        """It is on disk with the next batch, and after a second at the latest (`onOneSecondTimer`)."""
+        self._commit = max(self._commit, raftCommitIndex)
 
     def getRaftCommitIndex(self) -> int:
         return min(self._commit, self._entries[-1][1] if self._entries else 1)
 
     def setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:
-        self._term, self._vote = term, votedForNodeId
-        self._write(_Kind.TERM, term, 0, (votedForNodeId or "").encode())
-        self.sync()
+        """Set both. A vote is on the disk when this returns, with one sync; a term alone is with the next `sync`,
+        before any entry, vote or success is told: without those a member has promised nothing in it."""
+        self._disk.check()
+        if (term, votedForNodeId or "") == (self._term, self._vote):
+            return
+        self._term, self._vote = term, votedForNodeId or ""
+        self._vote_due = True
+        if votedForNodeId:
+            self._sync_vote()
 
     def getCurrentTerm(self) -> int:
         return self._term
 
     def getVotedForNodeId(self) -> str | None:
-        return self._vote
+        return self._vote or None
 
     def onOneSecondTimer(self) -> None:
-        # Saves time at a restart, no more: a leader tells the commit index anew.
-        if self._commit != self._commit_on_disk:
-            self._commit_on_disk = self._commit
-            self._write(_Kind.COMMIT, self._commit, 0)
+        """Notes what has no batch to travel with, and the log's length where the log itself is not (unsynced: it is
+        no promise)."""
+        self._disk.check()
+        self._stamp_due = self._stamp_due or self._stamp != self._stamp_now()
+        self._note_length()
 
     def _destroy(self) -> None:
+        self._stamp_due = self._stamp_due or self._stamp != self._stamp_now()
         self.sync()
-        self._file.close()
+        self._note_length()
+        if self._file is not None:
+            self._file.close()
 
     # What we call
 
     def sync(self) -> None:
-        """After an OSError the process must end: the kernel may have dropped what it could not write."""
-        if self._buffer:
-            self._file.append(bytes(self._buffer))
+        """Raises DiskFailed; the process must end then."""
+        self._disk.check()
+        if self._vote_due:
+            self._sync_vote()
+        assert self._file is not None
+        if self._buffer or self._stamp_due:
+            stamp = self._stamp_now()
+            batch = encode_batch(stamp, Place.APPENDED, self._batch + 1, self._size, bytes(self._buffer))
+            self._file.append(batch)
+            self._batch += 1
+            self._size += len(batch)
+            self._stamp, self._stamp_due, self._unsynced = stamp, False, True
             self._buffer.clear()
         if self._unsynced:
             self._file.sync()
             self._unsynced = False
 
+    def started(self) -> None:
+        """Call once all other files of the directory carry this boot's number."""
+        record = self._votes.record
+        self._votes.write(replace(record, started=record.boot, log_bytes=self._size), sync=True)
+
+    def announce(self, last: Entry) -> None:
+        """Note that a snapshot is about to be put in place that ends with this entry."""
+        self.announced = last[1], last[2]
+        self._write(Kind.SNAPSHOT, last[1], last[2])
+        self.sync()
+
     def start_with(self, previous: Entry, last: Entry) -> None:
-        """Makes the log agree with a snapshot whose last two applied entries are these.
+        """Make the log agree with a snapshot whose last two applied entries are these (see `log_files.check_fit`).
 
         A crash may have come between the snapshot's rename and the compaction. Entries after the snapshot that
-        follow it stay: they may have been acknowledged. A log that does not contain the snapshot's end is replaced.
+        follow it stay: they may have been acknowledged.
         """
         at = last[1] - self._entries[0][1] if self._entries else -1
-        follows = 1 <= at < len(self._entries) and self._entries[at] == last and self._entries[at - 1] == previous
-        if follows and at == 1:
-            return
-        self._rewrite(self._entries[at - 1 :] if follows else [previous, last])
+        if not _follows(self._entries, previous, last):
+            self._rewrite([previous, last])
+        elif at > 1:
+            self._rewrite(self._entries[at - 1 :])
+
+    def take_over(self, entries: list[Entry], *, commit: int) -> None:
+        """Hold another member's entries instead of none."""
+        self._commit = commit
+        self._rewrite(entries)
 
     def term_at(self, index: int) -> int | None:
         at = index - self.first_index
         return self._entries[at][2] if 0 <= at < len(self._entries) else None
+
+    @property
+    def boot(self) -> int:
+        return self._votes.record.boot
 
     @property
     def first_index(self) -> int:
@@ -164,98 +215,62 @@ class Journal:
     def last_index(self) -> int:
         return self._entries[-1][1] if self._entries else 0
 
+    def _sync_vote(self) -> None:
+        record = self._votes.record
+        changed = replace(record, term=self._term, vote=self._vote, votes=record.votes + 1, log_bytes=self._size)
+        if self._unsynced:
+            changed = replace(changed, log_bytes=record.log_bytes)
+        self._votes.write(changed, sync=True)
+        self._vote_due = False
+
+    def _note_length(self) -> None:
+        record = self._votes.record
+        if not self._unsynced and record.log_bytes != self._size:
+            self._votes.write(replace(record, log_bytes=self._size), sync=False)
+
     def _rewrite(self, entries: list[Entry]) -> None:
+        self._disk.check()
+        if self._vote_due:
+            self._sync_vote()
         self._buffer.clear()  # all of it is in the new file
-        self._unsynced = False
-        self._disk.replace(FILE, self._records_of(entries))
-        self._file.close()
+        self._generation += 1
+        self._stamp = self._stamp_now()
+        self._size = self._batch = 0
+        self._disk.replace(FILE, self._counted(encode_file(self._stamp, _chunks(entries))))
+        if self._file is not None:
+            self._file.close()
         self._file = self._disk.append_to(FILE)
-        self._entries = entries
-        self._commit_on_disk = self._commit
+        self._entries, self.announced = entries, None
+        self._unsynced = self._stamp_due = False
         self.bytes = sum(len(e[0]) for e in entries)
+        note = replace(self._votes.record, generation=self._generation, log_bytes=self._size)
+        self._votes.write(note, sync=True)
 
-    def _records_of(self, entries: list[Entry]) -> Iterator[bytes]:
-        yield _record(_Kind.FORMAT, _FORMAT_VERSION, 0)
-        yield _record(_Kind.TERM, self._term, 0, (self._vote or "").encode())
-        yield _record(_Kind.COMMIT, self._commit, 0)
-        for command, index, term in entries:
-            yield _record(_Kind.ENTRY, index, term, command)
+    def _counted(self, batches: Iterator[bytes]) -> Iterator[bytes]:
+        for batch in batches:
+            self._batch += 1
+            self._size += len(batch)
+            yield batch
 
-    def _write(self, kind: int, a: int, b: int, payload: bytes = b"") -> None:
-        self._buffer += _record(kind, a, b, payload)
-        self._unsynced = True
+    def _stamp_now(self) -> Stamp:
+        record = self._votes.record
+        return Stamp(generation=self._generation, boot=record.boot, votes=record.votes, commit=self._commit)
 
-
-def _record(kind: int, a: int, b: int, payload: bytes = b"") -> bytes:
-    body = _BODY.pack(kind, a, b) + payload
-    return _HEAD.pack(len(body), zlib.crc32(body)) + body
-
-
-def is_unused(data: bytes) -> bool:
-    """A journal whose very first start was cut short: it never held a term, a vote or an entry."""
-    return len(data) <= len(_record(_Kind.FORMAT, _FORMAT_VERSION, 0))
+    def _write(self, kind: Kind, a: int, b: int, payload: bytes = b"") -> None:
+        self._disk.check()
+        self._buffer += record(kind, a, b, payload)
 
 
-def _load(data: bytes) -> _Loaded:
-    loaded = _Loaded()
-    offset = 0
-    while (body := _body_at(data, offset)) is not None:
-        _replay(loaded, body, offset)
-        offset += _HEAD.size + len(body)
-    if offset == 0 and data:
-        _refuse_unless_torn(data, 0)
-    elif offset < len(data):
-        _refuse_unless_torn(data, offset)
-    loaded.size = offset
-    return loaded
+def _follows(entries: list[Entry], previous: Entry, last: Entry) -> bool:
+    at = last[1] - entries[0][1] if entries else -1
+    return 1 <= at < len(entries) and entries[at] == last and entries[at - 1] == previous
 
 
-def _replay(loaded: _Loaded, body: bytes, offset: int) -> None:
-    kind, a, b = _BODY.unpack_from(body)
-    match kind:
-        case _Kind.ENTRY:
-            if loaded.entries and a != loaded.entries[-1][1] + 1:
-                raise DamagedLog(_advice(f"entry {a} follows entry {loaded.entries[-1][1]}", offset))
-            loaded.entries.append((body[_BODY.size :], a, b))
-        case _Kind.TRUNCATE:
-            keep = a - loaded.entries[0][1] if loaded.entries else 0
-            del loaded.entries[max(keep, 0) :]
-        case _Kind.TERM:
-            loaded.term, loaded.vote = a, body[_BODY.size :].decode() or None
-        case _Kind.COMMIT:
-            loaded.commit = a
-        case _Kind.CLEAR:
-            loaded.entries.clear()
-        case _Kind.FORMAT:
-            if a != _FORMAT_VERSION:
-                raise DamagedLog(
-                    f"{FILE} has format {a}; this gosched knows {_FORMAT_VERSION}: use the gosched that wrote it"
-                )
-        case _:
-            raise DamagedLog(_advice(f"unknown record kind {kind}", offset))
-
-
-def _body_at(data: bytes, offset: int) -> bytes | None:
-    """The record's body at this offset, or None when there is no whole, sound record."""
-    if offset + _HEAD.size > len(data):
-        return None
-    length, crc = _HEAD.unpack_from(data, offset)
-    start = offset + _HEAD.size
-    if not _BODY.size <= length <= MAX_RECORD_BYTES or start + length > len(data):
-        return None
-    body = data[start : start + length]
-    return body if zlib.crc32(body) == crc else None
-
-
-def _refuse_unless_torn(data: bytes, offset: int) -> None:
-    """A write that a crash cut short is the end of the file; a sound record behind it means damage."""
-    for later in range(offset + 1, len(data) - _HEAD.size - _BODY.size + 1):
-        if data[later + _HEAD.size] <= _Kind.FORMAT and _body_at(data, later) is not None:
-            raise DamagedLog(_advice("a damaged record has sound ones after it", offset))
-
-
-def _advice(what: str, offset: int) -> str:
-    return (
-        f"{FILE} is damaged at byte {offset} ({what}). Nothing was changed. Check the disk; if the other masters are "
-        "well, move this master's data directory away and start it with `bootstrap: false`: it will copy their state"
-    )
+def _chunks(entries: list[Entry]) -> Iterator[bytes]:
+    chunk = bytearray()
+    for command, index, term in entries:
+        chunk += record(Kind.ENTRY, index, term, command)
+        if len(chunk) >= _CHUNK_BYTES:
+            yield bytes(chunk)
+            chunk.clear()
+    yield bytes(chunk)

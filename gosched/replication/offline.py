@@ -1,12 +1,11 @@
 """Reads the log of a master that need not run: the state at a past revision, and the plans that were made from it.
 
-Rule: the files are only read; the log works on a copy in memory. Entries at the log's end that no majority had yet are
+Invariant: the files are only read, and no lock is needed. Entries at the log's end that no majority had yet are
 read like all others: the log does not tell them apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +13,10 @@ from gosched.core.command import Command, CommitPlan
 from gosched.core.features import FeatureLevel
 from gosched.core.state import ClusterState
 from gosched.machine import apply
-from gosched.replication.disk import AppendFile
-from gosched.replication.journal import FILE as JOURNAL
-from gosched.replication.journal import DamagedLog, Entry, Journal
+from gosched.replication.damage import DamagedLog
+from gosched.replication.journal_format import FILE as JOURNAL
+from gosched.replication.journal_format import Entry
+from gosched.replication.log_files import entries_in
 from gosched.replication.peer_messages import REGULAR
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import Snapshot, decode, restored
@@ -70,14 +70,12 @@ def past_of_snapshot(path: Path, revision: int | None) -> Past:
 def _read(folder: Path) -> tuple[Snapshot | None, list[Command]]:
     """The snapshot, if there is one, and all commands after it."""
     files = {name: (folder / name).read_bytes() for name in (SNAPSHOT, JOURNAL) if (folder / name).is_file()}
-    journal = Journal(_Copy(files))
+    entries = entries_in(files[JOURNAL])
     snapshot = decode(files[SNAPSHOT]) if SNAPSHOT in files else None
     first = 1 if snapshot is None else snapshot.last[1] + 1
-    if journal.first_index > first:  # the log of a master that runs was made shorter between the two reads
+    if entries and entries[0][1] > first:  # the log of a master that runs was made shorter between the two reads
         raise DamagedLog(f"the log in {folder} begins after its snapshot: try again, or copy the folder first")
-    entries = journal[max(first - journal.first_index, 0) :]
-    assert isinstance(entries, list)
-    return snapshot, [command for entry in entries for command in _commands(entry)]
+    return snapshot, [command for entry in entries if entry[1] >= first for command in _commands(entry)]
 
 
 def _commands(entry: Entry) -> tuple[Command, ...]:
@@ -93,35 +91,3 @@ def _plans(commands: list[Command], state: ClusterState) -> tuple[Command, ...]:
 
 def _made_at(state: ClusterState) -> tuple[int, int]:
     return state.revision, state.epoch
-
-
-class _Copy:
-    """A `Disk` of files in memory: what a journal mends when it opens is mended in the copy."""
-
-    def __init__(self, files: dict[str, bytes]) -> None:
-        self._files = files
-
-    def read(self, name: str) -> bytes | None:
-        return self._files.get(name)
-
-    def append_to(self, name: str) -> AppendFile:
-        return _Nowhere()
-
-    def truncate(self, name: str, size: int) -> None:
-        self._files[name] = self._files[name][:size]
-
-    def replace(self, name: str, chunks: Iterable[bytes]) -> None:
-        self._files[name] = b"".join(chunks)
-
-
-class _Nowhere:
-    """An `AppendFile` that keeps nothing."""
-
-    def append(self, data: bytes) -> None:
-        pass
-
-    def sync(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass

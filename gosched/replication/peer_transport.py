@@ -1,6 +1,8 @@
 """Sockets between replicas: one connection per pair of members, dialled by the member with the greater id.
 
-Rule: a connection speaks only after both sides have said who they are, and with TLS their certificates say so too.
+Invariant: a connection speaks only after both sides have said who they are, and with TLS their certificates say so
+too. What a stranger could have forged has no effect that lasts: a peer's disk is kept in mind once its messages count,
+and a refusal ends this master only where it comes from an address that was dialled, or with a certificate.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import random
 import socket
 import ssl
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,8 +24,10 @@ from pysyncobj.node import Node
 from pysyncobj.poller import POLL_EVENT_TYPE
 
 from gosched.replication.connection import Connection
-from gosched.replication.identity import Identity, KnownDisks
+from gosched.replication.hello import disagreement, met_in
+from gosched.replication.identity import KnownDisks, Met
 from gosched.replication.journal import Journal
+from gosched.replication.membership import Membership
 from gosched.replication.peer_messages import BadFrame, Message, decode, encode
 from gosched.replication.raft_rules import RuledTransport
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
@@ -52,6 +57,8 @@ class _Peer:
     node: Node
     address: Address
     connection: Connection | None = None  # open and introduced
+    met: Met | None = None  # how it introduced itself there
+    trusted: bool = False  # see `_Stranger`
     dialling: Connection | None = None
     resolving: concurrent.futures.Future[Any] | None = None
     next_dial: float = 0.0
@@ -65,6 +72,10 @@ class _Stranger:
     dialled: _Peer | None = None
     member: _Peer | None = field(default=None)
 
+    def is_trusted(self, tls: Tls | None) -> bool:
+        """It answers at the peer's own address, or its certificate names it."""
+        return tls is not None or self.dialled is not None
+
 
 class PeerTransport(RuledTransport):
     """See `RuledTransport` for what it does with messages. `refused` is called when a peer will never have us."""
@@ -76,7 +87,7 @@ class PeerTransport(RuledTransport):
         others: list[Node],
         *,
         journal: Journal,
-        identity: Identity,
+        membership: Membership,
         known: KnownDisks,
         listener: socket.socket,
         addresses: dict[str, Address],
@@ -84,10 +95,11 @@ class PeerTransport(RuledTransport):
         silence_s: float,
         refused: Callable[[str], None],
     ) -> None:
-        super().__init__(raft, self_node, others, journal=journal, joining=identity.joining)
+        super().__init__(raft, self_node, others, journal=journal, membership=membership)
         self._poller = raft._poller
         self._me = self_node.id
-        self._identity, self._known = identity, known
+        self._known = known
+        self._doubted: deque[str] = deque(maxlen=MAX_STRANGERS)  # refusals that were logged
         self._tls = tls
         self._silence_s = silence_s
         self._refused = refused
@@ -218,14 +230,21 @@ class PeerTransport(RuledTransport):
         connection.send(self._hello(""))
 
     def _hello(self, refusal: str) -> bytes:
+        identity = self.membership.identity
         return raft_pb2.PeerFrame(
             hello=raft_pb2.PeerHello(
-                cluster=self._identity.cluster,
+                cluster=identity.cluster,
                 member=self._me,
                 protocol=PROTOCOL,
-                disk=self._identity.disk,
-                joining=self._identity.came_later,
+                disk=identity.disk,
+                joining=identity.came_later,
                 refusal=refusal,
+                cluster_id=identity.cluster_id,
+                empty=self.membership.is_empty(self._journal.last_index),
+                boot=identity.boot,
+                run=identity.run,
+                term=self._journal.getCurrentTerm(),
+                last_index=self._journal.last_index,
             )
         ).SerializeToString()
 
@@ -237,10 +256,8 @@ class PeerTransport(RuledTransport):
             return
         stranger = self._strangers.get(connection)
         if isinstance(message, raft_pb2.PeerHello):
-            if stranger is None and message.refusal:
-                self._refused(message.refusal)
-            elif stranger is None:
-                connection.close("it introduced itself twice")
+            if stranger is None:
+                self._on_second_hello(connection, message)
             else:
                 self._introduce(connection, stranger, message)
             return
@@ -251,7 +268,25 @@ class PeerTransport(RuledTransport):
             if peer.connection is connection:
                 peer.unanswered_since = None
                 self.deliver(peer.node, message)
+                if peer.met is not None and self._counts(peer, message):
+                    self._known.note(peer.node.id, peer.met)
+                    peer.met = None
                 return
+
+    def _on_second_hello(self, connection: Connection, hello: raft_pb2.PeerHello) -> None:
+        peer = next((p for p in self._peers.values() if p.connection is connection), None)
+        if hello.refusal and peer is not None:
+            self._take_refusal(connection, hello, trusted=peer.trusted)
+        else:
+            connection.close("it introduced itself twice")
+
+    def _counts(self, peer: _Peer, message: Message) -> bool:
+        """The peer leads us, or follows us: nobody does by a hello alone."""
+        if message["term"] != self._raft.raftCurrentTerm:
+            return False
+        if message["type"] == "append_entries":
+            return bool(self._raft._getLeader() == peer.node)
+        return message["type"] == "next_node_idx" and message["success"] and bool(self._raft._isLeader())
 
     def _introduce(self, connection: Connection, stranger: _Stranger, hello: raft_pb2.PeerHello) -> None:
         # Before anything that it says is believed, a refusal too: it may be a user's.
@@ -261,12 +296,11 @@ class PeerTransport(RuledTransport):
             connection.close(problem)
             return
         if hello.refusal:
-            self._refused(hello.refusal)
-            connection.close("it refuses us")
+            self._take_refusal(connection, hello, trusted=stranger.is_trusted(self._tls))
             return
-        if disagreement := self._disagreement(stranger, hello):
-            log.warning("peer refused", member=hello.member, reason=disagreement)
-            connection.close(disagreement)
+        if problem := self._disagreement(stranger, hello):
+            log.warning("peer refused", member=hello.member, reason=problem)
+            connection.close(problem)
             return
         if refusal := self._refusal(connection, hello):
             log.warning("peer refused", member=hello.member, reason=refusal)
@@ -274,6 +308,12 @@ class PeerTransport(RuledTransport):
             connection.close(refusal)
             return
         peer = self._peers[hello.member]
+        peer.met, peer.trusted = met_in(hello), stranger.is_trusted(self._tls)
+        if self._known.is_new(hello.member, peer.met):
+            self._raft.forget_match(peer.node)  # what another disk acknowledged
+        elif peer.trusted:
+            self._known.note(hello.member, peer.met)
+        self.membership.heard(hello.member, empty=hello.empty)
         del self._strangers[connection]
         if peer.dialling is connection:
             peer.dialling = None
@@ -300,22 +340,37 @@ class PeerTransport(RuledTransport):
 
     def _disagreement(self, stranger: _Stranger, hello: raft_pb2.PeerHello) -> str:
         """Either side may be the wrong one, so each logs it and neither stops."""
-        if hello.protocol != PROTOCOL:
-            return (
-                f"{self._me} speaks protocol {PROTOCOL}, {hello.member} speaks {hello.protocol}: upgrade the older one"
-            )
-        if hello.cluster != self._identity.cluster:
-            return (
-                f"{self._me} is in a cluster of {self._identity.cluster}, {hello.member} in one of {hello.cluster}: "
-                "correct raft.peers"
-            )
+        if problem := disagreement(self._me, self.membership.identity, PROTOCOL, hello):
+            return problem
         if hello.member not in self._peers or (stranger.dialled and stranger.dialled.node.id != hello.member):
             return f"{self._me} does not expect {hello.member} at this address: correct raft.peers"
         return ""
 
     def _refusal(self, connection: Connection, hello: raft_pb2.PeerHello) -> str:
         """The peer is certainly wrong: it is told why, and stops."""
-        return self._known.refusal(hello.member, hello.disk, came_later=hello.joining)
+        met = met_in(hello)
+        return self._known.refusal(hello.member, met) or self._lost_entries(hello, met)
+
+    def _lost_entries(self, hello: raft_pb2.PeerHello, met: Met) -> str:
+        """What a peer acknowledged to us in this term, it holds: nobody else may have told it to cut that off."""
+        if not (self._raft._isLeader() and met.boot) or hello.term > self._raft.raftCurrentTerm:
+            return ""
+        acknowledged = self._raft.match_index.get(self._peers[hello.member].node, 0)
+        if self._known.is_new(hello.member, met) or hello.last_index >= acknowledged:
+            return ""
+        return (
+            f"{hello.member} acknowledged entries up to {acknowledged} and comes back with {hello.last_index}: its "
+            "disk was rolled back or lost writes. Start it with an empty data directory: it joins without a vote until "
+            "it has caught up. Never restore the copy of one master (docs/operations.md)"
+        )
+
+    def _take_refusal(self, connection: Connection, hello: raft_pb2.PeerHello, *, trusted: bool) -> None:
+        if trusted and hello.member in self._peers:
+            self._refused(hello.refusal)
+        elif hello.refusal not in self._doubted:  # it may come twice a second
+            self._doubted.append(hello.refusal)
+            log.warning("a peer refuses us, but may not be who it says", member=hello.member, reason=hello.refusal)
+        connection.close("it refuses us")
 
     def _on_closed(self, connection: Connection, reason: str) -> None:
         self._strangers.pop(connection, None)

@@ -25,6 +25,7 @@ from gosched.core.outcome import Outcome
 from gosched.core.state import ClusterState
 from gosched.machine import MachineBug
 from gosched.replication.applier import Applier
+from gosched.replication.damage import DamagedLog
 from gosched.replication.interface import (
     AppliedBatch,
     AppliedCommand,
@@ -33,7 +34,6 @@ from gosched.replication.interface import (
     ReplicaFailed,
     Role,
 )
-from gosched.replication.journal import DamagedLog
 from gosched.replication.raft_node import MAX_ENTRY_BYTES
 from gosched.replication.replica_config import ReplicaConfig
 from gosched.replication.snapshot import decode, restored

@@ -84,7 +84,8 @@ class RaftNode(SyncObj):
                 transportClass=transport,
             )
         self.transport: RuledTransport = self._SyncObj__transport
-        snapshots.applied = lambda: int(self.raftLastApplied)
+        snapshots.applied = lambda: max(int(self.raftLastApplied), journal.getRaftCommitIndex())
+        snapshots.announce = journal.announce
 
     def load_snapshot(self) -> None:
         """Before the first tick, when there is a snapshot."""
@@ -101,12 +102,12 @@ class RaftNode(SyncObj):
             self._applyCommand(entry, _failure_callback(failed), REGULAR[0])
 
     def tick(self, wait_s: float) -> None:
-        """One turn of the loop. An OSError is a disk that failed: the process must end."""
+        """One turn of the loop. Raises DiskFailed: the process must end."""
         self._forgive_own_stall()
         self.doTick(wait_s if self.raftLastApplied >= self.raftCommitIndex else 0.0)
         self._journal.sync()
+        self._raise_failure()  # before any success is told
         self.transport.flush()
-        self._raise_failure()
         self._last_tick_end = library.monotonicTime()
 
     def peer_lost(self, node: Node) -> None:
@@ -114,6 +115,17 @@ class RaftNode(SyncObj):
         connection, the leader's next heartbeat puts the deadline off again."""
         if node == self._getLeader():
             self._move_election(min, library.monotonicTime() + random.uniform(*_AFTER_LOST_LEADER_S))
+
+    def forget_match(self, node: Node) -> None:
+        """It came with another disk: what it had acknowledged counts no more."""
+        if node in self.match_index:
+            self.match_index[node] = 0
+
+    @property
+    def match_index(self) -> dict[Node, int]:
+        """How far each peer has acknowledged the log to this leader, in this term."""
+        index: dict[Node, int] = self._SyncObj__raftMatchIndex
+        return index
 
     @property
     def next_index(self) -> dict[Node, int]:
@@ -142,12 +154,12 @@ class RaftNode(SyncObj):
     def _forgive_own_stall(self) -> None:
         """Time in which we did not run (a long apply, a slow disk, SIGSTOP) says nothing about the leader.
 
-        Only once in a row, so that a member that is always slow can still stand for election. A member that joins
-        (rule R9) never stands.
+        Only once in a row, so that a member that is always slow can still stand for election. A member that joins,
+        or waits to found the cluster (rules R9, R12), never stands.
         """
         now = library.monotonicTime()
         stalled = self._last_tick_end is not None and now - self._last_tick_end > _STALL_S
-        if self.transport.joining or (stalled and not self._forgave_stall):
+        if not self.transport.membership.votes or (stalled and not self._forgave_stall):
             self._move_election(max, now + self._SyncObj__generateRaftTimeout())
         self._forgave_stall = stalled
 

@@ -1,4 +1,4 @@
-"""What must hold for every message between replicas, whatever carries it: rules R1 to R11.
+"""What must hold for every message between replicas, whatever carries it: rules R1 to R12.
 
 PySyncObj 0.3.17 acknowledges commands that never commit and loses acknowledged ones. Each rule below mends one
 fault, by looking at a message before the library does, or before it leaves. The real transport and the simulated one
@@ -16,7 +16,9 @@ R8  A follower answers each part of a snapshot, or the leader would count it as 
 R9  A member that joins with an empty disk votes only once it holds all that the leader had committed when it came.
 R10 A leader that may not send the next part of a snapshot yet sends one heartbeat (the library sends them without end).
 R11 What is applied here is committed, so it is never given up: a snapshot of no more than that is not installed (it
-    would drop acknowledged entries that follow); a message that begins before our log is cut to what may be new.
+    would drop acknowledged entries that follow); a message that begins before our log is cut to what may be new. A
+    leader that contradicts an entry which was committed here has lost it: this member stops, and says who is right.
+R12 A member with an empty disk that waits to found the cluster neither votes nor answers.
 """
 
 from __future__ import annotations
@@ -24,20 +26,24 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+import pysyncobj.syncobj as library
 from pysyncobj.transport import Transport
 
 from gosched.replication.journal import Journal
+from gosched.replication.membership import Membership
 from gosched.replication.peer_messages import Message
 
 
 class LogsDiverged(Exception):
-    """A leader contradicts an entry that was applied here. Going on would make this master differ from the others."""
+    """A leader contradicts an entry that was committed here: it, or the majority that elected it, lost entries."""
 
 
 class RuledTransport(Transport):
     """`deliver` takes what came from a member, `send` what the library wants sent; `_transmit` carries it."""
 
-    def __init__(self, sync_obj: Any, self_node: Any, other_nodes: Any, *, journal: Journal, joining: bool) -> None:
+    def __init__(
+        self, sync_obj: Any, self_node: Any, other_nodes: Any, *, journal: Journal, membership: Membership
+    ) -> None:
         super().__init__(sync_obj, self_node, other_nodes)
         self._raft = sync_obj
         self._journal = journal
@@ -45,14 +51,23 @@ class RuledTransport(Transport):
         self._floors: dict[Any, tuple[int, int]] = {}  # peer -> term, lowest nextIndex in it
         self._waiting: dict[Any, int] = {}  # peer that waits for a part of a snapshot -> its nextIndex
         self._join_target: int | None = None
-        self.joining = joining
+        self.membership = membership
 
     @abstractmethod
     def _transmit(self, node: Any, message: Message) -> bool: ...
 
     # In
 
+    @property
+    def joining(self) -> bool:
+        return self.membership.identity.joining
+
     def deliver(self, node: Any, message: Message) -> None:
+        now = library.monotonicTime()
+        if not self.membership.takes_part(now):  # R9, R12
+            if message["type"] == "append_entries":
+                self.membership.hears_leader(node.id, now)
+            return
         match message["type"]:
             case "append_entries":
                 self._deliver_append(node, message)
@@ -76,10 +91,12 @@ class RuledTransport(Transport):
         if current:
             self._cut_to_log(message)
         previous, entries = message["prevLogIdx"], message["entries"]
+        if current and previous is not None:
+            self._check_committed(node, previous, message["prevLogTerm"])
         if not current or previous is None or self._journal.term_at(previous) != message["prevLogTerm"]:
             self._onMessageReceived(node, message)
             return
-        conflict = self._first_conflict(entries)  # R2
+        conflict = self._first_conflict(node, entries)  # R2
         proven = entries[-1][1] if entries else previous
         message["commit_index"] = min(message["commit_index"], max(proven, self._raft.raftCommitIndex))
         self._journal.keep_below = conflict
@@ -99,18 +116,28 @@ class RuledTransport(Transport):
             message["prevLogIdx"], message["prevLogTerm"] = first, self._journal.term_at(first)
             message["entries"] = [entry for entry in message["entries"] if entry[1] > first]
 
-    def _first_conflict(self, entries: list[tuple[bytes, int, int]]) -> int:
+    def _check_committed(self, node: Any, index: int, term: int) -> None:  # R11
+        ours, committed = self._journal.term_at(index), self._committed
+        if ours is not None and ours != term and index <= committed:
+            raise LogsDiverged(
+                f"this master holds entries that were committed up to {committed}; {node.id} leads without them (entry "
+                f"{index} has term {ours} here and term {term} there): the disk of {node.id}, or of the majority that "
+                "elected it, was rolled back. This master stops. Keep its data directory and do not wipe it: it holds "
+                "what the others lost. Stop them; docs/operations.md says how to restore the cluster from it"
+            )
+
+    @property
+    def _committed(self) -> int:
+        return max(int(self._raft.raftLastApplied), self._journal.getRaftCommitIndex())
+
+    def _first_conflict(self, node: Any, entries: list[tuple[bytes, int, int]]) -> int:
         """The index from which the log may be cut: that of the first entry that we lack or hold with another term."""
         for _, index, term in entries:
             ours = self._journal.term_at(index)
             if ours is None and index > self._journal.last_index:
                 return index
             if ours is not None and ours != term:
-                if index <= self._raft.raftLastApplied:
-                    raise LogsDiverged(
-                        f"entry {index} was applied here with term {ours}, the leader has it with term {term}. This "
-                        "master stops. Move its data directory away and start it with `bootstrap: false`"
-                    )
+                self._check_committed(node, index, term)
                 return index
         return int(self._journal.last_index) + 1
 
@@ -166,7 +193,7 @@ class RuledTransport(Transport):
         for node in list(self._waiting):
             self._resume(node)
         if self.joining and self._join_target is not None and self._caught_up(self._join_target):
-            self.joining = False
+            self.membership.caught_up()
 
     def _resume(self, node: Any) -> None:
         """R10: the peer goes on where it waited."""

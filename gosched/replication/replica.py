@@ -1,13 +1,14 @@
 """The replica process: Raft and the state machine, nothing else, so that nothing a master computes delays a heartbeat.
 
-It lives as long as the socket to its front. Rule: on any doubt about the disk, the log or the state it ends with a
-message, and never goes on with less than it had.
+It lives as long as the socket to its front, and holds the data directory for as long. Invariant: on any doubt about the
+disk, the log or the state it ends with a message, and never goes on with less than it had.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import signal
 import socket
 import ssl
@@ -22,28 +23,25 @@ from gosched.core.text import printable_values
 from gosched.machine import MachineBug
 from gosched.replication.applier import GC_THRESHOLD, Applier
 from gosched.replication.connection import Connection
-from gosched.replication.disk import Disk, PosixDisk
-from gosched.replication.identity import Identity, KnownDisks, joined, load_identity, save_identity
-from gosched.replication.journal import DamagedLog, Journal
+from gosched.replication.damage import DamagedLog
+from gosched.replication.disk import DiskFailed, InUse, PosixDisk
+from gosched.replication.membership import Membership
 from gosched.replication.peer_messages import REGULAR
 from gosched.replication.peer_transport import PeerTransport, Tls
 from gosched.replication.raft_node import RaftNode
 from gosched.replication.raft_rules import LogsDiverged, RuledTransport
 from gosched.replication.replica_config import ReplicaConfig, split_address
 from gosched.replication.snapshot import FILE as SNAPSHOT
-from gosched.replication.snapshot import ends
 from gosched.replication.snapshots import Snapshots
+from gosched.replication.storage import open_storage
 from gosched.wire.batch import UnknownSchema
 from gosched.wire.certificates import own_identity
 from gosched.wire.roles import BadCertificate
 from gosched.wire.v1 import log_pb2, raft_pb2
 
 TICK_S = 0.02
-JOIN_QUIET_S = 5.0  # a leader that counted on the lost disk has stepped down by then
 _FEED_BYTES = 4 * 1024 * 1024
 _STATUS_S = 0.5
-
-log = structlog.get_logger()
 
 
 class Stop(Exception):
@@ -64,23 +62,21 @@ class Replica:
         self._next_status = 0.0
 
     def open(self, link: socket.socket) -> None:
-        """Loads the log and the snapshot, binds the socket. Raises Stop, OSError."""
+        """Loads the log and the snapshot, binds the socket. Raises Stop, InUse, DamagedLog, DiskFailed, OSError."""
         config = self._config
-        self._disk = PosixDisk(config.folder)
-        self._identity = load_identity(
-            self._disk, cluster=config.cluster, member=config.member, bootstrap=config.bootstrap
-        )
+        disk = self._disk = PosixDisk(config.folder)
+        self._lock = disk.lock()
         listener = _listen(config) if config.peers else None
-        if self._identity.joining:
-            time.sleep(JOIN_QUIET_S)
-        self._journal, has_snapshot = open_log(self._disk, self._identity)
-        self._snapshots = Snapshots(self._disk, state=lambda: self._applier.state, install=self._install)
+        storage = open_storage(disk, cluster=config.cluster, member=config.member, bootstrap=config.bootstrap)
+        self._journal, self._known = storage.journal, storage.known
+        self._membership = Membership(disk, storage.identity, config.peers, now=time.monotonic())
+        self._snapshots = Snapshots(disk, state=lambda: self._applier.state, install=self._install)
         self._node = self._make_node(listener)
         self._link = Connection(
             self._node._poller, link, opened=_nothing, frame=self._on_front_frame, closed=self._on_front_gone
         )
         self._link.begin()
-        if has_snapshot:
+        if storage.has_snapshot:
             self._tell_snapshot(self._journal.first_index + 1)  # first, so that the front loads it at the same time
             self._node.load_snapshot()
             self._snapshot_index = 0
@@ -90,15 +86,12 @@ class Replica:
         gc.freeze()
 
     def turn(self) -> bool:
-        """One tick. False once the front is gone. Raises Stop, DamagedLog, LogsDiverged, UnknownSchema, OSError."""
+        """One tick. False once the front is gone. Raises Stop, DamagedLog, DiskFailed, LogsDiverged, UnknownSchema."""
         self._node.tick(TICK_S)
         if self._refusal:
             raise Stop(self._refusal)
-        transport = self._node.transport
-        if self._identity.joining and not transport.joining:
-            self._identity = joined(self._identity)
-            save_identity(self._disk, self._identity)
-            log.info("caught up: this master votes now")
+        self._membership.decide(time.monotonic())
+        self._membership.belongs_to(self._applier.state.cluster_id)
         if self._log_is_long():
             self._node.forceLogCompaction()
         self._feed_front()
@@ -107,6 +100,8 @@ class Replica:
 
     def close(self) -> None:
         self._node.destroy()
+        self._disk.close()
+        os.close(self._lock)
 
     def tell_failure(self, link: socket.socket, detail: str) -> None:
         """The last words, by a blocking write: the front prints them."""
@@ -127,14 +122,14 @@ class Replica:
 
         def transport(raft: Any, me: Any, others: list[Any]) -> RuledTransport:
             if listener is None:
-                return _Alone(raft, me, others, journal=self._journal, joining=False)
+                return _Alone(raft, me, others, journal=self._journal, membership=self._membership)
             made = PeerTransport(
                 raft,
                 me,
                 others,
                 journal=self._journal,
-                identity=self._identity,
-                known=KnownDisks(self._disk),
+                membership=self._membership,
+                known=self._known,
                 listener=listener,
                 addresses={member: split_address(address) for member, address in config.peers.items()},
                 tls=_tls(config),
@@ -246,23 +241,6 @@ class _Alone(RuledTransport):
         pass
 
 
-def open_log(disk: Disk, identity: Identity) -> tuple[Journal, bool]:
-    """The journal, made to agree with the snapshot, and whether there is one to load. Raises DamagedLog, OSError."""
-    snapshot = disk.read(SNAPSHOT)
-    journal = Journal(disk)
-    if journal.torn_bytes:
-        log.warning("the log ended in an unfinished write, which was cut off", bytes=journal.torn_bytes)
-    if snapshot is not None:
-        journal.start_with(*ends(snapshot))
-    elif journal.first_index > 1:
-        raise DamagedLog(
-            f"{SNAPSHOT} is gone but the log starts at entry {journal.first_index}. If the other masters are "
-            "well, move the data directory away and start this master with `bootstrap: false`"
-        )
-    save_identity(disk, identity)
-    return journal, snapshot is not None
-
-
 def main() -> None:
     """`python -m gosched.replication.replica FD CONFIG`: the descriptor of a socket to the front, and JSON."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front decides when both end
@@ -277,11 +255,11 @@ def main() -> None:
         while replica.turn():
             pass
         replica.close()
-    except (Stop, DamagedLog, LogsDiverged, UnknownSchema, MachineBug) as error:
+    except (Stop, InUse, DamagedLog, DiskFailed, LogsDiverged, UnknownSchema, MachineBug) as error:
         replica.tell_failure(link, str(error))
         sys.exit(1)
     except OSError as error:
-        replica.tell_failure(link, f"{error}: check the disk and the addresses, then start this master again")
+        replica.tell_failure(link, f"{error}: check the addresses and certificates, then start this master again")
         sys.exit(1)
     except Exception as error:
         replica.tell_failure(link, f"internal error, please report it with the traceback above: {error!r}")

@@ -29,7 +29,8 @@ from gosched.core.features import FeatureLevel
 from gosched.core.job import Job, Task
 from gosched.core.outcome import Answer
 from gosched.core.state import ClusterState, FrozenState, account_key, restore
-from gosched.replication.journal import DamagedLog, Entry
+from gosched.replication.damage import DamagedLog, advice
+from gosched.replication.journal_format import Entry
 from gosched.replication.stored_jobs import JobReader, JobWriter
 from gosched.wire.batch import OLDEST_SCHEMA, SCHEMA
 from gosched.wire.codec import fill, to_record
@@ -250,7 +251,4 @@ def _entry(message: log_pb2.LogEntry) -> Entry:
 
 
 def _advice(what: str) -> str:
-    return (
-        f"{FILE} cannot be used: {what}. Nothing was changed. Check the disk; if the other masters are well, move this "
-        "master's data directory away and start it with `bootstrap: false`: it will copy their state"
-    )
+    return advice(f"{FILE} cannot be used: {what}")

@@ -15,8 +15,9 @@ import structlog
 from pysyncobj.config import SERIALIZER_STATE
 
 from gosched.core.state import ClusterState
+from gosched.replication.damage import DamagedLog
 from gosched.replication.disk import Disk
-from gosched.replication.journal import DamagedLog, Entry
+from gosched.replication.journal_format import Entry
 from gosched.replication.snapshot import FILE, Snapshot, decode, encode, ends, restored
 
 CHUNK_BYTES = 512 * 1024
@@ -48,7 +49,8 @@ class Snapshots:
         self._sending: dict[Any, tuple[bytes, int]] = {}  # peer -> file, offset
         self._incoming: bytearray | None = None
         self.backlog: Callable[[Any], int] = lambda peer: 0
-        self.applied: Callable[[], int] = lambda: 0  # the last entry applied here
+        self.applied: Callable[[], int] = lambda: 0  # the last entry known to be committed here
+        self.announce: Callable[[Entry], None] = lambda last: None  # before a file is put in place
         self.file_bytes = 0  # of the newest file, as far as known
         self.failure: Exception | None = None  # the owner must stop when this is set
 
@@ -57,6 +59,7 @@ class Snapshots:
     def serialize(self, data: tuple[Any, Entry, Entry, Any], id: int) -> None:
         _, last, previous, _ = data
         snapshot = Snapshot(self._state().freeze(), previous, last)
+        self.announce(last)
         self._taking, self._taken_index, self._result = True, id, None
         self._run(lambda: self._write(snapshot))
 
@@ -128,11 +131,8 @@ class Snapshots:
             return False
         if last_entry[1] <= self.applied():  # rule R11
             return False
-        try:
-            self._disk.replace(FILE, [received])
-        except OSError as error:
-            self.failure = error
-            return False
+        self.announce(last_entry)
+        self._disk.replace(FILE, [received])
         return True
 
     def cancelTransmisstion(self, peer: Any) -> None:
@@ -142,11 +142,7 @@ class Snapshots:
         try:
             self._disk.replace(FILE, self._counted(encode(snapshot)))
             self._result = SERIALIZER_STATE.SUCCESS
-        except OSError as error:
-            # The old snapshot and the whole journal are still there; the journal's own next write decides.
-            log.error("snapshot not written", reason=str(error))
-            self._result = SERIALIZER_STATE.FAILED
-        except Exception as error:
+        except Exception as error:  # of a thread: the tick raises it, the failure of a disk like any other
             self.failure = error
 
     def _counted(self, chunks: Iterator[bytes]) -> Iterator[bytes]:

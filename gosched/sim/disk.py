@@ -1,13 +1,15 @@
 """A disk in memory that loses power: what was not synced survives in part, and a crash may come between any two writes.
 
-Rule: it promises no more than a real one does. What `sync` or `replace` has returned from survives everything.
+Invariant: it promises no more than a real one does. What `sync` or `replace` has returned from survives everything; of
+what was not, any sectors may be lost, each as a whole.
 """
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterable
 from random import Random
+
+from gosched.replication.disk import SECTOR_BYTES, DiskFailed
 
 _ZEROS_SHARE = 0.25  # of the power losses leave zeros where data was lost: the file's size came first
 
@@ -20,6 +22,7 @@ class _Inode:
     def __init__(self, data: bytes = b"") -> None:
         self.data = bytearray(data)
         self.synced = len(data)
+        self.overwritten: dict[int, bytes] = {}  # offset of a sector -> what a power loss may bring back
 
 
 class SimDisk:
@@ -36,6 +39,9 @@ class SimDisk:
         self.crashed_in = ""  # the operation that the last crash came in
 
     # What the log calls
+
+    def check(self) -> None:
+        """A member whose disk failed is dead, and its disk well again when it starts."""
 
     def read(self, name: str) -> bytes | None:
         inode = self._files.get(name)
@@ -56,6 +62,24 @@ class SimDisk:
         del inode.data[size:]
         inode.synced = min(inode.synced, size)
         self._step("truncate")
+
+    def patch(self, name: str, offset: int, data: bytes, *, sync: bool) -> None:
+        inode = self._files[name]
+        sectors = range(offset, offset + len(data), SECTOR_BYTES)
+        for at in sectors:
+            inode.overwritten.setdefault(at, bytes(inode.data[at : at + SECTOR_BYTES]))
+        try:
+            self._step("patch")
+        except SimCrash:
+            for at in sectors:
+                if self._rng.random() < 0.5:
+                    inode.data[at : at + SECTOR_BYTES] = data[at - offset :][:SECTOR_BYTES]
+            raise
+        if self.full:
+            raise DiskFailed("No space left on device")
+        inode.data[offset : offset + len(data)] = data
+        if sync:
+            self._sync(inode, "patch: sync")
 
     def replace(self, name: str, chunks: Iterable[bytes]) -> None:
         new = _Inode()
@@ -103,12 +127,21 @@ class SimDisk:
         return other
 
     def _lose_tail(self, inode: _Inode) -> None:
+        for at, before in inode.overwritten.items():
+            if self._rng.random() < 0.5:
+                inode.data[at : at + len(before)] = before
+        inode.overwritten.clear()
         lost = len(inode.data) - inode.synced
-        if lost:
-            keep = inode.synced + self._rng.randint(0, lost)
-            zeros = len(inode.data) - keep if self._rng.random() < _ZEROS_SHARE else 0
-            inode.data[keep:] = bytes(zeros)
-            inode.synced = len(inode.data)
+        if not lost:
+            return
+        if self._rng.random() < _ZEROS_SHARE:
+            for at in range(inode.synced - inode.synced % SECTOR_BYTES, len(inode.data), SECTOR_BYTES):
+                if self._rng.random() < 0.5:
+                    begin, end = max(at, inode.synced), min(at + SECTOR_BYTES, len(inode.data))
+                    inode.data[begin:end] = bytes(end - begin)
+        else:
+            del inode.data[inode.synced + self._rng.randint(0, lost) :]
+        inode.synced = len(inode.data)
 
     def _append(self, inode: _Inode, data: bytes, what: str) -> None:
         try:
@@ -118,13 +151,14 @@ class SimDisk:
             raise
         if self.full:
             inode.data += data[: self._rng.randint(0, len(data) // 2)]
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise DiskFailed("No space left on device")
         inode.data += data
 
     def _sync(self, inode: _Inode, what: str) -> None:
         self._step(what)
         self._spend(self._rng.uniform(0.0001, 0.002) + self._rng.random() * self.slow)
         inode.synced = len(inode.data)
+        inode.overwritten.clear()
 
     def _sync_folder(self, name: str) -> None:
         self._spend(self._rng.uniform(0.0001, 0.001))

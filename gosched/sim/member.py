@@ -16,15 +16,17 @@ from gosched.core.outcome import Outcome
 from gosched.core.state import ClusterState
 from gosched.machine import MachineBug
 from gosched.replication.applier import Applier
-from gosched.replication.identity import KnownDisks, joined, load_identity, save_identity
-from gosched.replication.journal import DamagedLog, Journal
+from gosched.replication.damage import DamagedLog
+from gosched.replication.disk import DiskFailed
+from gosched.replication.identity import Met
+from gosched.replication.journal import Journal
+from gosched.replication.membership import Membership
 from gosched.replication.peer_messages import Message, decode, encode
 from gosched.replication.raft_node import RaftNode, Timing
 from gosched.replication.raft_rules import LogsDiverged, RuledTransport
-from gosched.replication.replica import TICK_S, open_log
-from gosched.replication.snapshot import FILE as SNAPSHOT
-from gosched.replication.snapshot import ends
+from gosched.replication.replica import TICK_S
 from gosched.replication.snapshots import Snapshots
+from gosched.replication.storage import open_storage
 from gosched.sim.clock import Clock, PeerNode
 from gosched.sim.disk import SimCrash, SimDisk
 from gosched.sim.history import History, Violation
@@ -35,6 +37,7 @@ _LEFT_FOR_LATER = 0.05  # of the frames: the rest waits for the next turn, as wh
 _SEND_S = 2e-5
 _APPLY_S = 0.001
 _MAX_SENT = 2000  # in one turn
+_CLUSTER = "a,b,c"
 _STOPS = (LogsDiverged, DamagedLog, UnknownSchema, MachineBug)
 
 
@@ -113,7 +116,6 @@ class Member:
         self._next_turn = 0.0
         self._promised: tuple[int, str | None] = (0, None)
         self._on_disk: Journal | None = None  # while down
-        self._bootstrap = True
 
     # Life
 
@@ -142,7 +144,6 @@ class Member:
         self.joining = True
         self.crash()
         self.disk.wipe()
-        self._bootstrap = False
         self._promised = (0, None)
         self._on_disk = None
         self._note(f"{self.name} lost its disk")
@@ -203,9 +204,9 @@ class Member:
         self._enter()
         self.disk.settle()
         self._applier = Applier()
-        self._identity = load_identity(self.disk, cluster="a,b,c", member=self.name, bootstrap=self._bootstrap)
-        self.joining = self._identity.joining
-        journal, has_snapshot = open_log(self.disk, self._identity)
+        storage = open_storage(self.disk, cluster=_CLUSTER, member=self.name, bootstrap=True)
+        journal, self._known = storage.journal, storage.known
+        self._membership = Membership(self.disk, storage.identity, self._others, now=self._clock.local())
         self.counts.torn_tails += bool(journal.torn_bytes)
         self._history.reopened(self.name, self._promised, journal)
         self._journal = journal
@@ -214,7 +215,6 @@ class Member:
             self.disk, state=lambda: self.state, install=self._install, run=lambda job: self._in_background(boot, job)
         )
         self._snapshots.backlog = lambda peer: self._network.waiting_bytes(self.name, peer.id)
-        self._known = KnownDisks(self.disk)
         node = RaftNode(
             self.name,
             self._others,
@@ -226,7 +226,7 @@ class Member:
         )
         node.conf.appendEntriesBatchSizeBytes = self._settings.batch_bytes
         self._loading = True
-        if has_snapshot:
+        if storage.has_snapshot:
             node.load_snapshot()
         self._loading = False
         self.node = node
@@ -236,9 +236,9 @@ class Member:
         assert node is not None
         self._enter()
         node.tick(0.0)
-        if self._identity.joining and not node.transport.joining:
-            self._identity = joined(self._identity)
-            save_identity(self.disk, self._identity)
+        self._membership.decide(self._clock.local())
+        self._membership.belongs_to(self.state.cluster_id)
+        if self.joining and self._membership.votes:
             self.joining = False
             self.counts.wiped_and_joined += 1
             self._note(f"{self.name} has joined")
@@ -249,7 +249,7 @@ class Member:
             self._history.leads(self.name, node.raftCurrentTerm, self._journal)
 
     def _make_transport(self, raft: Any, me: Node, others: list[Node]) -> RuledTransport:
-        return SimTransport(raft, me, others, journal=self._journal, joining=self._identity.joining, member=self)
+        return SimTransport(raft, me, others, journal=self._journal, membership=self._membership, member=self)
 
     def transmit(self, peer: str, message: Message) -> bool:
         if message["type"] in ("request_vote", "response_vote"):
@@ -276,9 +276,20 @@ class Member:
         assert isinstance(other, Member)
         if self.node is None or other.node is None:
             return
-        refusal = self._known.refusal(peer, other._identity.disk, came_later=other._identity.came_later)
-        if refusal:
+        identity = other._membership.identity
+        empty = other._membership.is_empty(other._journal.last_index)
+        met = Met(
+            disk=identity.disk,
+            boot=identity.boot,
+            run=identity.run,
+            came_later=identity.came_later or empty,
+        )
+        if refusal := self._known.refusal(peer, met):
             raise Violation(f"{self.name} refuses {peer}: {refusal}")
+        if self._known.is_new(peer, met):
+            self.node.forget_match(PeerNode(peer))
+        self._known.note(peer, met)
+        self._membership.heard(peer, empty=empty)
         self.node.transport._onNodeConnected(PeerNode(peer))
 
     def _apply(self, data: bytes) -> None:
@@ -337,7 +348,7 @@ class Member:
             action()
         except SimCrash as crash:
             self._die(str(crash))
-        except OSError as error:
+        except DiskFailed as error:
             if not self.disk.full:
                 raise Violation(f"{self.name} met an error of a disk that is well: {error}") from error
             self.counts.disks_full += 1
@@ -362,15 +373,10 @@ class Member:
 
     def _journal_on_disk(self) -> Journal | None:
         """What a restart will find, for the invariant about majorities."""
-        copy = self.disk.copy()
-        snapshot = copy.read(SNAPSHOT)
         try:
-            journal = Journal(copy)
-            if snapshot is not None:
-                journal.start_with(*ends(snapshot))
+            return open_storage(self.disk.copy(), cluster=_CLUSTER, member=self.name, bootstrap=True).journal
         except DamagedLog as error:
             raise Violation(f"a crash damaged the log of {self.name}: {error}") from error
-        return journal
 
     def _enter(self) -> None:
         self._clock.local = lambda: self._offset + (self._clock.now + self._lag) * self._rate

@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields
 from random import Random
 
 from gosched.core.outcome import Outcome
-from gosched.replication.replica import JOIN_QUIET_S
 from gosched.sim.clock import Clock, virtual
 from gosched.sim.history import History, Violation
 from gosched.sim.member import Counts, Member, Settings
@@ -224,8 +223,7 @@ class Simulation:
             member.disk.full = False
         if not self._peace:
             self._maybe_crash_soon(member, 0.1)
-        # The replica waits as long before it takes part with an empty disk.
-        self.clock.after(JOIN_QUIET_S if member.joining else 0.0, member.start)
+        member.start()
 
     # The end
 

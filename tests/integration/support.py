@@ -17,8 +17,8 @@ import psutil
 
 from gosched.cli.local_cluster import LocalCluster, Program
 from gosched.replication.applier import Applier
-from gosched.replication.disk import PosixDisk
-from gosched.replication.journal import Journal
+from gosched.replication.journal_format import FILE as JOURNAL
+from gosched.replication.log_files import entries_in
 from gosched.replication.peer_messages import REGULAR
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import decode, restored
@@ -103,14 +103,11 @@ def applied_index(master: Program) -> int:
 
 def state_digest_at(cluster: LocalCluster, master: str, revision: int) -> str:
     """What a master's own disk says the state was: its snapshot, if it is not newer, and then its log."""
-    disk = PosixDisk(cluster.data_dir / master / "raft")
+    folder = cluster.data_dir / master / "raft"
     applier = Applier()
-    if (data := disk.read(SNAPSHOT)) is not None:
-        applier.state = restored(decode(data))
-    journal = Journal(disk)
-    for at in range(len(journal)):
-        entry = journal[at]
-        assert isinstance(entry, tuple)
+    if (folder / SNAPSHOT).exists():
+        applier.state = restored(decode((folder / SNAPSHOT).read_bytes()))
+    for entry in entries_in((folder / JOURNAL).read_bytes()):
         if applier.state.revision >= revision:
             break
         if entry[0][:1] == REGULAR:

@@ -118,6 +118,20 @@ def test_a_damaged_log_ends_it_with_2_and_says_what_to_do(tmp_path: Path) -> Non
     assert "identity.json" in line
 
 
+def test_a_data_directory_is_restored_from_another_ones_copy_and_only_into_an_empty_one(tmp_path: Path) -> None:
+    kept, new = tmp_path / "kept", tmp_path / "new"
+    with running(*LOOPBACK, "--data-dir", str(kept)) as (process, _, _):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == 0
+    restore = (*LOOPBACK, "--data-dir", str(new), "--restore-from", str(kept))
+    code, line = refusal(*restore)
+    assert (code, "holds the log of" in line) == (0, True), line
+    with running(*LOOPBACK, "--data-dir", str(new)):
+        pass
+    code, line = refusal(*restore)
+    assert (code, "is not empty: move it away first" in line) == (2, True), line
+
+
 def test_sighup_takes_over_the_queues_of_a_config_that_can_be_read_and_no_other(tmp_path: Path) -> None:
     config = tmp_path / "gosched.yaml"
     config.write_text("queues: [{name: a}]\n")

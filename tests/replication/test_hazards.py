@@ -35,7 +35,9 @@ from gosched.core.resources import Resources
 from gosched.core.state import ClusterState
 from gosched.replication import raft_node
 from gosched.replication.disk import PosixDisk
+from gosched.replication.identity import Identity
 from gosched.replication.journal import Journal
+from gosched.replication.membership import Membership
 from gosched.replication.peer_messages import BadFrame, decode, encode
 from gosched.replication.raft_node import MAX_ENTRY_BYTES, RaftNode, Timing, UnsupportedLibrary
 from gosched.replication.raft_rules import RuledTransport
@@ -58,9 +60,11 @@ class Silent(RuledTransport):
 def make_node(folder: Path, others: list[str], apply: Any = lambda data: None) -> RaftNode:
     disk = PosixDisk(folder)
     journal = Journal(disk)
+    identity = Identity(cluster=",".join(["m1", *others]), member="m1", disk="d", joining=False)
+    membership = Membership(disk, identity, others, now=0.0)
 
     def transport(raft: Any, me: Any, rest: Any) -> RuledTransport:
-        return Silent(raft, me, rest, journal=journal, joining=False)
+        return Silent(raft, me, rest, journal=journal, membership=membership)
 
     snapshots = Snapshots(disk, state=ClusterState, install=lambda state, index: None)
     return RaftNode(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,16 +16,17 @@ from typing import Any
 import pytest
 
 from gosched.core.state import ClusterState
-from gosched.replication.disk import PosixDisk
-from gosched.replication.identity import Identity
+from gosched.replication.disk import Disk, PosixDisk
+from gosched.replication.identity import save_identity
 from gosched.replication.journal import Journal
+from gosched.replication.membership import JOIN_QUIET_S, Membership
 from gosched.replication.peer_messages import NO_OP, REGULAR, Message
 from gosched.replication.raft_node import RaftNode, Timing
 from gosched.replication.raft_rules import RuledTransport
-from gosched.replication.replica import open_log
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import Snapshot, encode, ends
 from gosched.replication.snapshots import Snapshots
+from gosched.replication.storage import open_storage
 from gosched.sim.clock import Clock, PeerNode, virtual
 from gosched.sim.disk import SimCrash, SimDisk
 from tests.sim.mutations import MUTATIONS
@@ -50,10 +52,15 @@ class Hand(RuledTransport):
 class Bench:
     """Member `a` of a, b and c."""
 
-    def __init__(self, disk: SimDisk, clock: Clock, joining: bool) -> None:
+    def __init__(self, disk: Disk, clock: Clock, joining: bool, founded: bool) -> None:
         self.clock = clock
-        identity = Identity(cluster="a,b,c", member="a", disk="d", joining=joining)
-        self.journal, has_snapshot = open_log(disk, identity)
+        storage = open_storage(disk, cluster="a,b,c", member="a", bootstrap=not joining)
+        self.journal, self.known = storage.journal, storage.known
+        self.membership = Membership(disk, storage.identity, ["b", "c"], now=clock.now - JOIN_QUIET_S)
+        if founded:
+            for peer in ("b", "c"):
+                self.membership.heard(peer, empty=True)
+            self.membership.decide(clock.now)
         snapshots = Snapshots(disk, state=ClusterState, install=lambda state, index: None)
         self.node = RaftNode(
             "a",
@@ -61,10 +68,10 @@ class Bench:
             journal=self.journal,
             snapshots=snapshots,
             apply=lambda data: None,
-            transport=lambda raft, me, others: Hand(raft, me, others, journal=self.journal, joining=joining),
+            transport=lambda raft, me, others: Hand(raft, me, others, journal=self.journal, membership=self.membership),
             timing=Timing(),
         )
-        if has_snapshot:
+        if storage.has_snapshot:
             self.node.load_snapshot()
         self.hand = self.node.transport
         assert isinstance(self.hand, Hand)
@@ -113,12 +120,12 @@ class Bench:
 
 
 @contextlib.contextmanager
-def bench(disk: SimDisk | None = None, *, joining: bool = False) -> Iterator[Bench]:
+def bench(disk: Disk | None = None, *, joining: bool = False, founded: bool = True) -> Iterator[Bench]:
     clock = Clock()
     clock.now = 100.0
     clock.local = lambda: clock.now
     with virtual(clock, Random(1), lambda line: None, chunk_bytes=1000):
-        yield Bench(disk or a_disk(), clock, joining)
+        yield Bench(disk or a_disk(), clock, joining, founded)
 
 
 def a_disk() -> SimDisk:
@@ -166,6 +173,14 @@ def an_empty_disk_has_no_vote() -> bool:
     with bench(joining=True) as it:
         it.arrives(B, type="request_vote", term=5, last_log_index=1, last_log_term=0)
         return it.tick() == []
+
+
+def an_empty_disk_neither_votes_nor_stands_before_all_others_were_heard() -> bool:
+    with bench(founded=False) as it:
+        it.membership.heard("b", empty=True)
+        it.membership.decide(it.clock.now)
+        it.arrives(B, type="request_vote", term=5, last_log_index=1, last_log_term=0)
+        return it.tick() == [] and it.tick(2.0) == [] and not it.membership.votes
 
 
 def an_old_snapshot_does_not_cut_off_what_was_acknowledged() -> bool:
@@ -244,7 +259,13 @@ def what_a_killed_process_wrote_is_synced_before_it_counts() -> bool:
 
 def disk_with_snapshot(last: int) -> SimDisk:
     disk = a_disk()
+    storage = open_storage(disk, cluster="a,b,c", member="a", bootstrap=True)
+    save_identity(disk, replace(storage.identity, founding=False))
+    journal = storage.journal
+    previous, end = (REGULAR + b"x", last - 1, 1), (REGULAR + b"x", last, 1)
+    journal.announce(end)
     disk.replace(SNAPSHOT, [snapshot_file(last)])
+    journal.start_with(previous, end)
     return disk
 
 
@@ -260,6 +281,10 @@ def snapshot_file(last: int) -> bytes:
         (a_leader_goes_back_and_not_forth, "R4: nextIndex goes up while the common prefix is looked for"),
         (a_follower_gives_up_a_whole_term_at_once, "R4: no hint at the start of the term"),
         (an_empty_disk_has_no_vote, "R9: an empty disk votes at once"),
+        (
+            an_empty_disk_neither_votes_nor_stands_before_all_others_were_heard,
+            "R12: an empty disk founds a cluster without hearing from all",
+        ),
         (an_old_snapshot_does_not_cut_off_what_was_acknowledged, "R11: an old snapshot is installed"),
         (our_own_older_snapshot_does_not_replace_a_received_one, "a snapshot is received while one is taken"),
         (a_late_success_does_not_rewind, "R3: a late success lowers nextIndex"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gosched.core.state import ClusterState
 from gosched.machine import apply
-from gosched.replication.journal import DamagedLog
+from gosched.replication.damage import DamagedLog
 from gosched.replication.snapshot import Snapshot, decode, encode, ends, restored, verify
 from gosched.wire.batch import decode_batch, encode_batch, encode_command
 from tests.machine.chaos import commands, opening

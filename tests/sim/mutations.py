@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gosched.replication.journal import Journal
+from gosched.replication.membership import Membership
 from gosched.replication.raft_node import RaftNode
 from gosched.replication.raft_rules import RuledTransport
 from gosched.replication.snapshots import Snapshots
@@ -75,6 +76,9 @@ MUTATIONS = {
     "R9: an empty disk votes at once": Mutation(
         RuledTransport, "deliver", 'case "request_vote" if self.joining:', 'case "request_vote" if False:'
     ),
+    "R12: an empty disk founds a cluster without hearing from all": Mutation(
+        Membership, "decide", "elif not self._unheard:", "elif True:"
+    ),
     "R10: heartbeats without end while a snapshot waits": Mutation(
         RuledTransport, "send", 'message["serialized"] is None:', "False:"
     ),
@@ -85,15 +89,13 @@ MUTATIONS = {
         RuledTransport, "_cut_to_log", 'message["prevLogIdx"] < first', "False"
     ),
     "the journal is not synced": Mutation(Journal, "sync", "self._file.sync()", "pass"),
-    "term and vote are not synced": Mutation(Journal, "setCurrentTerm", "self.sync()", "pass"),
-    "what a killed process wrote is taken for synced": Mutation(
-        Journal, "__init__", "self._unsynced = True", "self._unsynced = False"
-    ),
+    "term and vote are not synced": Mutation(Journal, "setCurrentTerm", "self._sync_vote()", "pass"),
+    "what a killed process wrote is taken for synced": Mutation(Journal, "__init__", "self.sync()", "pass"),
     "entries after the snapshot are dropped at the start": Mutation(
-        Journal, "start_with", "self._entries[at - 1 :] if follows else [previous, last]", "[previous, last]"
+        Journal, "start_with", "self._rewrite(self._entries[at - 1 :])", "self._rewrite([previous, last])"
     ),
     "the log is not made to agree with the snapshot": Mutation(
-        Journal, "start_with", "self._rewrite(", "(lambda _: 0)("
+        Journal, "start_with", "self._rewrite(self._entries[at - 1 :])", "pass"
     ),
     "a snapshot is received while one is taken": Mutation(
         Snapshots, "setTransmissionData", "if self._taking:", "if False:"

@@ -6,7 +6,10 @@ from random import Random
 
 import pytest
 
+from gosched.replication.disk import SECTOR_BYTES, DiskFailed
 from gosched.sim.disk import SimCrash, SimDisk
+
+SYNCED, LOST, BLANK = b"s" * SECTOR_BYTES, b"l" * SECTOR_BYTES, bytes(SECTOR_BYTES)
 
 
 def disk(seed: int = 0) -> SimDisk:
@@ -16,17 +19,37 @@ def disk(seed: int = 0) -> SimDisk:
 def after_power_loss(seed: int) -> bytes:
     it = disk(seed)
     file = it.append_to("f")
-    file.append(b"synced")
+    file.append(SYNCED)
     file.sync()
-    file.append(b"LOST?")
+    file.append(LOST * 2)
     it.lose_power()
     return it.read("f") or b""
 
 
-def test_what_was_synced_survives_and_the_rest_in_part() -> None:
-    found = {after_power_loss(seed) for seed in range(200)}
-    assert all(data.startswith(b"synced") for data in found)
-    assert {b"synced", b"syncedLO", b"syncedLOST?", b"syncedLO\0\0\0"} <= found
+def test_what_was_synced_survives_and_the_rest_in_whole_sectors_or_not_to_its_end() -> None:
+    found = {after_power_loss(seed) for seed in range(400)}
+    assert all(data.startswith(SYNCED) for data in found)
+    rests = {data[len(SYNCED) :] for data in found}
+    assert {LOST * 2, LOST + BLANK, BLANK + LOST, BLANK * 2} <= rests
+    others = rests - {LOST * 2, LOST + BLANK, BLANK + LOST, BLANK * 2}
+    assert len(others) > 10
+    assert all((LOST * 2).startswith(rest) for rest in others)
+
+
+def test_a_patch_that_was_not_synced_survives_by_whole_sectors() -> None:
+    found = set()
+    for seed in range(50):
+        it = disk(seed)
+        it.replace("f", [SYNCED * 2])
+        it.patch("f", 0, LOST * 2, sync=False)
+        it.lose_power()
+        found.add(it.read("f"))
+    assert found == {SYNCED * 2, LOST * 2, SYNCED + LOST, LOST + SYNCED}
+    it = disk()
+    it.replace("f", [SYNCED * 2])
+    it.patch("f", len(SYNCED), LOST, sync=True)
+    it.lose_power()
+    assert it.read("f") == SYNCED + LOST
 
 
 def test_a_killed_process_loses_nothing_that_it_wrote() -> None:
@@ -67,6 +90,6 @@ def test_a_full_disk_writes_a_part_and_says_so() -> None:
     it = disk()
     file = it.append_to("f")
     it.full = True
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(DiskFailed, match="No space left"):
         file.append(b"0123456789")
     assert len(it.read("f") or b"") <= 5

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from gosched.wire.v1 import log_pb2 as gosched_dot_v1_dot_log__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15gosched/v1/raft.proto\x12\ngosched.v1\x1a\x14gosched/v1/log.proto\"\x98\x01\n\tPeerHello\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x10\n\x08protocol\x18\x03 \x01(\r\x12\x0c\n\x04\x64isk\x18\x04 \x01(\t\x12\x0f\n\x07joining\x18\x05 \x01(\x08\x12\x0f\n\x07refusal\x18\x06 \x01(\t\x12\x12\n\ncluster_id\x18\x07 \x01(\t\x12\x14\n\x0cnewest_level\x18\x08 \x01(\x05\"\xa6\x02\n\tPeerFrame\x12&\n\x05hello\x18\x01 \x01(\x0b\x32\x15.gosched.v1.PeerHelloH\x00\x12/\n\x0crequest_vote\x18\x02 \x01(\x0b\x32\x17.gosched.v1.RequestVoteH\x00\x12 \n\x04vote\x18\x03 \x01(\x0b\x32\x10.gosched.v1.VoteH\x00\x12\x33\n\x0e\x61ppend_entries\x18\x04 \x01(\x0b\x32\x19.gosched.v1.AppendEntriesH\x00\x12/\n\x0c\x61ppend_reply\x18\x05 \x01(\x0b\x32\x17.gosched.v1.AppendReplyH\x00\x12-\n\x0btimeout_now\x18\x06 \x01(\x0b\x32\x16.gosched.v1.TimeoutNowH\x00\x42\t\n\x07message\"B\n\x0bRequestVote\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nlast_index\x18\x02 \x01(\x04\x12\x11\n\tlast_term\x18\x03 \x01(\x04\"\x14\n\x04Vote\x12\x0c\n\x04term\x18\x01 \x01(\x04\"\x92\x01\n\rAppendEntries\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x02 \x01(\x04\x12&\n\x07\x65ntries\x18\x03 \x01(\x0b\x32\x13.gosched.v1.EntriesH\x00\x12-\n\x08snapshot\x18\x04 \x01(\x0b\x32\x19.gosched.v1.SnapshotChunkH\x00\x42\x06\n\x04\x62ody\"\x8e\x01\n\x07\x45ntries\x12\x1b\n\x0eprevious_index\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x1a\n\rprevious_term\x18\x02 \x01(\x04H\x01\x88\x01\x01\x12%\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x14.gosched.v1.LogEntryB\x11\n\x0f_previous_indexB\x10\n\x0e_previous_term\"H\n\rSnapshotChunk\x12\x11\n\x04\x64\x61ta\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12\r\n\x05\x66irst\x18\x02 \x01(\x08\x12\x0c\n\x04last\x18\x03 \x01(\x08\x42\x07\n\x05_data\"O\n\x0b\x41ppendReply\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nnext_index\x18\x02 \x01(\x04\x12\r\n\x05reset\x18\x03 \x01(\x08\x12\x0f\n\x07success\x18\x04 \x01(\x08\"\x1a\n\nTimeoutNow\x12\x0c\n\x04term\x18\x01 \x01(\x04\"\xaa\x03\n\x0cReplicaFrame\x12&\n\x07propose\x18\x01 \x01(\x0b\x32\x13.gosched.v1.ProposeH\x00\x12\x33\n\x0epropose_failed\x18\x02 \x01(\x0b\x32\x19.gosched.v1.ProposeFailedH\x00\x12&\n\x07\x61pplied\x18\x03 \x01(\x0b\x32\x13.gosched.v1.AppliedH\x00\x12-\n\x08snapshot\x18\x04 \x01(\x0b\x32\x19.gosched.v1.SnapshotReadyH\x00\x12&\n\x04role\x18\x05 \x01(\x0b\x32\x16.gosched.v1.RoleChangeH\x00\x12\x32\n\x08transfer\x18\x06 \x01(\x0b\x32\x1e.gosched.v1.TransferLeadershipH\x00\x12\x31\n\rtake_snapshot\x18\x07 \x01(\x0b\x32\x18.gosched.v1.TakeSnapshotH\x00\x12&\n\x07started\x18\x08 \x01(\x0b\x32\x13.gosched.v1.StartedH\x00\x12$\n\x06\x66\x61iled\x18\t \x01(\x0b\x32\x12.gosched.v1.FailedH\x00\x42\t\n\x07message\"*\n\x07Propose\x12\x10\n\x08proposal\x18\x01 \x01(\x04\x12\r\n\x05\x62\x61tch\x18\x02 \x01(\x0c\"\x14\n\x12TransferLeadership\"\x0e\n\x0cTakeSnapshot\"\t\n\x07Started\"\x18\n\x06\x46\x61iled\x12\x0e\n\x06\x64\x65tail\x18\x01 \x01(\t\"C\n\rProposeFailed\x12\x10\n\x08proposal\x18\x01 \x01(\x04\x12\x10\n\x08\x64\x65\x66inite\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\".\n\x07\x41pplied\x12#\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x14.gosched.v1.LogEntry\",\n\rSnapshotReady\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x04\"\x8b\x01\n\nRoleChange\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x0e\n\x06leader\x18\x03 \x01(\t\x12\x14\n\x0c\x63ommit_index\x18\x04 \x01(\x04\x12\x15\n\rapplied_index\x18\x05 \x01(\x04\x12\x11\n\tconnected\x18\x06 \x03(\t\x12\x11\n\tlog_bytes\x18\x07 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15gosched/v1/raft.proto\x12\ngosched.v1\x1a\x14gosched/v1/log.proto\"\xe4\x01\n\tPeerHello\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x10\n\x08protocol\x18\x03 \x01(\r\x12\x0c\n\x04\x64isk\x18\x04 \x01(\t\x12\x0f\n\x07joining\x18\x05 \x01(\x08\x12\x0f\n\x07refusal\x18\x06 \x01(\t\x12\x12\n\ncluster_id\x18\x07 \x01(\t\x12\x14\n\x0cnewest_level\x18\x08 \x01(\x05\x12\r\n\x05\x65mpty\x18\x0b \x01(\x08\x12\x0c\n\x04\x62oot\x18\x0c \x01(\x04\x12\x0b\n\x03run\x18\r \x01(\t\x12\x0c\n\x04term\x18\x0e \x01(\x04\x12\x12\n\nlast_index\x18\x0f \x01(\x04\"\xa6\x02\n\tPeerFrame\x12&\n\x05hello\x18\x01 \x01(\x0b\x32\x15.gosched.v1.PeerHelloH\x00\x12/\n\x0crequest_vote\x18\x02 \x01(\x0b\x32\x17.gosched.v1.RequestVoteH\x00\x12 \n\x04vote\x18\x03 \x01(\x0b\x32\x10.gosched.v1.VoteH\x00\x12\x33\n\x0e\x61ppend_entries\x18\x04 \x01(\x0b\x32\x19.gosched.v1.AppendEntriesH\x00\x12/\n\x0c\x61ppend_reply\x18\x05 \x01(\x0b\x32\x17.gosched.v1.AppendReplyH\x00\x12-\n\x0btimeout_now\x18\x06 \x01(\x0b\x32\x16.gosched.v1.TimeoutNowH\x00\x42\t\n\x07message\"B\n\x0bRequestVote\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nlast_index\x18\x02 \x01(\x04\x12\x11\n\tlast_term\x18\x03 \x01(\x04\"\x14\n\x04Vote\x12\x0c\n\x04term\x18\x01 \x01(\x04\"\x92\x01\n\rAppendEntries\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x02 \x01(\x04\x12&\n\x07\x65ntries\x18\x03 \x01(\x0b\x32\x13.gosched.v1.EntriesH\x00\x12-\n\x08snapshot\x18\x04 \x01(\x0b\x32\x19.gosched.v1.SnapshotChunkH\x00\x42\x06\n\x04\x62ody\"\x8e\x01\n\x07\x45ntries\x12\x1b\n\x0eprevious_index\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x1a\n\rprevious_term\x18\x02 \x01(\x04H\x01\x88\x01\x01\x12%\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x14.gosched.v1.LogEntryB\x11\n\x0f_previous_indexB\x10\n\x0e_previous_term\"H\n\rSnapshotChunk\x12\x11\n\x04\x64\x61ta\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12\r\n\x05\x66irst\x18\x02 \x01(\x08\x12\x0c\n\x04last\x18\x03 \x01(\x08\x42\x07\n\x05_data\"O\n\x0b\x41ppendReply\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nnext_index\x18\x02 \x01(\x04\x12\r\n\x05reset\x18\x03 \x01(\x08\x12\x0f\n\x07success\x18\x04 \x01(\x08\"\x1a\n\nTimeoutNow\x12\x0c\n\x04term\x18\x01 \x01(\x04\"\xaa\x03\n\x0cReplicaFrame\x12&\n\x07propose\x18\x01 \x01(\x0b\x32\x13.gosched.v1.ProposeH\x00\x12\x33\n\x0epropose_failed\x18\x02 \x01(\x0b\x32\x19.gosched.v1.ProposeFailedH\x00\x12&\n\x07\x61pplied\x18\x03 \x01(\x0b\x32\x13.gosched.v1.AppliedH\x00\x12-\n\x08snapshot\x18\x04 \x01(\x0b\x32\x19.gosched.v1.SnapshotReadyH\x00\x12&\n\x04role\x18\x05 \x01(\x0b\x32\x16.gosched.v1.RoleChangeH\x00\x12\x32\n\x08transfer\x18\x06 \x01(\x0b\x32\x1e.gosched.v1.TransferLeadershipH\x00\x12\x31\n\rtake_snapshot\x18\x07 \x01(\x0b\x32\x18.gosched.v1.TakeSnapshotH\x00\x12&\n\x07started\x18\x08 \x01(\x0b\x32\x13.gosched.v1.StartedH\x00\x12$\n\x06\x66\x61iled\x18\t \x01(\x0b\x32\x12.gosched.v1.FailedH\x00\x42\t\n\x07message\"*\n\x07Propose\x12\x10\n\x08proposal\x18\x01 \x01(\x04\x12\r\n\x05\x62\x61tch\x18\x02 \x01(\x0c\"\x14\n\x12TransferLeadership\"\x0e\n\x0cTakeSnapshot\"\t\n\x07Started\"\x18\n\x06\x46\x61iled\x12\x0e\n\x06\x64\x65tail\x18\x01 \x01(\t\"C\n\rProposeFailed\x12\x10\n\x08proposal\x18\x01 \x01(\x04\x12\x10\n\x08\x64\x65\x66inite\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\".\n\x07\x41pplied\x12#\n\x05\x65ntry\x18\x01 \x01(\x0b\x32\x14.gosched.v1.LogEntry\",\n\rSnapshotReady\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x04\"\x8b\x01\n\nRoleChange\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x0e\n\x06leader\x18\x03 \x01(\t\x12\x14\n\x0c\x63ommit_index\x18\x04 \x01(\x04\x12\x15\n\rapplied_index\x18\x05 \x01(\x04\x12\x11\n\tconnected\x18\x06 \x03(\t\x12\x11\n\tlog_bytes\x18\x07 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,41 +33,41 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'gosched.v1.raft_pb2', _glob
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PEERHELLO']._serialized_start=60
-  _globals['_PEERHELLO']._serialized_end=212
-  _globals['_PEERFRAME']._serialized_start=215
-  _globals['_PEERFRAME']._serialized_end=509
-  _globals['_REQUESTVOTE']._serialized_start=511
-  _globals['_REQUESTVOTE']._serialized_end=577
-  _globals['_VOTE']._serialized_start=579
-  _globals['_VOTE']._serialized_end=599
-  _globals['_APPENDENTRIES']._serialized_start=602
-  _globals['_APPENDENTRIES']._serialized_end=748
-  _globals['_ENTRIES']._serialized_start=751
-  _globals['_ENTRIES']._serialized_end=893
-  _globals['_SNAPSHOTCHUNK']._serialized_start=895
-  _globals['_SNAPSHOTCHUNK']._serialized_end=967
-  _globals['_APPENDREPLY']._serialized_start=969
-  _globals['_APPENDREPLY']._serialized_end=1048
-  _globals['_TIMEOUTNOW']._serialized_start=1050
-  _globals['_TIMEOUTNOW']._serialized_end=1076
-  _globals['_REPLICAFRAME']._serialized_start=1079
-  _globals['_REPLICAFRAME']._serialized_end=1505
-  _globals['_PROPOSE']._serialized_start=1507
-  _globals['_PROPOSE']._serialized_end=1549
-  _globals['_TRANSFERLEADERSHIP']._serialized_start=1551
-  _globals['_TRANSFERLEADERSHIP']._serialized_end=1571
-  _globals['_TAKESNAPSHOT']._serialized_start=1573
-  _globals['_TAKESNAPSHOT']._serialized_end=1587
-  _globals['_STARTED']._serialized_start=1589
-  _globals['_STARTED']._serialized_end=1598
-  _globals['_FAILED']._serialized_start=1600
-  _globals['_FAILED']._serialized_end=1624
-  _globals['_PROPOSEFAILED']._serialized_start=1626
-  _globals['_PROPOSEFAILED']._serialized_end=1693
-  _globals['_APPLIED']._serialized_start=1695
-  _globals['_APPLIED']._serialized_end=1741
-  _globals['_SNAPSHOTREADY']._serialized_start=1743
-  _globals['_SNAPSHOTREADY']._serialized_end=1787
-  _globals['_ROLECHANGE']._serialized_start=1790
-  _globals['_ROLECHANGE']._serialized_end=1929
+  _globals['_PEERHELLO']._serialized_end=288
+  _globals['_PEERFRAME']._serialized_start=291
+  _globals['_PEERFRAME']._serialized_end=585
+  _globals['_REQUESTVOTE']._serialized_start=587
+  _globals['_REQUESTVOTE']._serialized_end=653
+  _globals['_VOTE']._serialized_start=655
+  _globals['_VOTE']._serialized_end=675
+  _globals['_APPENDENTRIES']._serialized_start=678
+  _globals['_APPENDENTRIES']._serialized_end=824
+  _globals['_ENTRIES']._serialized_start=827
+  _globals['_ENTRIES']._serialized_end=969
+  _globals['_SNAPSHOTCHUNK']._serialized_start=971
+  _globals['_SNAPSHOTCHUNK']._serialized_end=1043
+  _globals['_APPENDREPLY']._serialized_start=1045
+  _globals['_APPENDREPLY']._serialized_end=1124
+  _globals['_TIMEOUTNOW']._serialized_start=1126
+  _globals['_TIMEOUTNOW']._serialized_end=1152
+  _globals['_REPLICAFRAME']._serialized_start=1155
+  _globals['_REPLICAFRAME']._serialized_end=1581
+  _globals['_PROPOSE']._serialized_start=1583
+  _globals['_PROPOSE']._serialized_end=1625
+  _globals['_TRANSFERLEADERSHIP']._serialized_start=1627
+  _globals['_TRANSFERLEADERSHIP']._serialized_end=1647
+  _globals['_TAKESNAPSHOT']._serialized_start=1649
+  _globals['_TAKESNAPSHOT']._serialized_end=1663
+  _globals['_STARTED']._serialized_start=1665
+  _globals['_STARTED']._serialized_end=1674
+  _globals['_FAILED']._serialized_start=1676
+  _globals['_FAILED']._serialized_end=1700
+  _globals['_PROPOSEFAILED']._serialized_start=1702
+  _globals['_PROPOSEFAILED']._serialized_end=1769
+  _globals['_APPLIED']._serialized_start=1771
+  _globals['_APPLIED']._serialized_end=1817
+  _globals['_SNAPSHOTREADY']._serialized_start=1819
+  _globals['_SNAPSHOTREADY']._serialized_end=1863
+  _globals['_ROLECHANGE']._serialized_start=1866
+  _globals['_ROLECHANGE']._serialized_end=2005
 # @@protoc_insertion_point(module_scope)

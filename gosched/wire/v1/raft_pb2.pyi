@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class PeerHello(_message.Message):
-    __slots__ = ("cluster", "member", "protocol", "disk", "joining", "refusal", "cluster_id", "newest_level")
+    __slots__ = ("cluster", "member", "protocol", "disk", "joining", "refusal", "cluster_id", "newest_level", "empty", "boot", "run", "term", "last_index")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
@@ -17,6 +17,11 @@ class PeerHello(_message.Message):
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     NEWEST_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    EMPTY_FIELD_NUMBER: _ClassVar[int]
+    BOOT_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     member: str
     protocol: int
@@ -25,7 +30,12 @@ class PeerHello(_message.Message):
     refusal: str
     cluster_id: str
     newest_level: int
-    def __init__(self, cluster: _Optional[str] = ..., member: _Optional[str] = ..., protocol: _Optional[int] = ..., disk: _Optional[str] = ..., joining: bool = ..., refusal: _Optional[str] = ..., cluster_id: _Optional[str] = ..., newest_level: _Optional[int] = ...) -> None: ...
+    empty: bool
+    boot: int
+    run: str
+    term: int
+    last_index: int
+    def __init__(self, cluster: _Optional[str] = ..., member: _Optional[str] = ..., protocol: _Optional[int] = ..., disk: _Optional[str] = ..., joining: bool = ..., refusal: _Optional[str] = ..., cluster_id: _Optional[str] = ..., newest_level: _Optional[int] = ..., empty: bool = ..., boot: _Optional[int] = ..., run: _Optional[str] = ..., term: _Optional[int] = ..., last_index: _Optional[int] = ...) -> None: ...
 
 class PeerFrame(_message.Message):
     __slots__ = ("hello", "request_vote", "vote", "append_entries", "append_reply", "timeout_now")
