@@ -10,13 +10,25 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+from gosched.replication.sync_thread import SyncThread
+
+
+class SyncUnderWay(Protocol):
+    """A sync beside the caller. It covers what was appended before it began; both methods raise its OSError."""
+
+    def ended(self, wait_s: float) -> bool: ...
+
+    def wait(self) -> None: ...
+
 
 class AppendFile(Protocol):
-    """A file that only grows at its end."""
+    """A file that only grows at its end. One sync at a time is under way."""
 
     def append(self, data: bytes) -> None: ...
 
     def sync(self) -> None: ...
+
+    def begin_sync(self) -> SyncUnderWay: ...
 
     def close(self) -> None: ...
 
@@ -44,6 +56,7 @@ class PosixDisk:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._syncer = SyncThread()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._sync_folder()  # a process that was killed may have renamed without syncing
 
@@ -58,7 +71,7 @@ class PosixDisk:
         fd = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         if made:
             self._sync_folder()
-        return _PosixAppendFile(fd)
+        return _PosixAppendFile(fd, self._syncer)
 
     def truncate(self, name: str, size: int) -> None:
         fd = os.open(self.folder / name, os.O_WRONLY | os.O_CLOEXEC)
@@ -89,14 +102,19 @@ class PosixDisk:
 
 
 class _PosixAppendFile:
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, syncer: SyncThread) -> None:
         self._fd = fd
+        self._syncer = syncer
 
     def append(self, data: bytes) -> None:
         _write_all(self._fd, data)
 
     def sync(self) -> None:
         os.fdatasync(self._fd)
+
+    def begin_sync(self) -> SyncUnderWay:
+        self._syncer.begin(self._fd)
+        return self._syncer
 
     def close(self) -> None:
         os.close(self._fd)

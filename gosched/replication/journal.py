@@ -1,4 +1,4 @@
-"""The Raft log on disk: append-only, checksummed, synced once per tick; term and vote synced at once.
+"""The Raft log on disk: append-only, checksummed, synced beside the turns; term and vote at once.
 
 Each record is `length | crc32 | kind | payload`, little-endian. It takes the place of PySyncObj's journal, whose
 method names it therefore has. Rule: what `sync` returned from survives a power cut, and nothing damaged is loaded.
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from gosched.replication.disk import Disk
+from gosched.replication.disk import Disk, SyncUnderWay
 
 Entry = tuple[bytes, int, int]  # command, index, term
 
@@ -62,6 +62,9 @@ class Journal:
         self._file = disk.append_to(FILE)
         self._buffer = bytearray()
         self._unsynced = False
+        self._under_way: SyncUnderWay | None = None
+        self._under_way_to = 0  # the last entry that it covers
+        self.synced_index = 0  # the last entry that is on the disk
         self.bytes = sum(len(e[0]) for e in self._entries)
         self.keep_below: int | None = None
         if not loaded.size:
@@ -80,6 +83,7 @@ class Journal:
 
     def clear(self) -> None:
         self._entries = []
+        self._synced_at_most(0)
         self.bytes = 0
         self._write(_Kind.CLEAR, 0, 0)
 
@@ -89,6 +93,7 @@ class Journal:
         if entryFrom >= len(self._entries):
             return
         self._write(_Kind.TRUNCATE, self._entries[entryFrom][1], 0)
+        self._synced_at_most(self._entries[entryFrom][1] - 1)
         self.bytes -= sum(len(e[0]) for e in self._entries[entryFrom:])
         del self._entries[entryFrom:]
 
@@ -133,12 +138,37 @@ class Journal:
 
     def sync(self) -> None:
         """After an OSError the process must end: the kernel may have dropped what it could not write."""
-        if self._buffer:
-            self._file.append(bytes(self._buffer))
-            self._buffer.clear()
+        if self._under_way is not None:  # one sync tells of an error, a second one beside it need not
+            self._under_way.wait()
+            self._under_way = None
+        self._write_out()
         if self._unsynced:
             self._file.sync()
             self._unsynced = False
+        self.synced_index = self.last_index
+
+    def begin_sync(self) -> bool:
+        """Begins to sync all that was written so far, beside the caller, unless nothing was."""
+        assert self._under_way is None
+        if not self._buffer and not self._unsynced:
+            return False
+        self._write_out()
+        self._under_way, self._under_way_to = self._file.begin_sync(), self.last_index
+        self._unsynced = False
+        return True
+
+    def end_sync(self, wait_s: float) -> bool:
+        """Waits so long for the sync under way; whether it has ended. Raises its OSError."""
+        assert self._under_way is not None
+        if not self._under_way.ended(wait_s):
+            return False
+        self._under_way = None
+        self.synced_index = max(self.synced_index, self._under_way_to)
+        return True
+
+    @property
+    def sync_under_way(self) -> bool:
+        return self._under_way is not None
 
     def start_with(self, previous: Entry, last: Entry) -> None:
         """Makes the log agree with a snapshot whose last two applied entries are these.
@@ -164,13 +194,27 @@ class Journal:
     def last_index(self) -> int:
         return self._entries[-1][1] if self._entries else 0
 
+    def _write_out(self) -> None:
+        if self._buffer:
+            self._file.append(bytes(self._buffer))
+            self._buffer.clear()
+
+    def _synced_at_most(self, index: int) -> None:
+        """What follows is no longer what was synced under its index."""
+        self.synced_index = min(self.synced_index, index)
+        self._under_way_to = min(self._under_way_to, index)
+
     def _rewrite(self, entries: list[Entry]) -> None:
+        if self._under_way is not None:
+            self._under_way.wait()
+            self._under_way = None
         self._buffer.clear()  # all of it is in the new file
         self._unsynced = False
         self._disk.replace(FILE, self._records_of(entries))
         self._file.close()
         self._file = self._disk.append_to(FILE)
         self._entries = entries
+        self.synced_index = self.last_index
         self._commit_on_disk = self._commit
         self.bytes = sum(len(e[0]) for e in entries)
 

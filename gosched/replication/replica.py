@@ -42,6 +42,8 @@ TICK_S = 0.02
 JOIN_QUIET_S = 5.0  # a leader that counted on the lost disk has stepped down by then
 _FEED_BYTES = 4 * 1024 * 1024
 _STATUS_S = 0.5
+FRONT_SILENCE_S = 2.0
+_MAX_TURN_S = 0.2  # what one turn counts for at most: if we did not run, the front may have spoken meanwhile
 
 log = structlog.get_logger()
 
@@ -62,6 +64,8 @@ class Replica:
         self._snapshot_index = 0  # of a snapshot the front has to load first; 0: none
         self._told_status: raft_pb2.RoleChange | None = None
         self._next_status = 0.0
+        self._front_silent_s = 0.0
+        self._turned_at = time.monotonic()
 
     def open(self, link: socket.socket) -> None:
         """Loads the log and the snapshot, binds the socket. Raises Stop, OSError."""
@@ -92,6 +96,7 @@ class Replica:
     def turn(self) -> bool:
         """One tick. False once the front is gone. Raises Stop, DamagedLog, LogsDiverged, UnknownSchema, OSError."""
         self._node.tick(TICK_S)
+        self._watch_front()
         if self._refusal:
             raise Stop(self._refusal)
         transport = self._node.transport
@@ -107,6 +112,16 @@ class Replica:
 
     def close(self) -> None:
         self._node.destroy()
+
+    def _watch_front(self) -> None:
+        """A front that stands still leads nothing: neither may this member, until it is heard again."""
+        now = time.monotonic()
+        self._front_silent_s += min(now - self._turned_at, _MAX_TURN_S)
+        self._turned_at = now
+        speaks = self._front_silent_s < FRONT_SILENCE_S
+        if speaks != self._node.may_lead:
+            self._node.may_lead = speaks
+            log.warning("the front speaks again" if speaks else "the front is silent: this member does not lead")
 
     def tell_failure(self, link: socket.socket, detail: str) -> None:
         """The last words, by a blocking write: the front prints them."""
@@ -138,7 +153,7 @@ class Replica:
                 listener=listener,
                 addresses={member: split_address(address) for member, address in config.peers.items()},
                 tls=_tls(config),
-                silence_s=config.timing.connection,
+                timing=config.timing,
                 refused=self._on_refused,
             )
             self._snapshots.backlog = made.backlog
@@ -167,8 +182,11 @@ class Replica:
     # The front
 
     def _on_front_frame(self, _link: Connection, data: bytes) -> None:
+        self._front_silent_s = 0.0
         frame = raft_pb2.ReplicaFrame.FromString(data)
         match frame.WhichOneof("message"):
+            case "front_alive":
+                pass
             case "propose":
                 proposal = frame.propose.proposal
                 self._node.propose(frame.propose.batch, lambda *why: self._tell_failed_proposal(proposal, *why))

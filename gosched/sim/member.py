@@ -19,12 +19,13 @@ from gosched.replication.applier import Applier
 from gosched.replication.identity import KnownDisks, joined, load_identity, save_identity
 from gosched.replication.journal import DamagedLog, Journal
 from gosched.replication.peer_messages import Message, decode, encode
-from gosched.replication.raft_node import RaftNode, Timing
+from gosched.replication.raft_node import RaftNode
 from gosched.replication.raft_rules import LogsDiverged, RuledTransport
 from gosched.replication.replica import TICK_S, open_log
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import ends
 from gosched.replication.snapshots import Snapshots
+from gosched.replication.timing import Timing
 from gosched.sim.clock import Clock, PeerNode
 from gosched.sim.disk import SimCrash, SimDisk
 from gosched.sim.history import History, Violation
@@ -100,7 +101,7 @@ class Member:
         self._rng, self._settings = rng, settings
         self._note = note
         self._owner = owner
-        self.disk = SimDisk(rng, self._spend)
+        self.disk = SimDisk(rng, self._spend, lambda: clock.now + self._lag)
         self.disk.slow = settings.slow_sync
         self.node: RaftNode | None = None
         self.paused_until = 0.0

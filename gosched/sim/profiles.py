@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gosched.replication.raft_node import Timing
+from gosched.replication.timing import Timing
 from gosched.sim.network import Weather
 
 _USUAL = Weather()

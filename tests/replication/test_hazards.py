@@ -37,9 +37,10 @@ from gosched.replication import raft_node
 from gosched.replication.disk import PosixDisk
 from gosched.replication.journal import Journal
 from gosched.replication.peer_messages import BadFrame, decode, encode
-from gosched.replication.raft_node import MAX_ENTRY_BYTES, RaftNode, Timing, UnsupportedLibrary
+from gosched.replication.raft_node import MAX_ENTRY_BYTES, RaftNode, UnsupportedLibrary
 from gosched.replication.raft_rules import RuledTransport
 from gosched.replication.snapshots import Snapshots
+from gosched.replication.timing import Timing
 from gosched.wire.v1 import log_pb2, raft_pb2
 
 from .conftest import cluster

@@ -24,6 +24,7 @@ from gosched.replication.journal import Journal
 from gosched.replication.peer_transport import MAX_STRANGERS, PeerTransport
 from gosched.replication.process import ProcessReplication
 from gosched.replication.replica_config import split_address
+from gosched.replication.timing import Timing
 from gosched.wire.v1 import raft_pb2
 
 from .certificates import Authority
@@ -262,7 +263,12 @@ def test_a_name_lookup_that_hangs_does_not_hold_the_tick(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
     callbacks: list[Any] = []
-    raft = SimpleNamespace(_poller=createPoller("auto"), addOnTickCallback=callbacks.append)
+    raft = SimpleNamespace(
+        _poller=createPoller("auto"),
+        addOnTickCallback=callbacks.append,
+        elections=SimpleNamespace(),
+        expect_answers_within=lambda seconds: None,
+    )
     disk = PosixDisk(tmp_path)
     transport = PeerTransport(
         raft,
@@ -274,7 +280,7 @@ def test_a_name_lookup_that_hangs_does_not_hold_the_tick(tmp_path: Path, monkeyp
         listener=socket.create_server(("127.0.0.1", 0)),
         addresses={"m1": ("nowhere.invalid", 1)},
         tls=None,
-        silence_s=2,
+        timing=Timing(),
         refused=lambda why: None,
     )
     callbacks[0]()
