@@ -12,6 +12,8 @@ from typing import Protocol
 
 from gosched.replication.sync_thread import SyncThread
 
+MAX_SYNCS = 4  # of one file, under way at once
+
 
 class SyncUnderWay(Protocol):
     """A sync beside the caller. It covers what was appended before it began; both methods raise its OSError."""
@@ -22,7 +24,7 @@ class SyncUnderWay(Protocol):
 
 
 class AppendFile(Protocol):
-    """A file that only grows at its end. One sync at a time is under way."""
+    """A file that only grows at its end. At most `MAX_SYNCS` are under way; `sync` covers what they do."""
 
     def append(self, data: bytes) -> None: ...
 
@@ -56,7 +58,7 @@ class PosixDisk:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._syncer = SyncThread()
+        self._syncers = [SyncThread() for _ in range(MAX_SYNCS)]
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._sync_folder()  # a process that was killed may have renamed without syncing
 
@@ -67,11 +69,12 @@ class PosixDisk:
             return None
 
     def append_to(self, name: str) -> AppendFile:
-        made = not (self.folder / name).exists()
-        fd = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        path = self.folder / name
+        made = not path.exists()
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         if made:
             self._sync_folder()
-        return _PosixAppendFile(fd, self._syncer)
+        return _PosixAppendFile(fd, path, self._syncers)
 
     def truncate(self, name: str, size: int) -> None:
         fd = os.open(self.folder / name, os.O_WRONLY | os.O_CLOEXEC)
@@ -102,9 +105,11 @@ class PosixDisk:
 
 
 class _PosixAppendFile:
-    def __init__(self, fd: int, syncer: SyncThread) -> None:
+    def __init__(self, fd: int, path: Path, syncers: list[SyncThread]) -> None:
         self._fd = fd
-        self._syncer = syncer
+        # Of two syncs at once on one open file, only one hears of an error: each gets a file of its own.
+        self._to_sync = [(os.open(path, os.O_WRONLY | os.O_CLOEXEC), syncer) for syncer in syncers]
+        self._next = 0
 
     def append(self, data: bytes) -> None:
         _write_all(self._fd, data)
@@ -113,11 +118,14 @@ class _PosixAppendFile:
         os.fdatasync(self._fd)
 
     def begin_sync(self) -> SyncUnderWay:
-        self._syncer.begin(self._fd)
-        return self._syncer
+        fd, syncer = self._to_sync[self._next]
+        self._next = (self._next + 1) % len(self._to_sync)
+        syncer.begin(fd)
+        return syncer
 
     def close(self) -> None:
-        os.close(self._fd)
+        for fd in (self._fd, *(fd for fd, _ in self._to_sync)):
+            os.close(fd)
 
 
 def _write_all(fd: int, data: bytes) -> None:

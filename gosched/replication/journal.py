@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from gosched.replication.disk import Disk, SyncUnderWay
+from gosched.replication.disk import MAX_SYNCS, Disk, SyncUnderWay
 
 Entry = tuple[bytes, int, int]  # command, index, term
 
@@ -62,8 +63,7 @@ class Journal:
         self._file = disk.append_to(FILE)
         self._buffer = bytearray()
         self._unsynced = False
-        self._under_way: SyncUnderWay | None = None
-        self._under_way_to = 0  # the last entry that it covers
+        self._under_way: deque[tuple[SyncUnderWay, int]] = deque()  # with the last entry that each covers
         self.synced_index = 0  # the last entry that is on the disk
         self.bytes = sum(len(e[0]) for e in self._entries)
         self.keep_below: int | None = None
@@ -138,37 +138,32 @@ class Journal:
 
     def sync(self) -> None:
         """After an OSError the process must end: the kernel may have dropped what it could not write."""
-        if self._under_way is not None:  # one sync tells of an error, a second one beside it need not
-            self._under_way.wait()
-            self._under_way = None
         self._write_out()
-        if self._unsynced:
+        if self._unsynced or self._under_way:
             self._file.sync()
             self._unsynced = False
         self.synced_index = self.last_index
 
     def begin_sync(self) -> bool:
-        """Begins to sync all that was written so far, beside the caller, unless nothing was."""
-        assert self._under_way is None
-        if not self._buffer and not self._unsynced:
+        """Begins to sync all that was written so far, beside the caller, unless nothing was or too many do."""
+        if not (self._buffer or self._unsynced) or len(self._under_way) == MAX_SYNCS:
             return False
         self._write_out()
-        self._under_way, self._under_way_to = self._file.begin_sync(), self.last_index
+        self._under_way.append((self._file.begin_sync(), self.last_index))
         self._unsynced = False
         return True
 
-    def end_sync(self, wait_s: float) -> bool:
-        """Waits so long for the sync under way; whether it has ended. Raises its OSError."""
-        assert self._under_way is not None
-        if not self._under_way.ended(wait_s):
-            return False
-        self._under_way = None
-        self.synced_index = max(self.synced_index, self._under_way_to)
-        return True
+    def end_syncs(self, wait_s: float) -> bool:
+        """Notes those that have ended; the first one is waited for so long. Whether one has. Raises their OSError."""
+        noted = False
+        while self._under_way and self._under_way[0][0].ended(0.0 if noted else wait_s):
+            self.synced_index = max(self.synced_index, self._under_way.popleft()[1])
+            noted = True
+        return noted
 
     @property
-    def sync_under_way(self) -> bool:
-        return self._under_way is not None
+    def syncs_under_way(self) -> int:
+        return len(self._under_way)
 
     def start_with(self, previous: Entry, last: Entry) -> None:
         """Makes the log agree with a snapshot whose last two applied entries are these.
@@ -202,12 +197,11 @@ class Journal:
     def _synced_at_most(self, index: int) -> None:
         """What follows is no longer what was synced under its index."""
         self.synced_index = min(self.synced_index, index)
-        self._under_way_to = min(self._under_way_to, index)
+        self._under_way = deque((sync, min(to, index)) for sync, to in self._under_way)
 
     def _rewrite(self, entries: list[Entry]) -> None:
-        if self._under_way is not None:
-            self._under_way.wait()
-            self._under_way = None
+        while self._under_way:
+            self._under_way.popleft()[0].wait()
         self._buffer.clear()  # all of it is in the new file
         self._unsynced = False
         self._disk.replace(FILE, self._records_of(entries))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ import pysyncobj.version
 from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
 from pysyncobj.node import Node
 
+from gosched.replication.disk import MAX_SYNCS
 from gosched.replication.elections import Elections
 from gosched.replication.journal import Journal
 from gosched.replication.peer_messages import NO_OP, REGULAR
@@ -71,7 +73,7 @@ class RaftNode(SyncObj):
         self._answers_candidate = False
         self._timing = timing
         self._gives_up_at: float | None = None
-        self._sync_began = 0.0
+        self._syncs_began: deque[float] = deque()  # of each that is under way
         self.may_lead = True
         self.elections = Elections(self, member, map(Node, others), journal=journal, timing=timing)
         with _plugged_in(journal, snapshots):
@@ -107,7 +109,7 @@ class RaftNode(SyncObj):
         self._forgive_own_stall()
         self._give_up_lead()
         self.elections.before_turn()
-        if self._journal.sync_under_way:
+        if self._journal.syncs_under_way:
             wait_s = min(wait_s, _SYNC_LOOK_S)
         self.doTick(wait_s if self.raftLastApplied >= self.raftCommitIndex else 0.0)
         self._sync()
@@ -205,14 +207,16 @@ class RaftNode(SyncObj):
         return applied_some
 
     def _sync(self) -> None:
-        journal, now = self._journal, library.monotonicTime()
-        if not journal.sync_under_way and journal.begin_sync():
-            self._sync_began = now
-            wait_s = _SYNC_WAIT_S
-        else:
-            wait_s = 0.0
-        if journal.sync_under_way and journal.end_sync(wait_s):
-            self.elections.syncs.note(library.monotonicTime() - self._sync_began)
+        """A sync that lasts is joined by others, spread over its time, so that what comes meanwhile waits less."""
+        journal, now, wait_s = self._journal, library.monotonicTime(), 0.0
+        alone = not journal.syncs_under_way
+        if (alone or now - self._syncs_began[-1] >= self.elections.syncs.value / MAX_SYNCS) and journal.begin_sync():
+            self._syncs_began.append(now)
+            wait_s = _SYNC_WAIT_S if alone else 0.0
+        if journal.end_syncs(wait_s):
+            now = library.monotonicTime()
+            while len(self._syncs_began) > journal.syncs_under_way:
+                self.elections.syncs.note(now - self._syncs_began.popleft())
 
     def _give_up_lead(self) -> None:
         """Hands the lead over where it may not be held, or drops it when nobody takes it."""

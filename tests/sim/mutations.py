@@ -124,7 +124,9 @@ MUTATIONS = {
         "with self._raft.answering_candidate():",
         "with __import__('contextlib').nullcontext():",
     ),
-    "the journal is not synced": Mutation(Journal, "end_sync", "not self._under_way.ended(wait_s)", "False"),
+    "the journal is not synced": Mutation(
+        Journal, "end_syncs", "self._under_way[0][0].ended(0.0 if noted else wait_s)", "True"
+    ),
     "term and vote are not synced": Mutation(Journal, "setCurrentTerm", "self.sync()", "pass"),
     "what a killed process wrote is taken for synced": Mutation(
         Journal, "__init__", "self._unsynced = True", "self._unsynced = False"
