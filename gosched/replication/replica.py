@@ -33,6 +33,7 @@ from gosched.replication.replica_config import ReplicaConfig, split_address
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import ends
 from gosched.replication.snapshots import Snapshots
+from gosched.stderr import buffer_stderr
 from gosched.wire.batch import UnknownSchema
 from gosched.wire.certificates import own_identity
 from gosched.wire.roles import BadCertificate
@@ -286,6 +287,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front decides when both end
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.setswitchinterval(1e-4)  # a snapshot's encoding must not hold the tick up
+    buffer_stderr()
     processors = [printable_values, *structlog.get_config()["processors"]]
     structlog.configure(processors=processors, logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     link = socket.socket(fileno=int(sys.argv[1]))
