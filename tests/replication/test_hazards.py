@@ -15,7 +15,7 @@
 | 16, 17 snapshots and computing threads delay heartbeats | benchmarks/replication.py; the replica is a process |
 | 19 the tick dies with its maker's thread | the loop is ours (replica.py) |
 | 20 a wiped disk forgets its vote | test_cluster (wiped master), tests/sim profile `wipe` |
-| 21 one-way partitions burn terms | tests/sim counts terms; metric gosched_raft_term |
+| 21 one-way partitions burn terms | pre-votes: test_hazards_rules, tests/chaos/test_elections |
 """
 
 from __future__ import annotations
