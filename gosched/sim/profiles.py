@@ -78,6 +78,13 @@ PROFILES: dict[str, Profile] = {
         slow_sync=0.05,
         snapshot_s=1.5,
     ),
+    "slowsync": Profile(
+        faults={"crash": 5, "restart all": 1, "heal": 2, "reset": 1, "isolate": 2, "pause": 1, "transfer": 1},
+        fault_every=0.8,
+        downtime=1.0,
+        power_loss_share=0.8,
+        slow_sync=0.6,
+    ),
     "wipe": Profile(
         faults={"wipe": 6, "isolate": 3, "cut": 2, "heal": 3, "crash": 2, "pause": 2, "reset": 1},
         fault_every=0.5,
