@@ -131,6 +131,7 @@ class Journal:
             self._write(_Kind.COMMIT, self._commit, 0)
 
     def _destroy(self) -> None:
+        self._wait_for_syncs()
         self.sync()
         self._file.close()
 
@@ -189,6 +190,11 @@ class Journal:
     def last_index(self) -> int:
         return self._entries[-1][1] if self._entries else 0
 
+    def _wait_for_syncs(self) -> None:
+        """Before the file is closed that they work on."""
+        while self._under_way:
+            self._under_way.popleft()[0].wait()
+
     def _write_out(self) -> None:
         if self._buffer:
             self._file.append(bytes(self._buffer))
@@ -200,8 +206,7 @@ class Journal:
         self._under_way = deque((sync, min(to, index)) for sync, to in self._under_way)
 
     def _rewrite(self, entries: list[Entry]) -> None:
-        while self._under_way:
-            self._under_way.popleft()[0].wait()
+        self._wait_for_syncs()
         self._buffer.clear()  # all of it is in the new file
         self._unsynced = False
         self._disk.replace(FILE, self._records_of(entries))

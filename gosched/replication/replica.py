@@ -77,7 +77,7 @@ class Replica:
         )
         listener = _listen(config) if config.peers else None
         if self._identity.joining:
-            time.sleep(JOIN_QUIET_S)
+            time.sleep(max(JOIN_QUIET_S, 5 * config.timing.leader_fallback))
         self._journal, has_snapshot = open_log(self._disk, self._identity)
         self._snapshots = Snapshots(self._disk, state=lambda: self._applier.state, install=self._install)
         self._node = self._make_node(listener)

@@ -24,7 +24,7 @@ class Timing:
     def for_round_trip(seconds: float) -> Timing:
         """The timing that carries this round trip between two members from the first message on."""
         usual = Timing()
-        least = max(usual.election_min, 1.75 * seconds)
+        least = max(usual.election_min, round(1.75 * seconds, 3))
         return Timing(
             append_period=usual.append_period,
             election_min=least,
@@ -36,7 +36,7 @@ class Timing:
 
 
 class Slowest:
-    """The longest of the times noted in the last 15 to 30 s."""
+    """The longest of the times noted in the last 15 to 30 s; 0 when none was."""
 
     def __init__(self) -> None:
         self._began = 0.0
@@ -44,11 +44,15 @@ class Slowest:
 
     @property
     def value(self) -> float:
+        self._turn()
         return max(self._now, self._before)
 
     def note(self, seconds: float) -> None:
+        self._turn()
+        self._now = max(self._now, seconds)
+
+    def _turn(self) -> None:
         now: float = library.monotonicTime()
         if now - self._began > _WINDOW_S:
             self._before = self._now if now - self._began < 2 * _WINDOW_S else 0.0
             self._began, self._now = now, 0.0
-        self._now = max(self._now, seconds)
