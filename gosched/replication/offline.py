@@ -14,7 +14,7 @@ from gosched.core.command import Command, CommitPlan
 from gosched.core.features import FeatureLevel
 from gosched.core.state import ClusterState
 from gosched.machine import apply
-from gosched.replication.disk import AppendFile
+from gosched.replication.disk import AppendFile, SyncUnderWay
 from gosched.replication.journal import FILE as JOURNAL
 from gosched.replication.journal import DamagedLog, Entry, Journal
 from gosched.replication.peer_messages import REGULAR
@@ -122,6 +122,9 @@ class _Nowhere:
 
     def sync(self) -> None:
         pass
+
+    def begin_sync(self) -> SyncUnderWay:
+        raise NotImplementedError  # a log that is only read is synced when it opens, and never again
 
     def close(self) -> None:
         pass
