@@ -44,6 +44,7 @@ from gosched.config.address import join_address, split_address
 from gosched.config.settings import Tls
 from gosched.core.job import NODE_FAULT
 from gosched.core.text import printable_values
+from gosched.stderr import buffer_stderr
 from gosched.wire.v1 import worker_pb2_grpc
 
 CLEAN_EVERY_S = 30.0
@@ -93,6 +94,7 @@ def main(config: str | None, **flags: object) -> None:
     try:
         settings = load_agent_settings(config, flags)
         listen = settings.grpc_listen()
+        buffer_stderr()
         _log_to_stderr(settings.log_level)
         if listen.notice:
             structlog.get_logger().warning(listen.notice)

@@ -20,6 +20,7 @@ from gosched.agent.hardware.vitals import Vitals
 from gosched.config import ConfigError, Listen
 from gosched.config.settings import Tls
 from gosched.core.usage import Usage
+from gosched.stderr import dropped_lines
 
 MAX_CONNECTIONS = 16
 MAX_HEAD_BYTES = 16 * 1024
@@ -148,6 +149,8 @@ class _Gauges(Collector):
             ("missing",),
             missing,
         )
+        text = "Lines that were lost because nobody read stderr"
+        yield _counter("log_lines_dropped", text, (), [((), dropped_lines())])
         yield _gauge("agent_unfit", "1 while the node should take no work", (), [((), int(bool(vitals.unfit())))])
 
     def describe(self) -> Iterable[Metric]:

@@ -97,13 +97,15 @@ class Peer(Model):
 
 class Raft(Model):
     """`enabled: false` is a cluster of one, with the same log. `bootstrap`: with an empty data
-    directory it founds the cluster with its peers, unless one of them says that it exists; false: it only joins."""
+    directory it founds the cluster with its peers, unless one of them says that it exists; false: it only joins.
+    `max_round_trip_ms`: the longest between two masters; the timeouts of elections and connections follow from it."""
 
     enabled: bool = False
     node_id: Name = "master-1"
     bind_addr: Address = ":7000"
     bootstrap: bool = True
     peers: Annotated[tuple[Peer, ...], Listed] = ()
+    max_round_trip_ms: Annotated[Millis, Field(ge=1, le=2000)] = Field(default=200, alias="max_round_trip")
 
     @model_validator(mode="after")
     def _ids_differ(self) -> Raft:

@@ -23,6 +23,7 @@ from gosched.master.server import MasterServer
 from gosched.observe.logs import configure
 from gosched.replication.applier import GC_THRESHOLD
 from gosched.replication.interface import ReplicaFailed
+from gosched.stderr import buffer_stderr
 
 CANNOT_START = 2
 CANNOT_GO_ON = 1
@@ -61,6 +62,7 @@ def main(config_path: str | None, raft_bind_addr: str | None, restore_from: str 
         read = partial(load_master_settings, config_path, flags)
         settings = read()
         _check_data_dir(settings.data_dir)
+        buffer_stderr()
         configure(settings.log_level)
         code = _restore(restore_from, settings) if restore_from else asyncio.run(serve(settings, read))
     except (ConfigError, ReplicaFailed) as error:

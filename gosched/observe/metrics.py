@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gosched.core.cluster import NodeState
@@ -21,6 +21,7 @@ from gosched.core.limits import MAX_STATE_BYTES
 from gosched.core.outcome import DeadlineMissed, EpochOpened, Event, JobChanged, JobEvicted
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.sharing import QueueUse
+from gosched.stderr import dropped_lines
 
 _FAST = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 _WAITS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
@@ -141,7 +142,7 @@ class _Gauges(Collector):
         self._cluster = cluster
         self._version = version
 
-    def collect(self) -> Iterable[GaugeMetricFamily]:
+    def collect(self) -> Iterable[Metric]:
         yield _gauge("build_info", "Always 1", ("version",), [((self._version,), 1)])
         raft = self._raft()
         yield _gauge("raft_is_leader", "1 on the leader", (), [((), int(raft.is_leader))])
@@ -152,11 +153,14 @@ class _Gauges(Collector):
         offsets = [((master,), seconds) for master, seconds in raft.clock_offsets_s.items()]
         text = "A master's wall clock less the state's clock, as this master knows them"
         yield _gauge("clock_offset_seconds", text, ("master",), offsets)
+        yield CounterMetricFamily(
+            "gosched_log_lines_dropped", "Lines that were lost because nobody read stderr", dropped_lines()
+        )
         cluster = self._cluster()
         if cluster is not None:
             yield from _of_cluster(cluster)
 
-    def describe(self) -> Iterable[GaugeMetricFamily]:
+    def describe(self) -> Iterable[Metric]:
         return ()  # registering must not collect: the sources are not ready then
 
 

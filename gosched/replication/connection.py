@@ -21,6 +21,7 @@ MAX_FRAME_BYTES = 8 * 1024 * 1024
 MAX_UNSENT_BYTES = 256 * 1024 * 1024
 
 _LENGTH = struct.Struct(">I")
+_RTT_AT = 68  # in Linux's struct tcp_info: tcpi_rtt, in microseconds
 _READ_BYTES = 256 * 1024
 _MAX_READS = 16  # per wake-up, so that one busy peer does not starve the others
 _READ, _WRITE, _ERROR = POLL_EVENT_TYPE.READ, POLL_EVENT_TYPE.WRITE, POLL_EVENT_TYPE.ERROR
@@ -82,6 +83,12 @@ class Connection:
     def certificate_uris(self) -> list[str]:
         """Of the peer; none without TLS."""
         return peer_uris(self._sock.getpeercert()) if isinstance(self._sock, ssl.SSLSocket) else []
+
+    def round_trip_s(self) -> float:
+        """As the kernel measures it, whatever the peer is busy with."""
+        info = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RTT_AT + 4)
+        microseconds: int = struct.unpack_from("=I", info, _RTT_AT)[0]
+        return microseconds / 1e6
 
     def close(self, reason: str) -> None:
         if self.is_closed:

@@ -14,7 +14,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
+from gosched.replication.sync_thread import SyncThread
+
 LOCK = "lock"
+MAX_SYNCS = 4  # of one file, under way at once
 SECTOR_BYTES = 512  # what a disk writes whole or not at all, though the power goes
 
 _LOCK_WAIT_S = 5.0  # for the replica of a master that was just killed: it ends when it sees that its front is gone
@@ -29,12 +32,24 @@ class InUse(Exception):
     """Another process holds the data directory. The message says which, and what to do."""
 
 
+class SyncUnderWay(Protocol):
+    """A sync beside the caller. It covers what was appended before it began; both methods raise DiskFailed."""
+
+    def ended(self, wait_s: float) -> bool:
+        """Wait so long for the end, and tell whether it came."""
+        ...
+
+    def wait(self) -> None: ...
+
+
 class AppendFile(Protocol):
-    """A file that only grows at its end."""
+    """A file that only grows at its end. At most `MAX_SYNCS` are under way; `sync` covers what they do."""
 
     def append(self, data: bytes) -> None: ...
 
     def sync(self) -> None: ...
+
+    def begin_sync(self) -> SyncUnderWay: ...
 
     def close(self) -> None: ...
 
@@ -71,6 +86,7 @@ class PosixDisk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._failed = ""
+        self._syncers = [SyncThread() for _ in range(MAX_SYNCS)]
         self._patched: dict[str, int] = {}  # kept open: no lack of descriptors may stand in the way of a vote
         with self._guarded("make", ""):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -93,7 +109,9 @@ class PosixDisk:
             fd = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             if made:
                 self._sync_folder()
-        return _PosixAppendFile(self, name, fd)
+            # Of two syncs at once on one open file, only one hears of an error: each gets a file of its own.
+            own = [os.open(self.folder / name, os.O_WRONLY | os.O_CLOEXEC) for _ in self._syncers]
+        return _PosixAppendFile(self, name, fd, list(zip(own, self._syncers, strict=True)))
 
     def truncate(self, name: str, size: int) -> None:
         with self._guarded("truncate", name), self._opened(name, os.O_WRONLY) as fd:
@@ -175,8 +193,10 @@ class PosixDisk:
 
 
 class _PosixAppendFile:
-    def __init__(self, disk: PosixDisk, name: str, fd: int) -> None:
+    def __init__(self, disk: PosixDisk, name: str, fd: int, syncers: list[tuple[int, SyncThread]]) -> None:
         self._disk, self._name, self._fd = disk, name, fd
+        self._syncers = syncers
+        self._next = 0
 
     def append(self, data: bytes) -> None:
         with self._disk._guarded("write", self._name):
@@ -186,9 +206,30 @@ class _PosixAppendFile:
         with self._disk._guarded("sync", self._name):
             os.fdatasync(self._fd)
 
+    def begin_sync(self) -> SyncUnderWay:
+        self._disk.check()
+        fd, syncer = self._syncers[self._next]
+        self._next = (self._next + 1) % len(self._syncers)
+        syncer.begin(fd)
+        return _PosixSync(self._disk, self._name, syncer)
+
     def close(self) -> None:
         with self._disk._guarded("close", self._name):
-            os.close(self._fd)
+            for fd in (self._fd, *(fd for fd, _ in self._syncers)):
+                os.close(fd)
+
+
+class _PosixSync:
+    def __init__(self, disk: PosixDisk, name: str, syncer: SyncThread) -> None:
+        self._disk, self._name, self._syncer = disk, name, syncer
+
+    def ended(self, wait_s: float) -> bool:
+        with self._disk._guarded("sync", self._name):
+            return self._syncer.ended(wait_s)
+
+    def wait(self) -> None:
+        with self._disk._guarded("sync", self._name):
+            self._syncer.wait()
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -1,18 +1,19 @@
-"""The Raft log on disk: append-only, checksummed, synced once per tick; term and vote beside it (`vote`).
+"""The Raft log on disk: append-only, checksummed, synced beside the turns; term and vote stand in a file of their own.
 
-It takes the place of PySyncObj's journal, whose method names it therefore has. Invariant: what `sync` returned from
+It takes the place of PySyncObj's journal, whose method names it therefore has. Invariant: what `synced_index` tells of
 survives a power cut, nothing damaged is loaded, and after a failure every call raises.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import structlog
 
 from gosched.replication.damage import DamagedLog, advice
-from gosched.replication.disk import AppendFile, Disk
+from gosched.replication.disk import MAX_SYNCS, AppendFile, Disk, SyncUnderWay
 from gosched.replication.journal_format import (
     FILE,
     Entry,
@@ -32,6 +33,15 @@ _CHUNK_BYTES = 1 << 20
 log = structlog.get_logger()
 
 
+@dataclass(slots=True)
+class _Sync:
+    """`index`, `size`: the last entry that it covers, and how much of the file."""
+
+    sync: SyncUnderWay
+    index: int
+    size: int
+
+
 class Journal:
     """Entries are contiguous by index. While `keep_below` is set, entries before it neither go nor come (rule R2)."""
 
@@ -49,6 +59,9 @@ class Journal:
         self.keep_below: int | None = None
         self._buffer = bytearray()
         self._vote_due = self._unsynced = self._stamp_due = False
+        self._under_way: deque[_Sync] = deque()
+        self.synced_index = 0  # the last entry that is on the disk
+        self._synced_size = 0  # how much of the file is
         self._file: AppendFile | None = None
         self._votes = self._open_vote(found)
         self._term, self._vote = self._votes.record.term, self._votes.record.vote
@@ -87,6 +100,7 @@ class Journal:
 
     def clear(self) -> None:
         self._entries = []
+        self._synced_at_most(0)
         self.bytes = 0
         self.announced = None
         self._write(Kind.CLEAR, 0, 0)
@@ -100,6 +114,7 @@ class Journal:
         if 1 < index <= self._commit:
             raise DamagedLog(advice(f"entry {index} is committed and was to be cut off"))
         self._write(Kind.TRUNCATE, index, 0)
+        self._synced_at_most(index - 1)
         self.bytes -= sum(len(e[0]) for e in self._entries[entryFrom:])
         del self._entries[entryFrom:]
 
@@ -145,6 +160,7 @@ class Journal:
         self._note_length()
 
     def _destroy(self) -> None:
+        self._wait_for_syncs()
         self._stamp_due = self._stamp_due or self._stamp != self._stamp_now()
         self.sync()
         self._note_length()
@@ -154,27 +170,49 @@ class Journal:
     # What we call
 
     def sync(self) -> None:
-        """Raises DiskFailed; the process must end then."""
+        """All that was written so far, before this returns. Raises DiskFailed; the process must end then."""
+        self.sync_term()
+        file = self._write_out()
+        if self._unsynced or self._under_way:
+            file.sync()
+            self._unsynced = False
+        self.synced_index, self._synced_size = self.last_index, self._size
+
+    def sync_term(self) -> None:
+        """A term that was set without a vote: nothing may be told in it before it is on the disk."""
         self._disk.check()
         if self._vote_due:
             self._sync_vote()
-        assert self._file is not None
-        if self._buffer or self._stamp_due:
-            stamp = self._stamp_now()
-            batch = encode_batch(stamp, Place.APPENDED, self._batch + 1, self._size, bytes(self._buffer))
-            self._file.append(batch)
-            self._batch += 1
-            self._size += len(batch)
-            self._stamp, self._stamp_due, self._unsynced = stamp, False, True
-            self._buffer.clear()
-        if self._unsynced:
-            self._file.sync()
-            self._unsynced = False
+
+    def begin_sync(self) -> bool:
+        """Begin to sync all that was written so far, beside the caller, unless nothing was, or too many syncs are under
+        way. Raises DiskFailed."""
+        self.sync_term()
+        if not (self._buffer or self._stamp_due or self._unsynced) or len(self._under_way) == MAX_SYNCS:
+            return False
+        file = self._write_out()
+        self._under_way.append(_Sync(file.begin_sync(), self.last_index, self._size))
+        self._unsynced = False
+        return True
+
+    def end_syncs(self, wait_s: float) -> bool:
+        """Note those that have ended, and tell whether one has; the first is waited for so long. Raises DiskFailed."""
+        noted = False
+        while self._under_way and self._under_way[0].sync.ended(0.0 if noted else wait_s):
+            ended = self._under_way.popleft()
+            self.synced_index = max(self.synced_index, ended.index)
+            self._synced_size = max(self._synced_size, ended.size)
+            noted = True
+        return noted
+
+    @property
+    def syncs_under_way(self) -> int:
+        return len(self._under_way)
 
     def started(self) -> None:
         """Call once all other files of the directory carry this boot's number."""
         record = self._votes.record
-        self._votes.write(replace(record, started=record.boot, log_bytes=self._size), sync=True)
+        self._votes.write(replace(record, started=record.boot, log_bytes=self._synced_size), sync=True)
 
     def announce(self, last: Entry) -> None:
         """Note that a snapshot is about to be put in place that ends with this entry."""
@@ -217,21 +255,44 @@ class Journal:
 
     def _sync_vote(self) -> None:
         record = self._votes.record
-        changed = replace(record, term=self._term, vote=self._vote, votes=record.votes + 1, log_bytes=self._size)
-        if self._unsynced:
-            changed = replace(changed, log_bytes=record.log_bytes)
+        size = max(record.log_bytes, self._synced_size)
+        changed = replace(record, term=self._term, vote=self._vote, votes=record.votes + 1, log_bytes=size)
         self._votes.write(changed, sync=True)
         self._vote_due = False
 
     def _note_length(self) -> None:
         record = self._votes.record
-        if not self._unsynced and record.log_bytes != self._size:
-            self._votes.write(replace(record, log_bytes=self._size), sync=False)
+        if record.log_bytes < self._synced_size:
+            self._votes.write(replace(record, log_bytes=self._synced_size), sync=False)
+
+    def _write_out(self) -> AppendFile:
+        """Append what is waiting to the file, as one batch."""
+        assert self._file is not None
+        if self._buffer or self._stamp_due:
+            stamp = self._stamp_now()
+            number, records = self._batch + 1, bytes(self._buffer)
+            batch = encode_batch(stamp, Place.APPENDED, number, self._size, records, synced=self._synced_size)
+            self._file.append(batch)
+            self._batch += 1
+            self._size += len(batch)
+            self._stamp, self._stamp_due, self._unsynced = stamp, False, True
+            self._buffer.clear()
+        return self._file
+
+    def _synced_at_most(self, index: int) -> None:
+        """What follows is no longer what was synced under its index."""
+        self.synced_index = min(self.synced_index, index)
+        for each in self._under_way:
+            each.index = min(each.index, index)
+
+    def _wait_for_syncs(self) -> None:
+        """Before the file is closed that they work on."""
+        while self._under_way:
+            self._under_way.popleft().sync.wait()
 
     def _rewrite(self, entries: list[Entry]) -> None:
-        self._disk.check()
-        if self._vote_due:
-            self._sync_vote()
+        self.sync_term()
+        self._wait_for_syncs()
         self._buffer.clear()  # all of it is in the new file
         self._generation += 1
         self._stamp = self._stamp_now()
@@ -241,6 +302,7 @@ class Journal:
             self._file.close()
         self._file = self._disk.append_to(FILE)
         self._entries, self.announced = entries, None
+        self.synced_index, self._synced_size = self.last_index, self._size
         self._unsynced = self._stamp_due = False
         self.bytes = sum(len(e[0]) for e in entries)
         note = replace(self._votes.record, generation=self._generation, log_bytes=self._size)

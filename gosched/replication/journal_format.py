@@ -1,14 +1,15 @@
 """The log's file as bytes: batches of records in sectors, each with its checksum, so that torn and damaged differ.
 
-One `sync` of the journal writes one batch, which begins at a sector of its own, and no batch is written before the one
-before it is synced. A sector is `crc32 | batch number | bytes used | content`; the checksum also covers the file's
-generation and the sector's place. A disk writes a sector whole or not at all. So after a crash each sector of the last
-batch is sound, blank (zeros), or beyond the end of the file. Invariant: what is anything else was damaged later, and
-refuses the start; only a last batch of which sectors are blank or missing, and no other is damaged, is cut as torn.
+Each sync of the journal begins with a batch, which starts at a sector of its own, and tells how much of the file was
+synced by then: a few batches may be on their way to the disk at once. A sector is `crc32 | batch | place in the batch |
+bytes used | content`; the checksum also covers the file's generation and the sector's place. A disk writes a sector
+whole or not at all. So after a crash each sector that was not synced is sound, blank (zeros), or beyond the end of the
+file. Invariant: what is anything else was damaged later, and refuses the start; so does a hole in what a later batch
+knows to be synced. Any other hole, and what follows it, was not synced, and is cut as torn.
 
-What looks like a torn batch and is none: whole sectors of the very last batch zeroed or cut off later. The vote file
-knows how long the log was a second ago, or at the last vote (see `votes`), and the other masters know what was
-acknowledged to them.
+What looks like a torn batch and is none: whole sectors of the batches that were synced last, zeroed or cut off later
+together with all that follows. The vote file knows how long the log was a second ago, or at the last vote (see
+`votes`), and the other masters know what was acknowledged to them.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ FILE = "raft.journal"
 FORMAT = 2
 
 _CRC = struct.Struct("<I")
-_SECTOR = struct.Struct("<IH")  # batch, bytes used; both at least 1, so that no sound sector is one flip from blank
+_SECTOR = struct.Struct("<IIH")  # batch (at least 1: no sound sector is one flip from blank), place in it, bytes used
 _CONTENT_AT = _CRC.size + _SECTOR.size
 _CONTENT_BYTES = SECTOR_BYTES - _CONTENT_AT
-_BATCH = struct.Struct("<8sHHIQQQQ")  # magic, format, place, sectors, generation, boot, votes, commit
+_BATCH = struct.Struct("<8sHHIQQQQQ")  # magic, format, place, sectors, generation, boot, votes, commit, bytes synced
+_SYNCED_AT = _BATCH.size - 8
 _GENERATION_AT = _CONTENT_AT + 16
 _RECORD = struct.Struct("<IBQQ")  # bytes of payload, kind, two numbers
+_SYNCED = struct.Struct("<Q")
 _SALT = struct.Struct("<QQ")
 _MAGIC = b"GOSCHEDJ"
 _BLANK = bytes(SECTOR_BYTES)
@@ -82,16 +85,16 @@ def record(kind: Kind, a: int, b: int, payload: bytes = b"") -> bytes:
     return _RECORD.pack(len(payload), kind, a, b) + payload
 
 
-def encode_batch(stamp: Stamp, place: Place, number: int, offset: int, records: bytes) -> bytes:
-    """Return the batch as it stands in the file at this offset."""
+def encode_batch(stamp: Stamp, place: Place, number: int, offset: int, records: bytes, *, synced: int = 0) -> bytes:
+    """Return the batch as it stands in the file at this offset. `synced`: how many bytes before it are on the disk."""
     count = -(-(_BATCH.size + len(records)) // _CONTENT_BYTES)
-    head = (_MAGIC, FORMAT, place, count, stamp.generation, stamp.boot, stamp.votes, stamp.commit)
+    head = (_MAGIC, FORMAT, place, count, stamp.generation, stamp.boot, stamp.votes, stamp.commit, synced)
     content = _BATCH.pack(*head) + records
     at = offset // SECTOR_BYTES
     out = bytearray()
     for i in range(count):
         part = content[i * _CONTENT_BYTES : (i + 1) * _CONTENT_BYTES]
-        body = (_SECTOR.pack(number, len(part)) + part).ljust(SECTOR_BYTES - _CRC.size, b"\0")
+        body = (_SECTOR.pack(number, i, len(part)) + part).ljust(SECTOR_BYTES - _CRC.size, b"\0")
         out += _CRC.pack(_checksum(body, stamp.generation, at + i)) + body
     return bytes(out)
 
@@ -132,15 +135,15 @@ def load(data: bytes) -> Loaded:
 
 def _batch_at(data: bytes, offset: int, generation: int, number: int) -> tuple[int, Place, Stamp, bytes] | None:
     """Size, place, stamp and records of the batch; None when some of its sectors are blank or missing."""
-    first = _content(data, offset, generation, number)
+    first = _sector_at(data, offset, generation, number, 0)
     if first is None:
         return None
-    magic, known, place, count, _, boot, votes, commit = _BATCH.unpack_from(first)
+    magic, known, place, count, _, boot, votes, commit, _ = _BATCH.unpack_from(first)
     if known != FORMAT or magic != _MAGIC:
         raise DamagedLog(f"{FILE} has format {known}; this gosched knows {FORMAT}: use the gosched that wrote it")
     parts = [first[_BATCH.size :]]
     for i in range(1, count):
-        part = _content(data, offset + i * SECTOR_BYTES, generation, number)
+        part = _sector_at(data, offset + i * SECTOR_BYTES, generation, number, i)
         if part is None:
             return None
         parts.append(part)
@@ -148,24 +151,42 @@ def _batch_at(data: bytes, offset: int, generation: int, number: int) -> tuple[i
     return count * SECTOR_BYTES, Place(place), stamp, b"".join(parts)
 
 
-def _content(data: bytes, offset: int, generation: int, number: int) -> bytes | None:
-    """The sector's content; None when it is blank or missing. Raises DamagedLog for anything else."""
+def _sector_at(data: bytes, offset: int, generation: int, number: int, place: int) -> bytes | None:
+    """The content of this sector of the batch; None when it is blank or missing. Raises DamagedLog."""
+    sector = _sound_sector(data, offset, generation)
+    if sector is None:
+        return None
+    batch, at, content = sector
+    if (batch, at) != (number, place):
+        what = f"{FILE} is damaged at byte {offset}: sector {place} of batch {number} is missing before batch {batch}"
+        raise DamagedLog(advice(what))
+    return content
+
+
+def _sound_sector(data: bytes, offset: int, generation: int) -> tuple[int, int, bytes] | None:
+    """Batch, place in it and content; None when it is blank or missing. Raises DamagedLog for anything else."""
     sector = data[offset : offset + SECTOR_BYTES]
     if len(sector) < SECTOR_BYTES or sector == _BLANK:
         return None
     body = sector[_CRC.size :]
-    batch, used = _SECTOR.unpack_from(body)
+    batch, place, used = _SECTOR.unpack_from(body)
     if _CRC.unpack_from(sector)[0] != _checksum(body, generation, offset // SECTOR_BYTES):
         raise DamagedLog(advice(f"{FILE} is damaged at byte {offset}: the checksum of a sector is wrong"))
-    if batch != number:
-        raise DamagedLog(advice(f"{FILE} is damaged at byte {offset}: batch {number} is missing before batch {batch}"))
-    return body[_SECTOR.size : _SECTOR.size + used]
+    return batch, place, body[_SECTOR.size : _SECTOR.size + used]
 
 
 def _refuse_unless_torn(data: bytes, offset: int, generation: int, number: int) -> None:
-    """Whatever follows belongs to this one batch: the next would only have been written after its sync."""
+    """Whatever follows the hole was written while this batch was on its way to the disk, and knows of no sync of it."""
     for at in range(offset, len(data), SECTOR_BYTES):
-        _content(data, at, generation, number)
+        sector = _sound_sector(data, at, generation)
+        if sector is None:
+            continue
+        batch, place, content = sector
+        synced = 0 if place else _SYNCED.unpack_from(content, _SYNCED_AT)[0]
+        if batch < number or synced > offset:
+            raise DamagedLog(
+                advice(f"{FILE} is damaged at byte {offset}: a part of batch {number} is gone, which was synced")
+            )
 
 
 def _records(content: bytes, offset: int) -> Iterator[tuple[int, int, int, bytes]]:

@@ -1,7 +1,7 @@
 """What a member is to its cluster: it waits to found it, joins it without a vote, or takes part.
 
 A cluster is founded once. A member whose directory is empty takes part in that only after it has heard that all others
-hold no entries either (rule R12); where one holds some it joins (rule R9), whatever the config says: a log with entries
+hold no entries either (rule R15); where one holds some it joins (rule R9), whatever the config says: a log with entries
 had a leader, so a majority takes part already. Invariant: a change is on the disk before the member acts by it.
 """
 
@@ -16,22 +16,26 @@ from gosched.replication.damage import DamagedLog
 from gosched.replication.disk import Disk
 from gosched.replication.identity import IDENTITY, Identity, joined, save_identity
 
-JOIN_QUIET_S = 5.0  # a leader that counted on the lost disk has stepped down by then
+JOIN_QUIET_S = 5.0  # at least
 _SAY_AGAIN_S = 30.0
 
 log = structlog.get_logger()
 
 
 class Membership:
-    """Holds the identity. `now` is the monotonic time, in seconds, wherever it is asked for."""
+    """Holds the identity. `now` is the monotonic time, in seconds, wherever it is asked for. `quiet_s`: how long one
+    that joins neither votes nor answers: a leader that counted on the lost disk has stepped down by then."""
 
-    def __init__(self, disk: Disk, identity: Identity, others: Iterable[str], *, now: float) -> None:
+    def __init__(
+        self, disk: Disk, identity: Identity, others: Iterable[str], *, now: float, quiet_s: float = JOIN_QUIET_S
+    ) -> None:
         self._disk = disk
+        self._quiet_s = quiet_s
         self.identity = identity
         self._unheard = set(others)
         self._founder = ""  # a member that holds entries, or was told of one
         self._leader_since: float | None = None
-        self._quiet_until = now + JOIN_QUIET_S if identity.joining else now
+        self._quiet_until = now + quiet_s if identity.joining else now
         self._say_at = now + 2.0
 
     @property
@@ -56,7 +60,7 @@ class Membership:
         """One that was empty a moment ago may lead now; this member may be the last to hear of all the others."""
         if self._leader_since is None:
             self._leader_since = now
-        elif now - self._leader_since > JOIN_QUIET_S:
+        elif now - self._leader_since > self._quiet_s:
             self._founder = member
 
     def decide(self, now: float) -> None:
@@ -70,7 +74,7 @@ class Membership:
                 told_by=self._founder,
             )
             self._change(replace(self.identity, founding=False, joining=True))
-            self._quiet_until = now + JOIN_QUIET_S
+            self._quiet_until = now + self._quiet_s
         elif not self._unheard:
             log.info("all masters are new: they found the cluster")
             self._change(replace(self.identity, founding=False))

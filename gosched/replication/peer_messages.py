@@ -33,6 +33,14 @@ def encode(message: Message) -> bytes:
             frame.append_reply.success = message["success"]
         case "timeout_now":
             frame.timeout_now.term = message["term"]
+        case "pre_vote":
+            frame.pre_vote.term = message["term"]
+            frame.pre_vote.last_index = message["last_log_index"]
+            frame.pre_vote.last_term = message["last_log_term"]
+        case "pre_vote_reply":
+            frame.pre_vote_reply.term = message["term"]
+            frame.pre_vote_reply.own_term = message["own_term"]
+            frame.pre_vote_reply.granted = message["granted"]
         case "append_entries":
             _encode_append(message, frame.append_entries)
         case other:
@@ -48,10 +56,10 @@ def decode(data: bytes) -> Message | raft_pb2.PeerHello:
     match frame.WhichOneof("message"):
         case "hello":
             return frame.hello
-        case "request_vote":
-            vote = frame.request_vote
+        case "request_vote" | "pre_vote" as kind:
+            vote = frame.request_vote if kind == "request_vote" else frame.pre_vote
             return {
-                "type": "request_vote",
+                "type": kind,
                 "term": vote.term,
                 "last_log_index": vote.last_index,
                 "last_log_term": vote.last_term,
@@ -69,6 +77,14 @@ def decode(data: bytes) -> Message | raft_pb2.PeerHello:
             }
         case "timeout_now":
             return {"type": "timeout_now", "term": frame.timeout_now.term}
+        case "pre_vote_reply":
+            answer = frame.pre_vote_reply
+            return {
+                "type": "pre_vote_reply",
+                "term": answer.term,
+                "own_term": answer.own_term,
+                "granted": answer.granted,
+            }
         case "append_entries":
             return _decode_append(frame.append_entries)
         case _:

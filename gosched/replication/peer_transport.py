@@ -14,15 +14,16 @@ import random
 import socket
 import ssl
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 from pysyncobj.node import Node
 from pysyncobj.poller import POLL_EVENT_TYPE
 
+from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.replication.connection import Connection
 from gosched.replication.hello import disagreement, met_in
 from gosched.replication.identity import KnownDisks, Met
@@ -30,12 +31,14 @@ from gosched.replication.journal import Journal
 from gosched.replication.membership import Membership
 from gosched.replication.peer_messages import BadFrame, Message, decode, encode
 from gosched.replication.raft_rules import RuledTransport
+from gosched.replication.timing import Slowest, Timing
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
 from gosched.wire.v1 import raft_pb2
 
 PROTOCOL = 1
-HANDSHAKE_S = 2.0
-MAX_STRANGERS = 32  # connections that have not said who they are
+MAX_STRANGERS = 128  # connections that have not said who they are
+_ACCEPTS_PER_TURN = 16  # so that one that was let in may speak before as many come that it has to go
+_MEASURE_S = 1.0
 _RETRY_S = (0.2, 0.5)
 
 log = structlog.get_logger()
@@ -63,14 +66,15 @@ class _Peer:
     resolving: concurrent.futures.Future[Any] | None = None
     next_dial: float = 0.0
     unanswered_since: float | None = None
+    newest_level: int = 0
     last_complaint: str = ""
 
 
 @dataclass(slots=True)
 class _Stranger:
     since: float
+    host: str
     dialled: _Peer | None = None
-    member: _Peer | None = field(default=None)
 
     def is_trusted(self, tls: Tls | None) -> bool:
         """It answers at the peer's own address, or its certificate names it."""
@@ -92,7 +96,7 @@ class PeerTransport(RuledTransport):
         listener: socket.socket,
         addresses: dict[str, Address],
         tls: Tls | None,
-        silence_s: float,
+        timing: Timing,
         refused: Callable[[str], None],
     ) -> None:
         super().__init__(raft, self_node, others, journal=journal, membership=membership)
@@ -101,7 +105,9 @@ class PeerTransport(RuledTransport):
         self._known = known
         self._doubted: deque[str] = deque(maxlen=MAX_STRANGERS)  # refusals that were logged
         self._tls = tls
-        self._silence_s = silence_s
+        self._timing = timing
+        self._answers = Slowest()
+        self._measure_at = 0.0
         self._refused = refused
         self._peers = {o.id: _Peer(o, addresses[o.id]) for o in others}
         self._strangers: dict[Connection, _Stranger] = {}
@@ -123,6 +129,9 @@ class PeerTransport(RuledTransport):
     def backlog(self, node: Node) -> int:
         connection = self._peers[node.id].connection
         return connection.unsent_bytes if connection else 0
+
+    def knows_pre_votes(self, node: Node) -> bool:
+        return self._peers[node.id].newest_level >= FeatureLevel.BOUNDED
 
     def destroy(self) -> None:
         self._poller.unsubscribe(self._listener.fileno())
@@ -148,15 +157,25 @@ class PeerTransport(RuledTransport):
 
     def _on_tick(self) -> None:
         now = time.monotonic()
+        if now >= self._measure_at:
+            self._measure_at = now + _MEASURE_S
+            self._measure()
+        least = self._timing.connection
+        silence_s = min(max(least, 3 * self._answers.value), 4 * least)
         for peer in self._peers.values():
             silent_since = peer.unanswered_since
-            if peer.connection and silent_since is not None and now - silent_since > self._silence_s:
+            if peer.connection and silent_since is not None and now - silent_since > silence_s:
                 peer.connection.close("no answer")
             if peer.connection is None and peer.dialling is None and self._me > peer.node.id and now >= peer.next_dial:
                 self._dial(peer, now)
         for connection, stranger in list(self._strangers.items()):
-            if now - stranger.since > HANDSHAKE_S:
+            if now - stranger.since > self._timing.handshake:
                 connection.close("it did not introduce itself in time")
+
+    def _measure(self) -> None:
+        trips = [p.connection.round_trip_s() for p in self._peers.values() if p.connection is not None]
+        self._elections.round_trip_s = max(trips, default=0.0)
+        self._raft.expect_answers_within(self._answers.value)
 
     def _dial(self, peer: _Peer, now: float) -> None:
         # Resolved anew for each attempt, off this thread: names move, and lookups hang.
@@ -180,23 +199,28 @@ class PeerTransport(RuledTransport):
             sock.close()
             self._complain(peer, os.strerror(code))
             return
-        peer.dialling = self._stranger(sock, self._tls.client if self._tls else None, now, peer)
+        peer.dialling = self._stranger(sock, self._tls.client if self._tls else None, peer.address[0], peer)
 
     def _accept(self, _fd: int, _event: int) -> None:
-        for _ in range(MAX_STRANGERS):
+        for _ in range(_ACCEPTS_PER_TURN):
             try:
-                sock, _ = self._listener.accept()
+                sock, address = self._listener.accept()
             except BlockingIOError:
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE):
                     self._refuse_one()
                 return
-            if len(self._strangers) >= MAX_STRANGERS:
-                sock.close()
-                continue
-            connection = self._stranger(sock, self._tls.server if self._tls else None, time.monotonic(), None)
+            self._make_room()
+            connection = self._stranger(sock, self._tls.server if self._tls else None, address[0], None)
             connection.begin()
+
+    def _make_room(self) -> None:
+        """The longest of the host with the most goes: idle connections, however many, keep no member out."""
+        came = [(stranger, c) for c, stranger in self._strangers.items() if stranger.dialled is None]
+        if len(came) >= MAX_STRANGERS:
+            most = Counter(stranger.host for stranger, _ in came).most_common(1)[0][0]
+            next(c for stranger, c in came if stranger.host == most).close("too many did not say who they are")
 
     def _refuse_one(self) -> None:
         """No descriptor is left: the spare one serves to take the waiting connection and close it."""
@@ -209,7 +233,7 @@ class PeerTransport(RuledTransport):
             self._spare_fd = os.open(os.devnull, os.O_RDONLY)
 
     def _stranger(
-        self, sock: socket.socket, tls: ssl.SSLContext | None, now: float, dialled: _Peer | None
+        self, sock: socket.socket, tls: ssl.SSLContext | None, host: str, dialled: _Peer | None
     ) -> Connection:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection(
@@ -221,7 +245,7 @@ class PeerTransport(RuledTransport):
             tls=tls,
             dialled=dialled is not None,
         )
-        self._strangers[connection] = _Stranger(now, dialled)
+        self._strangers[connection] = _Stranger(time.monotonic(), host, dialled)
         return connection
 
     # Introduction
@@ -240,6 +264,7 @@ class PeerTransport(RuledTransport):
                 joining=identity.came_later,
                 refusal=refusal,
                 cluster_id=identity.cluster_id,
+                newest_level=NEWEST_LEVEL,
                 empty=self.membership.is_empty(self._journal.last_index),
                 boot=identity.boot,
                 run=identity.run,
@@ -266,7 +291,9 @@ class PeerTransport(RuledTransport):
             return
         for peer in self._peers.values():
             if peer.connection is connection:
-                peer.unanswered_since = None
+                if peer.unanswered_since is not None:
+                    self._answers.note(time.monotonic() - peer.unanswered_since)
+                    peer.unanswered_since = None
                 self.deliver(peer.node, message)
                 if peer.met is not None and self._counts(peer, message):
                     self._known.note(peer.node.id, peer.met)
@@ -319,6 +346,7 @@ class PeerTransport(RuledTransport):
             peer.dialling = None
         old, peer.connection = peer.connection, connection
         peer.unanswered_since = None
+        peer.newest_level = hello.newest_level
         peer.last_complaint = ""
         if old is not None:  # the peer came back before we noticed that it was gone
             old.close("replaced by a newer one")

@@ -46,6 +46,8 @@ MAX_WAITING_COMMANDS = 16_384
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 MAX_IN_FLIGHT = 4  # entries; what arrives meanwhile shares the next one
 _BATCH_BYTES = MAX_ENTRY_BYTES - 1024  # room for the batch's own fields
+_ALIVE_S = 0.25  # between two signs of life to the replica
+_MAX_UNREAD_BYTES = 1 << 20  # of a replica that does not read: it needs no sign of life then
 _SLICE_S = 0.005  # of applying, before the loop serves others
 
 
@@ -128,6 +130,7 @@ class ProcessReplication:
             )
         self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=1 << 24)
         self._reading = asyncio.create_task(self._read())
+        self._living = asyncio.create_task(self._say_alive())
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 await self._started.wait()
@@ -150,6 +153,7 @@ class ProcessReplication:
             self._process.kill()
             await self._process.wait()
         self._reading.cancel()
+        self._living.cancel()
         self._fail_all("this master ends")
 
     async def propose(self, commands: Sequence[Command], *, timeout_s: float = 10.0) -> list[Outcome]:
@@ -230,6 +234,13 @@ class ProcessReplication:
             self._in_flight[self._proposals] = entry
             batch = encode_batch(self._proposer, self._proposals, messages, level=self._applier.state.feature_level)
             self._send(raft_pb2.ReplicaFrame(propose=raft_pb2.Propose(proposal=self._proposals, batch=batch)))
+
+    async def _say_alive(self) -> None:
+        """Tells the replica that this loop turns: a leader whose front stands still must give up the lead."""
+        while not self._closing:
+            if self._writer.transport.get_write_buffer_size() < _MAX_UNREAD_BYTES:
+                self._send(raft_pb2.ReplicaFrame(front_alive=raft_pb2.FrontAlive()))
+            await asyncio.sleep(_ALIVE_S)
 
     def _send(self, frame: raft_pb2.ReplicaFrame) -> None:
         data = frame.SerializeToString()

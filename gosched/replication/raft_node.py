@@ -5,8 +5,10 @@ The library is pinned to 0.3.17, and these are the places where we reach into it
   and a pickle that refuses to work;
 - `__doApplyCommand`: an entry is our own bytes, applied by us (no pickled call);
 - `__applyLogEntries`: in slices, with the heartbeats between them;
-- `__raftNextIndex`: read and mended by rule R3;
-- `__raftElectionDeadline`: a stall of our own is no sign that the leader is dead, a broken connection is one;
+- `__raftNextIndex` and `__raftMatchIndex`: read and mended by rules R3 and R14;
+- `__raftElectionDeadline` and `__generateRaftTimeout`: who stands when is decided in `elections.py`; a stall of our own
+  is no sign that the leader is dead, a broken connection is one;
+- `__setCurrentTerm`: who stands does so in a term that nobody is beyond;
 - `__loadDumpFile`: we load the snapshot before the first tick, after verifying it.
 """
 
@@ -14,9 +16,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import random
+from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pysyncobj.syncobj as library
@@ -24,30 +25,24 @@ import pysyncobj.version
 from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
 from pysyncobj.node import Node
 
+from gosched.replication.disk import MAX_SYNCS
+from gosched.replication.elections import Elections
 from gosched.replication.journal import Journal
 from gosched.replication.peer_messages import NO_OP, REGULAR
 from gosched.replication.raft_rules import RuledTransport
 from gosched.replication.snapshots import Snapshots
+from gosched.replication.timing import Timing
 
 PINNED = "0.3.17"
 MAX_ENTRY_BYTES = 512 * 1024
 QUEUE_SIZE = 4096
 _STALL_S = 0.1
 _APPLY_SLICE_S = 0.02
-_AFTER_LOST_LEADER_S = (0.1, 0.3)
+_SYNC_WAIT_S = 0.05  # a usual disk is waited for; the turns go on while a slow one works
+_SYNC_LOOK_S = 0.005
+_HAND_OVER_S = 0.5
 
 _DEFINITE = (FAIL_REASON.MISSING_LEADER, FAIL_REASON.QUEUE_FULL, FAIL_REASON.DISCARDED)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """Seconds. An election starts after a silence between the two bounds; without a majority a leader steps down."""
-
-    append_period: float = 0.1
-    election_min: float = 0.35
-    election_max: float = 0.7
-    leader_fallback: float = 0.8
-    connection: float = 2.0
 
 
 class UnsupportedLibrary(Exception):
@@ -75,6 +70,11 @@ class RaftNode(SyncObj):
         self._apply = apply
         self._last_tick_end: float | None = None
         self._forgave_stall = False
+        self._timing = timing
+        self._gives_up_at: float | None = None
+        self._syncs_began: deque[float] = deque()  # of each that is under way
+        self.may_lead = True
+        self.elections = Elections(self, member, map(Node, others), journal=journal, timing=timing)
         with _plugged_in(journal, snapshots):
             super().__init__(
                 Node(member),
@@ -84,6 +84,9 @@ class RaftNode(SyncObj):
                 transportClass=transport,
             )
         self.transport: RuledTransport = self._SyncObj__transport
+        self.elections.send = self.transport.send
+        self.elections.is_connected = self.isNodeConnected
+        self.elections.knows = self.transport.knows_pre_votes
         snapshots.applied = lambda: max(int(self.raftLastApplied), journal.getRaftCommitIndex())
         snapshots.announce = journal.announce
 
@@ -104,17 +107,60 @@ class RaftNode(SyncObj):
     def tick(self, wait_s: float) -> None:
         """One turn of the loop. Raises DiskFailed: the process must end."""
         self._forgive_own_stall()
+        self._give_up_lead()
+        self.elections.before_turn()
+        if self._journal.syncs_under_way:
+            wait_s = min(wait_s, _SYNC_LOOK_S)
         self.doTick(wait_s if self.raftLastApplied >= self.raftCommitIndex else 0.0)
-        self._journal.sync()
+        self._sync()
         self._raise_failure()  # before any success is told
         self.transport.flush()
         self._last_tick_end = library.monotonicTime()
 
+    def expect_answers_within(self, seconds: float) -> None:
+        """A leader whose majority is slow, but alive, goes on."""
+        least = self._timing.leader_fallback
+        self.conf.leaderFallbackTimeout = min(max(least, 2 * seconds), 4 * least)
+
     def peer_lost(self, node: Node) -> None:
-        """A connection that breaks tells of a leader's death sooner than its silence does. If it was only the
-        connection, the leader's next heartbeat puts the deadline off again."""
+        """If only the connection broke, the leader's next heartbeat puts the deadline off again."""
         if node == self._getLeader():
-            self._move_election(min, library.monotonicTime() + random.uniform(*_AFTER_LOST_LEADER_S))
+            self.elections.lost_leader()
+
+    # For `Elections`
+
+    @property
+    def deadline(self) -> float:
+        deadline: float = self._SyncObj__raftElectionDeadline
+        return deadline
+
+    @deadline.setter
+    def deadline(self, at: float) -> None:
+        self._SyncObj__raftElectionDeadline: float = at
+
+    def may_stand(self) -> bool:
+        """A member that joins, or waits to found the cluster (rules R9, R15), never stands; one whose front is silent
+        could lead nothing."""
+        return self.may_lead and self.transport.membership.votes
+
+    def forget_leader(self) -> None:
+        self._SyncObj__raftLeader: Node | None = None
+
+    def step_down(self) -> None:
+        self._SyncObj__setState(library._RAFT_STATE.FOLLOWER)
+        self.forget_leader()
+        self.deadline = library.monotonicTime() + self.elections.timeout()
+
+    def _SyncObj__setCurrentTerm(self, term: int, vote: str | None) -> None:
+        if vote is not None and vote == self.selfNode.id:
+            term = self.elections.term_to_vote_in(term)
+        began = library.monotonicTime()
+        super()._SyncObj__setCurrentTerm(term, vote)
+        if vote is not None:
+            self.elections.syncs.note(library.monotonicTime() - began)
+
+    def _SyncObj__generateRaftTimeout(self) -> float:
+        return self.elections.timeout()
 
     def forget_match(self, node: Node) -> None:
         """It came with another disk: what it had acknowledged counts no more."""
@@ -151,21 +197,40 @@ class RaftNode(SyncObj):
             self._SyncObj__raftCommitIndex = committed
         return applied_some
 
+    def _sync(self) -> None:
+        """A sync that lasts is joined by others, spread over its time, so that what comes meanwhile waits less."""
+        journal, now, wait_s = self._journal, library.monotonicTime(), 0.0
+        journal.sync_term()
+        alone = not journal.syncs_under_way
+        if (alone or now - self._syncs_began[-1] >= self.elections.syncs.value / MAX_SYNCS) and journal.begin_sync():
+            self._syncs_began.append(now)
+            wait_s = _SYNC_WAIT_S if alone else 0.0
+        if journal.end_syncs(wait_s):
+            now = library.monotonicTime()
+            while len(self._syncs_began) > journal.syncs_under_way:
+                self.elections.syncs.note(now - self._syncs_began.popleft())
+
+    def _give_up_lead(self) -> None:
+        """Hands the lead over where it may not be held, or drops it when nobody takes it."""
+        if self.may_lead or not self._isLeader():
+            self._gives_up_at = None
+        elif self._gives_up_at is None:
+            self._gives_up_at = library.monotonicTime() + _HAND_OVER_S
+            self.transferLeadership()
+        elif library.monotonicTime() > self._gives_up_at:
+            self.step_down()
+
     def _forgive_own_stall(self) -> None:
         """Time in which we did not run (a long apply, a slow disk, SIGSTOP) says nothing about the leader.
 
-        Only once in a row, so that a member that is always slow can still stand for election. A member that joins,
-        or waits to found the cluster (rules R9, R12), never stands.
+        Only once in a row, so that a member that is always slow can still stand for election.
         """
         now = library.monotonicTime()
         stalled = self._last_tick_end is not None and now - self._last_tick_end > _STALL_S
-        if not self.transport.membership.votes or (stalled and not self._forgave_stall):
-            self._move_election(max, now + self._SyncObj__generateRaftTimeout())
+        if stalled and not self._forgave_stall:
+            self.deadline = max(self.deadline, now + self.elections.timeout())
+            self.elections.stood_still()
         self._forgave_stall = stalled
-
-    def _move_election(self, choose: Callable[[float, float], float], to: float) -> None:
-        deadline: float = self._SyncObj__raftElectionDeadline
-        self._SyncObj__raftElectionDeadline: float = choose(deadline, to)
 
     def _raise_failure(self) -> None:
         if self._snapshots.failure is not None:

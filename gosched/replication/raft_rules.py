@@ -1,4 +1,4 @@
-"""What must hold for every message between replicas, whatever carries it: rules R1 to R12.
+"""What must hold for every message between replicas, whatever carries it: rules R1 to R15.
 
 PySyncObj 0.3.17 acknowledges commands that never commit and loses acknowledged ones. Each rule below mends one
 fault, by looking at a message before the library does, or before it leaves. The real transport and the simulated one
@@ -11,14 +11,18 @@ R3  A successful reply never lowers `nextIndex` (replies to pipelined messages a
 R4  While a leader looks for the common prefix, `nextIndex` only goes down, a whole term at a time.
 R5  Only members speak, and only about Raft: no admin messages, no forwarded commands.
 R6  A reply counts only in the term it answers.
-R7  A reply of success waits until the journal is synced; only the newest is sent.
+R7  A reply of success tells only of entries that are synced; what it leaves out is told after their sync.
 R8  A follower answers each part of a snapshot, or the leader would count it as gone while it loads.
 R9  A member that joins with an empty disk votes only once it holds all that the leader had committed when it came.
 R10 A leader that may not send the next part of a snapshot yet sends one heartbeat (the library sends them without end).
 R11 What is applied here is committed, so it is never given up: a snapshot of no more than that is not installed (it
     would drop acknowledged entries that follow); a message that begins before our log is cut to what may be new. A
     leader that contradicts an entry which was committed here has lost it: this member stops, and says who is right.
-R12 A member with an empty disk that waits to found the cluster neither votes nor answers.
+R12 No term is raised before a majority would vote for us (pre-votes, `elections.py`). A member that heard a live leader
+    lately says no. Votes themselves are not refused so: who stands has a higher term, and could not follow any more.
+R13 Who may not follow a leader because its term is older tells it; the leader stands anew at once in a later term.
+R14 A leader's own disk counts as one: what it has not synced is committed only where a majority of the others has.
+R15 A member with an empty disk that waits to found the cluster neither votes nor answers.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from typing import Any
 import pysyncobj.syncobj as library
 from pysyncobj.transport import Transport
 
+from gosched.replication.elections import Elections
 from gosched.replication.journal import Journal
 from gosched.replication.membership import Membership
 from gosched.replication.peer_messages import Message
@@ -47,11 +52,18 @@ class RuledTransport(Transport):
         super().__init__(sync_obj, self_node, other_nodes)
         self._raft = sync_obj
         self._journal = journal
-        self._held: dict[Any, Message] = {}
+        self._elections: Elections = sync_obj.elections
+        self._held: dict[Any, Message] = {}  # R7: replies whose entries are not all synced yet, or not told of
+        self._told: dict[Any, int] = {}  # R7: the newest nextIndex of a held reply that was told of
+        self._reported: dict[Any, tuple[int, int]] = {}  # R14: peer -> term, the last entry that it has synced
         self._floors: dict[Any, tuple[int, int]] = {}  # peer -> term, lowest nextIndex in it
         self._waiting: dict[Any, int] = {}  # peer that waits for a part of a snapshot -> its nextIndex
         self._join_target: int | None = None
         self.membership = membership
+
+    def knows_pre_votes(self, node: Any) -> bool:
+        """Of a connected member: one of an older release does not."""
+        return True
 
     @abstractmethod
     def _transmit(self, node: Any, message: Message) -> bool: ...
@@ -64,7 +76,7 @@ class RuledTransport(Transport):
 
     def deliver(self, node: Any, message: Message) -> None:
         now = library.monotonicTime()
-        if not self.membership.takes_part(now):  # R9, R12
+        if not self.membership.takes_part(now):  # R9, R15
             if message["type"] == "append_entries":
                 self.membership.hears_leader(node.id, now)
             return
@@ -73,13 +85,21 @@ class RuledTransport(Transport):
                 self._deliver_append(node, message)
             case "next_node_idx":
                 self._deliver_reply(node, message)
-            case "request_vote" if self.joining:
+            case "request_vote" | "pre_vote" if self.joining:
                 pass  # R9
+            case "pre_vote":
+                self._elections.on_pre_vote(node, message)
+            case "pre_vote_reply":
+                self._elections.on_reply(node, message)
             case _:
                 self._onMessageReceived(node, message)
 
     def _deliver_append(self, node: Any, message: Message) -> None:
         current = message["term"] >= self._raft.raftCurrentTerm
+        if current:
+            self._elections.heard_leader()
+        else:
+            self._elections.on_old_term(node)  # R13
         if current and self.joining and self._join_target is None:
             self._join_target = message["commit_index"]
         if "prevLogIdx" not in message:
@@ -145,13 +165,9 @@ class RuledTransport(Transport):
         if message["term"] != self._raft.raftCurrentTerm:  # R6
             return
         self._resume(node)
-        next_index = self._raft.next_index
-        before = next_index.get(node)
         if message["success"]:
             self._floors.pop(node, None)
-            self._onMessageReceived(node, message)
-            if before is not None and next_index.get(node, before) < before:  # R3
-                next_index[node] = before
+            self._take_success(node, message)
             return
         if message["reset"]:  # R4
             term, floor = self._floors.get(node, (0, 0))
@@ -159,6 +175,25 @@ class RuledTransport(Transport):
                 message["next_node_idx"] = min(message["next_node_idx"], floor)
             self._floors[node] = (message["term"], message["next_node_idx"])
         self._onMessageReceived(node, message)
+
+    def _take_success(self, node: Any, message: Message) -> None:
+        next_index = self._raft.next_index
+        before = next_index.get(node)
+        self._reported[node] = message["term"], message["next_node_idx"] - 1
+        message["next_node_idx"] = min(message["next_node_idx"], self._journal.synced_index + 1)  # R14
+        self._onMessageReceived(node, message)
+        if before is not None and next_index.get(node, before) < before:  # R3
+            next_index[node] = before
+
+    def _count_synced(self) -> None:
+        """R14: the library takes our own copy of each entry for synced, so it hears of others' copies no earlier."""
+        term, match_index = self._raft.raftCurrentTerm, self._raft.match_index
+        reported = {node: index for node, (told_in, index) in self._reported.items() if told_in == term}
+        majority = (len(match_index) + 1) // 2 + 1
+        without_us = sorted(reported.values(), reverse=True)[majority - 1] if len(reported) >= majority else 0
+        countable = max(self._journal.synced_index, without_us)
+        for node, index in reported.items():
+            match_index[node] = max(match_index[node], min(index, countable))
 
     def _onNodeDisconnected(self, node: Any) -> None:
         super()._onNodeDisconnected(node)
@@ -185,11 +220,11 @@ class RuledTransport(Transport):
                 return self._transmit(node, message)
 
     def flush(self) -> None:
-        """Call after each sync of the journal."""
-        held, self._held = self._held, {}
-        for node, message in held.items():
-            if message["term"] == self._raft.raftCurrentTerm:
-                self._transmit(node, message)
+        """Call after each look at the journal's sync."""
+        for node, message in list(self._held.items()):
+            self._tell(node, message)
+        if self._raft._isLeader():
+            self._count_synced()
         for node in list(self._waiting):
             self._resume(node)
         if self.joining and self._join_target is not None and self._caught_up(self._join_target):
@@ -204,7 +239,18 @@ class RuledTransport(Transport):
         held = self._held.get(node)
         if held is None or held["term"] != message["term"] or held["next_node_idx"] <= message["next_node_idx"]:
             self._held[node] = message
+        self._told.pop(node, None)  # the leader waits for a word
         return True
+
+    def _tell(self, node: Any, message: Message) -> None:  # R7
+        synced = min(message["next_node_idx"], self._journal.synced_index + 1)
+        if message["term"] != self._raft.raftCurrentTerm:
+            del self._held[node]
+        elif synced > self._told.get(node, -1):
+            self._told[node] = synced
+            if synced == message["next_node_idx"]:
+                del self._held[node]
+            self._transmit(node, {**message, "next_node_idx": synced})
 
     def _start_of_term(self, index: int) -> int:
         """R4: the first index of the term that `index` has here, but never one that is committed."""

@@ -25,7 +25,7 @@ from gosched.replication.applier import GC_THRESHOLD, Applier
 from gosched.replication.connection import Connection
 from gosched.replication.damage import DamagedLog
 from gosched.replication.disk import DiskFailed, InUse, PosixDisk
-from gosched.replication.membership import Membership
+from gosched.replication.membership import JOIN_QUIET_S, Membership
 from gosched.replication.peer_messages import REGULAR
 from gosched.replication.peer_transport import PeerTransport, Tls
 from gosched.replication.raft_node import RaftNode
@@ -34,6 +34,7 @@ from gosched.replication.replica_config import ReplicaConfig, split_address
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshots import Snapshots
 from gosched.replication.storage import open_storage
+from gosched.stderr import buffer_stderr
 from gosched.wire.batch import UnknownSchema
 from gosched.wire.certificates import own_identity
 from gosched.wire.roles import BadCertificate
@@ -42,6 +43,10 @@ from gosched.wire.v1 import log_pb2, raft_pb2
 TICK_S = 0.02
 _FEED_BYTES = 4 * 1024 * 1024
 _STATUS_S = 0.5
+FRONT_SILENCE_S = 2.0
+_MAX_TURN_S = 0.2  # what one turn counts for at most: if we did not run, the front may have spoken meanwhile
+
+log = structlog.get_logger()
 
 
 class Stop(Exception):
@@ -60,6 +65,8 @@ class Replica:
         self._snapshot_index = 0  # of a snapshot the front has to load first; 0: none
         self._told_status: raft_pb2.RoleChange | None = None
         self._next_status = 0.0
+        self._front_silent_s = 0.0
+        self._turned_at = time.monotonic()
 
     def open(self, link: socket.socket) -> None:
         """Loads the log and the snapshot, binds the socket. Raises Stop, InUse, DamagedLog, DiskFailed, OSError."""
@@ -69,7 +76,8 @@ class Replica:
         listener = _listen(config) if config.peers else None
         storage = open_storage(disk, cluster=config.cluster, member=config.member, bootstrap=config.bootstrap)
         self._journal, self._known = storage.journal, storage.known
-        self._membership = Membership(disk, storage.identity, config.peers, now=time.monotonic())
+        quiet_s = max(JOIN_QUIET_S, 5 * config.timing.leader_fallback)
+        self._membership = Membership(disk, storage.identity, config.peers, now=time.monotonic(), quiet_s=quiet_s)
         self._snapshots = Snapshots(disk, state=lambda: self._applier.state, install=self._install)
         self._node = self._make_node(listener)
         self._link = Connection(
@@ -88,6 +96,7 @@ class Replica:
     def turn(self) -> bool:
         """One tick. False once the front is gone. Raises Stop, DamagedLog, DiskFailed, LogsDiverged, UnknownSchema."""
         self._node.tick(TICK_S)
+        self._watch_front()
         if self._refusal:
             raise Stop(self._refusal)
         self._membership.decide(time.monotonic())
@@ -102,6 +111,16 @@ class Replica:
         self._node.destroy()
         self._disk.close()
         os.close(self._lock)
+
+    def _watch_front(self) -> None:
+        """A front that stands still leads nothing: neither may this member, until it is heard again."""
+        now = time.monotonic()
+        self._front_silent_s += min(now - self._turned_at, _MAX_TURN_S)
+        self._turned_at = now
+        speaks = self._front_silent_s < FRONT_SILENCE_S
+        if speaks != self._node.may_lead:
+            self._node.may_lead = speaks
+            log.warning("the front speaks again" if speaks else "the front is silent: this member does not lead")
 
     def tell_failure(self, link: socket.socket, detail: str) -> None:
         """The last words, by a blocking write: the front prints them."""
@@ -133,7 +152,7 @@ class Replica:
                 listener=listener,
                 addresses={member: split_address(address) for member, address in config.peers.items()},
                 tls=_tls(config),
-                silence_s=config.timing.connection,
+                timing=config.timing,
                 refused=self._on_refused,
             )
             self._snapshots.backlog = made.backlog
@@ -162,8 +181,11 @@ class Replica:
     # The front
 
     def _on_front_frame(self, _link: Connection, data: bytes) -> None:
+        self._front_silent_s = 0.0
         frame = raft_pb2.ReplicaFrame.FromString(data)
         match frame.WhichOneof("message"):
+            case "front_alive":
+                pass
             case "propose":
                 proposal = frame.propose.proposal
                 self._node.propose(frame.propose.batch, lambda *why: self._tell_failed_proposal(proposal, *why))
@@ -246,6 +268,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front decides when both end
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.setswitchinterval(1e-4)  # a snapshot's encoding must not hold the tick up
+    buffer_stderr()
     processors = [printable_values, *structlog.get_config()["processors"]]
     structlog.configure(processors=processors, logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     link = socket.socket(fileno=int(sys.argv[1]))

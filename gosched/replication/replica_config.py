@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gosched.replication.raft_node import Timing
+from gosched.replication.timing import Timing
 
 if TYPE_CHECKING:  # the replica process does without the settings and what they import
     from gosched.config import MasterSettings
@@ -57,6 +57,7 @@ class ReplicaConfig:
             peers=peers,
             data_dir=settings.data_dir,
             bootstrap=raft.bootstrap or not peers,
+            timing=Timing.for_round_trip(raft.max_round_trip_ms / 1000),
             tls=TlsFiles(cert=settings.tls.cert, key=settings.tls.key, ca=settings.tls.ca) if settings.tls else None,
         )
 

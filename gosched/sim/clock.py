@@ -18,7 +18,7 @@ import pysyncobj.syncobj as library
 import structlog
 from pysyncobj.node import Node
 
-from gosched.replication import journal, membership, raft_node, snapshots, stamped, storage
+from gosched.replication import elections, journal, membership, raft_node, snapshots, stamped, storage
 
 
 class Clock:
@@ -88,7 +88,7 @@ def virtual(clock: Clock, rng: Random, note: Callable[[str], None], *, chunk_byt
         (library, "createPoller", lambda _kind: _NoPoller(clock)),
         (library, "PIPE_NOTIFIER_ENABLED", False),
         (raft_node, "Node", PeerNode),
-        (raft_node, "random", rng),
+        (elections, "random", rng),
         (snapshots, "CHUNK_BYTES", chunk_bytes),
         (snapshots, "MAX_BACKLOG_BYTES", 4 * chunk_bytes),
         (snapshots, "log", silent),

@@ -26,11 +26,12 @@ class _Inode:
 
 
 class SimDisk:
-    """One folder. `spend` is told how long each operation takes, in seconds."""
+    """One folder. `spend` is told how long each operation takes, in seconds; `now` is the time with what was spent."""
 
-    def __init__(self, rng: Random, spend: Callable[[float], None]) -> None:
+    def __init__(self, rng: Random, spend: Callable[[float], None], now: Callable[[], float] = lambda: 0.0) -> None:
         self._rng = rng
         self._spend = spend
+        self.now = now
         self._files: dict[str, _Inode] = {}
         self._unsure: dict[str, _Inode | None] = {}  # name -> what it meant before a rename that was not synced
         self._countdown: int | None = None
@@ -156,9 +157,12 @@ class SimDisk:
 
     def _sync(self, inode: _Inode, what: str) -> None:
         self._step(what)
-        self._spend(self._rng.uniform(0.0001, 0.002) + self._rng.random() * self.slow)
+        self._spend(self._sync_s())
         inode.synced = len(inode.data)
         inode.overwritten.clear()
+
+    def _sync_s(self) -> float:
+        return self._rng.uniform(0.0001, 0.002) + self._rng.random() * self.slow
 
     def _sync_folder(self, name: str) -> None:
         self._spend(self._rng.uniform(0.0001, 0.001))
@@ -184,5 +188,29 @@ class _SimAppendFile:
     def sync(self) -> None:
         self._disk._sync(self._inode, "sync")
 
+    def begin_sync(self) -> _SimSync:
+        self._disk._step("sync")
+        return _SimSync(self._disk, self._inode, self._disk.now() + self._disk._sync_s())
+
     def close(self) -> None:
         """Nothing is held open in memory."""
+
+
+class _SimSync:
+    """A sync under way. What is appended meanwhile is not covered."""
+
+    def __init__(self, disk: SimDisk, inode: _Inode, ends: float) -> None:
+        self._disk, self._inode, self._ends = disk, inode, ends
+        self._size = len(inode.data)
+
+    def ended(self, wait_s: float) -> bool:
+        left = self._ends - self._disk.now()
+        if left > wait_s:
+            self._disk._spend(wait_s)
+            return False
+        self._disk._spend(max(left, 0.0))
+        self._inode.synced = max(self._inode.synced, min(self._size, len(self._inode.data)))
+        return True
+
+    def wait(self) -> None:
+        self.ended(float("inf"))

@@ -22,11 +22,12 @@ from gosched.replication.identity import Met
 from gosched.replication.journal import Journal
 from gosched.replication.membership import Membership
 from gosched.replication.peer_messages import Message, decode, encode
-from gosched.replication.raft_node import RaftNode, Timing
+from gosched.replication.raft_node import RaftNode
 from gosched.replication.raft_rules import LogsDiverged, RuledTransport
 from gosched.replication.replica import TICK_S
 from gosched.replication.snapshots import Snapshots
 from gosched.replication.storage import open_storage
+from gosched.replication.timing import Timing
 from gosched.sim.clock import Clock, PeerNode
 from gosched.sim.disk import SimCrash, SimDisk
 from gosched.sim.history import History, Violation
@@ -103,7 +104,7 @@ class Member:
         self._rng, self._settings = rng, settings
         self._note = note
         self._owner = owner
-        self.disk = SimDisk(rng, self._spend)
+        self.disk = SimDisk(rng, self._spend, lambda: clock.now + self._lag)
         self.disk.slow = settings.slow_sync
         self.node: RaftNode | None = None
         self.paused_until = 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gosched.replication.raft_node import Timing
+from gosched.replication.timing import Timing
 from gosched.sim.network import Weather
 
 _USUAL = Weather()
@@ -77,6 +77,13 @@ PROFILES: dict[str, Profile] = {
         power_loss_share=0.7,
         slow_sync=0.05,
         snapshot_s=1.5,
+    ),
+    "slowsync": Profile(
+        faults={"crash": 5, "restart all": 1, "heal": 2, "reset": 1, "isolate": 2, "pause": 1, "transfer": 1},
+        fault_every=0.8,
+        downtime=1.0,
+        power_loss_share=0.8,
+        slow_sync=0.6,
     ),
     "wipe": Profile(
         faults={"wipe": 6, "isolate": 3, "cut": 2, "heal": 3, "crash": 2, "pause": 2, "reset": 1},

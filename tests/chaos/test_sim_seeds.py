@@ -40,6 +40,6 @@ def test_a_hundred_seeds_hold_all_invariants(profile: str, pool: ProcessPoolExec
     violating = [f"{r.violation}; replay it with: {r.replay}" for r in results if r.violation]
     assert not violating, "\n".join(violating)
     assert sum(r.acked for r in results) > 5000
-    assert sum(r.terms for r in results) > 2 * len(results)
+    assert sum(r.terms for r in results) > 1.5 * len(results)  # pre-votes leave few
     for what, least in (_MET_BY_ALL | _MET.get(profile, {})).items():
         assert sum(getattr(r.counts, what) for r in results) >= least, what

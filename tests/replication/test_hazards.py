@@ -15,7 +15,7 @@
 | 16, 17 snapshots and computing threads delay heartbeats | benchmarks/replication.py; the replica is a process |
 | 19 the tick dies with its maker's thread | the loop is ours (replica.py) |
 | 20 a wiped disk forgets its vote | test_cluster (wiped master), tests/sim profile `wipe` |
-| 21 one-way partitions burn terms | tests/sim counts terms; metric gosched_raft_term |
+| 21 one-way partitions burn terms | pre-votes: test_hazards_rules, tests/chaos/test_elections |
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ from gosched.replication.identity import Identity
 from gosched.replication.journal import Journal
 from gosched.replication.membership import Membership
 from gosched.replication.peer_messages import BadFrame, decode, encode
-from gosched.replication.raft_node import MAX_ENTRY_BYTES, RaftNode, Timing, UnsupportedLibrary
+from gosched.replication.raft_node import MAX_ENTRY_BYTES, RaftNode, UnsupportedLibrary
 from gosched.replication.raft_rules import RuledTransport
 from gosched.replication.snapshots import Snapshots
+from gosched.replication.timing import Timing
 from gosched.wire.v1 import log_pb2, raft_pb2
 
 from .conftest import cluster

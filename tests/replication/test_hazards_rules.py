@@ -21,12 +21,13 @@ from gosched.replication.identity import save_identity
 from gosched.replication.journal import Journal
 from gosched.replication.membership import JOIN_QUIET_S, Membership
 from gosched.replication.peer_messages import NO_OP, REGULAR, Message
-from gosched.replication.raft_node import RaftNode, Timing
+from gosched.replication.raft_node import RaftNode
 from gosched.replication.raft_rules import RuledTransport
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import Snapshot, encode, ends
 from gosched.replication.snapshots import Snapshots
 from gosched.replication.storage import open_storage
+from gosched.replication.timing import Timing
 from gosched.sim.clock import Clock, PeerNode, virtual
 from gosched.sim.disk import SimCrash, SimDisk
 from tests.sim.mutations import MUTATIONS
@@ -97,8 +98,18 @@ class Bench:
         self.arrives(B, **values)
         return self.tick()
 
+    def stand(self) -> None:
+        self.tick(1.0)  # beyond any election timeout: it asks
+        self.grants(B)
+        self.tick()
+
+    def grants(self, node: PeerNode, *, granted: bool = True, own_term: int = 0) -> None:
+        term = self.node.raftCurrentTerm + 1
+        self.arrives(node, type="pre_vote_reply", term=term, own_term=own_term, granted=granted)
+        self.tick()
+
     def lead(self) -> None:
-        self.tick(1.0)  # beyond any election timeout
+        self.stand()
         self.arrives(B, type="response_vote", term=self.node.raftCurrentTerm)
         self.tick()
         assert self.node._isLeader()
@@ -234,11 +245,9 @@ def a_member_that_was_stopped_lets_the_leader_speak_first() -> bool:
         beat = {"prevLogIdx": 1, "prevLogTerm": 0, "entries": []}
         it.follow(**beat)
         it.follow(**beat)
-        term = it.node.raftCurrentTerm
         it.arrives(B, type="append_entries", term=1, commit_index=1, **beat)
-        it.tick(10.0)  # stopped, while b went on sending
-        it.tick()
-        return int(it.node.raftCurrentTerm) == int(term)
+        sent = it.tick(10.0)  # stopped, while b went on sending
+        return all(message["type"] != "pre_vote" for message in sent)
 
 
 def what_a_killed_process_wrote_is_synced_before_it_counts() -> bool:
@@ -255,6 +264,100 @@ def what_a_killed_process_wrote_is_synced_before_it_counts() -> bool:
         if Journal(disk).last_index < told:
             return False
     return True
+
+
+BEAT: dict[str, Any] = {"prevLogIdx": 1, "prevLogTerm": 0, "entries": []}
+
+
+def a_member_asks_before_it_raises_the_term() -> bool:
+    with bench() as it:
+        asked = [message["type"] for message in it.tick(1.0)]
+        it.grants(B, granted=False)
+        it.tick()
+        return asked == ["pre_vote"] and int(it.node.raftCurrentTerm) == 0
+
+
+def who_hears_a_leader_grants_no_pre_vote() -> bool:
+    with bench() as it:
+        it.follow(**BEAT)
+        it.arrives(C, type="pre_vote", term=9, last_log_index=99, last_log_term=1)
+        it.tick(0.1)
+        assert isinstance(it.hand, Hand)
+        answers = [message["granted"] for to, message in it.hand.sent if to == "c"]
+        return answers == [False] and int(it.node.raftCurrentTerm) == 1
+
+
+def of_two_that_ask_at_once_one_waits() -> bool:
+    with bench() as it:
+        it.tick(1.0)
+        for peer in (B, PeerNode("A")):  # logs are alike: the greater id goes first
+            it.arrives(peer, type="pre_vote", term=1, last_log_index=1, last_log_term=0)
+        it.tick()
+        assert isinstance(it.hand, Hand)
+        return [(to, m["granted"]) for to, m in it.hand.sent if "granted" in m] == [("b", True), ("A", False)]
+
+
+def a_leader_of_an_older_term_hears_of_ours() -> bool:
+    with bench() as it:
+        it.follow(term=5, **BEAT)
+        replies = it.follow(term=4, **BEAT)
+        return [(r["type"], r["own_term"]) for r in replies] == [("pre_vote_reply", 5)]
+
+
+def a_leader_that_hears_of_a_later_term_stands_in_one_after_it() -> bool:
+    with bench() as it:
+        it.lead()
+        it.arrives(B, type="pre_vote_reply", term=0, own_term=7, granted=False)
+        it.tick()
+        asked = it.tick()
+        return [(m["type"], m["term"]) for m in asked] == [("request_vote", 8)]
+
+
+def a_leader_commits_nothing_that_only_one_other_has_synced() -> bool:
+    disk = a_disk()
+    with bench(disk) as it:
+        it.lead()
+        disk.slow = 1000.0
+        disk.now = lambda: it.clock.now
+        it.propose(2)
+        it.b_replies(next_index=4)
+        it.tick()
+        return it.journal.synced_index == 2 and int(it.node.raftCommitIndex) < 3
+
+
+def a_leader_commits_what_a_majority_without_it_has_synced() -> bool:
+    disk = a_disk()
+    with bench(disk) as it:
+        it.lead()
+        disk.slow = 1000.0
+        disk.now = lambda: it.clock.now
+        it.propose(1)
+        it.b_replies(next_index=4)
+        it.arrives(C, type="next_node_idx", term=it.node.raftCurrentTerm, next_node_idx=4, reset=False, success=True)
+        it.tick()
+        it.tick()
+        return int(it.node.raftCommitIndex) == 3
+
+
+def a_follower_whose_disk_is_slow_answers_at_once_what_is_synced() -> bool:
+    disk = a_disk()
+    with bench(disk) as it:
+        it.follow(**BEAT)
+        disk.slow = 1000.0
+        disk.now = lambda: it.clock.now
+        replies = it.follow(prevLogIdx=1, prevLogTerm=0, entries=[(REGULAR + b"x", 2, 1)])
+        return [(r["success"], r["next_node_idx"]) for r in replies] == [(True, 2)]
+
+
+def a_vote_is_one_write() -> bool:
+    disk = a_disk()
+    with bench(disk) as it:
+        syncs: list[str] = []
+        sync = disk._sync
+        disk._sync = lambda inode, what: (syncs.append(what), sync(inode, what))[1]  # type: ignore[method-assign, func-returns-value]
+        it.arrives(B, type="request_vote", term=5, last_log_index=1, last_log_term=0)
+        replies = it.tick()
+        return [r["type"] for r in replies] == ["response_vote"] and len(syncs) == 1
 
 
 def disk_with_snapshot(last: int) -> SimDisk:
@@ -283,7 +386,7 @@ def snapshot_file(last: int) -> bytes:
         (an_empty_disk_has_no_vote, "R9: an empty disk votes at once"),
         (
             an_empty_disk_neither_votes_nor_stands_before_all_others_were_heard,
-            "R12: an empty disk founds a cluster without hearing from all",
+            "R15: an empty disk founds a cluster without hearing from all",
         ),
         (an_old_snapshot_does_not_cut_off_what_was_acknowledged, "R11: an old snapshot is installed"),
         (our_own_older_snapshot_does_not_replace_a_received_one, "a snapshot is received while one is taken"),
@@ -295,6 +398,15 @@ def snapshot_file(last: int) -> bytes:
             "R11: a message that begins before the log is refused",
         ),
         (a_member_that_was_stopped_lets_the_leader_speak_first, "a stall of one's own starts an election"),
+        (a_member_asks_before_it_raises_the_term, "R12: who stands does not ask before"),
+        (who_hears_a_leader_grants_no_pre_vote, "R12: who hears a leader says yes"),
+        (of_two_that_ask_at_once_one_waits, "R12: of two who ask at once, both say yes"),
+        (a_leader_of_an_older_term_hears_of_ours, "R13: a leader is not told of a later term"),
+        (a_leader_that_hears_of_a_later_term_stands_in_one_after_it, "R13: a leader takes no notice of a later term"),
+        (a_leader_commits_nothing_that_only_one_other_has_synced, "R14: a leader counts what it has not synced"),
+        (a_leader_commits_what_a_majority_without_it_has_synced, "R14: a leader's own disk is waited for"),
+        (a_follower_whose_disk_is_slow_answers_at_once_what_is_synced, "R7: success is told of more than is synced"),
+        (a_vote_is_one_write, "a term alone is a write"),
         (what_a_killed_process_wrote_is_synced_before_it_counts, "what a killed process wrote is taken for synced"),
     ],
 )
@@ -302,6 +414,18 @@ def test_claim_holds_and_fails_without_its_mend(claim: Callable[[], bool], mutat
     assert claim()
     with MUTATIONS[mutation].applied():
         assert not claim()
+
+
+def test_a_member_of_an_older_release_counts_as_a_yes_and_an_old_leader_of_it_is_told_by_an_election() -> None:
+    with bench() as it:
+        it.node.elections.knows = lambda node: node != B
+        assert "pre_vote" not in [message["type"] for message in it.tick(1.0)]
+        it.tick()
+        assert it.node.raftCurrentTerm == 1, "b would vote, as far as a can know"
+        it.follow(term=5, **BEAT)
+        assert [m["type"] for m in it.follow(term=4, **BEAT)] == []
+        it.tick()
+        assert it.node.raftCurrentTerm == 6
 
 
 def test_a_replica_neither_forwards_commands_nor_answers_forwarded_ones() -> None:  # R5

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import pickle
 import resource
+import selectors
 import socket
 import ssl
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pysyncobj.node import Node
@@ -25,10 +27,14 @@ from gosched.replication.membership import Membership
 from gosched.replication.peer_transport import MAX_STRANGERS, PeerTransport
 from gosched.replication.process import ProcessReplication
 from gosched.replication.replica_config import split_address
+from gosched.replication.timing import Timing
 from gosched.wire.v1 import raft_pb2
 
 from .certificates import Authority
 from .conftest import LIMIT_S, Cluster, a_node, cluster, until
+
+IDLE = 200  # connections to one port, more than it holds
+MEET_S = 20.0  # of what takes a second; it took 40 when the newest connection was refused
 
 
 def connect(c: Cluster, member: str) -> socket.socket:
@@ -102,6 +108,50 @@ def test_idle_connections_are_few_and_short_and_do_not_keep_members_out(tmp_path
             await c.kill("m3")
             await c.start("m3")
             await until(lambda: "m1" in c.members["m3"].role.connected, what="m3 reaches m1 again")
+
+    asyncio.run(story())
+
+
+def test_a_master_gets_in_beside_hundreds_of_idle_connections_that_come_again(tmp_path: Path) -> None:
+    """They never go away by themselves, and whoever is shut out comes back at once."""
+    ended = threading.Event()
+
+    def besiege(address: tuple[str, int]) -> None:
+        idle = selectors.DefaultSelector()
+        while not ended.is_set():
+            try:
+                while len(idle.get_map()) < IDLE and not ended.is_set():
+                    idle.register(socket.create_connection(address, timeout=1), selectors.EVENT_READ)
+            except OSError:
+                time.sleep(0.01)  # the master is down
+            for key, _ in idle.select(0.05):
+                idle.unregister(key.fileobj)
+                cast("socket.socket", key.fileobj).close()
+        for key in list(idle.get_map().values()):
+            cast("socket.socket", key.fileobj).close()
+        idle.close()
+
+    async def story() -> None:
+        async with cluster(tmp_path) as c:
+            await c.commit(a_node("n1"))
+            sieges = [
+                threading.Thread(target=besiege, args=(split_address(config.bind_addr),), daemon=True)
+                for config in c.configs.values()
+            ]
+            for siege in sieges:
+                siege.start()
+            try:
+                await asyncio.sleep(1.0)
+                for m in ("m1", "m2", "m3"):
+                    await c.kill(m)
+                await c.start()
+                async with asyncio.timeout(MEET_S):
+                    await c.commit(a_node("n2"))
+                    await until(lambda: all(len(m.role.connected) == 2 for m in c.members.values()), what="all meet")
+            finally:
+                ended.set()
+                for siege in sieges:
+                    siege.join(LIMIT_S)
 
     asyncio.run(story())
 
@@ -269,7 +319,12 @@ def test_a_name_lookup_that_hangs_does_not_hold_the_tick(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
     callbacks: list[Any] = []
-    raft = SimpleNamespace(_poller=createPoller("auto"), addOnTickCallback=callbacks.append)
+    raft = SimpleNamespace(
+        _poller=createPoller("auto"),
+        addOnTickCallback=callbacks.append,
+        elections=SimpleNamespace(),
+        expect_answers_within=lambda seconds: None,
+    )
     disk = PosixDisk(tmp_path)
     transport = PeerTransport(
         raft,
@@ -281,7 +336,7 @@ def test_a_name_lookup_that_hangs_does_not_hold_the_tick(tmp_path: Path, monkeyp
         listener=socket.create_server(("127.0.0.1", 0)),
         addresses={"m1": ("nowhere.invalid", 1)},
         tls=None,
-        silence_s=2,
+        timing=Timing(),
         refused=lambda why: None,
     )
     callbacks[0]()

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gosched.replication.elections import Elections
 from gosched.replication.journal import Journal
 from gosched.replication.membership import Membership
 from gosched.replication.raft_node import RaftNode
@@ -56,7 +57,7 @@ MUTATIONS = {
         'message["commit_index"]',
     ),
     "R3: a late success lowers nextIndex": Mutation(
-        RuledTransport, "_deliver_reply", "next_index.get(node, before) < before", "False"
+        RuledTransport, "_take_success", "next_index.get(node, before) < before", "False"
     ),
     "R4: nextIndex goes up while the common prefix is looked for": Mutation(
         RuledTransport, "_deliver_reply", 'if message["reset"]:', "if False:"
@@ -73,10 +74,19 @@ MUTATIONS = {
     "R8: parts of a snapshot are not answered": Mutation(
         RuledTransport, "_answer_part", "self.send(", "(lambda *_: 0)("
     ),
-    "R9: an empty disk votes at once": Mutation(
-        RuledTransport, "deliver", 'case "request_vote" if self.joining:', 'case "request_vote" if False:'
+    "R7: success is told of more than is synced": Mutation(
+        RuledTransport,
+        "_tell",
+        'min(message["next_node_idx"], self._journal.synced_index + 1)',
+        'message["next_node_idx"]',
     ),
-    "R12: an empty disk founds a cluster without hearing from all": Mutation(
+    "R9: an empty disk votes at once": Mutation(
+        RuledTransport,
+        "deliver",
+        'case "request_vote" | "pre_vote" if self.joining:',
+        'case "request_vote" | "pre_vote" if False:',
+    ),
+    "R15: an empty disk founds a cluster without hearing from all": Mutation(
         Membership, "decide", "elif not self._unheard:", "elif True:"
     ),
     "R10: heartbeats without end while a snapshot waits": Mutation(
@@ -88,7 +98,34 @@ MUTATIONS = {
     "R11: a message that begins before the log is refused": Mutation(
         RuledTransport, "_cut_to_log", 'message["prevLogIdx"] < first', "False"
     ),
-    "the journal is not synced": Mutation(Journal, "sync", "self._file.sync()", "pass"),
+    "R12: who stands does not ask before": Mutation(
+        Elections, "_stand_if_won", "1 + len(asked.yes) > (1 + len(self._others)) / 2", "True"
+    ),
+    "R12: who hears a leader says yes": Mutation(
+        Elections, "_would_vote", "library.monotonicTime() - self._heard_at < self._timing.election_min", "False"
+    ),
+    "R12: of two who ask at once, both say yes": Mutation(
+        Elections, "_would_vote", "self._current_round() is None", "True"
+    ),
+    "R13: a leader is not told of a later term": Mutation(
+        RuledTransport, "_deliver_append", "self._elections.on_old_term(node)  # R13", "pass"
+    ),
+    "R13: a leader takes no notice of a later term": Mutation(
+        Elections, "on_reply", 'message["own_term"] > raft.raftCurrentTerm', "False"
+    ),
+    "R14: a leader counts what it has not synced": Mutation(
+        RuledTransport,
+        "_take_success",
+        'min(message["next_node_idx"], self._journal.synced_index + 1)',
+        'message["next_node_idx"]',
+    ),
+    "R14: a leader's own disk is waited for": Mutation(
+        RuledTransport, "_count_synced", "len(reported) >= majority", "False"
+    ),
+    "the journal is not synced": Mutation(
+        Journal, "end_syncs", "self._under_way[0].sync.ended(0.0 if noted else wait_s)", "True"
+    ),
+    "a term alone is a write": Mutation(Journal, "setCurrentTerm", "if votedForNodeId:", "if True:"),
     "term and vote are not synced": Mutation(Journal, "setCurrentTerm", "self._sync_vote()", "pass"),
     "what a killed process wrote is taken for synced": Mutation(Journal, "__init__", "self.sync()", "pass"),
     "entries after the snapshot are dropped at the start": Mutation(
@@ -101,6 +138,6 @@ MUTATIONS = {
         Snapshots, "setTransmissionData", "if self._taking:", "if False:"
     ),
     "a stall of one's own starts an election": Mutation(
-        RaftNode, "_forgive_own_stall", "(stalled and not self._forgave_stall)", "False"
+        RaftNode, "_forgive_own_stall", "stalled and not self._forgave_stall", "False"
     ),
 }

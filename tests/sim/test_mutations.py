@@ -21,6 +21,8 @@ _SEEDS = 80
         ("R2: entries that are there are cut off and sent anew", "flood", "only on the disks"),
         ("R7: success is told before the journal is synced", "crash", "only on the disks"),
         ("R10: heartbeats without end while a snapshot waits", "snap", "sends without end"),
+        ("R7: success is told of more than is synced", "slowsync", "only on the disks"),
+        ("R14: a leader counts what it has not synced", "slowsync", "only on the disks"),
         ("the journal is not synced", "crash", "only on the disks"),
         ("term and vote are not synced", "crash", "restarts in term"),
         ("entries after the snapshot are dropped at the start", "crash", "only on the disks"),

@@ -38,20 +38,24 @@ class PeerHello(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., member: _Optional[str] = ..., protocol: _Optional[int] = ..., disk: _Optional[str] = ..., joining: bool = ..., refusal: _Optional[str] = ..., cluster_id: _Optional[str] = ..., newest_level: _Optional[int] = ..., empty: bool = ..., boot: _Optional[int] = ..., run: _Optional[str] = ..., term: _Optional[int] = ..., last_index: _Optional[int] = ...) -> None: ...
 
 class PeerFrame(_message.Message):
-    __slots__ = ("hello", "request_vote", "vote", "append_entries", "append_reply", "timeout_now")
+    __slots__ = ("hello", "request_vote", "vote", "append_entries", "append_reply", "timeout_now", "pre_vote", "pre_vote_reply")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REQUEST_VOTE_FIELD_NUMBER: _ClassVar[int]
     VOTE_FIELD_NUMBER: _ClassVar[int]
     APPEND_ENTRIES_FIELD_NUMBER: _ClassVar[int]
     APPEND_REPLY_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_NOW_FIELD_NUMBER: _ClassVar[int]
+    PRE_VOTE_FIELD_NUMBER: _ClassVar[int]
+    PRE_VOTE_REPLY_FIELD_NUMBER: _ClassVar[int]
     hello: PeerHello
     request_vote: RequestVote
     vote: Vote
     append_entries: AppendEntries
     append_reply: AppendReply
     timeout_now: TimeoutNow
-    def __init__(self, hello: _Optional[_Union[PeerHello, _Mapping]] = ..., request_vote: _Optional[_Union[RequestVote, _Mapping]] = ..., vote: _Optional[_Union[Vote, _Mapping]] = ..., append_entries: _Optional[_Union[AppendEntries, _Mapping]] = ..., append_reply: _Optional[_Union[AppendReply, _Mapping]] = ..., timeout_now: _Optional[_Union[TimeoutNow, _Mapping]] = ...) -> None: ...
+    pre_vote: PreVote
+    pre_vote_reply: PreVoteReply
+    def __init__(self, hello: _Optional[_Union[PeerHello, _Mapping]] = ..., request_vote: _Optional[_Union[RequestVote, _Mapping]] = ..., vote: _Optional[_Union[Vote, _Mapping]] = ..., append_entries: _Optional[_Union[AppendEntries, _Mapping]] = ..., append_reply: _Optional[_Union[AppendReply, _Mapping]] = ..., timeout_now: _Optional[_Union[TimeoutNow, _Mapping]] = ..., pre_vote: _Optional[_Union[PreVote, _Mapping]] = ..., pre_vote_reply: _Optional[_Union[PreVoteReply, _Mapping]] = ...) -> None: ...
 
 class RequestVote(_message.Message):
     __slots__ = ("term", "last_index", "last_term")
@@ -68,6 +72,26 @@ class Vote(_message.Message):
     TERM_FIELD_NUMBER: _ClassVar[int]
     term: int
     def __init__(self, term: _Optional[int] = ...) -> None: ...
+
+class PreVote(_message.Message):
+    __slots__ = ("term", "last_index", "last_term")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    LAST_TERM_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    last_index: int
+    last_term: int
+    def __init__(self, term: _Optional[int] = ..., last_index: _Optional[int] = ..., last_term: _Optional[int] = ...) -> None: ...
+
+class PreVoteReply(_message.Message):
+    __slots__ = ("term", "own_term", "granted")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    OWN_TERM_FIELD_NUMBER: _ClassVar[int]
+    GRANTED_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    own_term: int
+    granted: bool
+    def __init__(self, term: _Optional[int] = ..., own_term: _Optional[int] = ..., granted: bool = ...) -> None: ...
 
 class AppendEntries(_message.Message):
     __slots__ = ("term", "commit_index", "entries", "snapshot")
@@ -120,7 +144,7 @@ class TimeoutNow(_message.Message):
     def __init__(self, term: _Optional[int] = ...) -> None: ...
 
 class ReplicaFrame(_message.Message):
-    __slots__ = ("propose", "propose_failed", "applied", "snapshot", "role", "transfer", "take_snapshot", "started", "failed")
+    __slots__ = ("propose", "propose_failed", "applied", "snapshot", "role", "transfer", "take_snapshot", "started", "failed", "front_alive")
     PROPOSE_FIELD_NUMBER: _ClassVar[int]
     PROPOSE_FAILED_FIELD_NUMBER: _ClassVar[int]
     APPLIED_FIELD_NUMBER: _ClassVar[int]
@@ -130,6 +154,7 @@ class ReplicaFrame(_message.Message):
     TAKE_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     STARTED_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
+    FRONT_ALIVE_FIELD_NUMBER: _ClassVar[int]
     propose: Propose
     propose_failed: ProposeFailed
     applied: Applied
@@ -139,7 +164,8 @@ class ReplicaFrame(_message.Message):
     take_snapshot: TakeSnapshot
     started: Started
     failed: Failed
-    def __init__(self, propose: _Optional[_Union[Propose, _Mapping]] = ..., propose_failed: _Optional[_Union[ProposeFailed, _Mapping]] = ..., applied: _Optional[_Union[Applied, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotReady, _Mapping]] = ..., role: _Optional[_Union[RoleChange, _Mapping]] = ..., transfer: _Optional[_Union[TransferLeadership, _Mapping]] = ..., take_snapshot: _Optional[_Union[TakeSnapshot, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ...) -> None: ...
+    front_alive: FrontAlive
+    def __init__(self, propose: _Optional[_Union[Propose, _Mapping]] = ..., propose_failed: _Optional[_Union[ProposeFailed, _Mapping]] = ..., applied: _Optional[_Union[Applied, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotReady, _Mapping]] = ..., role: _Optional[_Union[RoleChange, _Mapping]] = ..., transfer: _Optional[_Union[TransferLeadership, _Mapping]] = ..., take_snapshot: _Optional[_Union[TakeSnapshot, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., front_alive: _Optional[_Union[FrontAlive, _Mapping]] = ...) -> None: ...
 
 class Propose(_message.Message):
     __slots__ = ("proposal", "batch")
@@ -154,6 +180,10 @@ class TransferLeadership(_message.Message):
     def __init__(self) -> None: ...
 
 class TakeSnapshot(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class FrontAlive(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
