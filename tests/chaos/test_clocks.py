@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -140,9 +140,8 @@ def test_agents_come_to_a_leader_that_is_ten_minutes_ahead(cluster: HostCluster)
         for _ in range(ROUNDS):
             leader = cluster.leader()
             ahead(cluster, leader, by_s=600)
-            agent.kill()
-            cluster.restart(agent)
-            took.append(_until_heard(client, agent))
+            logged = started_anew(cluster, agent)
+            took.append(_until_heard(client, agent, logged))
             assert agent.is_alive
             ahead(cluster, leader, by_s=0)
     shown("an agent is back", took)
@@ -155,14 +154,13 @@ def test_an_agent_that_all_masters_refuse_waits_says_so_and_is_back_once_clocks_
     with cluster.client() as client:
         for _ in range(ROUNDS):
             ahead(cluster, agent, by_s=600)
-            agent.kill()
-            cluster.restart(agent)
-            until(lambda: newest_lines(agent).count("ahead of the masters'"), "it says so", 60)
+            logged = started_anew(cluster, agent)
+            until(lambda log=logged: "ahead of the masters'" in log(), "it says so", 60)
             time.sleep(2)
             assert agent.is_alive
-            assert newest_lines(agent).count("ahead of the masters'") <= len(cluster.masters)  # not at each try
+            assert logged().count("ahead of the masters'") <= len(cluster.masters)  # not at each try
             ahead(cluster, agent, by_s=0)
-            took.append(_until_heard(client, agent))
+            took.append(_until_heard(client, agent, logged))
     shown("an agent is back after its clock was set", took)
 
 
@@ -186,14 +184,17 @@ def test_a_master_that_is_a_year_ahead_leads_and_nothing_is_a_year_ahead(cluster
     assert max(late) < LATE_S
 
 
-def newest_lines(agent: Program) -> str:
-    """Of its newest process."""
-    return agent.log.read_text().rpartition("agent started")[2]
+def started_anew(cluster: HostCluster, agent: Program) -> Callable[[], str]:
+    """Kills the agent and starts it again; what the new process has logged."""
+    agent.kill()
+    before = len(agent.log.read_text())
+    cluster.restart(agent)
+    return lambda: agent.log.read_text()[before:]
 
 
-def _until_heard(client: GoSchedClient, agent: Program) -> float:
+def _until_heard(client: GoSchedClient, agent: Program, logged: Callable[[], str]) -> float:
     """Seconds until the agent's new process is counted in."""
     began = time.monotonic()
-    until(lambda: "registered" in newest_lines(agent), "it is let in", 60)
+    until(lambda: "event=registered" in logged(), "it is let in", 60)
     until(lambda: client.get_node(agent.id).node.state.name == "READY", "it is ready", 60)
     return time.monotonic() - began
