@@ -16,6 +16,8 @@ from typing import NoReturn, Protocol
 
 import structlog
 
+from gosched.agent.beneath import open_beneath, opened
+
 LOOK_EVERY_S = 5.0
 FIT_AGAIN_PCT = 1  # more than what made the node unfit, so that it does not flap
 CLEAN_BELOW_PCT = 2  # more than what makes the node unfit: cleaning up comes first
@@ -165,23 +167,30 @@ def measure_all(paths: Iterable[Path], enough_bytes: int) -> Measured:
 
 def measure(path: Path, enough_bytes: int) -> Measured:
     """What the files below it hold on its own file system; it stops once that is more than `enough_bytes`. A file with
-    several names counts once, a hole does not count. What vanishes meanwhile is not there."""
+    several names counts once, a hole does not count. What vanishes meanwhile is not there, and no link is followed,
+    whatever the task swaps for one while it is looked at."""
     try:
-        device = path.stat().st_dev
+        with opened(path, os.O_PATH | os.O_DIRECTORY) as root:
+            return _measure(root, enough_bytes)
     except OSError:
         return Measured(held_bytes=0)
+
+
+def _measure(root: int, enough_bytes: int) -> Measured:
+    device = os.fstat(root).st_dev
     held, entries = 0, 0
     seen: set[int] = set()
-    pending = [os.fspath(path)]
+    pending = [""]
     while pending:
-        for entry in _entries(pending.pop()):
+        directory = pending.pop()
+        for entry in _entries(root, directory, device):
             entries += 1
             try:
                 found = entry.stat(follow_symlinks=False)
                 if found.st_dev != device or (found.st_nlink > 1 and found.st_ino in seen):
                     continue
                 if entry.is_dir(follow_symlinks=False):
-                    pending.append(entry.path)
+                    pending.append(f"{directory}/{entry.name}" if directory else entry.name)
                 elif found.st_nlink > 1:
                     seen.add(found.st_ino)
             except OSError:
@@ -192,14 +201,21 @@ def measure(path: Path, enough_bytes: int) -> Measured:
     return Measured(held_bytes=held)
 
 
-def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
-    """None of one that cannot be looked at: it has gone, lies deeper than a path can name, or its task closed it to an
-    agent that is not root."""
+def _entries(root: int, directory: str, device: int) -> Iterator[os.DirEntry[str]]:
+    """None of one that cannot be looked at: it has gone, is another's, lies deeper than a path can name, or its task
+    closed it to an agent that is not root."""
     try:
-        with os.scandir(directory) as found:
-            yield from found
+        fd = open_beneath(root, directory, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
         return
+    try:
+        if os.fstat(fd).st_dev == device:
+            with os.scandir(fd) as found:
+                yield from found
+    except OSError:
+        return
+    finally:
+        os.close(fd)
 
 
 def _over(work: Work, held: Measured) -> str:

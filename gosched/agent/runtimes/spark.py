@@ -13,9 +13,10 @@ import shutil
 import sys
 from pathlib import Path
 
+from gosched.agent.acting import as_account
 from gosched.agent.orders import Order
 from gosched.agent.runtimes import spark_role
-from gosched.agent.runtimes.interface import CannotRun, Launch, Place
+from gosched.agent.runtimes.interface import Account, CannotRun, Launch, Place
 from gosched.agent.runtimes.process import DEFAULT_UMASK
 from gosched.config.spark_model import DAEMON_MIB, cores, heap_mib
 from gosched.core.spec import SPARK_DRIVER, SPARK_WORKER
@@ -46,9 +47,7 @@ class Spark:
             raise CannotRun("RUNTIME_NOT_SUPPORTED", why, blames_node=True)
         isolation = order.isolation
         scratch = place.work / "spark"
-        scratch.mkdir(exist_ok=True)
-        if place.account is not None:
-            os.chown(scratch, place.account.uid, place.account.gid)
+        _make_scratch(scratch, place.account)
         return Launch(
             command=_command(order, home, scratch, env),
             env=_environment(order, home, java, scratch, env),
@@ -58,6 +57,15 @@ class Spark:
             umask=DEFAULT_UMASK if isolation.umask is None else isolation.umask,
             rlimits={limit.name: (limit.soft, limit.hard) for limit in isolation.rlimits},
         )
+
+
+def _make_scratch(scratch: Path, account: Account | None) -> None:
+    """As the task's user, to whom the working directory belongs: whatever stands there by now, it gains nothing."""
+    try:
+        with as_account(account):
+            scratch.mkdir(exist_ok=True)
+    except OSError as error:
+        raise CannotRun("BAD_WORKING_DIR", f"cannot make {scratch.name} in its working directory: {error}") from error
 
 
 def _command(order: Order, home: Path, scratch: Path, env: dict[str, str]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 
+EXEC, EXEC_FOUND = "exec", "exec of a file that is there"  # steps
 SHOWN = 200  # characters of a command in a line for people
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -78,8 +79,13 @@ def run_confined(launch: Launch, at: list[str], parent: int) -> NoReturn:
         os._exit(1)
     at[0] = "cwd"
     os.chdir(launch.cwd)
-    at[0] = "exec"
-    os.execvpe(launch.command[0], launch.command, launch.env)
+    at[0] = EXEC
+    try:
+        os.execvpe(launch.command[0], launch.command, launch.env)
+    except Exception:
+        # Looked for with the user's own rights: root would tell of files that are not the user's to know of.
+        at[0] = EXEC_FOUND if is_there(launch) else EXEC
+        raise
 
 
 def tell_failure(failure_fd: int, at: list[str], error: BaseException) -> None:
@@ -128,13 +134,13 @@ def explain(launch: Launch, step: str, number: int, text: str) -> NotStarted:
         return NotStarted(125, "USER_REFUSED", f"the node cannot run it as another user: {message}")
     if step == "cwd":
         return NotStarted(125, "BAD_WORKING_DIR", f"working directory {launch.cwd}: {message}")
-    if step == "exec" and (number in (errno.ENOENT, errno.ENOTDIR) or not is_there(launch)):
-        found = "/" in command and is_there(launch)
+    if step == EXEC or (step == EXEC_FOUND and number in (errno.ENOENT, errno.ENOTDIR)):
+        found = step == EXEC_FOUND and "/" in command
         missing = "its interpreter does not exist" if found else "no such command on this node"
         return NotStarted(127, "COMMAND_NOT_FOUND", f"{command[:SHOWN]}: {missing}")
-    if step == "exec" and number in (errno.EACCES, errno.ENOEXEC, errno.EISDIR, errno.ELOOP):
+    if step == EXEC_FOUND and number in (errno.EACCES, errno.ENOEXEC, errno.EISDIR, errno.ELOOP):
         return NotStarted(126, "NOT_EXECUTABLE", f"{command[:SHOWN]}: {message}")
-    if step == "exec" and number == errno.E2BIG:
+    if step == EXEC_FOUND and number == errno.E2BIG:
         return NotStarted(126, "TOO_LONG", f"{command[:SHOWN]}: {message}: its command or its environment")
     return NotStarted(125, "START_FAILED", f"{command[:SHOWN]}: {message}")
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from gosched.agent.beneath import NotAFile, open_file, opened
 from gosched.agent.tasks.task import Task
 
 CHUNK_BYTES = 64 * 1024
@@ -70,15 +71,11 @@ class StreamReader:
 
     def read(self) -> Piece | None:
         """The next piece, or None while there is no more."""
-        for base, path in self._files():
+        for base, name in self._files():
             try:
-                fd = os.open(path, os.O_RDONLY)
-            except FileNotFoundError:
-                continue  # rotated away meanwhile: the next file shows the gap
-            try:
-                data = os.pread(fd, CHUNK_BYTES, max(0, self.offset - base))
-            finally:
-                os.close(fd)
+                data = _read(self._logs, name, max(0, self.offset - base))
+            except (FileNotFoundError, NotAFile):
+                continue  # rotated away meanwhile, or never the supervisor's: the next file shows the gap
             if data:
                 lost = max(0, base - self.offset)
                 self.offset += lost
@@ -87,15 +84,25 @@ class StreamReader:
                 return piece
         return None
 
-    def _files(self) -> list[tuple[int, Path]]:
+    def _files(self) -> list[tuple[int, str]]:
         """Oldest first, from the one that holds the offset."""
         try:
             names = sorted(n for n in os.listdir(self._logs) if n.startswith(f"{self.stream.value}-"))
         except FileNotFoundError:  # the task never had logs, or they were cleaned away
             return []
-        files = [(int(name.partition("-")[2].removesuffix(".log")), self._logs / name) for name in names]
+        files = [(int(name.partition("-")[2].removesuffix(".log")), name) for name in names]
         passed = sum(base <= self.offset for base, _ in files)
         return files[max(0, passed - 1) :]
+
+
+def _read(logs: Path, name: str, offset: int) -> bytes:
+    """Of a file of the supervisor's. A task with the agent's own rights may have put anything in its place."""
+    with opened(logs, os.O_PATH | os.O_DIRECTORY) as directory:
+        fd = open_file(directory, name)
+    try:
+        return os.pread(fd, CHUNK_BYTES, offset)
+    finally:
+        os.close(fd)
 
 
 def _note(stream: Stream, lost: int) -> str:

@@ -131,7 +131,7 @@ class Spool:
         work = self.path / "work"
         work.mkdir(mode=0o700, exist_ok=True)
         if account is not None:
-            os.chown(work, account.uid, account.gid)
+            os.chown(work, account.uid, account.gid, follow_symlinks=False)
         return work
 
     def order_stop(self, wish: StopWish) -> None:
