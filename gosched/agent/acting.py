@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import platform
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 # Of setgroups(2): libc's own function changes every thread of the process.
-_SETGROUPS = {"x86_64": 116, "ppc64le": 81, "s390x": 206}.get(platform.machine(), 159)
+_SETGROUPS = {"x86_64": 116, "ppc64le": 81, "s390x": 206}.get(os.uname().machine, 159)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

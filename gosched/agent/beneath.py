@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 OPENAT2 = 437  # of openat2(2), on every architecture; Linux 5.6
 NO_MAGIC_LINKS, NO_LINKS, BENEATH = 0x02, 0x04, 0x08
+_AT_FDCWD = -100
 _TRIES = 100  # the kernel asks to try again where somebody renames at the same moment
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -38,6 +39,13 @@ def open_beneath(root: int, path: str, flags: int, *, links: bool = False) -> in
     return _step_by_step(root, path, flags)
 
 
+def open_anywhere(path: str, flags: int) -> int:
+    """Return a descriptor of `path`, whatever links lead there but those of /proc that name no path."""
+    if _has_openat2():
+        return _openat2(_AT_FDCWD, path, flags | os.O_CLOEXEC, NO_MAGIC_LINKS)
+    return os.open(path, flags | os.O_CLOEXEC)
+
+
 def reopen(fd: int, flags: int) -> int:
     """Return another descriptor of what the O_PATH descriptor `fd` is: the same file, whatever has its name by now."""
     return os.open(f"/proc/self/fd/{fd}", flags | os.O_CLOEXEC)
@@ -55,9 +63,11 @@ def open_file(root: int, path: str) -> int:
 
 
 @contextlib.contextmanager
-def opened(path: str | os.PathLike[str], flags: int = os.O_PATH, *, dir_fd: int | None = None) -> Iterator[int]:
-    """Yield a descriptor of `path`, whose last part may not be a link unless O_PATH says so; closed at the end."""
-    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
+def opened(
+    path: str | os.PathLike[str], flags: int = os.O_PATH, *, dir_fd: int | None = None, links: bool = False
+) -> Iterator[int]:
+    """Yield a descriptor of `path`, closed at the end. The last part may be a link only if `links` says so."""
+    fd = os.open(path, flags | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW), dir_fd=dir_fd)
     try:
         yield fd
     finally:

@@ -21,6 +21,7 @@ from gosched.agent.hardware.gpus import NO_GPUS, Gpus, find_gpus
 from gosched.agent.hardware.offer import Offer, make_offer, numa_nodes
 from gosched.agent.runtimes.docker import Docker
 from gosched.agent.runtimes.docker import remove_orphans as remove_containers
+from gosched.agent.runtimes.inside import AllowedPaths
 from gosched.agent.runtimes.interface import TaskRuntime
 from gosched.agent.runtimes.process import Process
 from gosched.agent.runtimes.rootfs import Rootfs
@@ -74,10 +75,11 @@ class Machine:
     def _open(
         cls, settings: AgentSettings, data_dir: DataDir, tree: CgroupTree, gpus: Gpus, *, filters_devices: bool
     ) -> Machine:
+        paths = AllowedPaths(volumes=settings.volumes.allowed, images=settings.images.allowed)
         runtimes: dict[Runtime, TaskRuntime] = {
             Runtime.PROCESS: Process(),
-            Runtime.ROOTFS: Rootfs(settings.oci_runtime, data_dir.path / "images", gpus.device_paths),
-            Runtime.DOCKER: Docker(settings.docker_host, settings.registries, settings.pids_max),
+            Runtime.ROOTFS: Rootfs(settings.oci_runtime, data_dir.path / "images", paths, gpus.device_paths),
+            Runtime.DOCKER: Docker(settings.docker_host, settings.registries, settings.pids_max, paths),
             Runtime.SPARK: Spark(settings.spark_home),
         }
         numa = numa_nodes(Path("/"))

@@ -282,6 +282,7 @@ class LocalCluster:
             "resources": dict(shape.resources),
             "labels": dict(shape.labels),
             "users": {"own": True},  # whoever starts a cluster of his own runs his own tasks on it
+            "volumes": {"allowed": ["/"]},
         }
         self.agents[id] = self._program("gosched-agent", id, _merged(own, shape.settings), grpc=grpc)
         return self.agents[id]

@@ -5,6 +5,7 @@ Rule kept: what the settings name stands in place of what the agent finds; what 
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gosched.config.address import Listen
 from gosched.config.errors import shown
+from gosched.config.isolation_model import MAX_PIDS, Rlimits
 from gosched.config.quantity import gpu_count
 from gosched.config.settings import Address, Listed, PositiveMillis, Settings, Target
 from gosched.config.validation import CpuMillis, LabelKey, MemoryBytes, Model, Name, Pairs, Text, problem_at
@@ -143,6 +145,37 @@ class Users(Model):
     own: bool = False
 
 
+def _prefix(value: str) -> str:
+    if not value.startswith("/") or not value.isprintable() or ".." in value.split("/"):
+        raise ValueError(f"expected an absolute path without .., such as /data, got {shown(value)}")
+    return os.path.normpath(f"/{value.strip('/')}")
+
+
+Prefixes = Annotated[tuple[Annotated[str, AfterValidator(_prefix)], ...], Field(max_length=MAX_RULES)]
+
+
+class Volumes(Model):
+    """What of this node tasks in containers may have bound. `allowed`: prefixes of paths; none of them: no volumes."""
+
+    allowed: Prefixes = ()
+
+
+class Images(Model):
+    """Which root filesystems of this node tasks may run on. `allowed`: prefixes of paths. All are opened with the
+    rights of the task's user."""
+
+    allowed: Prefixes = ("/",)
+
+
+class Ceilings(Model):
+    """The most that a job may ask for on this node; more is refused. `memory_low` None: as much as the task asks for as
+    `resources.memory`. `rlimits`: hard limits; one that is not named here may be as high as the agent's own is."""
+
+    pids: Annotated[int, Field(ge=1, le=MAX_PIDS)] = 32_768
+    memory_low_bytes: Amount | None = Field(default=None, alias="memory_low")
+    rlimits: Rlimits = ()
+
+
 class Registry(Model):
     """Credentials for container images, by reference: the password is in a file."""
 
@@ -179,10 +212,13 @@ class AgentSettings(Settings):
     isolation: Literal["required", "best_effort"] = "best_effort"
     cgroup_root: str = ""
     users: Users = Users()
-    pids_max: int = Field(default=4096, ge=1, le=4_000_000)
+    pids_max: int = Field(default=4096, ge=1, le=MAX_PIDS)
+    ceilings: Ceilings = Ceilings()
     work_max_bytes: Amount = Field(default=0, alias="work_max")
     disk_free_pct: int = Field(default=3, ge=0, le=90)
     http_addr: Address | Literal[""] = ""
+    volumes: Volumes = Volumes()
+    images: Images = Images()
     docker_host: str = "unix:///var/run/docker.sock"
     registries: Annotated[dict[Name, Registry], Field(default_factory=dict, max_length=MAX_RULES)]
     oci_runtime: str = ""

@@ -84,6 +84,9 @@ def _rlimit(key: str, value: object) -> Rlimit:
     return Rlimit(name=key, soft=soft, hard=hard)
 
 
+Rlimits = Annotated[tuple[Rlimit, ...], BeforeValidator(_rlimits)]
+
+
 def _limit(key: str, value: object) -> int:
     if value == "unlimited":
         return _UNLIMITED
@@ -198,7 +201,7 @@ class IsolationFile(Model):
 
     user: Annotated[str, BeforeValidator(_user)] | None = None
     umask: Annotated[int, BeforeValidator(_umask)] | None = None
-    rlimits: Annotated[tuple[Rlimit, ...], BeforeValidator(_rlimits)] = ()
+    rlimits: Rlimits = ()
     limits: LimitsFile = LimitsFile()
 
     def check_limits(self, memory_bytes: int) -> None:

@@ -12,7 +12,7 @@ from gosched.agent.orders import Order
 from gosched.agent.runtimes import faults
 from gosched.agent.runtimes.docker import Docker, container_config
 from gosched.agent.runtimes.docker_follow import Output
-from gosched.agent.runtimes.inside import Bind
+from gosched.agent.runtimes.inside import AllowedPaths, Bind
 from gosched.agent.runtimes.interface import Account, CannotRun, Place
 from gosched.config.agent_settings import Registry
 from gosched.core.resources import Resources
@@ -110,7 +110,7 @@ def test_a_launch_holds_no_secret_and_its_words_find_the_container_again(tmp_pat
     password = tmp_path / "password"
     password.write_text("sesame")
     registries = {"ours": Registry(username="robot", password_file=str(password))}
-    runtime = Docker("unix:///run/d.sock", registries, 99)
+    runtime = Docker("unix:///run/d.sock", registries, 99, AllowedPaths(volumes=(), images=()))
     place = Place(path=tmp_path, work=tmp_path / "work", cgroup=None, account=None)
     order = make_order(isolation=Isolation(registry="ours"))
     launch = runtime.launch(order, place, {"HOME": "/root", "PATH": "/bin"})

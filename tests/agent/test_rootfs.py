@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import struct
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from gosched.agent.beneath import opened
+from gosched.agent.host_paths import path_of
 from gosched.agent.orders import Order
 from gosched.agent.runtimes import faults
-from gosched.agent.runtimes.inside import Bind, binds, find_command, inner_cwd, inner_env, resolve
+from gosched.agent.runtimes.inside import Bind, binds, inner_cwd, inner_env
 from gosched.agent.runtimes.interface import Account, CannotRun, Place
+from gosched.agent.runtimes.lookup import Root, _find_interpreter, find_command, resolve
 from gosched.agent.runtimes.names import container_name, hostname
 from gosched.agent.runtimes.oci_bundle import Container, Device, config
 from gosched.core.spec import PLAIN, Isolation, Network, Rlimit, Volume
 
+ALLOWED = ("/",)
 ACCOUNT = Account(uid=1000, gid=100, groups=(27,), name="me", home="/home/me")
 
 
@@ -115,7 +122,7 @@ def test_a_relative_working_directory_is_below_the_tasks_own() -> None:
 def test_volumes_stand_where_a_task_has_nothing_of_its_own(tmp_path: Path) -> None:
     def bound(to: str, host: str = str(tmp_path)) -> list[Bind]:
         order = make_order(isolation=Isolation(volumes=(Volume(host=host, to=to, read_only=True),)))
-        return binds(order, make_place(tmp_path))
+        return binds(order, make_place(tmp_path), ALLOWED)
 
     assert bound("/data/")[1:] == [Bind(host=str(tmp_path), to="/data", read_only=True)]
     for to in ("/", "/proc", "/proc/self", "/x/../sys/fs", "/dev", "/work"):
@@ -139,25 +146,56 @@ def image(tmp_path: Path) -> Path:
     return image
 
 
-def test_links_are_followed_as_the_task_would(tmp_path: Path, image: Path) -> None:
-    assert resolve("/bin/sh", [], image) == image / "usr" / "bin" / "busybox"
-    assert resolve("/bin/loop", [], image) is None
-    assert resolve("/bin/out", [], image) is None, "of the image, not of the node"
+Look = Callable[..., list[Root]]
+
+
+@pytest.fixture
+def look() -> Iterator[Look]:
+    """Opens what a task would see: places by the paths at which they stand."""
+    with contextlib.ExitStack() as held:
+        yield lambda **places: [
+            Root(to="/" if to == "_" else f"/{to.replace('__', '/')}", fd=held.enter_context(opened(path)))
+            for to, path in places.items()
+        ]
+
+
+def path_there(path: str, roots: list[Root]) -> Path | None:
+    found = resolve(path, roots)
+    return Path(path_of(found.root.fd)) / found.path if found is not None else None
+
+
+def test_links_are_followed_as_the_task_would(tmp_path: Path, image: Path, look: Look) -> None:
+    (only,) = look(_=image)
+    assert path_there("/bin/sh", [only]) == image / "usr" / "bin" / "busybox"
+    assert resolve("/bin/loop", [only]) is None
+    assert resolve("/bin/out", [only]) is None, "of the image, not of the node"
     volume = tmp_path / "volume"
     (volume / "deep").mkdir(parents=True)
     (volume / "deep" / "tool").write_text("")
-    mounts = [Bind(host=str(volume), to="/mnt"), Bind(host=str(tmp_path), to="/mnt/over")]
-    assert resolve("/mnt/deep/tool", mounts, image) == volume / "deep" / "tool"
-    assert resolve("/mnt/over/image/bin/data", mounts, image) == tmp_path / "image" / "usr" / "bin" / "data"
+    roots = look(_=image, mnt=volume, mnt__over=tmp_path, nowhere__file=volume / "deep" / "tool")
+    assert path_there("/mnt/deep/tool", roots) == volume / "deep" / "tool"
+    assert path_there("/mnt/over/image/bin/data", roots) == tmp_path / "image" / "usr" / "bin" / "data"
+    assert path_there("/nowhere/file", roots) == volume / "deep" / "tool"
 
 
-def test_a_command_is_looked_for_in_the_image(image: Path) -> None:
-    find_command(["sh", "-c", "x"], "/work", "/nothing:/bin", [], image)
-    find_command(["./sh"], "/usr/bin", "", [], image)
+def test_a_command_is_looked_for_in_the_image(image: Path, look: Look) -> None:
+    roots = look(_=image)
+    find_command(["sh", "-c", "x"], "/work", "/nothing:/bin", roots)
+    find_command(["./sh"], "/usr/bin", "", roots)
     for name, reason in (("python", "COMMAND_NOT_FOUND"), ("data", "NOT_EXECUTABLE"), ("/usr", "NOT_EXECUTABLE")):
         with pytest.raises(CannotRun) as caught:
-            find_command([name], "/work", "/bin", [], image)
+            find_command([name], "/work", "/bin", roots)
         assert caught.value.reason == reason
+
+
+def test_a_program_that_its_user_swaps_for_a_pipe_holds_no_start_up(image: Path, look: Look) -> None:
+    """The kernel says what it is, when it is started."""
+    roots = look(_=image)
+    program = resolve("/bin/busybox", roots)
+    assert program is not None
+    (image / "usr" / "bin" / "busybox").unlink()
+    os.mkfifo(image / "usr" / "bin" / "busybox")
+    _find_interpreter("busybox", program, "/", roots)
 
 
 ELF = b"\x7fELF" + bytes(60)
@@ -191,14 +229,16 @@ ELF = b"\x7fELF" + bytes(60)
         (Path(sys.executable).read_bytes()[:8192], "COMMAND_NOT_FOUND", "/ld-"),
     ],
 )
-def test_what_runs_a_program_has_to_be_in_the_image_too(image: Path, content: bytes, reason: str, names: str) -> None:
+def test_what_runs_a_program_has_to_be_in_the_image_too(
+    image: Path, look: Look, content: bytes, reason: str, names: str
+) -> None:
     (image / "tool").write_bytes(content)
     (image / "tool").chmod(0o755)
     if not reason:
-        find_command(["/tool"], "/bin", "", [], image)
+        find_command(["/tool"], "/bin", "", look(_=image))
         return
     with pytest.raises(CannotRun) as caught:
-        find_command(["/tool"], "/bin", "", [], image)
+        find_command(["/tool"], "/bin", "", look(_=image))
     assert (caught.value.reason, names in caught.value.detail) == (reason, True)
     assert len(caught.value.detail.encode()) < 5000, "as a message can carry it"
 

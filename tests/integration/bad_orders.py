@@ -89,10 +89,25 @@ BAD_ORDERS: dict[str, tuple[BadOrder, tuple[str, int, str], str]] = {
     "no such user": (lambda g: (("true",), {"user": "ghost"}), ("FAILED", 125, "USER_NOT_FOUND"), "ghost"),
     "root": (lambda g: (("true",), {"user": "root"}), ("FAILED", 125, "USER_NOT_ALLOWED"), "root"),
     "a user who is not allowed": (lambda g: (("true",), {"user": "mail"}), ("FAILED", 125, "USER_NOT_ALLOWED"), "mail"),
-    "a limit beyond the kernel's": (
+    "a limit beyond the node's": (
         lambda g: (("true",), {"rlimits": [{"name": "nofile", "soft": 1 << 40, "hard": 1 << 40}]}),
-        ("FAILED", 125, "BAD_LIMIT"),
-        "nofile",
+        ("FAILED", 125, "LIMIT_NOT_ALLOWED"),
+        "rlimits.nofile: it asks for",
+    ),
+    "more processes than the node gives": (
+        lambda g: (("true",), {"pids": 4_000_000}),
+        ("FAILED", 125, "LIMIT_NOT_ALLOWED"),
+        "limits.pids: it asks for 4000000",
+    ),
+    "a place before all others": (
+        lambda g: (("true",), {"rlimits": [{"name": "rtprio", "soft": 99, "hard": 99}]}),
+        ("FAILED", 125, "LIMIT_NOT_ALLOWED"),
+        "rlimits.rtprio",
+    ),
+    "memory that nobody counted": (
+        lambda g: (("true",), {"memory_low_bytes": 1 << 40}),
+        ("FAILED", 125, "LIMIT_NOT_ALLOWED"),
+        "limits.memory_low",
     ),
     "a limit that does not exist": (
         lambda g: (("true",), {"rlimits": [{"name": "luck", "soft": 1, "hard": 1}]}),

@@ -10,6 +10,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from gosched.agent.cgroups import files as cgroup_files
 from gosched.agent.orders import Order
 from gosched.agent.runtimes.docker import Docker
 from gosched.agent.runtimes.environment import environment
+from gosched.agent.runtimes.inside import AllowedPaths
 from gosched.agent.runtimes.interface import Account, Launch, Place, TaskRuntime
 from gosched.cli.local_cluster import LocalCluster
 from gosched.config.agent_settings import Registry
@@ -34,6 +36,23 @@ _APPLETS = (
     "stty touch true tty umount uname unshare wc yes"
 )
 
+# The supervisor's part before it starts the command, and what it says where it cannot.
+_BIND_AND_RUN = """
+import json, os, sys
+from types import SimpleNamespace
+from gosched.agent.supervisor import binding, launching, records
+at = [""]
+try:
+    binding.bind_all(json.loads(sys.argv[1]), at)
+except OSError as error:
+    why = launching.explain(SimpleNamespace(command=sys.argv[2:]), at[0], error.errno or 0, str(error))
+    os.chdir("..")
+    records.write(records.RESULT, {"reason": why.reason, "detail": why.detail, "blames_node": why.blames_node})
+    sys.exit(why.exit_code)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+EVERYWHERE = AllowedPaths(volumes=("/",), images=("/",))
 NOBODY = Account(uid=65534, gid=65534, groups=(4,), name="nobody")
 
 UNIFIED = next(
@@ -185,6 +204,9 @@ def start(runtime: TaskRuntime, order: Order, place: Place) -> Running:
     env = environment(order, place.account, str(place.work / ".gosched-checkpoint"))
     launch = runtime.launch(order, place, env)
     words = launch.command
+    if launch.binds:
+        binds = json.dumps(launch.record()["binds"])
+        words = (sys.executable, "-c", _BIND_AND_RUN, binds, *words)
     if launch.cgroup:
         # By a shell: this process has threads, among which no Python code should run between fork and exec.
         words = ("/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs" && exec "$@"', launch.cgroup, *words)
@@ -240,7 +262,9 @@ class Node:
 
 class DockerNode(Node):
     def __init__(self, base: Path, address: str, registries: Mapping[str, Registry] | None = None) -> None:
-        super().__init__(base, Docker(address, registries or {}, pids_max=4096), Runtime.DOCKER, "busy")
+        super().__init__(
+            base, Docker(address, registries or {}, pids_max=4096, paths=EVERYWHERE), Runtime.DOCKER, "busy"
+        )
         self.address = address
         self.client = docker.APIClient(base_url=address, version="auto", timeout=PATIENCE_S)
 

@@ -33,6 +33,7 @@ from gosched.core.job import JobState, TaskState
 from gosched.core.resources import Resources
 from gosched.core.spec import Isolation, Network, Pull, Rlimit, Runtime, Volume
 from tests.integration.containers import (
+    EVERYWHERE,
     NOBODY,
     DockerNode,
     Running,
@@ -209,7 +210,7 @@ def test_a_task_that_is_stopped_before_it_runs_leaves_no_container(node: DockerN
 
 def test_a_container_that_the_daemon_makes_for_a_launcher_that_is_gone_goes_too(node: DockerNode) -> None:
     with Gate(node.address, b"/containers/create") as gate, ThreadPoolExecutor(1) as pool:
-        node.runtime = Docker(gate.address, {}, pids_max=4096)
+        node.runtime = Docker(gate.address, {}, pids_max=4096, paths=EVERYWHERE)
         running = node.start("sleep", "600")
         until(lambda: gate.request in gate.seen, "it is asked for")
         running.kill()
@@ -358,8 +359,8 @@ def test_containers_of_former_tasks_are_removed_and_no_others(node: DockerNode, 
 
 
 def test_a_daemon_that_does_not_answer_is_named(tmp_path: Path) -> None:
-    assert "no daemon answers" in Docker(f"unix://{tmp_path}/none.sock", {}, 1).problem()
-    assert "has to be on this machine" in Docker("tcp://localhost:2375", {}, 1).problem()
+    assert "no daemon answers" in Docker(f"unix://{tmp_path}/none.sock", {}, 1, EVERYWHERE).problem()
+    assert "has to be on this machine" in Docker("tcp://localhost:2375", {}, 1, EVERYWHERE).problem()
 
 
 # On a cluster

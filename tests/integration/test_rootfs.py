@@ -13,12 +13,14 @@ import pty
 import signal
 import subprocess
 import tarfile
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from gosched.agent.beneath import opened
 from gosched.agent.runtimes.images import MAX_IMAGES, Images
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.runtimes.rootfs import Rootfs
@@ -26,6 +28,7 @@ from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.core.job import JobState, TaskState
 from gosched.core.spec import Isolation, Network, Rlimit, Runtime, Volume
 from tests.integration.containers import (
+    EVERYWHERE,
     NOBODY,
     Node,
     Running,
@@ -41,13 +44,16 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture(scope="session")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def image() -> Iterator[Path]:
+    """Where every user may pass through."""
     needs("crun", "runc", "busybox")
-    return make_rootfs(tmp_path_factory.mktemp("image") / "a: rootfs, with \\ in its name")
+    with tempfile.TemporaryDirectory(prefix="gosched-image-") as base:
+        Path(base).chmod(0o755)
+        yield make_rootfs(Path(base) / "a: rootfs, with \\ in its name")
 
 
 def node_with(oci_runtime: str, base: Path, image: Path) -> Node:
-    return Node(base, Rootfs(oci_runtime, base / "images"), Runtime.ROOTFS, image)
+    return Node(base, Rootfs(oci_runtime, base / "images", EVERYWHERE), Runtime.ROOTFS, image)
 
 
 @pytest.fixture(params=["crun", "runc"])
@@ -258,12 +264,17 @@ def test_a_tarball_is_unpacked_once_and_shared(node: Node, image: Path, tmp_path
     assert (unpacked[0] / "etc" / "passwd").read_text().startswith("root:")
 
 
+def unpacked(images: Images, archive: Path, user: Path) -> Path:
+    with opened(archive) as file:
+        return images.unpacked(file, user)
+
+
 def test_starts_at_the_same_time_unpack_an_archive_once(image: Path, tmp_path: Path) -> None:
     archive, images = tar_of(image, tmp_path / "image.tar"), Images(tmp_path / "images")
     found: list[Path] = []
     user = tmp_path / "user"
     user.mkdir()
-    threads = [threading.Thread(target=lambda: found.append(images.unpacked(archive, user))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: found.append(unpacked(images, archive, user))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -283,9 +294,9 @@ def test_an_archive_that_changed_is_another_image(crun: Node, image: Path, tmp_p
 def test_images_that_nobody_uses_go_when_there_are_many(tmp_path: Path) -> None:
     images, user = Images(tmp_path / "images"), tmp_path / "user"
     user.mkdir()
-    first = images.unpacked(_tar(tmp_path / "first.tar", []), user)
+    first = unpacked(images, _tar(tmp_path / "first.tar", []), user)
     for number in range(MAX_IMAGES + 3):
-        images.unpacked(_tar(tmp_path / f"{number}.tar", []), tmp_path / "gone")
+        unpacked(images, _tar(tmp_path / f"{number}.tar", []), tmp_path / "gone")
     assert first.is_dir(), "it is in use"
     kept = [path for path in (tmp_path / "images").iterdir() if not path.suffix]
     assert len(kept) == MAX_IMAGES
@@ -325,7 +336,7 @@ def test_nothing_in_an_archive_leads_outside(tmp_path: Path) -> None:
     )
     user = tmp_path / "user"
     user.mkdir()
-    image = Images(tmp_path / "images").unpacked(archive, user)
+    image = unpacked(Images(tmp_path / "images"), archive, user)
     assert not (image / "device").exists()
     assert list(outside.iterdir()) == []
     assert victim.read_text() == "unharmed"
@@ -408,7 +419,7 @@ def test_a_command_that_cannot_run_is_refused_with_a_reason(
 def test_nothing_is_refused_that_would_run(crun: Node, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     isolation = Isolation(volumes=(Volume(host="/usr/bin", to="/data", read_only=True),))  # whose loader stays outside
     assert refused(crun, program, isolation=isolation).exit_code in (126, 127)
-    monkeypatch.setattr("gosched.agent.runtimes.inside.interpreter", lambda name, program: "")
+    monkeypatch.setattr("gosched.agent.runtimes.lookup.interpreter", lambda name, file: "")
     assert crun.run(program, isolation=isolation)[0] != 0
 
 
@@ -420,7 +431,7 @@ def test_a_volume_that_is_not_there_is_a_reason(crun: Node) -> None:
 
 
 def test_a_missing_runtime_is_named() -> None:
-    problem = Rootfs("no-such-runtime", Path("/nowhere")).problem()
+    problem = Rootfs("no-such-runtime", Path("/nowhere"), EVERYWHERE).problem()
     assert "no-such-runtime" in problem
 
 
@@ -437,10 +448,10 @@ def cluster() -> Iterator[LocalCluster]:
         yield running
 
 
-def test_the_example_runs_on_a_cluster(cluster: LocalCluster, image: Path, tmp_path: Path) -> None:
+def test_the_example_runs_on_a_cluster(cluster: LocalCluster, image: Path) -> None:
     text = (EXAMPLES / "rootfs.yaml").read_text()
     assert "image: /tmp/gosched-rootfs " in text
-    link = tmp_path / "image"
+    link = image.parent / "example"  # in reach of every user
     link.symlink_to(image)
     with cluster.client() as client:
         client.submit(text.replace("image: /tmp/gosched-rootfs ", f"image: {link} "))
@@ -456,7 +467,7 @@ STAYS = "trap 'echo saved; exit 3' TERM; echo up; while :; do sleep 0.1; done"
 def test_a_task_outlives_its_agent_and_takes_commands_signals_and_stops_as_any(
     cluster: LocalCluster, image: Path, tmp_path: Path
 ) -> None:
-    link = tmp_path / "image"
+    link = image.parent / "image"  # in reach of every user
     link.symlink_to(image)
     with cluster.client() as client:
         client.submit(f'name: stays\nimage: {link}\nstop_grace: 5m\nresources: {{memory: 64Mi}}\nrun: "{STAYS}"\n')
@@ -503,9 +514,9 @@ def test_bad_input_is_a_reason_on_the_task(cluster: LocalCluster, more: str, rea
 
 
 def test_an_archive_is_unpacked_for_a_task_that_has_less_memory_and_bad_ones_are_told(
-    cluster: LocalCluster, image: Path, tmp_path: Path
+    cluster: LocalCluster, image: Path
 ) -> None:
-    archive, bad = tar_of(image, tmp_path / "image.tar.gz"), _text(tmp_path / "bad.tar")
+    archive, bad = tar_of(image, image.parent / "image.tar.gz"), _text(image.parent / "bad.tar")
     with cluster.client() as client:
         for name, where in (("unpacks", archive), ("again", archive), ("bad", bad)):
             client.submit(f"name: {name}\nimage: {where}\nresources: {{memory: 16Mi}}\nrun: [sh, -c, 'echo in; ps']\n")

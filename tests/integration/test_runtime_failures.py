@@ -29,7 +29,17 @@ from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.core.cluster import NodeState
 from gosched.core.job import TaskState
 from gosched.core.spec import Isolation, Rlimit, Runtime, Volume
-from tests.integration.containers import NOBODY, DockerNode, Node, make_place, make_rootfs, needs, order, start
+from tests.integration.containers import (
+    EVERYWHERE,
+    NOBODY,
+    DockerNode,
+    Node,
+    make_place,
+    make_rootfs,
+    needs,
+    order,
+    start,
+)
 from tests.integration.daemons import docker_daemon, import_image
 from tests.integration.image_registry import ImageRegistry, refusing, served
 from tests.integration.support import PATIENCE_S, until
@@ -38,12 +48,15 @@ Config = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def image() -> Iterator[Path]:
     needs("crun", "runc", "busybox")
-    image = make_rootfs(tmp_path_factory.mktemp("image") / "rootfs")
+    base = Path(tempfile.mkdtemp(prefix="gosched-image-"))
+    base.chmod(0o755)  # for every user to pass through
+    image = make_rootfs(base / "rootfs")
     (image / "closed").mkdir(mode=0o700)
     shutil.copy(image / "bin" / "busybox", image / "closed" / "tool")
-    return image
+    yield image
+    shutil.rmtree(base)
 
 
 def run(node: Node, *command: str, **more: object) -> tuple[int, dict[str, Any]]:
@@ -76,7 +89,9 @@ def node(request: pytest.FixtureRequest, tmp_path: Path, image: Path) -> Iterato
     """Its runtime may be broken, for it is a link of its own."""
     program = tmp_path / f"{request.param}-of-the-test"
     program.symlink_to(str(shutil.which(request.param)))
-    with contextlib.closing(Node(tmp_path, Rootfs(str(program), tmp_path / "images"), Runtime.ROOTFS, image)) as node:
+    with contextlib.closing(
+        Node(tmp_path, Rootfs(str(program), tmp_path / "images", EVERYWHERE), Runtime.ROOTFS, image)
+    ) as node:
         yield node
 
 
@@ -151,7 +166,7 @@ def test_a_runtime_that_vanished_or_is_broken_blames_the_node(
 
 def test_a_root_that_cannot_be_mounted_blames_the_node(node: Node) -> None:
     assert isinstance(node.runtime, Rootfs)
-    node.runtime = Breaking(node.runtime, lambda bundle: (bundle / "lower").unlink())
+    node.runtime = Breaking(node.runtime, lambda bundle: (bundle / "upper").rmdir())
     code, said = run(node, "true")
     assert (code, said["reason"], said["blames_node"]) == (125, "START_FAILED", True)
     assert "mount:" in said["detail"]
@@ -376,7 +391,7 @@ def test_a_daemon_that_dies_while_a_task_starts_blames_the_node(
     source, address = registry
     (base / "dies").mkdir()
     with docker_daemon(base / "dies") as host:
-        node = Node(tmp_path, Docker(host, {}, pids_max=4096), Runtime.DOCKER, "busy")
+        node = Node(tmp_path, Docker(host, {}, pids_max=4096, paths=EVERYWHERE), Runtime.DOCKER, "busy")
         running = node.start("true", image=f"{address}/never:1")
         until(lambda: source.asked("layer"), "the daemon fetches it")
         os.kill(int((base / "dies" / "pid").read_text()), signal.SIGKILL)

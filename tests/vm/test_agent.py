@@ -41,7 +41,7 @@ GPUS = ("/dev/nvidia0", "/dev/nvidia1")  # device nodes without a driver: the fi
 def node() -> Iterator[Node]:
     for minor, path in enumerate(GPUS):
         os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(195, minor))
-    made = Node("node", users={"allowed": ["alice"], "own": False})
+    made = Node("node", users={"allowed": ["alice"], "own": False}, ceilings={"memory_low": "64Mi"})
     yield made.start()
     made.close()
     for path in GPUS:

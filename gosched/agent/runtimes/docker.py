@@ -13,13 +13,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from gosched.agent.cgroups.place import block_device
 from gosched.agent.orders import Order
 from gosched.agent.runtimes.environment import DEFAULT_PATH
-from gosched.agent.runtimes.inside import SHM_BYTES, Bind, binds, inner_cwd, inner_env
+from gosched.agent.runtimes.inside import SHM_BYTES, AllowedPaths, Bind, binds, inner_cwd, inner_env
 from gosched.agent.runtimes.interface import Account, CannotRun, Launch, Place
 from gosched.agent.runtimes.names import AGENT_LABEL, ALLOCATION_LABEL, container_name, hostname
 from gosched.agent.runtimes.oci_bundle import ROOT_CAPABILITIES
@@ -38,12 +39,13 @@ _MIN_IO_WEIGHT, _MAX_IO_WEIGHT = 10, 1000
 
 class Docker:
     """`host`: unix:// and the path of the daemon's socket, Docker's or podman's. `pids_max`: of a task that does not
-    say."""
+    say. `paths`: what of the node tasks may name."""
 
-    def __init__(self, host: str, registries: Mapping[str, Registry], pids_max: int) -> None:
+    def __init__(self, host: str, registries: Mapping[str, Registry], pids_max: int, paths: AllowedPaths) -> None:
         self._host = host
         self._registries = registries
         self._pids_max = pids_max
+        self._paths = paths
 
     def problem(self) -> str:
         if importlib.util.find_spec("docker") is None:
@@ -60,7 +62,8 @@ class Docker:
         return ""
 
     def launch(self, order: Order, place: Place, env: dict[str, str]) -> Launch:
-        """CannotRun: BAD_IMAGE, REGISTRY_NOT_FOUND, VOLUME_NOT_FOUND, BAD_VOLUME, UNSUPPORTED_LIMIT."""
+        """CannotRun: BAD_IMAGE, REGISTRY_NOT_FOUND, VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED, BAD_VOLUME,
+        UNSUPPORTED_LIMIT."""
         if not order.image:
             raise CannotRun("BAD_IMAGE", "a docker task needs the name of an image")
         name = container_name(order.allocation_id)
@@ -71,6 +74,8 @@ class Docker:
             "pull": (order.isolation.pull or Pull.MISSING).name,
             "registry": self._registry(order.isolation.registry),
             "container": self._container(order, place, env),
+            "allowed": self._paths.volumes,
+            "account": asdict(place.account) if place.account is not None else None,
         }
         file = place.path / SPEC
         file.touch(mode=0o600)  # the environment is nobody else's to read
@@ -106,7 +111,7 @@ class Docker:
             order,
             agent=str(place.path.parent),
             env=inner,
-            mounts=binds(order, place),
+            mounts=binds(order, place, self._paths.volumes),
             account=place.account or _own_account(),
             gpus=gpus,
             cpus=_cpus_there(order.cpus),

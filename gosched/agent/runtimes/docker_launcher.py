@@ -27,9 +27,12 @@ from docker.utils import parse_repository_tag
 from requests import exceptions
 from urllib3.exceptions import HTTPError
 
+from gosched.agent.host_paths import is_fixed, path_of
 from gosched.agent.runtimes import docker_follow, faults
 from gosched.agent.runtimes.docker_exec import execute
 from gosched.agent.runtimes.docker_removal import ASKED, remove_of_task, remove_orphans
+from gosched.agent.runtimes.inside import open_named
+from gosched.agent.runtimes.interface import Account, CannotRun
 from gosched.agent.supervisor.records import RESULT, TASK, now_ms, write
 
 CALL_S = 60  # for an answer
@@ -105,6 +108,7 @@ def connect(host: str, timeout_s: int = CALL_S) -> Any:
 def run(spec_file: str) -> None:
     """Does not return. Raises Failed."""
     spec = json.loads(Path(spec_file).read_text())
+    hold_volumes(spec)
     try:
         client = connect(spec["host"])
         fetch(client, spec)
@@ -118,6 +122,22 @@ def run(spec_file: str) -> None:
     os.set_inheritable(attached, True)
     words = [sys.executable, "-I", "-S", docker_follow.__file__, str(attached), str(pid), str(stop_signal), spec_file]
     os.execv(sys.executable, words)
+
+
+def hold_volumes(spec: dict[str, Any]) -> None:
+    """Opens the volumes with the rights of the task's user, and names to the daemon what was opened: the path itself
+    where only root can change what it means, else this process' descriptor, open until the container runs. Raises
+    Failed."""
+    if os.geteuid() != 0:  # who may ask the daemon for containers needs no trick to see a file
+        return
+    account = Account(**{**spec["account"], "groups": tuple(spec["account"]["groups"])}) if spec["account"] else None
+    for mount in spec["container"]["HostConfig"]["Mounts"][1:]:
+        try:
+            fd = open_named("volume", mount["Source"], spec["allowed"], account)
+        except CannotRun as error:
+            raise Failed(error.reason, error.detail) from error
+        path = path_of(fd)
+        mount["Source"] = path if is_fixed(path) else f"/proc/{os.getpid()}/fd/{fd}"
 
 
 def fetch(client: Any, spec: dict[str, Any]) -> None:

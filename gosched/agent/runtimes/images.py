@@ -8,15 +8,18 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
+from gosched.agent.beneath import reopen
+from gosched.agent.host_paths import path_of
 from gosched.agent.runtimes import unpack
+from gosched.agent.runtimes.faults import MAX_TEXT
 from gosched.agent.runtimes.interface import CannotRun
+from gosched.agent.tasks.removal import remove_tree
 
 MAX_IMAGES = 16  # unpacked ones that no task uses stay, up to so many
 MAX_BYTES = 64 << 30  # of one image
@@ -30,7 +33,7 @@ class Images:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def ready(self, archive: Path, user: Path) -> Path | None:
+    def ready(self, archive: int, user: Path) -> Path | None:
         """As `unpacked`, but at once: None where it is not unpacked yet."""
         image = self._place(archive)
         if not image.is_dir():
@@ -41,8 +44,9 @@ class Images:
             _mark(image, user)
         return image
 
-    def unpacked(self, archive: Path, user: Path) -> Path:
-        """The root filesystem in an archive. It stays at least as long as `user`, a directory, is there.
+    def unpacked(self, archive: int, user: Path) -> Path:
+        """The root filesystem in an archive, of which `archive` is a descriptor that was opened with the rights of the
+        task's user. It stays at least as long as `user`, a directory, is there.
 
         Waits while the archive is unpacked, by this caller or another. Raises CannotRun, OSError.
         """
@@ -55,32 +59,43 @@ class Images:
         self._evict(keep=image)
         return image
 
-    def _place(self, archive: Path) -> Path:
-        """A file that was written anew is another image; reading 10 GB at each start to be certain is no choice."""
-        seen = archive.stat()
-        known = (os.path.realpath(archive), seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
+    def _place(self, archive: int) -> Path:
+        """A file that was written anew is another image; reading 10 GB at each start to be certain is no choice. Its
+        owner can set back the time of a change, but not that of the inode's."""
+        seen = os.fstat(archive)
+        known = (path_of(archive), seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
         return self._path / blake2b(repr(known).encode(), digest_size=16).hexdigest()
 
-    def _unpack(self, archive: Path, image: Path) -> None:
+    def _unpack(self, archive: int, image: Path) -> None:
         half = image.with_suffix(".half")
         if half.exists():
-            shutil.rmtree(half)
+            remove_tree(half)
         half.mkdir(mode=0o755)
-        words = [sys.executable, "-I", "-S", unpack.__file__, str(half), str(MAX_BYTES), str(MAX_ENTRIES)]
         try:
-            with archive.open("rb") as file:
-                done = subprocess.run(words, stdin=file, capture_output=True, timeout=_UNPACK_S, check=False, env={})
-        except subprocess.TimeoutExpired as error:
-            shutil.rmtree(half)
-            raise CannotRun("BAD_IMAGE", f"{archive} was not unpacked within {_UNPACK_S} s") from error
-        if done.returncode:
-            shutil.rmtree(half)
-            why = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-            if done.returncode == 1:
-                known = ".tar, .tar.gz, .tar.xz or .tar.bz2"
-                raise CannotRun("BAD_IMAGE", f"{archive} is no archive that can be unpacked ({known}): {why}")
-            raise CannotRun("CANNOT_STORE", f"this node cannot unpack {archive}: {why}", blames_node=True)
+            self._fill(archive, half)
+        except BaseException:
+            remove_tree(half)
+            raise
         half.rename(image)
+
+    def _fill(self, archive: int, directory: Path) -> None:
+        """Raises CannotRun."""
+        name = path_of(archive)
+        words = [sys.executable, "-I", "-S", unpack.__file__, str(directory), str(MAX_BYTES), str(MAX_ENTRIES)]
+        file = reopen(archive, os.O_RDONLY)
+        try:
+            done = subprocess.run(words, stdin=file, capture_output=True, timeout=_UNPACK_S, check=False, env={})
+        except subprocess.TimeoutExpired as error:
+            raise CannotRun("BAD_IMAGE", f"{name} was not unpacked within {_UNPACK_S} s") from error
+        finally:
+            os.close(file)
+        if done.returncode == 2:
+            why = _last_line(done.stderr)
+            raise CannotRun("CANNOT_STORE", f"this node cannot unpack {name}: {why}", blames_node=True)
+        if done.returncode:
+            known = ".tar, .tar.gz, .tar.xz or .tar.bz2"
+            why = _last_line(done.stderr) or f"it ended the unpacking with {done.returncode}"
+            raise CannotRun("BAD_IMAGE", f"{name} is no archive that can be unpacked ({known}): {why}")
 
     def _evict(self, keep: Path) -> None:
         """The images that were not needed for the longest time go, beyond MAX_IMAGES; those in use stay."""
@@ -96,10 +111,15 @@ class Images:
                 if not free or _in_use(image.with_suffix(".users")):
                     continue
                 for left in (image, image.with_suffix(".half"), image.with_suffix(".users")):
-                    shutil.rmtree(left, ignore_errors=True)
+                    with contextlib.suppress(OSError):
+                        remove_tree(left)
                 # Whoever opened it meanwhile sees, once it has the lock, that the name is gone, and starts over.
                 lock.unlink()
             surplus -= 1
+
+
+def _last_line(words: bytes) -> str:
+    return words.decode(errors="replace").strip().rpartition("\n")[2][:MAX_TEXT]
 
 
 def _mark(image: Path, user: Path) -> None:

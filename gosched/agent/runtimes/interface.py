@@ -36,6 +36,18 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostBind:
+    """A path of the node that a job names (`what`: volume or image), and where the supervisor binds it, once it has
+    opened it with the rights of `account`, below a prefix of `allowed`. What it opened is what is bound."""
+
+    what: str
+    host: str
+    at: str
+    allowed: tuple[str, ...]
+    account: Account | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """What the supervisor runs, from start to end. Stored as `launch.json`.
 
@@ -45,6 +57,7 @@ class Launch:
     `exec`: words before a command that is to run beside the task; empty: it runs in the task's cgroup and directory as
     its account. `freeze`, `thaw`: commands that make the task stand still and go on; empty: its cgroup does.
     `cleanup`: commands that leave nothing of the task behind; harmless when repeated, each bounded in time.
+    `binds`: seen by the command alone, in a view of the node's mounts that is its own.
     """
 
     command: tuple[str, ...]
@@ -59,6 +72,7 @@ class Launch:
     freeze: tuple[str, ...] = ()
     thaw: tuple[str, ...] = ()
     cleanup: tuple[tuple[str, ...], ...] = ()
+    binds: tuple[HostBind, ...] = ()
 
     def record(self) -> dict[str, Any]:
         return asdict(self)
@@ -68,12 +82,20 @@ class Launch:
         """From a record with more in it, which JSON has turned into lists; one of an older agent may lack some."""
         own = {each.name: record[each.name] for each in fields(cls) if each.name in record}
         words = {key: tuple(own.get(key, ())) for key in ("command", "exec", "freeze", "thaw")}
-        account = own.get("account")
-        if account is not None:
-            account = Account(**{**account, "groups": tuple(account["groups"])})
+        account = _account(own.get("account"))
+        binds = tuple(
+            [
+                HostBind(**{**bind, "allowed": tuple(bind["allowed"]), "account": _account(bind["account"])})
+                for bind in own.get("binds", ())
+            ]
+        )
         cleanup = tuple([tuple(command) for command in own.get("cleanup", ())])
         rlimits = {name: (soft, hard) for name, (soft, hard) in own.get("rlimits", {}).items()}
-        return cls(**{**own, **words, "account": account, "cleanup": cleanup, "rlimits": rlimits})
+        return cls(**{**own, **words, "account": account, "cleanup": cleanup, "rlimits": rlimits, "binds": binds})
+
+
+def _account(record: Mapping[str, Any] | None) -> Account | None:
+    return Account(**{**record, "groups": tuple(record["groups"])}) if record is not None else None
 
 
 class CannotRun(Exception):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from pathlib import Path
+from typing import BinaryIO
 
 from gosched.agent.runtimes.interface import CannotRun
 
@@ -21,17 +22,16 @@ _WIDE = ("Q", 32, 54, 8, 32)
 _NARROW = ("I", 28, 42, 4, 16)
 
 
-def interpreter(name: str, program: Path) -> str:
-    """The path of what the kernel starts for it: a script's interpreter, or a dynamic program's loader. Empty: it needs
-    none. `name`: as the task calls it. Raises CannotRun: NOT_EXECUTABLE."""
+def interpreter(name: str, file: BinaryIO) -> str:
+    """Return the path of what the kernel starts for it: a script's interpreter, or a dynamic program's loader. Empty:
+    it needs none. `name`: as the task calls it. Raises CannotRun: NOT_EXECUTABLE."""
     try:
-        with program.open("rb") as file:
-            head = file.read(_MAX_PATH)
-            if head.startswith(b"#!"):
-                words = head[2:].split(b"\n", 1)[0].split()
-                return os.fsdecode(words[0]) if words else ""
-            if head.startswith(b"\x7fELF"):
-                return _loader(head, program)
+        head = file.read(_MAX_PATH)
+        if head.startswith(b"#!"):
+            words = head[2:].split(b"\n", 1)[0].split()
+            return os.fsdecode(words[0]) if words else ""
+        if head.startswith(b"\x7fELF"):
+            return _loader(head, file)
     except (OSError, OverflowError, struct.error):  # it is for the kernel to say what is wrong with it
         return ""
     if _has_other_formats():
@@ -39,7 +39,7 @@ def interpreter(name: str, program: Path) -> str:
     raise CannotRun("NOT_EXECUTABLE", f"{name} is no program and no script with a #! line", exit_code=126)
 
 
-def _loader(head: bytes, program: Path) -> str:
+def _loader(head: bytes, file: BinaryIO) -> str:
     width, endian = struct.unpack_from("BB", head, 4)
     order = "<" if endian == 1 else ">"
     word, table_at, sizes_at, offset_at, length_at = _WIDE if width == 2 else _NARROW
@@ -50,9 +50,8 @@ def _loader(head: bytes, program: Path) -> str:
         if struct.unpack_from(order + "I", head, segment)[0] == _INTERP:
             (offset,) = struct.unpack_from(order + word, head, segment + offset_at)
             (length,) = struct.unpack_from(order + word, head, segment + length_at)
-            with program.open("rb") as file:
-                file.seek(offset)
-                return os.fsdecode(file.read(min(length, _MAX_PATH)).rstrip(b"\0"))
+            file.seek(offset)
+            return os.fsdecode(file.read(min(length, _MAX_PATH)).rstrip(b"\0"))
     return ""
 
 

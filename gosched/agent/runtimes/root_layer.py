@@ -15,31 +15,38 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from gosched.agent.beneath import opened
 from gosched.agent.runtimes.interface import CannotRun
 
 CGROUPS = Path("/sys/fs/cgroup")
-MOUNT_LAYER = "mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=scratch rootfs"
+# In the bundle: the image, by a name that mount options can have.
+LOWER = "lower"
+MOUNT_LAYER = f"mount -t overlay overlay -o lowerdir={LOWER},upperdir=upper,workdir=scratch rootfs"
 _PROBE_S = 10
 _COPY_S = 3600
 
 
-def lay_over(image: Path, bundle: Path) -> None:
-    """What MOUNT_LAYER needs; it is mounted when the task starts."""
+def lay_over(image: int, bundle: Path) -> None:
+    """What MOUNT_LAYER needs, but for what is found at `lower`; it is mounted when the task starts. `image`: a
+    descriptor."""
     for name in ("upper", "scratch", "rootfs"):
         (bundle / name).mkdir(exist_ok=True)
     # The layer's own root is what the task sees as /: it takes owner and mode of the image's.
-    seen = image.stat()
+    seen = os.fstat(image)
     os.chown(bundle / "upper", seen.st_uid, seen.st_gid)
     (bundle / "upper").chmod(stat.S_IMODE(seen.st_mode))
-    lower = bundle / "lower"  # since an image's own name may have characters that mount options cannot
-    if not lower.is_symlink():
-        lower.symlink_to(image)
 
 
-def copy(image: Path, bundle: Path) -> None:
-    """Takes its time. Raises CannotRun."""
+def link_lower(image: Path, bundle: Path) -> None:
+    """The image of the agent's own at `lower`. One of the node's is bound there when the task starts."""
+    if not (bundle / LOWER).is_symlink():
+        (bundle / LOWER).symlink_to(image)
+
+
+def copy(bundle: Path) -> None:
+    """What is found at `lower`. Takes its time. Raises CannotRun."""
     (bundle / "rootfs").mkdir(exist_ok=True)
-    words = ["cp", "-a", f"{image}/.", str(bundle / "rootfs")]
+    words = ["cp", "-a", f"{bundle / LOWER}/.", str(bundle / "rootfs")]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=_COPY_S)
     if done.returncode:
         why = done.stderr.strip().rpartition("\n")[2]
@@ -51,7 +58,9 @@ def has_overlay(directory: Path) -> bool:
     """Whether the kernel lays one directory over another, on the file system of this one."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, suffix=".probe") as probe:
-        lay_over(Path(probe), Path(probe))
+        with opened(probe) as image:
+            lay_over(image, Path(probe))
+        link_lower(Path(probe), Path(probe))
         words = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c", MOUNT_LAYER]
         return subprocess.run(words, cwd=probe, capture_output=True, check=False, timeout=_PROBE_S).returncode == 0
 

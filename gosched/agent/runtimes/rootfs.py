@@ -9,6 +9,7 @@ killed when its grace is over, as with all containers.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -17,43 +18,51 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from gosched.agent.beneath import opened
 from gosched.agent.orders import Order
 from gosched.agent.runtimes import oci_exec
 from gosched.agent.runtimes.environment import DEFAULT_PATH
 from gosched.agent.runtimes.images import Images
-from gosched.agent.runtimes.inside import SHM_BYTES, binds, find_command, inner_cwd, inner_env
-from gosched.agent.runtimes.interface import CannotRun, Launch, Place
+from gosched.agent.runtimes.inside import SHM_BYTES, AllowedPaths, binds, inner_cwd, inner_env, open_archive, open_named
+from gosched.agent.runtimes.interface import Account, CannotRun, HostBind, Launch, Place
+from gosched.agent.runtimes.lookup import Root, find_command
 from gosched.agent.runtimes.names import hostname
 from gosched.agent.runtimes.oci_bundle import Container, Device, config
 from gosched.agent.runtimes.oci_failure import LOG, OWN_STDERR, STARTED, explained
 from gosched.agent.runtimes.root_layer import (
     CGROUPS,
+    LOWER,
     MOUNT_LAYER,
     has_overlay,
     hierarchy,
     in_own_view,
     lay_over,
+    link_lower,
     missing_program,
 )
 from gosched.agent.runtimes.rootfs_launcher import SPEC
 from gosched.agent.supervisor.control_group import cgroup_of
 
 RUNTIMES = ("crun", "runc")  # the first that is there
+VOLUMES = "volumes"  # in the bundle
 _ID = "task"  # of the container; each one has its own state directory
 
 DevicePaths = Callable[[tuple[int, ...]], tuple[str, ...]]
 
 
 class Rootfs:
-    """`oci_runtime`: its name or path; empty: crun, or else runc. `cache`: for what was unpacked. `device_paths`: the
-    device nodes of GPUs, by their numbers."""
+    """`oci_runtime`: its name or path; empty: crun, or else runc. `cache`: for what was unpacked. `paths`: what of the
+    node tasks may name. `device_paths`: the device nodes of GPUs, by their numbers."""
 
-    def __init__(self, oci_runtime: str, cache: Path, device_paths: DevicePaths = lambda gpus: ()) -> None:
+    def __init__(
+        self, oci_runtime: str, cache: Path, paths: AllowedPaths, device_paths: DevicePaths = lambda gpus: ()
+    ) -> None:
         self._runtime = oci_runtime or next((name for name in RUNTIMES if shutil.which(name)), "")
         self._cache = cache
+        self._paths = paths
         self._device_paths = device_paths
         self._images = Images(cache)
 
@@ -69,46 +78,117 @@ class Rootfs:
         return ""
 
     def launch(self, order: Order, place: Place, env: dict[str, str]) -> Launch:
-        """The bundle is `oci` in the allocation's directory. CannotRun: IMAGE_NOT_FOUND, BAD_IMAGE, VOLUME_NOT_FOUND,
-        BAD_VOLUME, COMMAND_NOT_FOUND, NOT_EXECUTABLE, NO_CGROUP."""
+        """The bundle is `oci` in the allocation's directory. CannotRun: IMAGE_NOT_FOUND, IMAGE_NOT_ALLOWED, BAD_IMAGE,
+        VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED, BAD_VOLUME, COMMAND_NOT_FOUND, NOT_EXECUTABLE, NO_CGROUP."""
         bundle = place.path / "oci"
         bundle.mkdir(mode=0o700, exist_ok=True)
-        image = _image(order.image)
-        container = self._container(order, place, env)
-        (bundle / "config.json").write_text(json.dumps(config(container)))
-        layered = has_overlay(self._cache)
-        runtime = self._words(bundle)
-        log = ("--log", str(bundle / LOG)) if self._is_crun else ()  # it says what it says on stderr too
-        run = [*runtime, *log, "run", "--pid-file", str(bundle / STARTED), "--bundle", str(bundle), _ID]
-        view = in_own_view(run, *([MOUNT_LAYER] if layered else []), OWN_STDERR)
-        command = explained(view, bundle, self._runtime, str(place.cgroup or ""), cgroup_of(os.getpid()))
-        ready = (image if image.is_dir() else self._images.ready(image, bundle)) if layered else None
-        if ready is not None:
-            find_command(container.command, container.cwd, container.env["PATH"], container.binds, ready)
-            lay_over(ready, bundle)
-        else:
-            command = self._launcher(bundle, image, container, place, layered, command)
+        with contextlib.ExitStack() as held:
+            image, is_directory = self._open_image(order.image, place.account)
+            held.callback(os.close, image)
+            container = self._container(order, place, env)
+            volumes = self._volumes(container, bundle, place.account)
+            bound = self._bound(order.image, bundle / LOWER, place.account) if is_directory else ()
+            (bundle / "config.json").write_text(json.dumps(config(_from_bundle(container, volumes))))
+            layered = has_overlay(self._cache)
+            command = self._run(bundle, place, layered)
+            root = (image if is_directory else self._ready(image, bundle, held)) if layered else None
+            if root is not None:
+                looked_at_as = place.account if is_directory else None
+                roots = self._roots(container, place, Root(to="/", fd=root, account=looked_at_as), held)
+                find_command(container.command, container.cwd, container.env["PATH"], roots)
+                lay_over(root, bundle)
+            else:
+                command = self._launcher(order.image, container, volumes, place, is_directory, layered, command)
         return Launch(
             command=command,
             env={"PATH": os.environ.get("PATH", DEFAULT_PATH)},
             cwd=str(bundle),
             cgroup=str(place.cgroup or ""),
-            announces=ready is None,
-            exec=self._beside(runtime, bundle, place.cgroup),
-            cleanup=(in_own_view(_removal(runtime, bundle)), ("rm", "-rf", str(bundle))),
+            announces=root is None,
+            exec=self._beside(self._words(bundle), bundle, place.cgroup),
+            cleanup=(in_own_view(_removal(self._words(bundle), bundle)), ("rm", "-rf", str(bundle))),
+            binds=(*bound, *volumes),
         )
 
+    def _open_image(self, name: str, account: Account | None) -> tuple[int, bool]:
+        """A descriptor of it, and whether it is a directory; else it is an archive, open for reading."""
+        if not os.path.isabs(name):
+            raise CannotRun("BAD_IMAGE", f"image {name!r}: a rootfs task needs an absolute path on the node")
+        fd = open_named("image", os.path.normpath(name), self._paths.images, account)
+        kind = os.fstat(fd).st_mode
+        if stat.S_ISDIR(kind):
+            return fd, True
+        try:
+            if not stat.S_ISREG(kind):
+                raise CannotRun("BAD_IMAGE", f"image {name} is neither a directory nor an archive")
+            return open_archive(fd, name, account), False
+        finally:
+            os.close(fd)
+
+    def _ready(self, archive: int, bundle: Path, held: contextlib.ExitStack) -> int | None:
+        """A descriptor of what was unpacked from it already."""
+        image = self._images.ready(archive, bundle)
+        if image is None:
+            return None
+        link_lower(image, bundle)
+        return held.enter_context(opened(image))
+
+    def _bound(self, image: str, at: Path, account: Account | None) -> tuple[HostBind, ...]:
+        host = os.path.normpath(image)
+        return (HostBind(what="image", host=host, at=str(at), allowed=self._paths.images, account=account),)
+
+    def _volumes(self, container: Container, bundle: Path, account: Account | None) -> tuple[HostBind, ...]:
+        """Bound in the bundle before the runtime binds them from there: it knows only names, which may change."""
+        if container.binds[1:]:
+            (bundle / VOLUMES).mkdir(mode=0o700, exist_ok=True)
+        allowed = self._paths.volumes
+        return tuple(
+            [
+                HostBind(
+                    what="volume", host=bind.host, at=str(bundle / VOLUMES / str(n)), allowed=allowed, account=account
+                )
+                for n, bind in enumerate(container.binds[1:])
+            ]
+        )
+
+    def _roots(self, container: Container, place: Place, image: Root, held: contextlib.ExitStack) -> list[Root]:
+        work, *volumes = container.binds
+        roots = [image, Root(to=work.to, fd=held.enter_context(opened(work.host)), account=place.account)]
+        for bind in volumes:
+            fd = open_named("volume", bind.host, self._paths.volumes, place.account)
+            held.callback(os.close, fd)
+            roots.append(Root(to=bind.to, fd=fd, account=place.account))
+        return roots
+
+    def _run(self, bundle: Path, place: Place, layered: bool) -> tuple[str, ...]:
+        log = ("--log", str(bundle / LOG)) if self._is_crun else ()  # it says what it says on stderr too
+        run = [*self._words(bundle), *log, "run", "--pid-file", str(bundle / STARTED), "--bundle", str(bundle), _ID]
+        view = in_own_view(run, *([MOUNT_LAYER] if layered else []), OWN_STDERR)
+        return explained(view, bundle, self._runtime, str(place.cgroup or ""), cgroup_of(os.getpid()))
+
     def _launcher(
-        self, bundle: Path, image: Path, container: Container, place: Place, layered: bool, then: Sequence[str]
+        self,
+        image: str,
+        container: Container,
+        volumes: Sequence[HostBind],
+        place: Place,
+        is_directory: bool,
+        layered: bool,
+        then: Sequence[str],
     ) -> tuple[str, ...]:
+        bundle = place.path / "oci"
+        work, *others = container.binds
         spec = {
-            "image": str(image),
+            "image": os.path.normpath(image),
+            "archive": not is_directory,
+            "allowed": self._paths.images,
+            "account": asdict(place.account) if place.account is not None else None,
             "cache": str(self._cache),
             "layered": layered,
             "command": list(container.command),
             "cwd": container.cwd,
             "path": container.env["PATH"],
-            "binds": [asdict(bind) for bind in container.binds],
+            "roots": [[work.host, work.to], *([v.at, bind.to] for v, bind in zip(volumes, others, strict=True))],
             "cgroup": str(place.cgroup or ""),
             "then": list(then),
         }
@@ -148,7 +228,7 @@ class Rootfs:
             hostname=hostname(order.task_id),
             isolation=order.isolation,
             account=place.account,
-            binds=binds(order, place),
+            binds=binds(order, place, self._paths.volumes),
             devices=_devices(self._device_paths(order.gpus)),
             shm_bytes=order.resources.memory_bytes or SHM_BYTES,
             cgroups_path=cgroups_path,
@@ -163,18 +243,11 @@ def _removal(runtime: Sequence[str], bundle: Path) -> list[str]:
     return ["sh", "-c", f'"$@" || {gone}', "sh", *runtime, "delete", "--force", _ID]
 
 
-def _image(name: str) -> Path:
-    """A directory or a file."""
-    path = Path(name)
-    if not path.is_absolute():
-        raise CannotRun("BAD_IMAGE", f"image {name!r}: a rootfs task needs an absolute path on the node")
-    try:
-        kind = path.stat().st_mode
-    except OSError as error:
-        raise CannotRun("IMAGE_NOT_FOUND", f"image {name} is not on this node: {error.strerror}") from error
-    if not stat.S_ISDIR(kind) and not stat.S_ISREG(kind):
-        raise CannotRun("BAD_IMAGE", f"image {name} is neither a directory nor an archive")
-    return path
+def _from_bundle(container: Container, volumes: Sequence[HostBind]) -> Container:
+    """As the OCI runtime gets it: each volume is taken from where the supervisor has bound it."""
+    work, *others = container.binds
+    bound = [replace(bind, host=volume.at) for bind, volume in zip(others, volumes, strict=True)]
+    return replace(container, binds=(work, *bound))
 
 
 def _devices(paths: Sequence[str]) -> list[Device]:

@@ -8,16 +8,19 @@ it writes is not the task's memory: it works in its supervisor's cgroup, and com
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
+from gosched.agent.beneath import opened
 from gosched.agent.runtimes.images import Images
-from gosched.agent.runtimes.inside import Bind, find_command
-from gosched.agent.runtimes.interface import CannotRun
-from gosched.agent.runtimes.root_layer import copy, lay_over
+from gosched.agent.runtimes.inside import open_archive, open_named
+from gosched.agent.runtimes.interface import Account, CannotRun
+from gosched.agent.runtimes.lookup import Root, find_command
+from gosched.agent.runtimes.root_layer import LOWER, copy, lay_over, link_lower
 from gosched.agent.supervisor.control_group import cgroup_of
 from gosched.agent.supervisor.records import RESULT, TASK, now_ms, write
 
@@ -40,15 +43,22 @@ def main(bundle: Path) -> None:
 
 
 def make_root(spec: dict[str, Any], bundle: Path) -> None:
-    image = Path(spec["image"])
-    if image.is_file():
-        image = Images(Path(spec["cache"])).unpacked(image, bundle)
-    binds = [Bind(**bind) for bind in spec["binds"]]
-    find_command(spec["command"], spec["cwd"], spec["path"], binds, image)
-    if spec["layered"]:
-        lay_over(image, bundle)
-    else:
-        copy(image, bundle)
+    account = Account(**{**spec["account"], "groups": tuple(spec["account"]["groups"])}) if spec["account"] else None
+    if spec["archive"]:
+        image = open_named("image", spec["image"], spec["allowed"], account)
+        archive = open_archive(image, spec["image"], account)
+        link_lower(Images(Path(spec["cache"])).unpacked(archive, bundle), bundle)
+    with contextlib.ExitStack() as held:
+        # The image was unpacked by the agent, or its user's rights were asked for when it was bound, as the volumes'.
+        image = held.enter_context(opened(bundle / LOWER, os.O_PATH | os.O_DIRECTORY, links=True))
+        roots = [Root(to="/", fd=image, account=None if spec["archive"] else account)]
+        for at, to in spec["roots"]:
+            roots.append(Root(to=to, fd=held.enter_context(opened(at)), account=account))
+        find_command(spec["command"], spec["cwd"], spec["path"], roots)
+        if spec["layered"]:
+            lay_over(image, bundle)
+        else:
+            copy(bundle)
 
 
 def move_to(cgroup: str) -> None:

@@ -2,8 +2,9 @@
 
     python -I -S unpack.py DIRECTORY MAX_BYTES MAX_ENTRIES < ARCHIVE
 
-A program of its own, as root: a thread of the agent cannot change its root. The one rule: nothing is imported and no
-file is opened by name after chroot, but for what is unpacked. Devices are left out: a task gets those of its order.
+A program of its own, as root: a thread of the agent cannot change its root. Invariant: nothing is imported and no file
+is opened by name after chroot, but for what is unpacked; whatever the archive says, this process takes no more memory
+than MAX_MEMORY. Devices are left out: a task gets those of its order.
 Exit code 0; 1 with one line on stderr: the archive is no good; 2: the node cannot.
 """
 
@@ -11,17 +12,41 @@ from __future__ import annotations
 
 import bz2  # noqa: F401  before chroot: tarfile imports them when it needs them
 import gzip  # noqa: F401
-import lzma
+import lzma  # noqa: F401
 import os
+import resource
 import sys
 import tarfile
-import zlib
+from typing import Any
 
-MAX_DEPTH = 256  # no image needs more, and what removes one later has a stack
+MAX_DEPTH = 256  # no image needs more
+MAX_HEADER = 1 << 20  # of a long name or of PAX records, which are read as a whole
+MAX_MEMORY = 256 << 20  # address space: an interpreter, and what xz at its best (64 MiB) needs to unpack
+BLOCK = 2048  # of the compressed archive: bzip2, at its best, makes 20,000 times as much of it
+
+_EXTENDED = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
 
 
 class BadArchive(Exception):
     """One line that says what is wrong with it."""
+
+
+class Member(tarfile.TarInfo):
+    """A header of an archive that nobody has looked at yet."""
+
+    def _proc_member(self, archive: Any) -> Any:
+        """Called by tarfile for each header, before it reads what the header says that follows."""
+        if self.size < 0:
+            raise BadArchive("it has a file of less than no bytes")
+        if self.type in _EXTENDED and self.size > MAX_HEADER:
+            raise BadArchive(f"it has a header of {self.size} bytes; at most {MAX_HEADER}")
+        return super()._proc_member(archive)  # type: ignore[misc]
 
 
 def main(directory: str, max_bytes: int, max_entries: int) -> int:
@@ -29,21 +54,27 @@ def main(directory: str, max_bytes: int, max_entries: int) -> int:
     try:
         os.chroot(directory)
         os.chdir("/")
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         unpack(max_bytes, max_entries)
-    except (BadArchive, tarfile.TarError, EOFError, KeyError, zlib.error, lzma.LZMAError) as error:
-        print(str(error) or "it ends too early", file=sys.stderr)
-        return 1
+    except MemoryError:
+        why = f"to unpack it takes more than {MAX_MEMORY >> 20} MiB of memory"
     except OSError as error:
         # Without a number: bz2 and gzip say so when the data are damaged.
         print(error, file=sys.stderr)
         return 1 if error.errno is None else 2
-    return 0
+    except Exception as error:  # tarfile was written for archives that mean well
+        why = str(error) or "it ends too early"
+    else:
+        return 0
+    print(why, file=sys.stderr)
+    return 1
 
 
 def unpack(max_bytes: int, max_entries: int) -> None:
     total = entries = 0
-    directories: list[tarfile.TarInfo] = []
-    with tarfile.open(fileobj=sys.stdin.buffer, mode="r|*", errorlevel=1) as archive:
+    directories: list[tuple[str, int, int, int, float]] = []
+    with tarfile.open(fileobj=sys.stdin.buffer, mode="r|*", bufsize=BLOCK, errorlevel=1, tarinfo=Member) as archive:
         # chroot is the filter: owners, modes and links stay as they are, a root filesystem needs them. Old Pythons have
         # no filters at all.
         archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
@@ -57,15 +88,16 @@ def unpack(max_bytes: int, max_entries: int) -> None:
                 continue
             archive.extract(member, "/", set_attrs=not member.isdir(), numeric_owner=True)
             if member.isdir():
-                directories.append(member)
+                # Its few numbers, and not the member, which has all of its headers.
+                directories.append((member.name, member.uid, member.gid, member.mode, member.mtime))
             archive.members = []  # type: ignore[attr-defined]  # or they would all be kept
     # Last: a directory may forbid what comes later, and each new file changes its times.
-    for member in reversed(directories):
-        path = "/" + member.name.lstrip("/")
+    for name, uid, gid, mode, mtime in reversed(directories):
+        path = "/" + name.lstrip("/")
         if os.path.isdir(path) and not os.path.islink(path):
-            os.chown(path, member.uid, member.gid)
-            os.chmod(path, member.mode & 0o7777)
-            os.utime(path, (member.mtime, member.mtime))
+            os.chown(path, uid, gid)
+            os.chmod(path, mode & 0o7777)
+            os.utime(path, (mtime, mtime))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import resource
 import signal
 from typing import NoReturn
 
+from gosched.agent.supervisor.binding import BOUND, bind_all
 from gosched.agent.supervisor.control_group import ControlGroup
 from gosched.agent.supervisor.records import Launch
 
@@ -61,6 +62,8 @@ def become_task(launch: Launch, group: ControlGroup, writers: list[int], failure
         os.setsid()
         at[0] = "cgroup"
         group.join()
+        if launch.binds:
+            bind_all(launch.binds, at)
         at[0] = "start"
         reset_signals()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -126,6 +129,8 @@ def explain(launch: Launch, step: str, number: int, text: str) -> NotStarted:
     message = os.strerror(number) if number else text
     if step == "cgroup":
         return NotStarted(125, "CGROUP_LOST", f"cannot join the cgroup {launch.cgroup}: {message}", blames_node=True)
+    if step in BOUND:
+        return NotStarted(125, f"BAD_{step.upper()}", f"{step}: the node cannot bind it for the task: {text}")
     if step == "rlimits":
         return NotStarted(125, "BAD_LIMIT", f"the node cannot set its rlimits {sorted(launch.rlimits)}: {message}")
     if step == "cpus":

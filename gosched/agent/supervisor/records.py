@@ -39,7 +39,7 @@ class Launch:
     """As gosched.agent.runtimes.interface.Launch has it, and what every task needs.
 
     `account`: uid, gid, groups, or None. `cpus`: those that it may run on; empty: all. `lease`, `lease_grace_ms`: as
-    Lease has them.
+    Lease has them. `binds`: as HostBind has them.
     """
 
     command: list[str]
@@ -60,6 +60,7 @@ class Launch:
     cleanup: list[list[str]] = field(default_factory=list)
     lease: str = ""
     lease_grace_ms: int = 0
+    binds: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from gosched.agent.hardware.gpus import Gpus
 from gosched.agent.orders import Order
 from gosched.agent.runtimes.environment import environment
 from gosched.agent.runtimes.interface import Account, CannotRun, Place, TaskRuntime
+from gosched.agent.tasks.ceilings import check_ceilings
 from gosched.agent.tasks.cpusets import SharedCpus
 from gosched.agent.tasks.kept_memory import KeptMemory
 from gosched.agent.tasks.nursery import Nursery
@@ -70,6 +71,7 @@ class Starter:
         if runtime is None or problem:
             detail = f"this node cannot run tasks of runtime {order.runtime.name.lower()}: {problem}"
             raise CannotRun("RUNTIME_NOT_SUPPORTED", detail, blames_node=True)
+        check_ceilings(order, self.settings.ceilings)
         account = account_for(order.isolation.user, self.settings.users)
         place = Place(
             path=task.spool.path,
