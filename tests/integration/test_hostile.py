@@ -456,6 +456,21 @@ def test_a_setuid_program_gives_nothing(each: Node, ground: Path) -> None:
     assert each.stdout(task).split() == ["65534", "NoNewPrivs:", "1"]
 
 
+def test_an_agent_whose_users_cannot_enter_its_data_directory_says_so_and_does_not_start(ground: Path) -> None:
+    """Else each of their tasks would fail, with BAD_WORKING_DIR."""
+    shut = ground / "shut"
+    shut.mkdir(mode=0o700, exist_ok=True)
+    node = Node(shut, "agent")
+    node.agent.launch()
+    assert node.agent.exit_code() == 2
+    assert f"user daemon, as whom tasks run here, cannot pass through {shut} (mode 700)" in node.agent.lines[-1]
+    assert f"chmod o+x {shut}, or choose another directory with --data-dir" in node.agent.lines[-1]
+    shut.chmod(0o711)
+    node.start()
+    assert node.outcome(node.run("now", "exit 3", user="daemon")) == ("FAILED", 3, "NONZERO_EXIT")
+    node.close()
+
+
 # What finds no room
 
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
+from pathlib import Path
 
+from gosched.agent.acting import as_account
 from gosched.agent.runtimes.interface import Account, CannotRun
 from gosched.config.agent_settings import ANYBODY, Users
 
@@ -30,6 +33,38 @@ def account_for(wanted: str, rules: Users) -> Account | None:
     if wanted and wanted not in (*rules.allowed, rules.default) and ANYBODY not in rules.allowed:
         raise CannotRun(NOT_ALLOWED, f"user {wanted} is not in the agent's users.allowed")
     return account
+
+
+def closed_to(directory: Path, rules: Users) -> str:
+    """Return why tasks could not enter what is in `directory`, in one line; empty: each user of the rules passes."""
+    if os.geteuid() != 0:
+        return ""
+    names = [name for name in rules.allowed if name != ANYBODY]
+    if not rules.own or ANYBODY in rules.allowed:
+        names.append(rules.default)
+    for name in names:
+        try:
+            account = _account(name, is_default=False)
+        except CannotRun:  # its tasks are told so
+            continue
+        closed = _first_closed(directory, account)
+        if closed is not None:
+            mode = stat.S_IMODE(closed.stat().st_mode)
+            return (
+                f"user {name}, as whom tasks run here, cannot pass through {closed} (mode {mode:03o}) to {directory}: "
+                f"chmod o+x {closed}, or choose another directory with --data-dir"
+            )
+    return ""
+
+
+def _first_closed(directory: Path, account: Account) -> Path | None:
+    for place in (*reversed(directory.parents), directory):
+        try:
+            with as_account(account):
+                os.stat(f"{place}/.")  # asks to pass through it
+        except PermissionError:
+            return place
+    return None
 
 
 def _check_is_own(wanted: str, own: int) -> None:
