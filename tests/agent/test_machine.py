@@ -58,5 +58,5 @@ def test_gpus_that_tasks_cannot_be_kept_off_are_told_like_limits(
 
 def settings(home: Path, isolation: str, hardware: str = "static") -> AgentSettings:
     config = home / "agent.yaml"
-    config.write_text(f"isolation: {isolation}\nhardware: {hardware}\n")
+    config.write_text(f"isolation: {isolation}\nhardware: {hardware}\nusers: {{own: true}}\n")
     return load_agent_settings(str(config), {"data_dir": str(home / "node")})

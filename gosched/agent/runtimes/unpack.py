@@ -10,9 +10,9 @@ Exit code 0; 1 with one line on stderr: the archive is no good; 2: the node cann
 
 from __future__ import annotations
 
-import bz2  # noqa: F401  before chroot: tarfile imports them when it needs them
-import gzip  # noqa: F401
-import lzma  # noqa: F401
+import bz2
+import gzip
+import lzma
 import os
 import resource
 import sys
@@ -22,7 +22,7 @@ from typing import Any
 MAX_DEPTH = 256  # no image needs more
 MAX_HEADER = 1 << 20  # of a long name or of PAX records, which are read as a whole
 MAX_MEMORY = 256 << 20  # address space: an interpreter, and what xz at its best (64 MiB) needs to unpack
-BLOCK = 2048  # of the compressed archive: bzip2, at its best, makes 20,000 times as much of it
+BLOCK = 64 * 1024  # of the uncompressed archive
 
 _EXTENDED = (
     tarfile.XHDTYPE,
@@ -71,10 +71,24 @@ def main(directory: str, max_bytes: int, max_entries: int) -> int:
     return 1
 
 
+def decompressed(file: Any) -> Any:
+    """Return a stream that makes no more of the file at once than is read. tarfile's own makes all that a block of the
+    file may become, which for bzip2 is a hundred thousand times as much, and copies the rest at each read."""
+    head = file.peek(6)
+    if head.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=file)
+    if head.startswith(b"BZh"):
+        return bz2.BZ2File(file)
+    if head.startswith((b"\xfd7zXZ", b"\x5d\x00\x00\x80")):
+        return lzma.LZMAFile(file)
+    return file
+
+
 def unpack(max_bytes: int, max_entries: int) -> None:
     total = entries = 0
     directories: list[tuple[str, int, int, int, float]] = []
-    with tarfile.open(fileobj=sys.stdin.buffer, mode="r|*", bufsize=BLOCK, errorlevel=1, tarinfo=Member) as archive:
+    stream = decompressed(sys.stdin.buffer)
+    with tarfile.open(fileobj=stream, mode="r|", bufsize=BLOCK, errorlevel=1, tarinfo=Member) as archive:
         # chroot is the filter: owners, modes and links stay as they are, a root filesystem needs them. Old Pythons have
         # no filters at all.
         archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
