@@ -27,15 +27,15 @@ class NotAFile(OSError):
     """It is a directory, a link, a FIFO, a socket or a device, and was not opened."""
 
 
-def open_beneath(root: int, path: str, flags: int, *, links: bool = False) -> int:
+def open_beneath(root: int, path: str, flags: int) -> int:
     """Return a descriptor of `path` below the directory `root`; an empty path is the directory itself. Raises OSError:
-    ELOOP at a link, EXDEV where it leads out. `links`: those that stay below `root` are followed, by kernels that can
-    see to it. With O_PATH | O_NOFOLLOW the last part may be a link, which is then not followed."""
+    ELOOP at a link, EXDEV where it leads out. With O_PATH | O_NOFOLLOW the last part may be a link, which is then not
+    followed."""
     flags |= os.O_CLOEXEC
     if not path:
         return os.open(".", flags, dir_fd=root)
     if _has_openat2():
-        return _openat2(root, path, flags, NO_MAGIC_LINKS | BENEATH | (0 if links else NO_LINKS))
+        return _openat2(root, path, flags, NO_MAGIC_LINKS | NO_LINKS | BENEATH)
     return _step_by_step(root, path, flags)
 
 

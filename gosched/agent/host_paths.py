@@ -12,34 +12,23 @@ import stat
 from collections.abc import Sequence
 
 from gosched.agent.acting import HasRights, as_account
-from gosched.agent.beneath import open_anywhere, open_beneath
+from gosched.agent.beneath import open_anywhere
 
 
 class NotAllowed(OSError):
-    """The agent's settings allow no path like this one, or a link on it leads out of what they allow."""
+    """What was opened lies at no place that the agent's settings allow."""
 
 
 def open_host_path(path: str, allowed: Sequence[str], account: HasRights | None, flags: int = os.O_PATH) -> int:
     """Return a descriptor of the absolute `path`, opened with the rights of `account` (None: this process' own).
-    `allowed`: prefixes, absolute and without a / at the end, but for / itself. Raises OSError, NotAllowed."""
-    # The widest one: a link that leads from one allowed place to another is none of those that lead out.
-    prefix = min((each for each in allowed if _is_below(path, each)), key=len, default=None)
-    if prefix is None:
-        raise NotAllowed(errno.EPERM, "Not below a path that this node allows", path)
+    `allowed`: absolute prefixes; links may lead there from anywhere, and not out. Raises OSError, NotAllowed."""
     with as_account(account):
-        if prefix == "/":
-            return open_anywhere(path, flags)
-        if path == prefix:
-            return os.open(path, flags | os.O_CLOEXEC)
-        root = os.open(prefix, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            return open_beneath(root, path[len(prefix) + 1 :], flags, links=True)
-        except OSError as error:
-            if error.errno in (errno.EXDEV, errno.ELOOP):
-                raise NotAllowed(errno.EPERM, f"A link on it leads out of {prefix}", path) from error
-            raise
-        finally:
-            os.close(root)
+        fd = open_anywhere(path, flags)
+    real = path_of(fd)  # of what was opened, and not of what the path means by now
+    if any(_is_below(real, os.path.realpath(prefix)) for prefix in allowed):
+        return fd
+    os.close(fd)
+    raise NotAllowed(errno.EPERM, f"{real} is not below a path that this node allows", path)
 
 
 def path_of(fd: int) -> str:

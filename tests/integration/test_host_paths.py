@@ -28,12 +28,14 @@ def ground() -> Iterator[Path]:
         base = Path(name)
         base.chmod(0o755)
         make_rootfs(base / "rootfs")
+        (base / "openly").mkdir()
         for path in ("open/in", "closed/in"):
             (base / path).mkdir(parents=True)
             (base / path / "file").write_text("precious" if path == "closed/in" else "data")
         (base / "closed").chmod(0o700)
         (base / "open" / "out").symlink_to(base / "closed" / "in")
-        (base / "open" / "around").symlink_to("in")
+        (base / "open" / "around").symlink_to(base / "open" / "in")
+        (base / "open" / "aside").symlink_to("../rootfs")
         tar_of(base / "rootfs", base / "closed" / "image.tar").chmod(0o644)
         tar_of(base / "rootfs", base / "open" / "secret.tar").chmod(0o600)
         yield base
@@ -63,7 +65,9 @@ def test_a_volume_is_bound_where_the_agent_allows_it(tmp_path: Path, ground: Pat
         assert shown(node, ground / "open" / "in") == (0, "data")
         assert shown(node, ground / "open" / "around") == (0, "data")
         assert refusal(node, ground / "rootfs") == "VOLUME_NOT_ALLOWED"
+        assert refusal(node, ground / "open" / "aside") == "VOLUME_NOT_ALLOWED"
         assert refusal(node, ground / "openly") == "VOLUME_NOT_ALLOWED"
+        assert refusal(node, Path("/proc/self/root/etc")) == "VOLUME_NOT_FOUND"
         assert refusal(node, ground / "open" / "none") == "VOLUME_NOT_FOUND"
 
 
@@ -132,7 +136,7 @@ def test_what_a_user_swaps_after_the_look_is_not_what_a_task_gets(tmp_path: Path
     home = users_directory(ground / "home", "volume")
     (home / "volume" / "file").write_text("data")
     seen: set[str] = set()
-    node = node_on(tmp_path, ground, ground)
+    node = node_on(tmp_path, ground, Path("/"))
     with contextlib.closing(node), attacker(FLIP, home, ground / "closed" / "in"):
         for _ in range(ROUNDS):
             with contextlib.suppress(CannotRun):
