@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gosched.agent.runtimes.interface import Account, Launch
+from gosched.agent.runtimes.interface import Account, HostBind, Launch
 from gosched.agent.supervisor import records
 
 
@@ -21,6 +21,10 @@ def test_a_launch_that_was_stored_is_the_same_when_it_is_read() -> None:
         rlimits={"nofile": (10, 20)},
         exec=("crun", "exec"),
         cleanup=(("crun", "delete"),),
+        binds=(
+            HostBind(what="volume", host="/d", at="/b/0", allowed=("/d",), account=Account(uid=7, gid=8, groups=(8,))),
+            HostBind(what="image", host="/i", at="/b/1", allowed=("/",), account=None),
+        ),
     )
     assert Launch.of(json.loads(json.dumps({**launch.record(), "boot_id": "b"}))) == launch
 

@@ -4,12 +4,14 @@ at is what the task gets. Needs root, crun and busybox."""
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gosched.agent.runtimes.docker_launcher import Failed, hold_volumes
 from gosched.agent.runtimes.inside import AllowedPaths
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.runtimes.rootfs import Rootfs
@@ -143,3 +145,26 @@ def test_what_a_user_swaps_after_the_look_is_not_what_a_task_gets(tmp_path: Path
                 seen.add(shown(node, home / "volume")[1])
     assert not [text for text in seen if "precious" in text]
     assert "data" in seen, "no start succeeded: this shows nothing"
+
+
+def held(source: Path | str, *allowed: str) -> str:
+    """What Docker's daemon is told of a volume of nobody's."""
+    mounts = [{"Source": "/its/own/work"}, {"Source": str(source)}]
+    account = {"uid": NOBODY.uid, "gid": NOBODY.gid, "groups": [], "name": "nobody", "home": "/"}
+    spec = {"container": {"HostConfig": {"Mounts": mounts}}, "allowed": list(allowed), "account": account}
+    hold_volumes(spec)
+    return mounts[1]["Source"]
+
+
+def test_docker_is_told_a_path_that_only_root_can_change_or_what_was_opened(ground: Path) -> None:
+    assert held("/usr/share", "/usr") == "/usr/share"
+    told = held(ground / "open" / "around", str(ground))  # in /tmp, where others may make names
+    assert told.startswith(f"/proc/{os.getpid()}/fd/")
+    assert os.path.samefile(told, ground / "open" / "in")
+    os.close(int(told.rpartition("/")[2]))
+    for closed in (ground / "closed" / "in", ground / "open" / "out", ground / "none"):
+        with pytest.raises(Failed) as caught:
+            held(closed, "/")
+        assert caught.value.reason.startswith("VOLUME_NOT_")
+    with pytest.raises(Failed, match="not below a path that this node allows"):
+        held("/etc", "/usr")

@@ -426,6 +426,15 @@ echo over
 """
 
 
+def test_a_start_tells_nobody_of_commands_in_directories_that_are_closed_to_them(node: Node, ground: Path) -> None:
+    closed = ground / "tools"
+    closed.mkdir(mode=0o700)
+    shutil.copy("/bin/true", closed / "tool-a")
+    ends = [node.end_of(node.send(node.order("look", str(closed / name)))) for name in ("tool-a", "tool-b")]
+    assert ends[0].reason == ends[1].reason
+    assert ends[0].detail.replace("tool-a", "") == ends[1].detail.replace("tool-b", "")
+
+
 def _setuid(ground: Path) -> Path:
     path = ground / "setuid-id"
     shutil.copy("/usr/bin/id", path)
