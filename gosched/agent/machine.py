@@ -31,7 +31,7 @@ from gosched.agent.tasks.kept_memory import KeptMemory
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.orphans import end_orphans
 from gosched.agent.tasks.starting import Starter
-from gosched.agent.tasks.users import closed_to
+from gosched.agent.tasks.users import unfit_for
 from gosched.config import AgentSettings
 from gosched.config.jobfile import RUNTIME_LABEL
 from gosched.core.cluster import Hardware
@@ -60,8 +60,8 @@ class Machine:
     @classmethod
     def open(cls, settings: AgentSettings, data_dir: DataDir) -> Machine:
         """Raises CannotStart, and ConfigError where the settings contradict what is here."""
-        if closed := closed_to(data_dir.tasks, settings.users):
-            raise CannotStart(closed)
+        if unfit := unfit_for(data_dir.tasks, settings.users):
+            raise CannotStart(unfit)
         tree = _open_tree(settings, data_dir)
         try:
             gpus = find_gpus() if settings.hardware_from == "found" else NO_GPUS

@@ -6,6 +6,7 @@ docs/hostile-tasks.md is the table of them.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import subprocess
@@ -475,6 +476,11 @@ def test_an_agent_whose_users_cannot_enter_its_data_directory_says_so_and_does_n
     assert f"user daemon, as whom tasks run here, cannot pass through {shut} (mode 700)" in node.agent.lines[-1]
     assert f"chmod o+x {shut}, or choose another directory with --data-dir" in node.agent.lines[-1]
     shut.chmod(0o711)
+    os.chown(shut, 65534, 65534)
+    node.agent.launch()
+    assert node.agent.exit_code() == 2
+    assert f"users other than root can change {shut}" in node.agent.lines[-1]
+    os.chown(shut, 0, 0)
     node.start()
     assert node.outcome(node.run("now", "exit 3", user="daemon")) == ("FAILED", 3, "NONZERO_EXIT")
     node.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pwd
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from gosched.agent.acting import as_account
@@ -35,13 +36,30 @@ def account_for(wanted: str, rules: Users) -> Account | None:
     return account
 
 
-def closed_to(directory: Path, rules: Users) -> str:
-    """Return why tasks could not enter what is in `directory`, in one line; empty: each user of the rules passes."""
-    if os.geteuid() != 0:
-        return ""
+def unfit_for(directory: Path, rules: Users) -> str:
+    """Return why tasks of other users could not run below `directory`, or could put something else in its place, in one
+    line; empty: all is well, or tasks run as the agent does."""
     names = [name for name in rules.allowed if name != ANYBODY]
     if not rules.own or ANYBODY in rules.allowed:
         names.append(rules.default)
+    if os.geteuid() != 0 or not names:
+        return ""
+    return _not_roots(directory) or _closed_to(directory, names)
+
+
+def _not_roots(directory: Path) -> str:
+    for place in (*reversed(directory.parents), directory):
+        seen = place.stat()
+        is_open = seen.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not seen.st_mode & stat.S_ISVTX
+        if seen.st_uid != 0 or is_open:
+            return (
+                f"users other than root can change {place}, and so put something else in the place of {directory}: "
+                f"chown root {place}; chmod go-w {place}; or choose another directory with --data-dir"
+            )
+    return ""
+
+
+def _closed_to(directory: Path, names: Sequence[str]) -> str:
     for name in names:
         try:
             account = _account(name, is_default=False)
