@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gosched.agent.beneath import opened
+from gosched.agent.runtimes.faults import one_line
 from gosched.agent.runtimes.interface import CannotRun
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -24,6 +25,9 @@ LOWER = "lower"
 MOUNT_LAYER = f"mount -t overlay overlay -o lowerdir={LOWER},upperdir=upper,workdir=scratch rootfs"
 _PROBE_S = 10
 _COPY_S = 3600
+_TAR = ("tar", "--file=-", "--xattrs", "--numeric-owner")
+_CHANGED = 1  # tar's exit code where somebody wrote to the image meanwhile
+_MAX_SAID = 64 * 1024
 
 
 def lay_over(image: int, bundle: Path) -> None:
@@ -44,13 +48,29 @@ def link_lower(image: Path, bundle: Path) -> None:
 
 
 def copy(bundle: Path) -> None:
-    """What is found at `lower`. Takes its time. Raises CannotRun."""
+    """What is found at `lower`. Takes its time. Raises CannotRun.
+
+    By tar, which goes down a tree by descriptors: cp follows what the image's owner links there meanwhile."""
     (bundle / "rootfs").mkdir(exist_ok=True)
-    words = ["cp", "-a", f"{bundle / LOWER}/.", str(bundle / "rootfs")]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=_COPY_S)
-    if done.returncode:
-        why = done.stderr.strip().rpartition("\n")[2]
-        raise CannotRun("CANNOT_STORE", f"this node cannot copy the image: {why}", blames_node=True)
+    with tempfile.TemporaryFile() as said:
+        read = subprocess.Popen([*_TAR, "--create", "-C", bundle / LOWER, "."], stdout=subprocess.PIPE, stderr=said)
+        try:
+            words = [*_TAR, "--extract", "--same-permissions", "-C", bundle / "rootfs"]
+            written = subprocess.run(words, stdin=read.stdout, capture_output=True, check=False, timeout=_COPY_S)
+        finally:
+            read.kill()  # if it has not ended: what it says is not read any more
+            read.wait()
+        said.seek(0)
+        why = said.read(_MAX_SAID)
+    if written.returncode:
+        detail = f"this node cannot copy the image: {_last_line(written.stderr)}"
+        raise CannotRun("CANNOT_STORE", detail, blames_node=True)
+    if read.returncode not in (0, _CHANGED):
+        raise CannotRun("BAD_IMAGE", f"the image cannot be copied: {_last_line(why)}")
+
+
+def _last_line(words: bytes) -> str:
+    return one_line(words.decode(errors="replace").strip().rpartition("\n")[2])
 
 
 @functools.cache
@@ -83,4 +103,4 @@ def in_own_view(words: Sequence[str], *steps: str) -> tuple[str, ...]:
 
 def missing_program() -> str:
     """Of those that are needed here; empty: none."""
-    return next((name for name in ("unshare", "mount", "sh", "cp", "rm") if shutil.which(name) is None), "")
+    return next((name for name in ("unshare", "mount", "sh", "tar", "rm") if shutil.which(name) is None), "")
