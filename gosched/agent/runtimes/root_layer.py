@@ -25,7 +25,7 @@ LOWER = "lower"
 MOUNT_LAYER = f"mount -t overlay overlay -o lowerdir={LOWER},upperdir=upper,workdir=scratch rootfs"
 _PROBE_S = 10
 _COPY_S = 3600
-_TAR = ("tar", "--file=-", "--xattrs", "--numeric-owner")
+_TAR = ("tar", "--file=-", "--numeric-owner")
 _CHANGED = 1  # tar's exit code where somebody wrote to the image meanwhile
 _MAX_SAID = 64 * 1024
 
