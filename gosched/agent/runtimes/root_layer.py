@@ -53,9 +53,11 @@ def copy(bundle: Path) -> None:
     By tar, which goes down a tree by descriptors: cp follows what the image's owner links there meanwhile."""
     (bundle / "rootfs").mkdir(exist_ok=True)
     with tempfile.TemporaryFile() as said:
-        read = subprocess.Popen([*_TAR, "--create", "-C", bundle / LOWER, "."], stdout=subprocess.PIPE, stderr=said)
+        read = subprocess.Popen(
+            [*_TAR, "--create", "-C", str(bundle / LOWER), "."], stdout=subprocess.PIPE, stderr=said
+        )
         try:
-            words = [*_TAR, "--extract", "--same-permissions", "-C", bundle / "rootfs"]
+            words = [*_TAR, "--extract", "--same-permissions", "-C", str(bundle / "rootfs")]
             written = subprocess.run(words, stdin=read.stdout, capture_output=True, check=False, timeout=_COPY_S)
         finally:
             read.kill()  # if it has not ended: what it says is not read any more
