@@ -94,7 +94,7 @@ def test_environment_directory_and_volumes_are_as_ordered(node: DockerNode, tmp_
     volumes = (Volume(host=str(tmp_path / "in"), to="/data", read_only=True),)
     script = "echo $COLOUR $NVIDIA_VISIBLE_DEVICES $GOSCHED_CHECKPOINT_FILE; cat /data/data > copy; touch /data/new"
     code, out, err = node.run("sh", "-c", script, env={"COLOUR": "blue"}, isolation=Isolation(volumes=volumes))
-    assert (code, out) == (1, "blue void /work/.gosched-checkpoint\n")
+    assert (code, out) == (1, "blue void /work/.gosched-checkpoint\n"), node.result()
     assert "Read-only file system" in err
     assert (node.started[0].place.work / "copy").read_text() == "from the node"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gosched.agent.runtimes.docker_launcher import Failed, hold_volumes
+from gosched.agent.runtimes import docker_volumes
 from gosched.agent.runtimes.inside import AllowedPaths
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.runtimes.rootfs import Rootfs
@@ -147,24 +147,32 @@ def test_what_a_user_swaps_after_the_look_is_not_what_a_task_gets(tmp_path: Path
     assert "data" in seen, "no start succeeded: this shows nothing"
 
 
-def held(source: Path | str, *allowed: str) -> str:
+def held(directory: Path, source: Path | str, *allowed: str) -> str:
     """What Docker's daemon is told of a volume of nobody's."""
-    mounts = [{"Source": "/its/own/work"}, {"Source": str(source)}]
-    account = {"uid": NOBODY.uid, "gid": NOBODY.gid, "groups": [], "name": "nobody", "home": "/"}
-    spec = {"container": {"HostConfig": {"Mounts": mounts}}, "allowed": list(allowed), "account": account}
-    hold_volumes(spec)
-    return mounts[1]["Source"]
+    mounts = [{"Source": str(source)}]
+    docker_volumes.hold(mounts, directory, allowed, NOBODY)
+    return mounts[0]["Source"]
 
 
-def test_docker_is_told_a_path_that_only_root_can_change_or_what_was_opened(ground: Path) -> None:
-    assert held("/usr/share", "/usr") == "/usr/share"
-    told = held(ground / "open" / "around", str(ground))  # in /tmp, where others may make names
-    assert told.startswith(f"/proc/{os.getpid()}/fd/")
-    assert os.path.samefile(told, ground / "open" / "in")
-    os.close(int(told.rpartition("/")[2]))
-    for closed in (ground / "closed" / "in", ground / "open" / "out", ground / "none"):
-        with pytest.raises(Failed) as caught:
-            held(closed, "/")
-        assert caught.value.reason.startswith("VOLUME_NOT_")
-    with pytest.raises(Failed, match="not below a path that this node allows"):
-        held("/etc", "/usr")
+def test_docker_is_told_a_path_that_only_root_can_change_or_one_where_the_volume_is_held(
+    tmp_path: Path, ground: Path
+) -> None:
+    assert held(tmp_path, "/usr/share", "/usr") == "/usr/share"
+    try:
+        for source in (ground / "open" / "around", ground / "open" / "in" / "file"):  # in /tmp, where others make names
+            told = held(tmp_path, source, str(ground))
+            assert told == str(tmp_path / "volumes" / "0")
+            assert os.path.samefile(told, source)
+            docker_volumes.release(tmp_path)
+    finally:
+        docker_volumes.release(tmp_path)
+    assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
+    assert (ground / "open" / "in" / "file").read_text() == "data"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["closed/in", "open/out", "none", "rootfs"])
+def test_docker_is_told_nothing_of_what_the_tasks_user_may_not_have(tmp_path: Path, ground: Path, path: str) -> None:
+    with pytest.raises(CannotRun) as caught:
+        held(tmp_path, ground / path, str(ground / "open"), str(ground / "closed"))
+    assert caught.value.reason == ("VOLUME_NOT_FOUND" if path == "none" else "VOLUME_NOT_ALLOWED")

@@ -27,11 +27,9 @@ from docker.utils import parse_repository_tag
 from requests import exceptions
 from urllib3.exceptions import HTTPError
 
-from gosched.agent.host_paths import is_fixed, path_of
-from gosched.agent.runtimes import docker_follow, faults
+from gosched.agent.runtimes import docker_follow, docker_volumes, faults
 from gosched.agent.runtimes.docker_exec import execute
 from gosched.agent.runtimes.docker_removal import ASKED, remove_of_task, remove_orphans
-from gosched.agent.runtimes.inside import open_named
 from gosched.agent.runtimes.interface import Account, CannotRun
 from gosched.agent.supervisor.records import RESULT, TASK, now_ms, write
 
@@ -75,6 +73,7 @@ def main() -> int:
             case "orphans":
                 remove_orphans(connect(words[0]), words[1], int(words[2]), set(json.load(sys.stdin)))
             case "remove":
+                docker_volumes.release(Path(words[2]))  # of one that was killed
                 remove_of_task(connect(words[0]), words[1], Path(words[2]))
             case "freeze":
                 connect(words[0]).pause(words[1])
@@ -108,36 +107,34 @@ def connect(host: str, timeout_s: int = CALL_S) -> Any:
 def run(spec_file: str) -> None:
     """Does not return. Raises Failed."""
     spec = json.loads(Path(spec_file).read_text())
-    hold_volumes(spec)
+    directory = Path(spec_file).parent
     try:
         client = connect(spec["host"])
         fetch(client, spec)
-        with noted(Path(spec_file).with_name(ASKED)):
+        hold_volumes(spec, directory)
+        with noted(directory / ASKED):
             stop_signal = create(client, spec)
         attached = start(client, spec)
         pid = pid_of(client, spec["name"])
     except GONE as error:  # it was there a moment ago, or there would be no order
         raise Failed("DOCKER_FAILED", f"the node's daemon: {one_line(error)}", blames_node=True) from error
+    finally:
+        docker_volumes.release(directory)
     write(TASK, {"pid": pid, "started_at_ms": now_ms()})
     os.set_inheritable(attached, True)
     words = [sys.executable, "-I", "-S", docker_follow.__file__, str(attached), str(pid), str(stop_signal), spec_file]
     os.execv(sys.executable, words)
 
 
-def hold_volumes(spec: dict[str, Any]) -> None:
-    """Opens the volumes with the rights of the task's user, and names to the daemon what was opened: the path itself
-    where only root can change what it means, else this process' descriptor, open until the container runs. Raises
-    Failed."""
-    if os.geteuid() != 0:  # who may ask the daemon for containers needs no trick to see a file
-        return
+def hold_volumes(spec: dict[str, Any], directory: Path) -> None:
+    """Raises Failed."""
     account = Account(**{**spec["account"], "groups": tuple(spec["account"]["groups"])}) if spec["account"] else None
-    for mount in spec["container"]["HostConfig"]["Mounts"][1:]:
-        try:
-            fd = open_named("volume", mount["Source"], spec["allowed"], account)
-        except CannotRun as error:
-            raise Failed(error.reason, error.detail) from error
-        path = path_of(fd)
-        mount["Source"] = path if is_fixed(path) else f"/proc/{os.getpid()}/fd/{fd}"
+    try:
+        docker_volumes.hold(spec["container"]["HostConfig"]["Mounts"][1:], directory, spec["allowed"], account)
+    except CannotRun as error:
+        raise Failed(error.reason, error.detail) from error
+    except OSError as error:
+        raise Failed("BAD_VOLUME", f"a volume cannot be bound: {error}") from error
 
 
 def fetch(client: Any, spec: dict[str, Any]) -> None:
