@@ -126,7 +126,7 @@ class Node:
 
     def __enter__(self) -> Node:
         config = self.home / "agent.yaml"
-        config.write_text("users: {own: true}\nkeep_finished: 1s\n" + self.settings)
+        config.write_text("users: {own: true}\nvolumes: {allowed: [/]}\nkeep_finished: 1s\n" + self.settings)
         self.master = Yes()
         self.server = grpc.server(futures.ThreadPoolExecutor(4))
         node_pb2_grpc.add_NodeServiceServicer_to_server(self.master, self.server)
