@@ -20,6 +20,7 @@ import structlog
 from pysyncobj.node import Node
 from pysyncobj.poller import POLL_EVENT_TYPE
 
+from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.replication.connection import Connection
 from gosched.replication.identity import Identity, KnownDisks
 from gosched.replication.journal import Journal
@@ -57,6 +58,7 @@ class _Peer:
     next_dial: float = 0.0
     unanswered_since: float | None = None
     last_complaint: str = ""
+    newest_level: int = FeatureLevel.FIRST  # that the connected one said it knows
 
 
 @dataclass(slots=True)
@@ -103,6 +105,11 @@ class PeerTransport(RuledTransport):
     @property
     def connected(self) -> tuple[str, ...]:
         return tuple(sorted(p.node.id for p in self._peers.values() if p.connection is not None))
+
+    @property
+    def newest_levels(self) -> dict[str, int]:
+        """The newest feature level that each connected member knows."""
+        return {p.node.id: p.newest_level for p in self._peers.values() if p.connection is not None}
 
     @property
     def ready(self) -> bool:
@@ -226,6 +233,7 @@ class PeerTransport(RuledTransport):
                 disk=self._identity.disk,
                 joining=self._identity.came_later,
                 refusal=refusal,
+                newest_level=NEWEST_LEVEL,
             )
         ).SerializeToString()
 
@@ -280,6 +288,7 @@ class PeerTransport(RuledTransport):
         old, peer.connection = peer.connection, connection
         peer.unanswered_since = None
         peer.last_complaint = ""
+        peer.newest_level = hello.newest_level or FeatureLevel.FIRST  # a release that names none knows no more
         if old is not None:  # the peer came back before we noticed that it was gone
             old.close("replaced by a newer one")
             self._onNodeDisconnected(peer.node)
