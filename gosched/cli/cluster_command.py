@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gosched.cli.connect import connect
+from gosched.cli.output import say
 from gosched.client.shapes import time_json
 
 
@@ -25,3 +26,16 @@ def set_clock(ctx: click.Context) -> None:
         click.echo("unchanged")
     else:
         click.echo(f"the state's clock was set back from {time_json(done.from_ms)} to {time_json(done.to_ms)}")
+
+
+@command.command("finalize-upgrade")
+@click.pass_context
+def finalize_upgrade(ctx: click.Context) -> None:
+    """Let the cluster use what the new release brings, once all masters run it.
+
+    Raises the cluster's feature level to the newest that every master knows. There is no way back: a master of the
+    release before cannot join any more.
+    """
+    raised = connect(ctx).finalize_upgrade()
+    done = "the cluster is at feature level" if raised.unchanged else "the cluster is now at feature level"
+    say(f"{done} {raised.feature_level}")

@@ -311,4 +311,11 @@ def _about_children(job: Json) -> list[tuple[str, str]]:
         ),
         ("Next run", (schedule["next_run_at"] or "-") if schedule else ""),
         ("Elements" if array else "Runs", ", ".join([of, *counts])),
+        ("Failed", _listed(array["failed_elements"], array["failed"]) if array else ""),
     ]
+
+
+def _listed(names: list[str], count: int) -> str:
+    """Return the elements that failed last; the others may be forgotten already, and are only counted."""
+    more = count - len(names)
+    return ", ".join(names) + (f" and {more} more" if names and more > 0 else "")

@@ -16,14 +16,14 @@ from gosched.config.errors import ConfigError, suggestion
 
 COMMANDS = {
     "status": "The cluster at a glance.",
-    "cluster": "Set the cluster's clock back.",
     "submit": "Submit the jobs of a file, or one that flags describe.",
     "run": "Run a command as a job: submit, follow its output, return its code.",
     "plan": "What would become of jobs if they were submitted now.",
     "explain": "Why a job waits and when it starts, or where it runs.",
     "job": "List, show, cancel, hold, suspend, requeue and wait for jobs.",
-    "node": "List, show, cordon, uncordon and drain nodes.",
+    "node": "List, show, cordon, uncordon, drain and remove nodes.",
     "top": "What nodes, jobs and queues use now.",
+    "cluster": "Set the cluster's clock back, finish an upgrade.",
     "queue": "List, show and replace queues.",
     "quota": "List and set quotas of tenants.",
     "reservation": "Keep nodes for some, or for nobody, for a time.",

@@ -1,4 +1,4 @@
-"""`goschedctl node`: list, show, cordon, uncordon, drain."""
+"""`goschedctl node`: list, show, cordon, uncordon, drain, remove."""
 
 from __future__ import annotations
 
@@ -133,6 +133,15 @@ def drain(
         ends = None if timeout_s is None else time.monotonic() + timeout_s
         return _each(nodes, lambda node: _until_empty(client, node, ends))
     return code
+
+
+@command.command("remove")
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@click.pass_context
+def remove(ctx: click.Context, nodes: tuple[str, ...]) -> int:
+    """Forget nodes that are DEAD. If an agent comes back later, its node is a new one."""
+    client = connect(ctx)
+    return _each(nodes, lambda node: _done(client.remove_node(node), "removed"))
 
 
 def _shape(client: GoSchedClient, node: str) -> Json:

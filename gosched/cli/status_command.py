@@ -53,9 +53,20 @@ def status_text(status: Json) -> str:
             f"GPU        {used['gpu']} of {total['gpu']}",
             f"State      {bytes_text(status['state_bytes'])} of {bytes_text(status['state_bytes_limit'])}",
             *([f"Clock      {problem}"] if problem else []),
+            *_feature_level(status),
             "",
             table(status["masters"], _MASTERS),
             "",
             table(status["queues"], _QUEUES),
         ]
     )
+
+
+def _feature_level(status: Json) -> list[str]:
+    """Return a line while masters of two releases run side by side, or an upgrade is not finished."""
+    now, newest = status["feature_level"], status["newest_feature_level"]
+    known = [master["newest_feature_level"] for master in status["masters"]]
+    if not now or max(known) <= now:
+        return []
+    what = "run goschedctl cluster finalize-upgrade" if newest > now else "upgrade all masters first"
+    return [f"Features   level {now}; {max(known)} is known: {what}"]

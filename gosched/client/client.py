@@ -29,6 +29,7 @@ from gosched.client.model import (
     QuotaStatus,
     Status,
     Submitted,
+    Upgraded,
 )
 from gosched.client.usage import LiveUsage, NodeControlled
 from gosched.core.cluster import Queue, Quota, Window
@@ -37,7 +38,8 @@ from gosched.core.job import Job, JobState
 from gosched.core.resources import AmountMap
 from gosched.core.spec import JobSpec
 from gosched.wire.codec import to_message, to_record
-from gosched.wire.v1 import node_pb2, scheduler_pb2, types_pb2
+from gosched.wire.v1 import cluster_pb2, node_pb2, scheduler_pb2, types_pb2
+from gosched.wire.v1.cluster_pb2_grpc import ClusterServiceStub
 from gosched.wire.v1.node_pb2_grpc import NodeServiceStub
 from gosched.wire.v1.scheduler_pb2_grpc import SchedulerServiceStub
 
@@ -232,6 +234,23 @@ class GoSchedClient:
         """By id or name. It gets no new work, and what can start again elsewhere leaves at once. What cannot stays
         until it ends, or is stopped after `deadline_s`."""
         return self._control_node("DrainNode", node, reason, request_id, deadline_s)
+
+    def remove_node(self, node: str, *, request_id: str | None = None) -> NodeControlled:
+        """Forgets a node that is DEAD; by id, or by a name that no other node has."""
+        return self._control_node("RemoveNode", node, "", request_id)
+
+    def finalize_upgrade(self, *, request_id: str | None = None) -> Upgraded:
+        """Raises the cluster's feature level to the newest that all masters know."""
+        request = cluster_pb2.FinalizeUpgradeRequest(
+            request_id=request_id or uuid.uuid4().hex, client_id=self._client_for(request_id)
+        )
+        answer = _warned(
+            lambda: self._masters.call(
+                lambda channel, timeout: ClusterServiceStub(channel).FinalizeUpgrade(request, timeout=timeout),
+                timeout_s=self._timeout_s,
+            )
+        )
+        return Upgraded(feature_level=answer.feature_level, unchanged=answer.unchanged)
 
     def watch(self, job: str, *, timeout_s: float | None = None) -> Iterator[JobDetail]:
         """The job now and after each change, until it has ended. Raises TimedOut when `timeout_s` are over."""

@@ -68,4 +68,6 @@ def from_rpc(error: Any) -> GoSchedError:
         return AlreadyExists(detail)
     if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
         return Denied(detail)
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return Refused("the master that was asked is of an older release and does not know this call: upgrade it first")
     return Refused(detail)

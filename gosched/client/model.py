@@ -15,7 +15,8 @@ from gosched.wire.v1 import node_pb2, scheduler_pb2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterStatus:
     """`role`: leader, follower, candidate or unknown. `address`: of its Raft member. `clock_offset_ms`: its wall clock
-    is so far ahead of the state's clock; None: not known."""
+    is so far ahead of the state's clock; None: not known. `newest_feature_level`: that it knows; 0: it is away, or of a
+    release that does not say."""
 
     id: str
     address: str
@@ -24,6 +25,7 @@ class MasterStatus:
     grpc_address: str
     http_address: str
     clock_offset_ms: int | None = None
+    newest_feature_level: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,8 @@ class Status:
     state_bytes_limit: int = 0
     clock_ms: int = 0
     clock_problem: str = ""
+    feature_level: int = 0
+    newest_feature_level: int = 0  # that all masters know; 0: one is away
 
     @staticmethod
     def of(message: scheduler_pb2.ClusterStatus) -> Status:
@@ -119,6 +123,7 @@ class Status:
                     grpc_address=m.grpc_address,
                     http_address=m.http_address,
                     clock_offset_ms=m.clock_offset_ms if m.HasField("clock_offset_ms") else None,
+                    newest_feature_level=m.newest_feature_level,
                 )
                 for m in message.masters
             ),
@@ -136,6 +141,8 @@ class Status:
             state_bytes_limit=message.state_bytes_limit,
             clock_ms=message.clock_ms,
             clock_problem=message.clock_problem,
+            feature_level=message.feature_level,
+            newest_feature_level=message.newest_feature_level,
         )
 
 
@@ -145,6 +152,14 @@ class ClockReset:
 
     from_ms: int
     to_ms: int
+    unchanged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upgraded:
+    """The cluster's feature level; `unchanged`: it was so already."""
+
+    feature_level: int
     unchanged: bool
 
 
@@ -167,12 +182,14 @@ class Controlled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDetail:
-    """A job and its tasks at one revision. `waiting_for` says why a pending job waits: a code and a line."""
+    """A job and its tasks at one revision. `waiting_for` says why a pending job waits: a code and a line.
+    `failed_elements`: names of the elements of an array that failed last."""
 
     job: Job
     tasks: tuple[Task, ...]
     waiting_for: tuple[str, str] | None
     revision: int
+    failed_elements: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -198,6 +215,7 @@ class JobDetail:
             tasks=tuple(to_record(task, Task) for task in message.tasks),
             waiting_for=(explained.code, explained.message) if explained.message or explained.code else None,
             revision=message.revision,
+            failed_elements=tuple(message.failed_elements),
         )
 
 

@@ -42,6 +42,7 @@ def status_json(status: Status) -> Json:
                 "grpc_address": m.grpc_address,
                 "http_address": m.http_address,
                 "clock_offset_s": None if m.clock_offset_ms is None else m.clock_offset_ms / 1000,
+                "newest_feature_level": m.newest_feature_level,
             }
             for m in status.masters
         ],
@@ -57,6 +58,8 @@ def status_json(status: Status) -> Json:
         **({"digest": status.digest} if status.digest else {}),
         "version": status.version,
         "clock": {"at": time_json(status.clock_ms), "problem": status.clock_problem},
+        "feature_level": status.feature_level,
+        "newest_feature_level": status.newest_feature_level,
     }
 
 
@@ -108,6 +111,8 @@ def job_detail_json(detail: JobDetail, live: Iterable[TaskUsage] = ()) -> Json:
     if detail.waiting_for and not shape["reason"]:
         shape["reason"], shape["detail"] = detail.waiting_for
     asked = {group.name: group.resources for group in detail.job.spec.groups}
+    if shape["array"]:
+        shape["array"]["failed_elements"] = list(detail.failed_elements)
     shape["tasks"] = [_task_json(task, asked[task.group], uses.get(task.id)) for task in detail.tasks]
     return shape
 

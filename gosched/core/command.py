@@ -16,6 +16,7 @@ from gosched.core.cluster import (
     TaskPlacement,
     Window,
 )
+from gosched.core.features import FeatureLevel
 from gosched.core.job import TaskState
 from gosched.core.resources import Resources
 from gosched.core.spec import JobSpec, StringMap, Taint
@@ -199,6 +200,13 @@ class MarkNodeDead:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveNode:
+    """`node_id`: id or name. Refused unless the node is DEAD."""
+
+    node_id: str
+
+
 class Cause(IntEnum):
     """Why a victim has to go. PREEMPT: for a higher priority in its queue. RECLAIM: another queue gets its guarantee.
     BACKFILL: it ran on room that was reserved. WINDOW: a reserved window begins. REPAIR: its own gang, which lost a
@@ -286,6 +294,7 @@ Body = (
     | DropFinishedJobs
     | RegisterNode
     | MarkNodeDead
+    | RemoveNode
     | CommitPlan
     | ReportTasks
     | ControlJob
@@ -307,3 +316,7 @@ class Command:
     request_id: str = ""
     epoch: int = 0
     at_ms: int = 0
+
+
+#: The feature level of each kind of command that masters of the release before do not know.
+LEVEL_OF: dict[type[Body], FeatureLevel] = {RemoveNode: FeatureLevel.BOUNDED}

@@ -30,6 +30,7 @@ from gosched.core.limits import (
     MAX_WINDOWS,
 )
 from gosched.core.resources import GPU, ZERO, Resources
+from gosched.core.retention import Group, groups_of
 from gosched.core.sharing import as_map, cluster_total, parent_of
 from gosched.core.spec import MemberFailure
 from gosched.core.state import ClusterState, account_key, group_of, wants_placement
@@ -56,6 +57,8 @@ def check(state: ClusterState) -> list[str]:
         *_indexes(state),
         *_fence_indexes(state),
         *_sums(state),
+        *_families(state),
+        *_kept(state),
         *_registry(state),
         *footprint_problems(state),
     ]
@@ -415,6 +418,43 @@ def _sums(state: ClusterState) -> Iterator[str]:
     living = cluster_total((n.usable, n.gpu_model) for n in state.nodes.values() if n.state is not NodeState.DEAD)
     if as_map(state.total) != as_map(living):
         yield "total is not what the living nodes can give"
+
+
+def _families(state: ClusterState) -> Iterator[str]:
+    """What is left to do is for jobs that are there; relatives are in order of sequence."""
+    for job_id, follow_up in state.follow_ups.items():
+        kinds = [step.kind for step in follow_up.steps]
+        if follow_up.job_id != job_id or job_id not in state.jobs:
+            yield f"the follow-up of job {job_id} is in the wrong place, or its job is gone"
+        if not kinds or len(dict.fromkeys(kinds)) != len(kinds):
+            yield f"the follow-up of job {job_id} is {kinds}"
+    waiting: dict[str, list[str]] = {}
+    offspring: dict[str, list[str]] = {}
+    for job in sorted(state.jobs.values(), key=lambda job: job.sequence):
+        if not job.state.is_final:
+            for other in dict.fromkeys(wanted.job for wanted in job.waits_for):
+                waiting.setdefault(other, []).append(job.id)
+            if job.parent:
+                offspring.setdefault(job.parent, []).append(job.id)
+    if {job: [*own] for job, own in state.dependents.items()} != waiting:
+        yield "dependents is not what the jobs wait for, in their order"
+    if {job: [*own] for job, own in state.offspring.items()} != offspring:
+        yield "offspring is not the live children, in their order"
+
+
+def _kept(state: ClusterState) -> Iterator[str]:
+    live = [job.spec for job in state.jobs.values() if not job.state.is_final]
+    if state.live != Counter(spec.tenant for spec in live) or state.live_in != Counter(spec.queue for spec in live):
+        yield "live is not the count of jobs that have not ended"
+    ended = [job for job in state.jobs.values() if job.state.is_final]
+    if state.kept.by_tenant != Counter(job.spec.tenant for job in ended):
+        yield "kept is not the count of jobs that have ended"
+    oldest: dict[Group, Job] = {}
+    for job in sorted(ended, key=lambda job: (job.ended_at_ms, job.sequence)):
+        for group in groups_of(job):
+            oldest.setdefault(group, job)
+    if any(state.kept.oldest(group) != job.id for group, job in oldest.items()):
+        yield "kept does not begin with the job that ended first"
 
 
 def _registry(state: ClusterState) -> Iterator[str]:

@@ -137,6 +137,11 @@ class Job:
         """As people see it: a frozen job is suspended, though it holds its room like one that runs."""
         return JobState.SUSPENDED if self.frozen and self.state is JobState.RUNNING else self.state
 
+    @property
+    def is_element(self) -> bool:
+        """Whether an array made it; the runs of a schedule have ids of their own."""
+        return bool(self.parent) and self.id == f"{self.parent}.{self.element}"
+
     def task_ids(self) -> list[str]:
         """In order of rank."""
         if self.spec.is_parent:

@@ -28,6 +28,7 @@ from gosched.core.cluster import (
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.digest import record_digest
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
+from gosched.core.follow_ups import FollowUp
 from gosched.core.footprint import (
     ACCOUNT_BYTES,
     TENANT_BYTES,
@@ -41,16 +42,30 @@ from gosched.core.job import Job, JobIntent, JobState, Task
 from gosched.core.limits import MAX_ANSWER_BYTES, MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
 from gosched.core.outcome import Answer
 from gosched.core.resources import GPU, ZERO, Resources
+from gosched.core.retention import KeptJobs
 from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.spec import JobSpec, TaskGroup
 from gosched.core.spec_parts import without_parts
 from gosched.core.timers import Timers
 
 Record = (
-    Node | Queue | Quota | Account | Tenant | Master | Job | Task | Allocation | Fence | Reservation | Window | Answer
+    Node
+    | Queue
+    | Quota
+    | Account
+    | Tenant
+    | Master
+    | Job
+    | Task
+    | Allocation
+    | Fence
+    | Reservation
+    | Window
+    | FollowUp
+    | Answer
 )
 
-_TABLES = (
+TABLES = (
     "nodes",
     "queues",
     "quotas",
@@ -63,6 +78,7 @@ _TABLES = (
     "fences",
     "reservations",
     "windows",
+    "follow_ups",
 )
 _DIGEST_MODULUS = 1 << 128
 _MAX_DIRTY = 2_000  # digested at once: some 10 ms
@@ -72,8 +88,8 @@ _MAX_DIRTY = 2_000  # digested at once: some 10 ms
 class FrozenState:
     """A copy of the tables at one revision. The records are shared; nobody may change the dicts.
 
-    The order of `answers` (clients, and the answers of each) and of `masters` is part of the state: the oldest are
-    forgotten first. Snapshots keep it.
+    The order of `answers` (clients, and the answers of each), of `masters` and of `follow_ups` is part of the state:
+    the oldest are forgotten, or done, first. Snapshots keep it.
     """
 
     revision: int
@@ -95,16 +111,19 @@ class FrozenState:
     fences: dict[str, Fence]
     reservations: dict[str, Reservation]
     windows: dict[str, Window]
+    follow_ups: dict[str, FollowUp]
     answers: dict[str, dict[str, Answer]]
 
 
 class ClusterState:
     """Mutable, single owner.
 
-    Tables: `nodes queues quotas accounts tenants masters jobs tasks allocations fences reservations windows answers`;
-    quotas by tenant, accounts by "queue/tenant", fences and reservations by job.
+    Tables: `nodes queues quotas accounts tenants masters jobs tasks allocations fences reservations windows follow_ups
+    answers`; quotas by tenant, accounts by "queue/tenant", fences, reservations and follow-ups by job.
     Derived: `usage` (node -> what its allocations hold), `node_allocations` (node -> allocation ids),
-    `pending` (jobs that want to be placed), `finished` (in order of their end), `names` (job name -> newest id),
+    `pending` (jobs that want to be placed), `finished` (in order of their end), `kept` (the same by tenant and array),
+    `names` (job name -> newest id), `namesakes` (job name -> the older ones, by sequence),
+    `live` (tenant -> its jobs that have not ended), `live_in` (the same by queue),
     `charges` ((queue, tenant, GPU model) -> what its allocations hold), `running` ((queue, tenant) -> RUNNING jobs),
     `total` (what the nodes that live can give together), `node_fences` (node -> job -> its placements there), `fenced`
     (node -> what fences hold there), `leaving` (node -> what allocations hold there that leave for a fence), `awaited`
@@ -132,13 +151,18 @@ class ClusterState:
         self.fences: dict[str, Fence] = {}
         self.reservations: dict[str, Reservation] = {}
         self.windows: dict[str, Window] = {}
+        self.follow_ups: dict[str, FollowUp] = {}
         self.answers: dict[str, dict[str, Answer]] = {}
 
         self.usage: dict[str, Resources] = {}
         self.node_allocations: dict[str, dict[str, None]] = {}
         self.pending: dict[str, None] = {}
         self.finished: dict[str, None] = {}
+        self.kept = KeptJobs()
+        self.live: dict[str, int] = {}
+        self.live_in: dict[str, int] = {}
         self.names: dict[str, str] = {}
+        self.namesakes: dict[str, dict[str, None]] = {}
         self.charges: dict[tuple[str, str, str], Resources] = {}
         self.running: dict[tuple[str, str], int] = {}
         self.total: Amounts = {}
@@ -166,6 +190,14 @@ class ClusterState:
         self.node_allocations.setdefault(node.id, {})
         self.timers.put_node(node)
         self._touch("nodes", node.id)
+
+    def drop_node(self, node_id: str) -> None:
+        """The node holds nothing, and nothing names it any more."""
+        self._count_capacity(self.nodes.pop(node_id), -1)
+        self.footprint.put_record("nodes", node_id, 0)
+        del self.usage[node_id], self.node_allocations[node_id]
+        self.timers.drop_node(node_id)
+        self._touch("nodes", node_id)
 
     def set_queues(self, queues: tuple[Queue, ...]) -> None:
         for path in [*self.queues, *(q.path for q in queues)]:
@@ -199,6 +231,12 @@ class ClusterState:
         self.footprint.tables["tenants"] = len(self.tenants) * TENANT_BYTES
         self._touch("tenants", tenant.name)
 
+    def drop_tenant(self, name: str) -> None:
+        """The tenant has no jobs."""
+        del self.tenants[name]
+        self.footprint.tables["tenants"] = len(self.tenants) * TENANT_BYTES
+        self._touch("tenants", name)
+
     def put_master(self, master: Master) -> None:
         """The one that spoke up longest ago is forgotten first."""
         self.masters.pop(master.id, None)
@@ -213,6 +251,7 @@ class ClusterState:
         before = self.jobs.get(job.id)
         self._count_running(before, -1)
         self._count_running(job, 1)
+        self._count_live(before, job)
         job = self.footprint.put_job(before, job)
         self._link(before, job)
         self.timers.put_job(job)
@@ -220,12 +259,15 @@ class ClusterState:
         held = self.jobs.get(self.names.get(job.spec.name, ""))
         if held is None or held.sequence < job.sequence:
             self.names[job.spec.name] = job.id
+            if held is not None:
+                self.namesakes.setdefault(held.spec.name, {})[held.id] = None
         if wants_placement(job) and job.id not in self.fences:
             self.pending.setdefault(job.id)
         else:
             self.pending.pop(job.id, None)
         if job.state.is_final:
             self.finished.setdefault(job.id)
+            self.kept.add(job)
         self._touch("jobs", job.id)
 
     def drop_job(self, job_id: str) -> None:
@@ -235,9 +277,9 @@ class ClusterState:
             del self.tasks[task]
             self._touch("tasks", task)
         self.footprint.drop_job(job_id)
-        if self.names.get(job.spec.name) == job_id:
-            del self.names[job.spec.name]
+        self._forget_name(job)
         self.finished.pop(job_id, None)
+        self.kept.drop(job)
         self.dependents.pop(job_id, None)
         self.timers.drop_job(job_id)
         self._touch("jobs", job_id)
@@ -351,6 +393,18 @@ class ClusterState:
         """Once no record is stamped later than that."""
         self.clock_ms = clock_ms
         self.finished = _in_order_of_end(self.finished, self.jobs)
+        self.kept = KeptJobs()
+        for job_id in self.finished:
+            self.kept.add(self.jobs[job_id])
+
+    def put_follow_up(self, follow_up: FollowUp) -> None:
+        """In the place of the one that the job has, else at the end."""
+        self.follow_ups[follow_up.job_id] = follow_up
+        self._touch("follow_ups", follow_up.job_id)
+
+    def drop_follow_up(self, job_id: str) -> None:
+        del self.follow_ups[job_id]
+        self._touch("follow_ups", job_id)
 
     def put_answer(self, answer: Answer) -> None:
         """Kept for the clients that asked last; the oldest answers of each are forgotten first, and those of the
@@ -449,6 +503,7 @@ class ClusterState:
             fences=self.fences.copy(),
             reservations=self.reservations.copy(),
             windows=self.windows.copy(),
+            follow_ups=self.follow_ups.copy(),
             answers={client: own.copy() for client, own in self.answers.items()},
         )
 
@@ -505,7 +560,7 @@ class ClusterState:
                 self.digest()
 
     def _places(self) -> Iterator[tuple[str, str]]:
-        for table in _TABLES:
+        for table in TABLES:
             for key in getattr(self, table):
                 yield table, key
         for client, own in self.answers.items():
@@ -532,21 +587,34 @@ class ClusterState:
             self.awaited[job_id] = count
 
     def _link(self, before: Job | None, job: Job) -> None:
-        """Who waits for whom, and whose child it is."""
-        for dependency in before.waits_for if before is not None else ():
+        """Which job waits for which, and whose child it is; both in order of sequence, also after a restore."""
+        waits_for = () if job.state.is_final else job.waits_for
+        for dependency in before.waits_for if before is not None and before.waits_for != waits_for else ():
             waiting = self.dependents.get(dependency.job, {})
-            waiting.pop(job.id, None)
+            if not any(wanted.job == dependency.job for wanted in waits_for):
+                waiting.pop(job.id, None)
             if not waiting:
                 self.dependents.pop(dependency.job, None)
-        if not job.state.is_final:
-            for dependency in job.waits_for:
-                self.dependents.setdefault(dependency.job, {})[job.id] = None
+        for dependency in waits_for:
+            self.dependents.setdefault(dependency.job, {})[job.id] = None
         if job.parent and not job.state.is_final:
             self.offspring.setdefault(job.parent, {})[job.id] = None
         elif job.parent and job.parent in self.offspring:
             self.offspring[job.parent].pop(job.id, None)
             if not self.offspring[job.parent]:
                 del self.offspring[job.parent]
+
+    def _forget_name(self, job: Job) -> None:
+        name = job.spec.name
+        older = self.namesakes.get(name, {})
+        if self.names.get(name) != job.id:
+            older.pop(job.id, None)
+        elif older:
+            self.names[name], _ = older.popitem()
+        else:
+            del self.names[name]
+        if name in self.namesakes and not older:
+            del self.namesakes[name]
 
     def _payer(self, allocation: Allocation) -> tuple[str, str, str]:
         spec = self.jobs[allocation.job_id].spec
@@ -558,6 +626,15 @@ class ClusterState:
             count = self.running[payer] = self.running.get(payer, 0) + change
             if not count:
                 del self.running[payer]
+
+    def _count_live(self, before: Job | None, job: Job) -> None:
+        change = (not job.state.is_final) - (before is not None and not before.state.is_final)
+        if not change:  # as with most puts
+            return
+        for counts, key in ((self.live, job.spec.tenant), (self.live_in, job.spec.queue)):
+            count = counts[key] = counts.get(key, 0) + change
+            if not count:
+                del counts[key]
 
     def _count_capacity(self, node: Node | None, sign: int) -> None:
         if node is not None and node.state is not NodeState.DEAD:
@@ -605,6 +682,8 @@ def restore(frozen: FrozenState) -> ClusterState:
         state.put_reservation(reservation)
     for window in frozen.windows.values():
         state.put_window(window)
+    for follow_up in frozen.follow_ups.values():
+        state.put_follow_up(follow_up)
     for own in frozen.answers.values():
         for answer in own.values():
             state._keep_answer(answer)  # the next new one may be the one to put others out

@@ -76,6 +76,9 @@ class Timers:
     def drop_job(self, job_id: str) -> None:
         self._drop(Subject(Of.JOB, job_id))
 
+    def drop_node(self, node_id: str) -> None:
+        self._drop(Subject(Of.NODE, node_id))
+
     def next_ms(self) -> int:
         """When the next thing is due; 0: nothing is."""
         self._skip_stale()

@@ -25,6 +25,7 @@ from gosched.machine import (
     epochs,
     features,
     fences,
+    follow_ups,
     jobs,
     node_control,
     nodes,
@@ -87,17 +88,27 @@ def _fence(state: ClusterState, command: c.Command) -> Rejected | None:
 
 def _carry_out(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome:
     """The command, then what comes of it: jobs that ended free or end others, and fences whose victims are gone end."""
+    behind = bool(state.follow_ups)
     outcome = _dispatch(state, body, events)
+    if state.feature_level >= FeatureLevel.BOUNDED:
+        at_once = 0 if behind else follow_ups.STEPS_AT_ONCE
+        steps = follow_ups.STEPS_PER_TICK if isinstance(body, c.PassTime) else at_once
+        follow_ups.take_events(state, events, steps=steps)
+    else:
+        _follow_all(state, events)
+    fences.follow_up(state, events)
+    if isinstance(outcome, Accepted):
+        size_limits.trim_kept(state, events)
+    return outcome
+
+
+def _follow_all(state: ClusterState, events: list[Event]) -> None:
     for event in events:  # it grows meanwhile
         if isinstance(event, JobChanged) and event.after.is_final:
             job = state.jobs[event.job_id]
             dependencies.job_ended(state, events, job)
             if job.parent:
                 children.child_ended(state, events, job)
-    fences.follow_up(state, events)
-    if isinstance(outcome, Accepted):
-        size_limits.trim_kept(state, events)
-    return outcome
 
 
 def _dispatch(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome:
@@ -116,6 +127,8 @@ def _dispatch(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome
             return nodes.register(state, body, events)
         case c.MarkNodeDead():
             return nodes.mark_dead(state, body, events)
+        case c.RemoveNode():
+            return node_control.remove(state, body, events)
         case c.SetQueues():
             return queues.set_all(state, body, events)
         case c.SetQuotas():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gosched.core.follow_ups import FollowUp, FollowUpKind, FollowUpStep
 from gosched.core.job import Job, Task, TaskState
 from gosched.core.lifecycle import JOB_STEPS, TASK_STEPS, advance
 from gosched.core.outcome import Event, JobChanged, TaskChanged
@@ -57,3 +58,12 @@ def count_change(state: ClusterState, job_id: str, before: TaskState, after: Tas
     )
     if counted != job:
         state.put_job(counted)
+
+
+def later(state: ClusterState, job_id: str, kind: FollowUpKind) -> None:
+    """Leave something for `follow_ups` to do, after what is left of the job; a cancel makes the rest pointless."""
+    known = state.follow_ups.get(job_id)
+    before = known.steps if known is not None and kind is not FollowUpKind.CANCEL else ()
+    steps = (*[step for step in before if step.kind is not kind], FollowUpStep(kind=kind))
+    if known is None or known.steps != steps:
+        state.put_follow_up(FollowUp(job_id=job_id, steps=steps))

@@ -12,12 +12,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gosched.core.command import RunSchedule
+from gosched.core.features import FeatureLevel
+from gosched.core.follow_ups import FollowUpKind
 from gosched.core.job import Job, JobIntent, JobState
-from gosched.core.limits import MAX_LIVE_JOBS, MAX_NAME_LENGTH, MAX_PARALLEL, MAX_TASKS, MAX_TASKS_PER_JOB
+from gosched.core.limits import (
+    DEFAULT_PARALLEL,
+    MAX_LIVE_JOBS,
+    MAX_NAME_LENGTH,
+    MAX_PARALLEL,
+    MAX_TASKS,
+    MAX_TASKS_PER_JOB,
+)
 from gosched.core.outcome import Accepted, Code, Event, JobUpdated, Outcome, Rejected
 from gosched.core.spec import Array, JobSpec, Overlap
 from gosched.core.state import ClusterState
-from gosched.machine.changes import change_job
+from gosched.machine.changes import change_job, later
 from gosched.machine.gangs import add_gang, settle, stop_all
 from gosched.machine.size_limits import job_size_problem
 
@@ -25,12 +34,13 @@ ELEMENTS_FAILED = "ELEMENTS_FAILED"
 LOOK_AGAIN_MS = 5_000
 
 
-def at_once(spec: JobSpec) -> int:
+def at_once(spec: JobSpec, level: int) -> int:
     """How many children of an array or a schedule may live at once."""
     tasks = sum(group.count for group in spec.groups)
     array = _most_at_once(tasks)
     if spec.array.size:
-        array = min(spec.array.parallelism or array, array)
+        default = DEFAULT_PARALLEL if level >= FeatureLevel.BOUNDED else MAX_PARALLEL
+        array = min(spec.array.parallelism or default, array)
     return _most_at_once(tasks * (array if spec.array.size else 1)) if spec.cron else array
 
 
@@ -39,21 +49,33 @@ def _most_at_once(tasks: int) -> int:
 
 
 def fill(state: ClusterState, events: list[Event], parent_id: str) -> None:
-    """Makes the children that an array may have now."""
+    """Sees to it that an array gets the children that it may have now."""
+    parent = state.jobs[parent_id]
+    if state.feature_level < FeatureLevel.BOUNDED:
+        make(state, events, parent_id, MAX_TASKS)
+    elif not parent.spec.cron and _may_have_children(parent):
+        later(state, parent_id, FollowUpKind.FILL)
+
+
+def make(state: ClusterState, events: list[Event], parent_id: str, steps: int) -> tuple[int, bool]:
+    """Makes the children that an array may have now, up to so many steps. The answer: the steps, and whether there are
+    more to make."""
     parent = state.jobs[parent_id]
     if parent.spec.cron or not _may_have_children(parent):
-        return
-    array, limit, common = parent.spec.array, at_once(parent.spec), _common_spec(parent)
+        return 0, False
+    array, limit, common = parent.spec.array, at_once(parent.spec, state.feature_level), _common_spec(parent)
     made, live, problem = parent.children.made, parent.children.live, ""
-    while made < array.size and live < limit and not problem:
+    done = 0
+    while made < array.size and live < limit and not problem and done < steps:
         element = array.index(made)
         child_id, spec = f"{parent.id}.{element}", _named(common, element)
         problem = _obstacle(state, child_id, spec)
         if not problem:
             _add_child(state, events, parent, child_id, element, spec)
-            made, live = made + 1, live + 1
+            made, live, done = made + 1, live + 1, done + max(1, spec.task_count)
     look_again_ms = state.clock_ms + LOOK_AGAIN_MS if problem else 0
     _count_made(state, events, replace(parent, detail=problem, not_before_ms=look_again_ms), made, live)
+    return done, made < array.size and live < limit and not problem
 
 
 def run_schedule(state: ClusterState, command: RunSchedule, events: list[Event]) -> Outcome:
@@ -220,7 +242,7 @@ def _skips(state: ClusterState, parent: Job) -> str:
         return "it was held, suspended, or waited for other jobs"
     if parent.spec.overlap is Overlap.FORBID and live:
         return "the run before it has not ended"
-    if live >= at_once(parent.spec):
+    if live >= at_once(parent.spec, state.feature_level):
         return f"{live} runs live, as many as may"
     return ""
 
@@ -245,5 +267,8 @@ def _end(state: ClusterState, events: list[Event], job: Job) -> None:
         settle(state, events, job)
     else:
         state.put_job(job)
+        if state.feature_level >= FeatureLevel.BOUNDED:
+            later(state, job.id, FollowUpKind.CANCEL)
+            return
         for child in live_children(state, job.id):
             cancel(state, events, child, job.reason, f"with {job.spec.name}, whose part it is")

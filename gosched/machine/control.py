@@ -9,11 +9,13 @@ from dataclasses import replace
 from typing import assert_never
 
 from gosched.core.command import Action, ControlJob
+from gosched.core.features import FeatureLevel
+from gosched.core.follow_ups import FollowUpKind
 from gosched.core.job import Job, JobIntent, JobState
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Code, Event, JobFrozen, JobUpdated, Outcome, Rejected
 from gosched.core.state import ClusterState
-from gosched.machine.changes import change_job
+from gosched.machine.changes import change_job, later
 from gosched.machine.children import conclude, fill, live_children
 from gosched.machine.gangs import stop_all
 
@@ -97,9 +99,7 @@ def _suspend(state: ClusterState, events: list[Event], job: Job, *, in_place: bo
     if job.state is not JobState.SUSPENDED:
         suspended = replace(job, state=JobState.SUSPENDED, reason=SUSPENDED, detail="", not_before_ms=0)
         change_job(state, events, job, suspended)
-    for child in live_children(state, job.id):
-        if _lives_on(child):
-            _suspend(state, events, child, in_place=in_place)
+    _to_children(state, events, job, FollowUpKind.FREEZE if in_place else FollowUpKind.SUSPEND)
 
 
 def _set_frozen(state: ClusterState, events: list[Event], job: Job, *, frozen: bool) -> None:
@@ -121,8 +121,7 @@ def _resume(state: ClusterState, events: list[Event], job: Job) -> None:
         after = JobState.RUNNING if job.children.made else JobState.PENDING
         could_start_ms = _could_start_ms(state, job)
         change_job(state, events, job, replace(job, state=after, reason="", detail="", not_before_ms=could_start_ms))
-        for child in live_children(state, job.id):
-            _resume(state, events, child)
+        _to_children(state, events, job, FollowUpKind.RESUME)
         if job.spec.is_parent:
             fill(state, events, job.id)
             conclude(state, events, job.id)
@@ -133,8 +132,30 @@ def _requeue(state: ClusterState, events: list[Event], job: Job) -> None:
     if job.active and job.intent is JobIntent.RUN:
         stopping = replace(job, intent=JobIntent.RESTART, reason=REQUEUED, detail="", exit_code=None, not_before_ms=0)
         stop_all(state, events, stopping, REQUEUED)
+    _to_children(state, events, job, FollowUpKind.REQUEUE)
+
+
+def to_child(state: ClusterState, events: list[Event], kind: FollowUpKind, child: Job) -> None:
+    """Do to a live child what was done to its parent."""
+    match kind:
+        case FollowUpKind.SUSPEND | FollowUpKind.FREEZE if _lives_on(child):
+            _suspend(state, events, child, in_place=kind is FollowUpKind.FREEZE)
+        case FollowUpKind.RESUME:
+            _resume(state, events, child)
+        case FollowUpKind.REQUEUE:
+            _requeue(state, events, child)
+        case _:
+            pass
+
+
+def _to_children(state: ClusterState, events: list[Event], job: Job, kind: FollowUpKind) -> None:
+    if not state.offspring.get(job.id):
+        return
+    if state.feature_level >= FeatureLevel.BOUNDED:
+        later(state, job.id, kind)
+        return
     for child in live_children(state, job.id):
-        _requeue(state, events, child)
+        to_child(state, events, kind, child)
 
 
 def _could_start_ms(state: ClusterState, job: Job) -> int:

@@ -1,7 +1,7 @@
 """Dependencies: which jobs a job waits for, and what the end of one means for those that wait.
 
 Rule: a job waits only for jobs that were there before it, so no circle can come to be, and whoever waits has its
-answer in the step in which the other job ends.
+answer in the step in which the other job ends, or (where many wait) in one of those after it.
 """
 
 from __future__ import annotations
@@ -45,12 +45,17 @@ def job_ended(state: ClusterState, events: list[Event], job: Job) -> None:
     """Those that waited for it wait no longer; those that can never start now are cancelled."""
     waiting = [state.jobs[j] for j in state.dependents.get(job.id, ())]
     for dependent in sorted(waiting, key=lambda dependent: dependent.sequence):
-        conditions = [wanted.condition for wanted in dependent.waits_for if wanted.job == job.id]
-        if all(_is_met(condition, job.state) for condition in conditions):
-            _release(state, events, dependent, job)
-        else:
-            why = f" ({job.reason})" if job.reason else ""
-            cancel(state, events, dependent, DEPENDENCY_FAILED, f"{job.spec.name} ended {job.state.name}{why}")
+        tell(state, events, dependent, job)
+
+
+def tell(state: ClusterState, events: list[Event], dependent: Job, job: Job) -> None:
+    """The job that this one waited for has ended."""
+    conditions = [wanted.condition for wanted in dependent.waits_for if wanted.job == job.id]
+    if all(_is_met(condition, job.state) for condition in conditions):
+        _release(state, events, dependent, job)
+    else:
+        why = f" ({job.reason})" if job.reason else ""
+        cancel(state, events, dependent, DEPENDENCY_FAILED, f"{job.spec.name} ended {job.state.name}{why}")
 
 
 def _release(state: ClusterState, events: list[Event], dependent: Job, job: Job) -> None:

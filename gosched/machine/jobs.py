@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gosched.core.cluster import Tenant
 from gosched.core.command import CancelJob, DropFinishedJobs, SubmitJob
-from gosched.core.job import Children, Job, JobIntent, JobState
+from gosched.core.features import FeatureLevel
+from gosched.core.job import Children, Job, JobIntent
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_TASKS_DROPPED_AT_ONCE, MAX_TENANTS
-from gosched.core.outcome import Accepted, Code, Event, JobChanged, Outcome, Rejected
+from gosched.core.outcome import Accepted, Code, Event, Outcome, Rejected
 from gosched.core.spec import Dependency
 from gosched.core.state import ClusterState
 from gosched.machine.children import cancel, fill, full, kept_name_problem
@@ -15,6 +16,7 @@ from gosched.machine.gangs import add_gang
 from gosched.machine.names import moment_problem, name_problem
 from gosched.machine.queues import submission_refusal
 from gosched.machine.reservations import promise
+from gosched.machine.retention import forget, forget_jobs, make_room
 from gosched.machine.size_limits import job_size_problem
 from gosched.machine.specs import MAX_PARENT_NAME_LENGTH, spec_problem
 
@@ -43,6 +45,9 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
     waits_for = unmet(state, spec, command.job_id)
     if isinstance(waits_for, Rejected):
         return waits_for
+    problem = make_room(state, events, spec) if state.feature_level >= FeatureLevel.BOUNDED else ""
+    if problem:
+        return Rejected(code=Code.EXHAUSTED, detail=f"{problem}: try again when some are gone")
     return _create(state, command, waits_for, events)
 
 
@@ -63,7 +68,8 @@ def _command_problem(command: SubmitJob) -> str:
 def _room_refusal(state: ClusterState, command: SubmitJob) -> Rejected | None:
     spec = command.spec
     what = full(state, spec.task_count)
-    if not what and spec.tenant not in state.tenants and len(state.tenants) >= MAX_TENANTS:
+    full_of_tenants = spec.tenant not in state.tenants and len(state.tenants) >= MAX_TENANTS
+    if not what and full_of_tenants and state.feature_level < FeatureLevel.BOUNDED:
         what = f"the cluster holds {MAX_TENANTS} tenants, its limit"
     too_large = "" if what else job_size_problem(state, command.job_id, spec, command.reservation)
     if too_large:
@@ -105,10 +111,12 @@ def cancel_one(state: ClusterState, command: CancelJob, events: list[Event]) -> 
 
 
 def drop_finished(state: ClusterState, command: DropFinishedJobs, events: list[Event]) -> Outcome:
-    """Stops after MAX_TASKS_DROPPED_AT_ONCE tasks (a parent counts as one); who wants all of it asks until the answer
-    is `unchanged`."""
+    """Stops after a bounded number of tasks (a parent counts as one); who wants all of it asks until the answer is
+    `unchanged`."""
     if command.keep < 0:
         return Rejected(code=Code.INVALID, detail=f"{command.keep} finished jobs cannot be kept: give 0 or more")
+    if state.feature_level >= FeatureLevel.BOUNDED:
+        return Accepted(unchanged=not forget_jobs(state, events, command))
     beyond = len(state.finished) - command.keep
     chosen: list[Job] = []
     tasks = 0
@@ -119,6 +127,5 @@ def drop_finished(state: ClusterState, command: DropFinishedJobs, events: list[E
         chosen.append(job)
         tasks += max(1, job.spec.task_count)
     for job in chosen:
-        state.drop_job(job.id)
-        events.append(JobChanged(job_id=job.id, queue=job.spec.queue, before=job.state, after=JobState.UNSPECIFIED))
+        forget(state, events, job)
     return Accepted(unchanged=not chosen)

@@ -9,18 +9,19 @@ from dataclasses import replace
 from typing import assert_never
 
 from gosched.core.cluster import ClosedBy, Node, NodeState
-from gosched.core.command import ControlNode, NodeAction, TaskReport
+from gosched.core.command import ControlNode, NodeAction, RemoveNode, TaskReport
 from gosched.core.features import FeatureLevel
 from gosched.core.force import may_restart
 from gosched.core.job import Job, Task, TaskState
 from gosched.core.lifecycle import NODE_STEPS, advance
-from gosched.core.limits import MAX_FAILING_JOBS, MAX_NAME_LENGTH
+from gosched.core.limits import MAX_FAILING_JOBS, MAX_LOST_AT_ONCE, MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Code, Event, NodeChanged, Outcome, Rejected
 from gosched.core.spec import RetryCause
 from gosched.core.state import ClusterState
 from gosched.machine import fences
 from gosched.machine.evictions import DRAINED, expel, leave_alone, may_do_without
 from gosched.machine.names import line_problem, moment_problem
+from gosched.machine.retention import forget_node
 
 EMPTY = "drained"
 _SHOWN = 5  # nodes of one name
@@ -55,11 +56,29 @@ def control(state: ClusterState, command: ControlNode, events: list[Event]) -> O
     return Accepted(subject=node.id, unchanged=len(events) == before)
 
 
+def remove(state: ClusterState, command: RemoveNode, events: list[Event]) -> Outcome:
+    """Forget a dead node, by id or name."""
+    node = _find(state, command.node_id)
+    if isinstance(node, Rejected):
+        return node
+    if node.state is not NodeState.DEAD:
+        detail = f"node {node.id} is {node.state.name}: stop its agent, and wait until it is DEAD"
+        return Rejected(code=Code.CONFLICT, detail=detail)
+    window = min([window.name for window in state.windows.values() if node.id in window.nodes], default="")
+    if window:
+        detail = f"node {node.id} is in the window {window}: delete it first, or make it without the node"
+        return Rejected(code=Code.CONFLICT, detail=detail)
+    forget_node(state, events, node)
+    return Accepted(subject=node.id)
+
+
 def drain_over(state: ClusterState, events: list[Event], node_id: str) -> int:
-    """The end of a drain has come: what is still there is stopped. The answer: how many tasks are there."""
+    """The end of a drain has come: what is still there is stopped, and stays due where that is very much. The answer:
+    how many tasks are there."""
     node = replace(state.nodes[node_id], drain_by_ms=0)
     state.put_node(node)
-    _send_away(state, events, node, "was to be empty by now", everybody=True)
+    if not _send_away(state, events, node, "was to be empty by now", everybody=True):
+        state.put_node(replace(node, drain_by_ms=state.clock_ms))
     return len(state.node_allocations[node.id])
 
 
@@ -152,8 +171,11 @@ def _drain(state: ClusterState, events: list[Event], node: Node, command: Contro
     _send_away(state, events, draining, "is drained", everybody=False)
 
 
-def _send_away(state: ClusterState, events: list[Event], node: Node, why: str, *, everybody: bool) -> None:
-    """The tasks there stop: alone where their gang can do without them, else with all of it."""
+def _send_away(state: ClusterState, events: list[Event], node: Node, why: str, *, everybody: bool) -> bool:
+    """The tasks there stop: alone where their gang can do without them, else with all of it. The answer: whether that
+    were all; one command stops no more than MAX_LOST_AT_ONCE tasks, but at least one job's."""
+    is_bounded = state.feature_level >= FeatureLevel.BOUNDED
+    tasks = 0
     there: dict[str, list[Task]] = {}
     for allocation in state.node_allocations[node.id]:
         task = state.tasks[state.allocations[allocation].task_id]
@@ -161,10 +183,18 @@ def _send_away(state: ClusterState, events: list[Event], node: Node, why: str, *
             there.setdefault(task.job_id, []).append(task)
     for job in sorted([state.jobs[job_id] for job_id in there], key=lambda job: job.sequence):
         going = sorted(there[job.id], key=lambda task: task.rank)
-        if may_do_without(state, job, going):
+        alone = may_do_without(state, job, going)
+        if not (alone or everybody or may_restart(job, RetryCause.PREEMPTED)):
+            continue
+        count = len(going) if alone else job.spec.task_count
+        if is_bounded and tasks and tasks + count > MAX_LOST_AT_ONCE:
+            return False
+        tasks += count
+        if alone:
             leave_alone(state, events, job, going, DRAINED)
-        elif everybody or may_restart(job, RetryCause.PREEMPTED):
+        else:
             expel(state, events, job, DRAINED, f"node {node.id} {why}")
+    return True
 
 
 def _reason(node: Node, command: ControlNode) -> str:

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from gosched.core.cluster import ClosedBy, Node, NodeState
 from gosched.core.command import MarkNodeDead, RegisterNode, TaskReport
+from gosched.core.features import FeatureLevel
 from gosched.core.job import Task, TaskState
 from gosched.core.lifecycle import NODE_STEPS, advance
-from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NODES
+from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_LOST_AT_ONCE, MAX_NODES
 from gosched.core.matching import blocking_taint
 from gosched.core.outcome import Accepted, Code, Event, NodeChanged, Outcome, Rejected
 from gosched.core.resources import GPU, Resources
@@ -25,6 +26,7 @@ from gosched.machine.gangs import after_ends
 from gosched.machine.hardware import cpu_mask, hardware_problem
 from gosched.machine.names import capacity_problem, id_problem, line_problem, map_problem, name_problem
 from gosched.machine.placement_rules import taints_problem
+from gosched.machine.retention import make_room_for_node
 from gosched.machine.size_limits import node_size_refusal
 from gosched.machine.tasks import NODE_LOST, end
 
@@ -37,6 +39,8 @@ def register(state: ClusterState, command: RegisterNode, events: list[Event]) ->
     if problem:
         return Rejected(code=Code.INVALID, detail=problem)
     known = state.nodes.get(command.node_id)
+    if known is None and len(state.nodes) >= MAX_NODES and state.feature_level >= FeatureLevel.BOUNDED:
+        make_room_for_node(state, events)
     if known is None and len(state.nodes) >= MAX_NODES:
         return Rejected(code=Code.EXHAUSTED, detail=f"the cluster holds {MAX_NODES} nodes, its limit")
     problem = "" if known is None else _shrink_problem(state, known, command)
@@ -136,7 +140,8 @@ def _registered(state: ClusterState, known: Node | None, command: RegisterNode) 
 
 def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -> Outcome:
     """Its tasks are LOST, the started and the merely placed ones alike, and their gangs follow their policies. The
-    fences on it are dropped."""
+    fences on it are dropped. A node that holds very many is closed, and loses them by several such commands; the last
+    one makes it DEAD."""
     node = state.nodes.get(command.node_id)
     if node is None:
         return Rejected(code=Code.NOT_FOUND, detail=f"no node {command.node_id!a}")
@@ -145,18 +150,53 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     if node.state is NodeState.DEAD:
         return Rejected(code=Code.CONFLICT, detail=f"node {node.id} is dead already")
     reason = command.reason[:MAX_DETAIL_LENGTH]
+    some = _some(state, node)
+    if len(some) < len(state.node_allocations[node.id]):
+        _close(state, events, node, reason)
+        _lose(state, events, node, some)
+        return Accepted(subject=node.id)
     for allocation in state.node_allocations[node.id]:
         bring_up(state, state.jobs[state.allocations[allocation].job_id].spec)
     dead = advance(NODE_STEPS, node.state, NodeState.DEAD)
     kept = node.reason if node.closed_by else reason  # it comes back closed, and then says why
     state.put_node(replace(node, state=dead, reason=kept, changed_at_ms=state.clock_ms, drain_by_ms=0))
     events.append(NodeChanged(node_id=node.id, before=node.state, after=dead, reason=reason))
+    _lose(state, events, node, some)
+    fences.drop_on(state, events, node.id, f"node {node.id} died")
+    return Accepted(subject=node.id)
+
+
+def _some(state: ClusterState, node: Node) -> list[str]:
+    """Allocations on the node whose jobs have no more than MAX_LOST_AT_ONCE tasks together, but at least one."""
+    held = sorted(state.node_allocations[node.id])
+    if state.feature_level < FeatureLevel.BOUNDED:
+        return held
+    jobs: dict[str, None] = {}
+    tasks = 0
+    for count, allocation_id in enumerate(held):
+        job = state.jobs[state.allocations[allocation_id].job_id]
+        tasks += 0 if job.id in jobs else job.spec.task_count
+        if count and tasks > MAX_LOST_AT_ONCE:
+            return held[:count]
+        jobs[job.id] = None
+    return held
+
+
+def _close(state: ClusterState, events: list[Event], node: Node, reason: str) -> None:
+    """It gets no work any more; if its agent comes back meanwhile, that may open it again."""
+    if node.state is NodeState.READY:
+        closed = advance(NODE_STEPS, node.state, NodeState.CORDONED)
+        cordoned = replace(node, state=closed, closed_by=ClosedBy.AGENT, reason=reason, changed_at_ms=state.clock_ms)
+        state.put_node(cordoned)
+        events.append(NodeChanged(node_id=node.id, before=node.state, after=closed, reason=reason))
+        fences.drop_on(state, events, node.id, f"node {node.id} is {closed.name}")
+
+
+def _lose(state: ClusterState, events: list[Event], node: Node, allocations: list[str]) -> None:
     ended: dict[str, Task | None] = {}
-    for allocation in sorted(state.node_allocations[node.id]):
+    for allocation in allocations:
         task = state.tasks[state.allocations[allocation].task_id]
         detail = f"node {node.id} is dead"
         lost = TaskReport(allocation_id=allocation, state=TaskState.LOST, reason=NODE_LOST, detail=detail)
         end(state, events, task, lost, ended)
     after_ends(state, events, ended)
-    fences.drop_on(state, events, node.id, f"node {node.id} died")
-    return Accepted(subject=node.id)

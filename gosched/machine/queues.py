@@ -148,8 +148,7 @@ def _job_problem(state: ClusterState, wanted: dict[str, Queue]) -> str:
     parents = dict.fromkeys(parent_of(path) for path in wanted)
     if all(path in wanted and path not in parents for path in state.queues):
         return ""
-    used = (job.spec.queue for job in state.jobs.values() if not job.state.is_final)
-    first = min((path for path in used if path not in wanted or path in parents), default="")
+    first = min((path for path in state.live_in if path not in wanted or path in parents), default="")
     if not first:
         return ""
     change = "it gets queues below it" if first in wanted else "it goes"

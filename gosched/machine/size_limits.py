@@ -15,13 +15,13 @@ from gosched.core.footprint import content_bytes, reservation_bytes
 from gosched.core.job import JobState
 from gosched.core.limits import (
     MAX_DETAIL_LENGTH,
+    MAX_FORGOTTEN_AT_ONCE,
     MAX_KEPT_BYTES,
     MAX_NODE_BYTES,
     MAX_NODES_BYTES,
     MAX_QUEUES_BYTES,
     MAX_QUOTAS_BYTES,
     MAX_STATE_BYTES,
-    MAX_TASKS_DROPPED_AT_ONCE,
     MAX_WINDOWS_BYTES,
 )
 from gosched.core.outcome import Code, Event, JobChanged, Rejected
@@ -92,18 +92,19 @@ def windows_size_refusal(state: ClusterState, window: Window) -> Rejected | None
 
 def trim_kept(state: ClusterState, events: list[Event]) -> None:
     """Drop jobs that have ended while all of them take too much: the oldest of the tenants that have more than an even
-    share. Those that this very command ended stay, and after MAX_TASKS_DROPPED_AT_ONCE tasks the next one goes on."""
+    share. Those that this very command ended stay, and after MAX_FORGOTTEN_AT_ONCE tasks the next one goes on."""
     footprint = state.footprint
     if state.feature_level < FeatureLevel.BOUNDED or footprint.kept <= MAX_KEPT_BYTES:
         return
     wanted = MAX_KEPT_BYTES - MAX_KEPT_BYTES // 8  # so that the oldest are not searched for at every end
     share = _even_share([footprint.kept_of(tenant) for tenant in footprint.tenants_with_kept()], wanted)
     new = dict.fromkeys([event.job_id for event in events if isinstance(event, JobChanged)])
-    left = MAX_TASKS_DROPPED_AT_ONCE
+    left = MAX_FORGOTTEN_AT_ONCE
     for job in [*state.finished_oldest_first()]:
         if left <= 0:
             break
-        if job.id not in new and footprint.kept_of(job.spec.tenant) > share:
+        is_needed = job.id in new or job.id in state.follow_ups
+        if not is_needed and footprint.kept_of(job.spec.tenant) > share:
             left -= max(1, job.spec.task_count)
             state.drop_job(job.id)
             events.append(JobChanged(job_id=job.id, queue=job.spec.queue, before=job.state, after=JobState.UNSPECIFIED))

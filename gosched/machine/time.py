@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gosched.core.features import FeatureLevel
 from gosched.core.job import Job, JobIntent
 from gosched.core.limits import MAX_TASKS_PER_JOB
 from gosched.core.outcome import Accepted, DeadlineMissed, Event, Outcome
@@ -17,16 +18,19 @@ from gosched.machine.gangs import settle, stop_all
 from gosched.machine.node_control import drain_over
 from gosched.machine.windows import forget_ended
 
-MAX_AT_ONCE = 10_000
+MAX_AT_ONCE = 10_000  # below level 5, with MAX_TASKS_PER_JOB tasks
+MAX_PER_TICK = 1_000  # jobs and nodes, or their tasks
 TIMEOUT = "TIMEOUT"
 GANG_WAIT_TIMEOUT = "GANG_WAIT_TIMEOUT"
 
 
 def pass_time(state: ClusterState, events: list[Event]) -> Outcome:
-    """Up to MAX_AT_ONCE jobs and nodes and MAX_TASKS_PER_JOB of their tasks; the others stay due."""
+    """Up to a bounded number of jobs, nodes and tasks; the others stay due."""
     forget_ended(state, events)
+    is_bounded = state.feature_level >= FeatureLevel.BOUNDED
+    most, most_tasks = (MAX_PER_TICK, MAX_PER_TICK) if is_bounded else (MAX_AT_ONCE, MAX_TASKS_PER_JOB)
     tasks = 0
-    for _ in range(MAX_AT_ONCE):
+    for _ in range(most):
         subject = state.timers.pop_due(state.clock_ms)
         if subject is None:
             break
@@ -35,9 +39,9 @@ def pass_time(state: ClusterState, events: list[Event]) -> Outcome:
         else:
             tasks += state.jobs[subject.id].spec.task_count
             _due(state, events, subject.id)
-        if tasks >= MAX_TASKS_PER_JOB:
+        if tasks >= most_tasks:
             break
-    return Accepted(unchanged=not events)
+    return Accepted(unchanged=not events and not state.follow_ups)
 
 
 def _due(state: ClusterState, events: list[Event], job_id: str) -> None:

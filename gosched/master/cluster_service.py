@@ -12,11 +12,14 @@ import structlog
 
 from gosched.core.cluster import Master
 from gosched.core.command import AnnounceMaster
+from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.master.channels import Channels
 from gosched.master.clock import StateClock
-from gosched.master.errors import accepted, parsed, unavailable
+from gosched.master.errors import accepted, invalid, parsed, unavailable
+from gosched.master.feature_levels import FeatureLevels
 from gosched.master.leadership import Leadership
 from gosched.master.proposals import Proposals
+from gosched.master.state_digests import StateDigests
 from gosched.replication.interface import Replication
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import cluster_pb2, cluster_pb2_grpc, types_pb2
@@ -30,9 +33,12 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
+    replication: Replication
     leadership: Leadership
     proposals: Proposals
     clock: StateClock
+    levels: FeatureLevels
+    digests: StateDigests
 
     async def AnnounceMaster(
         self, request: cluster_pb2.AnnounceMasterRequest, context: Any
@@ -44,6 +50,25 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
 
     async def ReadClock(self, request: cluster_pb2.ReadClockRequest, context: Any) -> cluster_pb2.ReadClockResponse:
         return cluster_pb2.ReadClockResponse(clock_ms=self.clock.wall_ms())
+
+    async def FinalizeUpgrade(
+        self, request: cluster_pb2.FinalizeUpgradeRequest, context: Any
+    ) -> cluster_pb2.FinalizeUpgradeResponse:
+        if max(len(request.client_id), len(request.request_id)) > MAX_NAME_LENGTH:
+            raise invalid(f"client_id and request_id have at most {MAX_NAME_LENGTH} characters")
+        taken = await self.levels.raise_all(self.proposals, client_id=request.client_id, request_id=request.request_id)
+        state = self.replication.state
+        return cluster_pb2.FinalizeUpgradeResponse(
+            feature_level=state.feature_level, unchanged=taken.unchanged, revision=state.revision
+        )
+
+    async def GetStateDigests(
+        self, request: cluster_pb2.GetStateDigestsRequest, context: Any
+    ) -> cluster_pb2.GetStateDigestsResponse:
+        kept = self.digests.kept()
+        return cluster_pb2.GetStateDigestsResponse(
+            digests=[cluster_pb2.StateDigest(revision=one.revision, part=one.part, digest=one.digest) for one in kept]
+        )
 
 
 async def keep_announced(replication: Replication, leadership: Leadership, masters: Channels, me: Master) -> None:

@@ -75,11 +75,16 @@ class Dispatcher:
                     if task.state.is_active:
                         self._note_still(task.node_id, task.allocation_id)
             elif isinstance(event, NodeChanged) and event.after is NodeState.DEAD:
-                self._channels.drop(self._state.nodes[event.node_id].address)
+                self._drop_channel(event.node_id)
 
     @property
     def _state(self) -> ClusterState:
         return self._replication.state
+
+    def _drop_channel(self, node_id: str) -> None:
+        node = self._state.nodes.get(node_id)
+        if node is not None:  # else forgotten in the same batch; unused channels are given up in time
+            self._channels.drop(node.address)
 
     def _note(self, node_id: str, allocation_id: str, state: TaskState) -> None:
         if state is TaskState.PLACED:
@@ -110,8 +115,8 @@ class Dispatcher:
                     log.info("orders not delivered; the next heartbeat brings them", node=node_id, why=error.details())
 
     async def _send(self, node_id: str, due: _Due) -> None:
-        node = self._state.nodes[node_id]
-        if node.state is NodeState.DEAD:
+        node = self._state.nodes.get(node_id)
+        if node is None or node.state is NodeState.DEAD:
             return
         stub = worker_pb2_grpc.WorkerServiceStub(self._channels.to(node.address))
         header = {

@@ -1,8 +1,8 @@
 """The edge of the gRPC API: who calls and what it may, a place for each call, routing to the leader, errors, counting.
 
-Rule: SchedulerService and NodeService are served by the leader; any other master passes the bytes on, and a call that
-was passed on once is not passed on again. A call has its place before its request is read: one whose request never
-comes is counted, too, and given up.
+Rule: SchedulerService, NodeService and what operators ask of ClusterService are served by the leader; any other master
+passes the bytes on, and a call that was passed on once is not passed on again. A call has its place before its request
+is read: one whose request never comes is counted, too, and given up.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ from gosched.observe.metrics import MasterMetrics
 
 FIND_LEADER_S = 1.0
 REQUEST_S = 10.0  # for a request to arrive, once its call has begun
-_ROUTED = ("/gosched.v1.SchedulerService/", "/gosched.v1.NodeService/")
+_ROUTED = (
+    "/gosched.v1.SchedulerService/",
+    "/gosched.v1.NodeService/",
+    "/gosched.v1.ClusterService/FinalizeUpgrade",
+)
 _OWN = "/gosched.v1."
 
 log = structlog.get_logger()

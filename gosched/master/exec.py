@@ -41,9 +41,9 @@ class Execs:
             raise busy(f"{self._limit} commands run beside tasks by way of this master: try again later")
         state = self._replication.state
         task = chosen(state, job, start.task)
-        node = state.nodes[task.node_id]
-        if node.state is NodeState.DEAD:
-            raise unmet(f"node {node.id}, where {_name(task)} runs, does not answer")
+        node = state.nodes.get(task.node_id)
+        if node is None or node.state is NodeState.DEAD:
+            raise unmet(f"node {task.node_id}, where {_name(task)} runs, does not answer")
         call = worker_pb2_grpc.WorkerServiceStub(self._agents.to(node.address, STREAMS)).Exec()
         to_agent = scheduler_pb2.ExecStart()
         to_agent.CopyFrom(start)

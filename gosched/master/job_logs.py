@@ -168,7 +168,10 @@ class JobLogs:
             await chunks.put(chunk)
 
     async def _read_once(self, reader: _Reader, follow: bool, chunks: asyncio.Queue[scheduler_pb2.LogChunk]) -> None:
-        node = self._replication.state.nodes[reader.node_id]
+        node = self._replication.state.nodes.get(reader.node_id)
+        if node is None:  # dead, and forgotten
+            await self._note(reader, False, chunks)
+            return
         request = worker_pb2.StreamLogsRequest(allocation_id=reader.allocation_id, follow=follow)
         for stream, offset in reader.positions.items():
             getattr(request, "from").add(allocation_id=reader.allocation_id, stream=stream, offset=offset)
@@ -196,7 +199,8 @@ class JobLogs:
                 forget(waiting)
 
     def _is_gone(self, reader: _Reader) -> bool:
-        return self._replication.state.nodes[reader.node_id].state is NodeState.DEAD
+        node = self._replication.state.nodes.get(reader.node_id)
+        return node is None or node.state is NodeState.DEAD
 
 
 def _chosen(state: ClusterState, job: Job, wanted: str) -> list[Task]:

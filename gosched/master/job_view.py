@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 
 from gosched.core.job import Job
+from gosched.core.retention import Group, Of
 from gosched.core.state import ClusterState
 from gosched.master.cycles import Cycles
 from gosched.master.errors import not_found, unavailable
@@ -18,6 +19,7 @@ from gosched.wire.codec import fill
 from gosched.wire.v1 import scheduler_pb2
 
 COALESCE_S = 0.05  # between two views of one stream
+FAILED_SHOWN = 10  # elements of an array
 
 
 def job_view(state: ClusterState, job: Job, explanations: Mapping[str, Explanation]) -> scheduler_pb2.JobView:
@@ -30,6 +32,9 @@ def job_view(state: ClusterState, job: Job, explanations: Mapping[str, Explanati
         view.explanation.code, view.explanation.message = why.code, why.message
     elif (unplanned := why_unplanned(state, job)) is not None:
         view.explanation.code, view.explanation.message = unplanned
+    if job.children.failed:
+        failed = state.kept.newest(Group(Of.FAILED, job.id), FAILED_SHOWN)
+        view.failed_elements.extend([state.jobs[element].spec.name for element in failed])
     return view
 
 

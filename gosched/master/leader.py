@@ -6,6 +6,7 @@ Rule: everything here is done under one epoch, named in every command; once anot
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Iterator
 
 import structlog
@@ -76,6 +77,7 @@ class Leader:
         self._settings = settings
         self._me = me
         self._cluster_id = cluster_id or new_cluster_id()
+        self._left_over = asyncio.Event()  # there are follow-ups
         self._epoch = 0  # that this leader's copies (columns, leases, orders) are kept for
         replication.follow(self._on_batch)
 
@@ -153,10 +155,12 @@ class Leader:
         self._cycles.take(events)
         self._dispatcher.take(events)
         self._schedules.take(events)
+        if self._state.follow_ups:
+            self._left_over.set()
         for applied in batch.commands:
             self._evictions.take(applied.events, at_ms=self._state.clock_ms, revision=applied.revision)
         for event in events:
-            if isinstance(event, NodeChanged) and event.after is NodeState.DEAD:
+            if isinstance(event, NodeChanged) and event.after in (NodeState.DEAD, NodeState.UNSPECIFIED):
                 self._leases.drop(event.node_id)
                 self._usage.drop(event.node_id)
                 self._unfit.drop(event.node_id)
@@ -179,7 +183,8 @@ class Leader:
             log.warning("the config's queues and quotas are not taken over", why=outcome.detail)
 
     async def _pass_time(self, epoch: int) -> None:
-        """Says that time has passed whenever something is due by it: timeouts, deadlines, the end of a window."""
+        """Says that time has passed whenever something is due by it: timeouts, deadlines, the end of a window, and what
+        commands before have left to do."""
         while True:
             rest_s = TIMER_CHECK_S
             due_ms = min([moment for moment in self._moments() if moment], default=0)
@@ -189,10 +194,20 @@ class Leader:
                 if left_s <= 0:
                     outcome = accepted(await self._proposals.propose(PassTime(), epoch=epoch))
                     rest_s = TIMER_CHECK_S if outcome.unchanged else TIMER_REST_S
-            await asyncio.sleep(rest_s)
+            await self._rest(rest_s)
+
+    async def _rest(self, rest_s: float) -> None:
+        """Follow-ups end a long rest."""
+        await asyncio.sleep(min(rest_s, TIMER_REST_S))
+        if not self._state.follow_ups:
+            self._left_over.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(rest_s - TIMER_REST_S, 0)):
+                await self._left_over.wait()
 
     def _moments(self) -> Iterator[int]:
         """When something is due; 0: never."""
+        yield self._state.clock_ms if self._state.follow_ups else 0
         yield self._state.timers.next_ms()
         for window in self._state.windows.values():
             yield window.end_ms
@@ -203,16 +218,16 @@ class Leader:
             await asyncio.gather(*(self._give_up(node_id, epoch) for node_id in self._leases.expired()))
 
     async def _give_up(self, node_id: str, epoch: int) -> None:
-        node = self._state.nodes.get(node_id)
-        if node is None or node.state is NodeState.DEAD:
-            self._leases.drop(node_id)
-            return
+        """By as many commands as its tasks need."""
         reason = f"no heartbeat for {self._settings.lease.node_timeout_ms // 1000} s"
-        outcome = await self._proposals.propose(
-            MarkNodeDead(node_id=node_id, incarnation=node.incarnation, reason=reason), epoch=epoch
-        )
-        if isinstance(outcome, Rejected):
-            log.info("node not given up", node=node_id, why=outcome.detail)
+        while (node := self._state.nodes.get(node_id)) is not None and node.state is not NodeState.DEAD:
+            outcome = await self._proposals.propose(
+                MarkNodeDead(node_id=node_id, incarnation=node.incarnation, reason=reason), epoch=epoch
+            )
+            if isinstance(outcome, Rejected):
+                log.info("node not given up", node=node_id, why=outcome.detail)
+                return
+        self._leases.drop(node_id)
 
     async def _drop_finished(self, epoch: int) -> None:
         keep = self._settings.retention
@@ -224,4 +239,6 @@ class Leader:
                 await asyncio.sleep(RETENTION_CHECK_S)
                 continue
             command = DropFinishedJobs(keep=keep.max_jobs, ended_before_ms=cutoff)
-            accepted(await self._proposals.propose(command, epoch=epoch))
+            outcome = accepted(await self._proposals.propose(command, epoch=epoch))
+            if outcome.unchanged:  # what is beyond is still needed
+                await asyncio.sleep(RETENTION_CHECK_S)

@@ -26,8 +26,7 @@ log = structlog.get_logger()
 
 def control_command(request: node_pb2.ControlNodeRequest, action: NodeAction, now_ms: int) -> ControlNode:
     """By an operator. Raises ApiError."""
-    if max(len(request.client_id), len(request.request_id)) > MAX_NAME_LENGTH:
-        raise invalid(f"client_id and request_id have at most {MAX_NAME_LENGTH} characters")
+    check_request_id(request)
     if not 0 <= request.drain_in_ms <= MAX_DURATION_MS:
         raise invalid(f"the deadline of a drain lies at most {MAX_DURATION_MS // 86_400_000} days ahead")
     return ControlNode(
@@ -37,6 +36,12 @@ def control_command(request: node_pb2.ControlNodeRequest, action: NodeAction, no
         reason=request.reason,
         drain_by_ms=now_ms + request.drain_in_ms if request.drain_in_ms else 0,
     )
+
+
+def check_request_id(request: node_pb2.ControlNodeRequest) -> None:
+    """Raises ApiError."""
+    if max(len(request.client_id), len(request.request_id)) > MAX_NAME_LENGTH:
+        raise invalid(f"client_id and request_id have at most {MAX_NAME_LENGTH} characters")
 
 
 def staying_jobs(state: ClusterState, node_id: str) -> list[str]:

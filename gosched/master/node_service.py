@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import grpc
 
 from gosched.config import MasterSettings
-from gosched.core.cluster import Node, NodeState
-from gosched.core.command import NodeAction, ReportTasks, TaskReport
-from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.core.cluster import ClosedBy, Node, NodeState
+from gosched.core.command import Body, ControlNode, NodeAction, RemoveNode, ReportTasks, TaskReport
+from gosched.core.limits import MAX_LOST_AT_ONCE, MAX_NAME_LENGTH, MAX_TASKS
 from gosched.core.outcome import Accepted, Rejected
 from gosched.core.resources import ZERO
 from gosched.core.spec import OnDisconnect
@@ -27,7 +27,7 @@ from gosched.master.errors import ApiError, accepted, not_found, unavailable
 from gosched.master.leadership import Leadership
 from gosched.master.leases import Leases
 from gosched.master.live_usage import LiveUsage
-from gosched.master.node_control import UnfitNodes, control_command, staying_jobs
+from gosched.master.node_control import UnfitNodes, check_request_id, control_command, staying_jobs
 from gosched.master.observations import node_usage, observations, registration
 from gosched.master.orders import Orders, stop_order
 from gosched.master.proposals import Proposals
@@ -118,8 +118,13 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
 
     async def DrainNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
         answer = await self._control(request, NodeAction.DRAIN)
+        await self._send_rest_away(answer.node_id)
         answer.staying.extend(staying_jobs(self.replication.state, answer.node_id))
         return answer
+
+    async def RemoveNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
+        check_request_id(request)
+        return await self._change(RemoveNode(node_id=request.node), request)
 
     async def ListUsage(self, request: node_pb2.ListUsageRequest, context: Any) -> node_pb2.ListUsageResponse:
         state = self.replication.state
@@ -150,8 +155,22 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                 fill(state.usage.get(node.id, ZERO), view.used)
         return answer
 
+    async def _send_rest_away(self, node_id: str) -> None:
+        """One command of a drain sends only so many tasks away."""
+        for _ in range(MAX_TASKS // MAX_LOST_AT_ONCE):
+            node = self.replication.state.nodes.get(node_id)
+            if node is None or node.state is not NodeState.DRAINING:
+                return
+            again = ControlNode(
+                node_id=node_id, action=NodeAction.DRAIN, by=ClosedBy.OPERATOR, drain_by_ms=node.drain_by_ms
+            )
+            if accepted(await self.proposals.propose(again, epoch=self.leadership.epoch)).unchanged:
+                return
+
     async def _control(self, request: node_pb2.ControlNodeRequest, action: NodeAction) -> node_pb2.ControlNodeResponse:
-        command = control_command(request, action, self.clock.now_ms())
+        return await self._change(control_command(request, action, self.clock.now_ms()), request)
+
+    async def _change(self, command: Body, request: node_pb2.ControlNodeRequest) -> node_pb2.ControlNodeResponse:
         taken: Accepted = accepted(
             await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
         )
@@ -276,8 +295,8 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         return answer
 
 
-def _is_alive(node: Node, incarnation: str) -> bool:
-    return node.state is not NodeState.DEAD and node.incarnation == incarnation
+def _is_alive(node: Node | None, incarnation: str) -> TypeGuard[Node]:
+    return node is not None and node.state is not NodeState.DEAD and node.incarnation == incarnation
 
 
 def _holds_lonely_tasks(state: ClusterState, node_id: str) -> bool:

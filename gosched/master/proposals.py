@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gosched.core.command import Body, Command
+from gosched.core.command import LEVEL_OF, Body, Command
+from gosched.core.features import FeatureLevel
 from gosched.core.outcome import Outcome
 from gosched.master.clock import Clock
-from gosched.master.errors import unavailable
+from gosched.master.errors import unavailable, unmet
 from gosched.replication.interface import ProposalFailed, Replication
 
 TIMEOUT_S = 10.0
@@ -27,7 +28,15 @@ class Proposals:
     async def propose(
         self, body: Body, *, epoch: int = 0, client_id: str = "", request_id: str = "", timeout_s: float = TIMEOUT_S
     ) -> Outcome:
-        """Raises ApiError (UNAVAILABLE) when the outcome is not known: ask again with the same request id."""
+        """Raises ApiError: UNAVAILABLE when the outcome is not known (ask again with the same request id),
+        FAILED_PRECONDITION for a command that masters of the release before may not know."""
+        level = LEVEL_OF.get(type(body), FeatureLevel.FIRST)
+        now = self._replication.state.feature_level
+        if level > now:
+            raise unmet(
+                f"it needs feature level {level}, and the cluster is at {now}: once all masters are upgraded, run"
+                " goschedctl cluster finalize-upgrade"
+            )
         command = Command(
             body=body, epoch=epoch, client_id=client_id, request_id=request_id, at_ms=self._clock.now_ms()
         )

@@ -26,6 +26,7 @@ from gosched.master.edge import Edge
 from gosched.master.endings import end_all
 from gosched.master.eviction_watch import EvictionWatch
 from gosched.master.exec import Execs
+from gosched.master.feature_levels import FeatureLevels
 from gosched.master.grpc_api import GrpcServer
 from gosched.master.http_api import HttpApi
 from gosched.master.job_changes import JobChanges
@@ -44,6 +45,7 @@ from gosched.master.proposals import Proposals
 from gosched.master.reload import Reload
 from gosched.master.scheduler_service import SchedulerService
 from gosched.master.schedules import Schedules
+from gosched.master.state_digests import DigestComparison, StateDigests
 from gosched.master.status import StatusReader
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.logs import log_events
@@ -103,7 +105,12 @@ class MasterServer:
         self._dispatcher = Dispatcher(replication, self._agents)
         self._schedules = Schedules(replication, self._proposals, clock)
         self._keeper = ClockKeeper(replication, self._proposals, self._masters, clock, bound_ms=bound_ms)
-        self._status = StatusReader(replication, self._counts, lambda: self._cycles.shares, self._keeper, settings)
+        others = [peer.id for peer in settings.raft.others] if settings.raft.enabled else []
+        self._levels = FeatureLevels(replication, others)
+        self._digests = StateDigests(replication)
+        self._status = StatusReader(
+            replication, self._counts, lambda: self._cycles.shares, self._keeper, self._levels, settings
+        )
         self._clock = clock
         self._scheduler_service = self._make_scheduler_service()
         calls = LeaderCalls(self._leadership, self._masters, self._scheduler_service)
@@ -163,6 +170,7 @@ class MasterServer:
             asyncio.ensure_future(keep_announced(self._replication, self._leadership, self._masters, self.record)),
             asyncio.ensure_future(self._reload.run()),
             asyncio.ensure_future(self._keeper.hear()),
+            asyncio.ensure_future(self._comparison().run()),
         ]
         for task in self._work:
             task.add_done_callback(self._work_ended)
@@ -229,7 +237,19 @@ class MasterServer:
         )
 
     def _cluster_service(self) -> ClusterService:
-        return ClusterService(leadership=self._leadership, proposals=self._proposals, clock=self._clock)
+        return ClusterService(
+            replication=self._replication,
+            leadership=self._leadership,
+            proposals=self._proposals,
+            clock=self._clock,
+            levels=self._levels,
+            digests=self._digests,
+        )
+
+    def _comparison(self) -> DigestComparison:
+        return DigestComparison(
+            self._replication, self._leadership, self._digests, self._masters, self.metrics.digest_mismatch
+        )
 
     def _advertised(self, listen: Listen, port: int) -> str:
         host = self._settings.server.advertise_host
@@ -282,6 +302,7 @@ class MasterServer:
             term=role.term,
             commit_index=role.commit_index,
             applied_index=role.applied_index,
+            feature_level=self._replication.state.feature_level,
             log_bytes=role.log_bytes,
             clock_offsets_s={master: ms / 1000 for master, ms in self._keeper.offsets_ms().items()},
         )

@@ -12,6 +12,7 @@ from gosched.core.limits import MAX_STATE_BYTES
 from gosched.core.resources import ZERO, Resources
 from gosched.core.sharing import BUILT_IN, MODEL_PREFIX, Amounts, as_map
 from gosched.master.clock_keeper import ClockKeeper
+from gosched.master.feature_levels import FeatureLevels
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.sharing import QueueUse, Shares, queue_uses, tenant_uses
 from gosched.replication.interface import Part, Replication
@@ -28,12 +29,14 @@ class StatusReader:
         counts: ClusterCounts,
         shares: Callable[[], Shares],
         keeper: ClockKeeper,
+        levels: FeatureLevels,
         settings: MasterSettings,
     ) -> None:
         self._replication = replication
         self._counts = counts
         self._shares = shares
         self._keeper = keeper
+        self._levels = levels
         self._raft_addresses = {p.id: p.address for p in settings.raft.others} if settings.raft.enabled else {}
 
     def read(self) -> scheduler_pb2.ClusterStatus:
@@ -53,6 +56,8 @@ class StatusReader:
             state_bytes_limit=MAX_STATE_BYTES,
             clock_ms=self._keeper.now_ms(),
             clock_problem=self._keeper.problem(),
+            feature_level=state.feature_level,
+            newest_feature_level=self._levels.common(),
         )
         fill(_resources(state.total), status.total)
         fill(sum(state.charges.values(), ZERO), status.used)
@@ -79,6 +84,7 @@ class StatusReader:
         """All members, also those that have not said yet where they listen."""
         role, me = self._replication.role, self._replication.member_id
         offsets_ms = self._keeper.offsets_ms()
+        levels = self._levels.newest()
         masters = []
         for member in sorted([me, *self._raft_addresses]):
             record = self._replication.state.masters.get(member)
@@ -92,6 +98,7 @@ class StatusReader:
                     grpc_address=record.grpc_address if record else "",
                     http_address=record.http_address if record else "",
                     clock_offset_ms=offsets_ms.get(member),
+                    newest_feature_level=levels[member],
                 )
             )
         return masters

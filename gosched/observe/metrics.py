@@ -40,6 +40,7 @@ class RaftFacts:
     term: int
     commit_index: int
     applied_index: int
+    feature_level: int
     log_bytes: int
     clock_offsets_s: Mapping[str, float] = field(default_factory=dict)  # master -> its clock less the state's
 
@@ -73,6 +74,7 @@ class MasterMetrics:
         self._evictions = self._counter("evictions", "Jobs that lost tasks, by cause; repairs in place too", "cause")
         self._lost = self._counter("lost_work_seconds", "Work that evictions undid, times the tasks", "queue")
         self._missed = self._counter("deadlines_missed", "Jobs that had not succeeded by their deadline", "queue")
+        self._mismatches = self._counter("state_digest_mismatch", "Masters found in another state at the same revision")
         self._turns = self._counter("preemption_cycles", "Times that jobs evicted each other in turn")
         self._handled = self._counter("grpc_server_handled", "RPCs that ended", "method", "code")
         self._http = self._histogram("http_request_duration_seconds", "HTTP requests", "route", "status")
@@ -100,6 +102,9 @@ class MasterMetrics:
                 self._lost.labels(event.queue).inc(event.lost_ms / 1000)
             elif isinstance(event, DeadlineMissed):
                 self._missed.labels(event.queue).inc()
+
+    def digest_mismatch(self) -> None:
+        self._mismatches.inc()
 
     def preemption_cycle(self) -> None:
         self._turns.inc()
@@ -156,6 +161,7 @@ class _Gauges(Collector):
         yield CounterMetricFamily(
             "gosched_log_lines_dropped", "Lines that were lost because nobody read stderr", dropped_lines()
         )
+        yield _gauge("feature_level", "Of the cluster, as this master applied it", (), [((), raft.feature_level)])
         cluster = self._cluster()
         if cluster is not None:
             yield from _of_cluster(cluster)

@@ -5,8 +5,8 @@ All methods and callbacks run on the event loop of the front; that loop's thread
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -25,7 +25,8 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """`leader` is a member id, empty while there is none. `connected`: other members that this one hears."""
+    """`leader` is a member id, empty while there is none. `connected`: other members that this one hears;
+    `newest_levels`: the newest feature level that each of these knows."""
 
     part: Part = Part.FOLLOWER
     term: int = 0
@@ -33,6 +34,7 @@ class Role:
     commit_index: int = 0
     applied_index: int = 0
     connected: tuple[str, ...] = ()
+    newest_levels: Mapping[str, int] = field(default_factory=dict)
     log_bytes: int = 0
 
 

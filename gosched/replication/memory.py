@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from gosched.core.command import Command, Noop
+from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import Outcome
 from gosched.core.state import ClusterState
 from gosched.replication.applier import Applier
@@ -23,6 +24,7 @@ class MemoryCluster:
         self.log: list[bytes] = []
         self.term = 0
         self.members: dict[str, MemoryReplication] = {}
+        self.levels: dict[str, int] = {}  # of members that play an older release: the newest that they know
         for member_id in ids:
             MemoryReplication(member_id, self)  # joins by itself
 
@@ -112,7 +114,13 @@ class MemoryReplication:
             return
         part = Part.LEADER if leader == self._id else Part.FOLLOWER
         others = tuple(i for i in self._cluster.members if i != self._id)
-        self._role = Role(part=part, term=self._cluster.term, leader=leader, connected=others)
+        self._role = Role(
+            part=part,
+            term=self._cluster.term,
+            leader=leader,
+            connected=others,
+            newest_levels={other: self._cluster.levels.get(other, NEWEST_LEVEL) for other in others},
+        )
         for listener in self._role_listeners:
             listener(self._role)
 

@@ -66,8 +66,8 @@ class _Peer:
     resolving: concurrent.futures.Future[Any] | None = None
     next_dial: float = 0.0
     unanswered_since: float | None = None
-    newest_level: int = 0
     last_complaint: str = ""
+    newest_level: int = FeatureLevel.FIRST  # that the connected one said it knows
 
 
 @dataclass(slots=True)
@@ -121,6 +121,11 @@ class PeerTransport(RuledTransport):
     @property
     def connected(self) -> tuple[str, ...]:
         return tuple(sorted(p.node.id for p in self._peers.values() if p.connection is not None))
+
+    @property
+    def newest_levels(self) -> dict[str, int]:
+        """The newest feature level that each connected member knows."""
+        return {p.node.id: p.newest_level for p in self._peers.values() if p.connection is not None}
 
     @property
     def ready(self) -> bool:
@@ -346,8 +351,8 @@ class PeerTransport(RuledTransport):
             peer.dialling = None
         old, peer.connection = peer.connection, connection
         peer.unanswered_since = None
-        peer.newest_level = hello.newest_level
         peer.last_complaint = ""
+        peer.newest_level = hello.newest_level or FeatureLevel.FIRST  # a release that names none knows no more
         if old is not None:  # the peer came back before we noticed that it was gone
             old.close("replaced by a newer one")
             self._onNodeDisconnected(peer.node)

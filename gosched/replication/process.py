@@ -346,6 +346,7 @@ class ProcessReplication:
             commit_index=message.commit_index,
             applied_index=before.applied_index,
             connected=tuple(message.connected),
+            newest_levels=dict(message.newest_levels),
             log_bytes=message.log_bytes,
         )
         if before.part is Part.LEADER and self._role.part is not Part.LEADER:

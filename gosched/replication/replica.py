@@ -234,6 +234,7 @@ class Replica:
             term=node.raftCurrentTerm,
             leader=leader.id if leader is not None else "",
             connected=transport.connected if isinstance(transport, PeerTransport) else (),
+            newest_levels=transport.newest_levels if isinstance(transport, PeerTransport) else {},
         )
         now = time.monotonic()
         if status == self._told_status and now < self._next_status:

@@ -26,6 +26,7 @@ from gosched.core.cluster import (
     Window,
 )
 from gosched.core.features import FeatureLevel
+from gosched.core.follow_ups import FollowUp
 from gosched.core.job import Job, Task
 from gosched.core.outcome import Answer
 from gosched.core.state import ClusterState, FrozenState, account_key, restore
@@ -56,6 +57,7 @@ _KINDS: dict[str, type] = {
     "fence": Fence,
     "reservation": Reservation,
     "window": Window,
+    "follow_up": FollowUp,
     "answer": Answer,
 }
 
@@ -146,6 +148,7 @@ def _chunks(snapshot: Snapshot) -> Iterator[bytes]:
         ("fence", [*state.fences.values()]),
         ("reservation", [*state.reservations.values()]),
         ("window", [*state.windows.values()]),
+        ("follow_up", [*state.follow_ups.values()]),
         ("answer", [*answers]),
     ]
     header = log_pb2.SnapshotHeader(
@@ -207,7 +210,7 @@ def _key(record: object) -> str:
             return account_key(record.queue, record.tenant)
         case Tenant() | Window():
             return record.name
-        case Fence() | Reservation():
+        case Fence() | Reservation() | FollowUp():
             return record.job_id
         case Answer():
             return f"{record.client_id}\0{record.request_id}"
@@ -242,6 +245,7 @@ def _state_of(header: log_pb2.SnapshotHeader, tables: dict[str, dict[str, object
         fences=tables["fence"],  # type: ignore[arg-type]
         reservations=tables["reservation"],  # type: ignore[arg-type]
         windows=tables["window"],  # type: ignore[arg-type]
+        follow_ups=tables["follow_up"],  # type: ignore[arg-type]
         answers=answers,
     )
 

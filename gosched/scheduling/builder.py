@@ -98,7 +98,8 @@ class ViewBuilder:
                 jobs[event.job_id] = self._moved[event.job_id] = None
                 if isinstance(event, FenceChanged):
                     loaded.update(dict.fromkeys(event.node_ids))
-        self._refresh_nodes(state, list(changed))
+        self._dismiss([node for node in changed if node not in state.nodes])
+        self._refresh_nodes(state, [node for node in changed if node in state.nodes])
         self._refresh_load(state, [node for node in loaded if node not in changed])
         self._refresh_gangs(state, jobs)
 
@@ -175,6 +176,26 @@ class ViewBuilder:
         nodes.cpus = [nodes.cpus[old[i]] if i in old else () for i in nodes.ids]
         nodes.cpus_owned = [nodes.cpus_owned[old[i]] if i in old else 0 for i in nodes.ids]
         nodes.labels.insert(places)
+
+    def _dismiss(self, gone: Sequence[str]) -> None:
+        """Takes the rows of forgotten nodes away; one that came and went within a batch has none."""
+        nodes = self.nodes
+        rows = nodes.rows(tuple(gone)).tolist()
+        if not rows:
+            return
+        without = dict.fromkeys(rows)
+        left = [row for row in range(len(nodes)) if row not in without]
+        nodes.ids = [nodes.ids[row] for row in left]
+        nodes.names = [nodes.names[row] for row in left]
+        nodes.cpus = [nodes.cpus[row] for row in left]
+        nodes.cpus_owned = [nodes.cpus_owned[row] for row in left]
+        nodes.capacity = np.asfortranarray(nodes.capacity[left])
+        nodes.free = np.asfortranarray(nodes.free[left])
+        nodes.ready, nodes.closed = nodes.ready[left], nodes.closed[left]
+        nodes.gpu_free, nodes.gpu_memory = nodes.gpu_free[left], nodes.gpu_memory[left]
+        nodes.gpu_link, nodes.gpu_numa = nodes.gpu_link[left], nodes.gpu_numa[left]
+        nodes.taints = nodes.taints[left]
+        nodes.labels.delete(rows)
 
     def _widen(self, records: Sequence[Node]) -> None:
         """More columns, where a node has more GPUs than any before, or a resource of its own."""
@@ -281,7 +302,7 @@ class ViewBuilder:
 
 def _holders_on(state: ClusterState, node_id: str) -> dict[str, None]:
     """Jobs with a place there, or a fence: their GPUs may be bad now, or good again."""
-    held = [state.allocations[a].job_id for a in state.node_allocations[node_id]]
+    held = [state.allocations[a].job_id for a in state.node_allocations.get(node_id, ())]
     return dict.fromkeys([*held, *state.node_fences.get(node_id, ())])
 
 

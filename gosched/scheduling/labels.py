@@ -35,6 +35,10 @@ class LabelColumns:
         for key, column in self.columns.items():
             self.columns[key] = np.insert(column, positions, NO_VALUE)
 
+    def delete(self, rows: Sequence[int]) -> None:
+        for key, column in self.columns.items():
+            self.columns[key] = np.delete(column, rows)
+
     def assign(self, nodes: int, rows: Sequence[int], labels: Sequence[dict[str, str]]) -> None:
         """Sets all labels of the rows."""
         for key in {**self.columns, **dict.fromkeys(key for entries in labels for key in entries)}:

@@ -16,7 +16,7 @@ from gosched.wire.v1 import log_pb2
 # 2: queues with orders and limits, quotas, shares of GPUs, named CPUs, elastic gangs, placement rules.
 # 3: evictions, fences, reservations, windows, deadlines, arrays, schedules, dependencies, timeouts.
 # 4: isolation, usage, nodes closed and drained, jobs frozen.
-# 5: feature levels, cluster ids.
+# 5: feature levels, cluster ids, nodes removed, follow-ups.
 SCHEMA = NEWEST_LEVEL
 OLDEST_SCHEMA = 1  # what it lacks has the defaults of the records
 
@@ -33,6 +33,7 @@ _FIELDS: dict[type, str] = {
     c.DropFinishedJobs: "drop_finished_jobs",
     c.RegisterNode: "register_node",
     c.MarkNodeDead: "mark_node_dead",
+    c.RemoveNode: "remove_node",
     c.CommitPlan: "commit_plan",
     c.ReportTasks: "report_tasks",
     c.ControlJob: "control_job",

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from google.protobuf.message import Message
 
-from gosched.core import cluster, command, job, outcome, resources, spec, usage
+from gosched.core import cluster, command, follow_ups, job, outcome, resources, spec, usage
 from gosched.wire.v1 import log_pb2, types_pb2
 
 R = TypeVar("R")
@@ -60,6 +60,8 @@ _PAIRS: tuple[tuple[type, type[Message]], ...] = (
     (cluster.Account, types_pb2.Account),
     (cluster.Tenant, types_pb2.Tenant),
     (cluster.Master, types_pb2.Master),
+    (follow_ups.FollowUpStep, log_pb2.FollowUpStep),
+    (follow_ups.FollowUp, log_pb2.FollowUp),
     (outcome.Answer, log_pb2.Answer),
     (command.Noop, log_pb2.Noop),
     (command.OpenEpoch, log_pb2.OpenEpoch),
@@ -72,6 +74,7 @@ _PAIRS: tuple[tuple[type, type[Message]], ...] = (
     (command.DropFinishedJobs, log_pb2.DropFinishedJobs),
     (command.RegisterNode, log_pb2.RegisterNode),
     (command.MarkNodeDead, log_pb2.MarkNodeDead),
+    (command.RemoveNode, log_pb2.RemoveNode),
     (command.ControlJob, log_pb2.ControlJob),
     (command.ControlNode, log_pb2.ControlNode),
     (command.RunSchedule, log_pb2.RunSchedule),

@@ -92,7 +92,8 @@ def test_parents_show_their_children_and_waiting_jobs_what_they_wait_for(ctl, ma
     assert "Limits     timeout 1h\n" in text
     assert "Backfilled may be evicted from 2026-12-01T12:00:00.000Z\n" in text
     shape = json.loads(ctl("job", "show", "j-1", "-o", "json").out)
-    assert shape["array"] == {"size": 1000, "made": 40, "live": 3, "succeeded": 35, "failed": 2, "cancelled": 0}
+    counts = {"size": 1000, "made": 40, "live": 3, "succeeded": 35, "failed": 2, "cancelled": 0}
+    assert shape["array"] == {**counts, "failed_elements": []}
     assert (shape["schedule"], shape["parent"], shape["tasks"]) == (None, None, [])
     shape = json.loads(ctl("job", "show", "j-2", "-o", "json").out)
     assert shape["schedule"]["overlap"] == Overlap.FORBID.name.lower()

@@ -3,8 +3,9 @@
 import pytest
 
 from gosched.core.command import Action, ControlJob, DropFinishedJobs, PassTime, SubmitJob
+from gosched.core.features import FeatureLevel
 from gosched.core.job import Children, Job, JobState, TaskState
-from gosched.core.limits import MAX_ARRAY, MAX_PARALLEL
+from gosched.core.limits import DEFAULT_PARALLEL, MAX_ARRAY, MAX_PARALLEL
 from gosched.core.outcome import Code, JobChanged, JobUpdated
 from gosched.core.spec import (
     Array,
@@ -94,11 +95,20 @@ def test_an_array_of_a_million_makes_no_more_records_than_may_live(c):
 
 @pytest.mark.parametrize(
     ("tasks", "parallelism", "wanted"),
-    [(1, 0, MAX_PARALLEL), (1, 50, 50), (8, 0, 2500), (20_000, 0, 1), (15_000, 0, 1), (20_000, 1, 1)],
+    [
+        (1, 0, DEFAULT_PARALLEL),
+        (1, MAX_PARALLEL, MAX_PARALLEL),
+        (1, 50, 50),
+        (8, 0, 1000),
+        (40, 0, 500),
+        (20_000, 0, 1),
+        (15_000, 0, 1),
+        (20_000, 1, 1),
+    ],
 )
 def test_what_lives_of_an_array_has_no_more_tasks_than_one_job_may_have(tasks, parallelism, wanted):
     elements = Array(last=MAX_ARRAY - 1, step=1, parallelism=parallelism)
-    assert at_once(spec("train", group(count=tasks), array=elements)) == wanted
+    assert at_once(spec("train", group(count=tasks), array=elements), FeatureLevel.BOUNDED) == wanted
 
 
 def test_an_array_of_gangs_counts_each_gang_as_one_element(c):

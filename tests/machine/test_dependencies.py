@@ -2,7 +2,7 @@
 
 import pytest
 
-from gosched.core.command import Command, DropFinishedJobs, SubmitJob
+from gosched.core.command import CancelJob, Command, DropFinishedJobs, PassTime, SubmitJob
 from gosched.core.job import JobState, TaskState
 from gosched.core.outcome import Code, JobUpdated
 from gosched.core.spec import Condition, Dependency, JobSpec
@@ -107,7 +107,9 @@ def test_a_chain_of_thousands_of_jobs_ends_without_deep_calls(c):
     for n in range(1, 3000):
         body = SubmitJob(job_id=f"j{n}", spec=after(f"job-{n}", (f"j{n - 1}", SUCCESS)))
         apply(c.state, Command(body=body, at_ms=1))
-    c.cancel("j0")
+    apply(c.state, Command(body=CancelJob(job_id="j0"), at_ms=2))
+    while c.state.follow_ups:
+        apply(c.state, Command(body=PassTime(), at_ms=2))
     assert all(job.state is JobState.CANCELLED for job in c.state.jobs.values())
 
 

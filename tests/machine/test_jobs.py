@@ -34,8 +34,7 @@ from gosched.core.spec import (
     TolerationOp,
     TopologyRule,
 )
-from gosched.machine import children
-from gosched.machine import jobs as jobs_module
+from gosched.machine import children, retention
 from tests.machine.cluster import Cluster, group, spec
 
 
@@ -344,11 +343,11 @@ def test_jobs_go_into_leaves_only_and_into_queues_that_take_their_tenant():
 
 @pytest.mark.parametrize(
     ("limit", "module_value", "what"),
-    [("MAX_LIVE_JOBS", 1, "1 live jobs"), ("MAX_TASKS", 3, "3 tasks"), ("MAX_TENANTS", 1, "1 tenants")],
+    [("MAX_LIVE_JOBS", 1, "1 live jobs"), ("MAX_TASKS", 3, "3 tasks"), ("MAX_TENANTS", 1, "1 tenants with live jobs")],
 )
 def test_a_full_cluster_refuses_more(monkeypatch, limit, module_value, what):
     assert module_value < getattr(limits, limit)
-    monkeypatch.setattr(jobs_module if limit == "MAX_TENANTS" else children, limit, module_value)
+    monkeypatch.setattr(retention if limit == "MAX_TENANTS" else children, limit, module_value)
     c = Cluster()
     c.submit(spec("a"))
     assert what in c.reject(SubmitJob(job_id="j2", spec=spec("b", tenant="other")), Code.EXHAUSTED)
@@ -423,7 +422,7 @@ def test_jobs_that_ended_before_the_age_are_dropped_whatever_is_kept():
 
 
 def test_one_command_drops_a_bounded_number_of_tasks(monkeypatch):
-    monkeypatch.setattr(jobs_module, "MAX_TASKS_DROPPED_AT_ONCE", 3)
+    monkeypatch.setattr(retention, "MAX_FORGOTTEN_AT_ONCE", 3)
     c = Cluster()
     finished(c, "a", "b", "c")
     c.accept(DropFinishedJobs(keep=0, ended_before_ms=0))

@@ -12,6 +12,7 @@ from gosched.core.job import JobIntent, JobState, TaskState
 from gosched.core.outcome import Code, FenceChanged, NodeChanged
 from gosched.core.spec import Array
 from gosched.core.state import restore
+from gosched.machine import node_control
 from tests.machine.cluster import Cluster, gang, group, registration, retrying, spec
 from tests.machine.test_evictions import evict, forced, high, low
 
@@ -350,3 +351,22 @@ def test_a_node_says_what_it_cannot_enforce_in_one_line(c):
     c.node("n1", isolation="no memory limits")
     assert c.state.nodes["n1"].isolation == "no memory limits"
     assert "isolation" in c.reject(registration("n1", isolation="a\nb"), Code.INVALID)
+
+
+def test_a_node_with_very_many_tasks_is_drained_by_several_commands(c, monkeypatch):
+    monkeypatch.setattr(node_control, "MAX_LOST_AT_ONCE", 4)
+    for n in range(5):
+        tasks = group(count=2, cpus=0)
+        c.submit(retrying(f"again-{n}", tasks) if n < 3 else spec(f"stays-{n}", tasks), f"j{n}")
+        c.place(f"j{n}", "n1")
+    until = c.state.clock_ms + 100
+    turn(c, DRAIN, until=until)
+    assert [c.job(f"j{n}").intent for n in range(5)] == [JobIntent.RESTART] * 2 + [JobIntent.RUN] * 3
+    assert not turn(c, DRAIN, until=until).unchanged
+    assert turn(c, DRAIN, until=until).unchanged
+    assert [c.job(f"j{n}").intent for n in range(5)] == [JobIntent.RESTART] * 3 + [JobIntent.RUN] * 2
+    monkeypatch.setattr(node_control, "MAX_LOST_AT_ONCE", 2)
+    c.accept(PassTime(), at_ms=until)
+    while c.state.timers.next_ms():
+        c.accept(PassTime())
+    assert [c.job(f"j{n}").intent for n in (3, 4)] == [JobIntent.FAIL] * 2

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import Hardware, NodeState
+from gosched.core.cluster import ClosedBy, Hardware, NodeState
 from gosched.core.command import MarkNodeDead
 from gosched.core.job import JobIntent, JobState, TaskState
 from gosched.core.outcome import Code, NodeChanged
@@ -211,3 +211,21 @@ def test_a_full_cluster_takes_no_new_node_but_its_own_again(monkeypatch):
     c.node("n1")
     c.reject(registration("n2"), Code.EXHAUSTED)
     c.node("n1", boot="b2")
+
+
+def test_a_node_with_very_many_tasks_dies_by_several_commands(monkeypatch):
+    monkeypatch.setattr(nodes_module, "MAX_LOST_AT_ONCE", 4)
+    c = Cluster()
+    c.node("n1", cpus=64)
+    for n in range(5):
+        c.submit(spec(f"job-{n}"), f"j{n}")
+        c.place(f"j{n}", "n1")
+    states = []
+    for _ in range(3):
+        c.die("n1")
+        node = c.state.nodes["n1"]
+        states.append((node.state, node.closed_by, node.reason, len(c.state.node_allocations["n1"])))
+    closed = (NodeState.CORDONED, ClosedBy.AGENT, "silent")
+    assert states == [(*closed, 6), (*closed, 2), (NodeState.DEAD, ClosedBy.AGENT, "silent", 0)]
+    c.node("n1", boot="b2")
+    assert c.state.nodes["n1"].state is NodeState.READY

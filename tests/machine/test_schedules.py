@@ -3,6 +3,7 @@
 import pytest
 
 from gosched.core.command import Action, ControlJob, RunSchedule, SubmitJob
+from gosched.core.features import FeatureLevel
 from gosched.core.job import Children, JobState, TaskState
 from gosched.core.outcome import Code, JobUpdated
 from gosched.core.spec import (
@@ -217,8 +218,9 @@ def test_a_schedule_has_only_so_many_runs_at_once(c):
 
 
 def test_scheduled_arrays_are_counted_with_all_that_may_live_of_them():
-    assert at_once(nightly(array=Array(last=99, step=1, parallelism=1000))) == 20
-    assert at_once(nightly(array=Array(last=99, step=1))) == 2
+    assert at_once(nightly(array=Array(last=99, step=1, parallelism=1000)), FeatureLevel.BOUNDED) == 20
+    assert at_once(nightly(array=Array(last=99, step=1)), FeatureLevel.BOUNDED) == 20
+    assert at_once(nightly(array=Array(last=99, step=1)), FeatureLevel.FIRST) == 2
 
 
 @pytest.mark.parametrize(

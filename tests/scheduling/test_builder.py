@@ -292,3 +292,19 @@ def test_a_builder_that_counts_ended_jobs_as_workload_is_noticed(monkeypatch: py
     )
     with pytest.raises(AssertionError):
         check_followed_columns_equal_new_ones(UNSHRUNK)
+
+
+def test_a_node_that_is_forgotten_leaves_the_columns() -> None:
+    state = state_of([node("a"), node("b", cpu=8, gpu=2, labels=(("zone", "x"),)), node("c")], [job(1, group())])
+    builder = ViewBuilder()
+    builder.reset(state)
+    state.put_node(node("came-and-went"))
+    state.drop_node("came-and-went")
+    state.drop_node("b")
+    dead = NodeState.DEAD
+    gone = [NodeChanged(node_id=n, before=dead, after=NodeState.UNSPECIFIED) for n in ("b", "came-and-went")]
+    builder.apply(state, gone)
+    fresh = ViewBuilder()
+    fresh.reset(state)
+    assert_same(builder.view(state), fresh.view(state))
+    assert builder.nodes.ids == ["a", "c"]

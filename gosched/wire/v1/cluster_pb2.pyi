@@ -1,7 +1,8 @@
 from gosched.wire.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -25,3 +26,41 @@ class ReadClockResponse(_message.Message):
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     clock_ms: int
     def __init__(self, clock_ms: _Optional[int] = ...) -> None: ...
+
+class FinalizeUpgradeRequest(_message.Message):
+    __slots__ = ("request_id", "client_id")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    client_id: str
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ...) -> None: ...
+
+class FinalizeUpgradeResponse(_message.Message):
+    __slots__ = ("feature_level", "unchanged", "revision")
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    feature_level: int
+    unchanged: bool
+    revision: int
+    def __init__(self, feature_level: _Optional[int] = ..., unchanged: bool = ..., revision: _Optional[int] = ...) -> None: ...
+
+class GetStateDigestsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetStateDigestsResponse(_message.Message):
+    __slots__ = ("digests",)
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    digests: _containers.RepeatedCompositeFieldContainer[StateDigest]
+    def __init__(self, digests: _Optional[_Iterable[_Union[StateDigest, _Mapping]]] = ...) -> None: ...
+
+class StateDigest(_message.Message):
+    __slots__ = ("revision", "part", "digest")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    part: int
+    digest: str
+    def __init__(self, revision: _Optional[int] = ..., part: _Optional[int] = ..., digest: _Optional[str] = ...) -> None: ...

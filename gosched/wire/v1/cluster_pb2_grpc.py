@@ -44,6 +44,16 @@ class ClusterServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_cluster__pb2.ReadClockRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_cluster__pb2.ReadClockResponse.FromString,
                 _registered_method=True)
+        self.FinalizeUpgrade = channel.unary_unary(
+                '/gosched.v1.ClusterService/FinalizeUpgrade',
+                request_serializer=gosched_dot_v1_dot_cluster__pb2.FinalizeUpgradeRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_cluster__pb2.FinalizeUpgradeResponse.FromString,
+                _registered_method=True)
+        self.GetStateDigests = channel.unary_unary(
+                '/gosched.v1.ClusterService/GetStateDigests',
+                request_serializer=gosched_dot_v1_dot_cluster__pb2.GetStateDigestsRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_cluster__pb2.GetStateDigestsResponse.FromString,
+                _registered_method=True)
 
 
 class ClusterServiceServicer(object):
@@ -63,6 +73,20 @@ class ClusterServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FinalizeUpgrade(self, request, context):
+        """Raises the cluster's feature level to the newest that all masters know. Any master passes it on to the leader.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetStateDigests(self, request, context):
+        """The digests that this master has kept of parts of its state, for comparison with another's.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ClusterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -75,6 +99,16 @@ def add_ClusterServiceServicer_to_server(servicer, server):
                     servicer.ReadClock,
                     request_deserializer=gosched_dot_v1_dot_cluster__pb2.ReadClockRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_cluster__pb2.ReadClockResponse.SerializeToString,
+            ),
+            'FinalizeUpgrade': grpc.unary_unary_rpc_method_handler(
+                    servicer.FinalizeUpgrade,
+                    request_deserializer=gosched_dot_v1_dot_cluster__pb2.FinalizeUpgradeRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_cluster__pb2.FinalizeUpgradeResponse.SerializeToString,
+            ),
+            'GetStateDigests': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStateDigests,
+                    request_deserializer=gosched_dot_v1_dot_cluster__pb2.GetStateDigestsRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_cluster__pb2.GetStateDigestsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -131,6 +165,60 @@ class ClusterService(object):
             '/gosched.v1.ClusterService/ReadClock',
             gosched_dot_v1_dot_cluster__pb2.ReadClockRequest.SerializeToString,
             gosched_dot_v1_dot_cluster__pb2.ReadClockResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FinalizeUpgrade(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.ClusterService/FinalizeUpgrade',
+            gosched_dot_v1_dot_cluster__pb2.FinalizeUpgradeRequest.SerializeToString,
+            gosched_dot_v1_dot_cluster__pb2.FinalizeUpgradeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStateDigests(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.ClusterService/GetStateDigests',
+            gosched_dot_v1_dot_cluster__pb2.GetStateDigestsRequest.SerializeToString,
+            gosched_dot_v1_dot_cluster__pb2.GetStateDigestsResponse.FromString,
             options,
             channel_credentials,
             insecure,

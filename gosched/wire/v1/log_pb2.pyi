@@ -16,12 +16,31 @@ class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CAUSE_BACKFILL: _ClassVar[Cause]
     CAUSE_WINDOW: _ClassVar[Cause]
     CAUSE_REPAIR: _ClassVar[Cause]
+
+class FollowUpKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FOLLOW_UP_KIND_UNSPECIFIED: _ClassVar[FollowUpKind]
+    FOLLOW_UP_KIND_DEPENDENTS: _ClassVar[FollowUpKind]
+    FOLLOW_UP_KIND_FILL: _ClassVar[FollowUpKind]
+    FOLLOW_UP_KIND_CANCEL: _ClassVar[FollowUpKind]
+    FOLLOW_UP_KIND_SUSPEND: _ClassVar[FollowUpKind]
+    FOLLOW_UP_KIND_FREEZE: _ClassVar[FollowUpKind]
+    FOLLOW_UP_KIND_RESUME: _ClassVar[FollowUpKind]
+    FOLLOW_UP_KIND_REQUEUE: _ClassVar[FollowUpKind]
 CAUSE_UNSPECIFIED: Cause
 CAUSE_PREEMPT: Cause
 CAUSE_RECLAIM: Cause
 CAUSE_BACKFILL: Cause
 CAUSE_WINDOW: Cause
 CAUSE_REPAIR: Cause
+FOLLOW_UP_KIND_UNSPECIFIED: FollowUpKind
+FOLLOW_UP_KIND_DEPENDENTS: FollowUpKind
+FOLLOW_UP_KIND_FILL: FollowUpKind
+FOLLOW_UP_KIND_CANCEL: FollowUpKind
+FOLLOW_UP_KIND_SUSPEND: FollowUpKind
+FOLLOW_UP_KIND_FREEZE: FollowUpKind
+FOLLOW_UP_KIND_RESUME: FollowUpKind
+FOLLOW_UP_KIND_REQUEUE: FollowUpKind
 
 class CommandBatch(_message.Message):
     __slots__ = ("schema", "proposer", "proposal", "commands")
@@ -36,7 +55,7 @@ class CommandBatch(_message.Message):
     def __init__(self, schema: _Optional[int] = ..., proposer: _Optional[str] = ..., proposal: _Optional[int] = ..., commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("client_id", "request_id", "epoch", "at_ms", "noop", "open_epoch", "set_queues", "announce_master", "submit_job", "cancel_job", "drop_finished_jobs", "register_node", "mark_node_dead", "commit_plan", "report_tasks", "set_quotas", "control_job", "run_schedule", "pass_time", "set_window", "drop_window", "control_node", "set_feature_level", "set_clock")
+    __slots__ = ("client_id", "request_id", "epoch", "at_ms", "noop", "open_epoch", "set_queues", "announce_master", "submit_job", "cancel_job", "drop_finished_jobs", "register_node", "mark_node_dead", "commit_plan", "report_tasks", "set_quotas", "control_job", "run_schedule", "pass_time", "set_window", "drop_window", "control_node", "set_feature_level", "set_clock", "remove_node")
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +80,7 @@ class Command(_message.Message):
     CONTROL_NODE_FIELD_NUMBER: _ClassVar[int]
     SET_FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     SET_CLOCK_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_NODE_FIELD_NUMBER: _ClassVar[int]
     client_id: str
     request_id: str
     epoch: int
@@ -85,7 +105,8 @@ class Command(_message.Message):
     control_node: ControlNode
     set_feature_level: SetFeatureLevel
     set_clock: SetClock
-    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., at_ms: _Optional[int] = ..., noop: _Optional[_Union[Noop, _Mapping]] = ..., open_epoch: _Optional[_Union[OpenEpoch, _Mapping]] = ..., set_queues: _Optional[_Union[SetQueues, _Mapping]] = ..., announce_master: _Optional[_Union[AnnounceMaster, _Mapping]] = ..., submit_job: _Optional[_Union[SubmitJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., drop_finished_jobs: _Optional[_Union[DropFinishedJobs, _Mapping]] = ..., register_node: _Optional[_Union[RegisterNode, _Mapping]] = ..., mark_node_dead: _Optional[_Union[MarkNodeDead, _Mapping]] = ..., commit_plan: _Optional[_Union[CommitPlan, _Mapping]] = ..., report_tasks: _Optional[_Union[ReportTasks, _Mapping]] = ..., set_quotas: _Optional[_Union[SetQuotas, _Mapping]] = ..., control_job: _Optional[_Union[ControlJob, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., pass_time: _Optional[_Union[PassTime, _Mapping]] = ..., set_window: _Optional[_Union[SetWindow, _Mapping]] = ..., drop_window: _Optional[_Union[DropWindow, _Mapping]] = ..., control_node: _Optional[_Union[ControlNode, _Mapping]] = ..., set_feature_level: _Optional[_Union[SetFeatureLevel, _Mapping]] = ..., set_clock: _Optional[_Union[SetClock, _Mapping]] = ...) -> None: ...
+    remove_node: RemoveNode
+    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., at_ms: _Optional[int] = ..., noop: _Optional[_Union[Noop, _Mapping]] = ..., open_epoch: _Optional[_Union[OpenEpoch, _Mapping]] = ..., set_queues: _Optional[_Union[SetQueues, _Mapping]] = ..., announce_master: _Optional[_Union[AnnounceMaster, _Mapping]] = ..., submit_job: _Optional[_Union[SubmitJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., drop_finished_jobs: _Optional[_Union[DropFinishedJobs, _Mapping]] = ..., register_node: _Optional[_Union[RegisterNode, _Mapping]] = ..., mark_node_dead: _Optional[_Union[MarkNodeDead, _Mapping]] = ..., commit_plan: _Optional[_Union[CommitPlan, _Mapping]] = ..., report_tasks: _Optional[_Union[ReportTasks, _Mapping]] = ..., set_quotas: _Optional[_Union[SetQuotas, _Mapping]] = ..., control_job: _Optional[_Union[ControlJob, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., pass_time: _Optional[_Union[PassTime, _Mapping]] = ..., set_window: _Optional[_Union[SetWindow, _Mapping]] = ..., drop_window: _Optional[_Union[DropWindow, _Mapping]] = ..., control_node: _Optional[_Union[ControlNode, _Mapping]] = ..., set_feature_level: _Optional[_Union[SetFeatureLevel, _Mapping]] = ..., set_clock: _Optional[_Union[SetClock, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ...) -> None: ...
 
 class Noop(_message.Message):
     __slots__ = ()
@@ -264,6 +285,12 @@ class MarkNodeDead(_message.Message):
     reason: str
     def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
+class RemoveNode(_message.Message):
+    __slots__ = ("node_id",)
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    def __init__(self, node_id: _Optional[str] = ...) -> None: ...
+
 class CommitPlan(_message.Message):
     __slots__ = ("revision", "gangs", "planned_at_ms", "seed", "reservations", "withdrawn")
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -369,7 +396,7 @@ class SnapshotHeader(_message.Message):
     def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., records: _Optional[int] = ..., feature_level: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class SnapshotRecord(_message.Message):
-    __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account", "fence", "reservation", "window", "spec_part", "stored_job")
+    __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account", "fence", "reservation", "window", "spec_part", "stored_job", "follow_up")
     NODE_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     TENANT_FIELD_NUMBER: _ClassVar[int]
@@ -385,6 +412,7 @@ class SnapshotRecord(_message.Message):
     WINDOW_FIELD_NUMBER: _ClassVar[int]
     SPEC_PART_FIELD_NUMBER: _ClassVar[int]
     STORED_JOB_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_UP_FIELD_NUMBER: _ClassVar[int]
     node: _types_pb2.Node
     queue: _types_pb2.Queue
     tenant: _types_pb2.Tenant
@@ -400,7 +428,8 @@ class SnapshotRecord(_message.Message):
     window: _types_pb2.Window
     spec_part: SpecPart
     stored_job: StoredJob
-    def __init__(self, node: _Optional[_Union[_types_pb2.Node, _Mapping]] = ..., queue: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ..., tenant: _Optional[_Union[_types_pb2.Tenant, _Mapping]] = ..., master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ..., job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., allocation: _Optional[_Union[_types_pb2.Allocation, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., account: _Optional[_Union[_types_pb2.Account, _Mapping]] = ..., fence: _Optional[_Union[_types_pb2.Fence, _Mapping]] = ..., reservation: _Optional[_Union[_types_pb2.Reservation, _Mapping]] = ..., window: _Optional[_Union[_types_pb2.Window, _Mapping]] = ..., spec_part: _Optional[_Union[SpecPart, _Mapping]] = ..., stored_job: _Optional[_Union[StoredJob, _Mapping]] = ...) -> None: ...
+    follow_up: FollowUp
+    def __init__(self, node: _Optional[_Union[_types_pb2.Node, _Mapping]] = ..., queue: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ..., tenant: _Optional[_Union[_types_pb2.Tenant, _Mapping]] = ..., master: _Optional[_Union[_types_pb2.Master, _Mapping]] = ..., job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., allocation: _Optional[_Union[_types_pb2.Allocation, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., quota: _Optional[_Union[_types_pb2.Quota, _Mapping]] = ..., account: _Optional[_Union[_types_pb2.Account, _Mapping]] = ..., fence: _Optional[_Union[_types_pb2.Fence, _Mapping]] = ..., reservation: _Optional[_Union[_types_pb2.Reservation, _Mapping]] = ..., window: _Optional[_Union[_types_pb2.Window, _Mapping]] = ..., spec_part: _Optional[_Union[SpecPart, _Mapping]] = ..., stored_job: _Optional[_Union[StoredJob, _Mapping]] = ..., follow_up: _Optional[_Union[FollowUp, _Mapping]] = ...) -> None: ...
 
 class SpecPart(_message.Message):
     __slots__ = ("group", "labels", "array", "after")
@@ -434,6 +463,22 @@ class StoredJob(_message.Message):
     array: int
     after: int
     def __init__(self, job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., groups: _Optional[_Iterable[int]] = ..., labels: _Optional[int] = ..., array: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
+
+class FollowUp(_message.Message):
+    __slots__ = ("job_id", "steps")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    steps: _containers.RepeatedCompositeFieldContainer[FollowUpStep]
+    def __init__(self, job_id: _Optional[str] = ..., steps: _Optional[_Iterable[_Union[FollowUpStep, _Mapping]]] = ...) -> None: ...
+
+class FollowUpStep(_message.Message):
+    __slots__ = ("kind", "after")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    kind: FollowUpKind
+    after: int
+    def __init__(self, kind: _Optional[_Union[FollowUpKind, str]] = ..., after: _Optional[int] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("client_id", "request_id", "code", "detail", "subject", "unchanged")

@@ -64,6 +64,11 @@ class NodeServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_node__pb2.ControlNodeRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_node__pb2.ControlNodeResponse.FromString,
                 _registered_method=True)
+        self.RemoveNode = channel.unary_unary(
+                '/gosched.v1.NodeService/RemoveNode',
+                request_serializer=gosched_dot_v1_dot_node__pb2.ControlNodeRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_node__pb2.ControlNodeResponse.FromString,
+                _registered_method=True)
         self.ListUsage = channel.unary_unary(
                 '/gosched.v1.NodeService/ListUsage',
                 request_serializer=gosched_dot_v1_dot_node__pb2.ListUsageRequest.SerializeToString,
@@ -114,6 +119,13 @@ class NodeServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RemoveNode(self, request, context):
+        """Forgets a node that is DEAD. Its agent may register again, as a new one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListUsage(self, request, context):
         """What nodes and running tasks use now, by the agents' newest heartbeats.
         """
@@ -151,6 +163,11 @@ def add_NodeServiceServicer_to_server(servicer, server):
             ),
             'DrainNode': grpc.unary_unary_rpc_method_handler(
                     servicer.DrainNode,
+                    request_deserializer=gosched_dot_v1_dot_node__pb2.ControlNodeRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_node__pb2.ControlNodeResponse.SerializeToString,
+            ),
+            'RemoveNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveNode,
                     request_deserializer=gosched_dot_v1_dot_node__pb2.ControlNodeRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_node__pb2.ControlNodeResponse.SerializeToString,
             ),
@@ -320,6 +337,33 @@ class NodeService(object):
             request,
             target,
             '/gosched.v1.NodeService/DrainNode',
+            gosched_dot_v1_dot_node__pb2.ControlNodeRequest.SerializeToString,
+            gosched_dot_v1_dot_node__pb2.ControlNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.NodeService/RemoveNode',
             gosched_dot_v1_dot_node__pb2.ControlNodeRequest.SerializeToString,
             gosched_dot_v1_dot_node__pb2.ControlNodeResponse.FromString,
             options,

@@ -222,7 +222,14 @@ class SnapshotReady(_message.Message):
     def __init__(self, path: _Optional[str] = ..., index: _Optional[int] = ...) -> None: ...
 
 class RoleChange(_message.Message):
-    __slots__ = ("role", "term", "leader", "commit_index", "applied_index", "connected", "log_bytes")
+    __slots__ = ("role", "term", "leader", "commit_index", "applied_index", "connected", "log_bytes", "newest_levels")
+    class NewestLevelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     ROLE_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
@@ -230,6 +237,7 @@ class RoleChange(_message.Message):
     APPLIED_INDEX_FIELD_NUMBER: _ClassVar[int]
     CONNECTED_FIELD_NUMBER: _ClassVar[int]
     LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_LEVELS_FIELD_NUMBER: _ClassVar[int]
     role: str
     term: int
     leader: str
@@ -237,4 +245,5 @@ class RoleChange(_message.Message):
     applied_index: int
     connected: _containers.RepeatedScalarFieldContainer[str]
     log_bytes: int
-    def __init__(self, role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[str] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., connected: _Optional[_Iterable[str]] = ..., log_bytes: _Optional[int] = ...) -> None: ...
+    newest_levels: _containers.ScalarMap[str, int]
+    def __init__(self, role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[str] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., connected: _Optional[_Iterable[str]] = ..., log_bytes: _Optional[int] = ..., newest_levels: _Optional[_Mapping[str, int]] = ...) -> None: ...

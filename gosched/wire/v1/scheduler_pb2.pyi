@@ -211,16 +211,18 @@ class GetJobRequest(_message.Message):
     def __init__(self, job: _Optional[str] = ...) -> None: ...
 
 class JobView(_message.Message):
-    __slots__ = ("job", "tasks", "explanation", "revision")
+    __slots__ = ("job", "tasks", "explanation", "revision", "failed_elements")
     JOB_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     EXPLANATION_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    FAILED_ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     job: _types_pb2.Job
     tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
     explanation: Explanation
     revision: int
-    def __init__(self, job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., revision: _Optional[int] = ...) -> None: ...
+    failed_elements: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., explanation: _Optional[_Union[Explanation, _Mapping]] = ..., revision: _Optional[int] = ..., failed_elements: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Explanation(_message.Message):
     __slots__ = ("code", "message")
@@ -455,7 +457,7 @@ class GetClusterStatusRequest(_message.Message):
     def __init__(self, digest: bool = ...) -> None: ...
 
 class ClusterStatus(_message.Message):
-    __slots__ = ("leader", "epoch", "revision", "masters", "nodes", "nodes_ready", "jobs", "pending", "running", "total", "used", "queues", "digest", "version", "state_bytes", "state_bytes_limit", "clock_ms", "clock_problem")
+    __slots__ = ("leader", "epoch", "revision", "masters", "nodes", "nodes_ready", "jobs", "pending", "running", "total", "used", "queues", "digest", "version", "state_bytes", "state_bytes_limit", "clock_ms", "clock_problem", "feature_level", "newest_feature_level")
     LEADER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -474,6 +476,8 @@ class ClusterStatus(_message.Message):
     STATE_BYTES_LIMIT_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     CLOCK_PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     leader: str
     epoch: int
     revision: int
@@ -492,10 +496,12 @@ class ClusterStatus(_message.Message):
     state_bytes_limit: int
     clock_ms: int
     clock_problem: str
-    def __init__(self, leader: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., masters: _Optional[_Iterable[_Union[MasterStatus, _Mapping]]] = ..., nodes: _Optional[int] = ..., nodes_ready: _Optional[int] = ..., jobs: _Optional[int] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., total: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., used: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., digest: _Optional[str] = ..., version: _Optional[str] = ..., state_bytes: _Optional[int] = ..., state_bytes_limit: _Optional[int] = ..., clock_ms: _Optional[int] = ..., clock_problem: _Optional[str] = ...) -> None: ...
+    feature_level: int
+    newest_feature_level: int
+    def __init__(self, leader: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., masters: _Optional[_Iterable[_Union[MasterStatus, _Mapping]]] = ..., nodes: _Optional[int] = ..., nodes_ready: _Optional[int] = ..., jobs: _Optional[int] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., total: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., used: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., digest: _Optional[str] = ..., version: _Optional[str] = ..., state_bytes: _Optional[int] = ..., state_bytes_limit: _Optional[int] = ..., clock_ms: _Optional[int] = ..., clock_problem: _Optional[str] = ..., feature_level: _Optional[int] = ..., newest_feature_level: _Optional[int] = ...) -> None: ...
 
 class MasterStatus(_message.Message):
-    __slots__ = ("id", "address", "role", "healthy", "grpc_address", "http_address", "clock_offset_ms")
+    __slots__ = ("id", "address", "role", "healthy", "grpc_address", "http_address", "clock_offset_ms", "newest_feature_level")
     ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -503,6 +509,7 @@ class MasterStatus(_message.Message):
     GRPC_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     HTTP_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     CLOCK_OFFSET_MS_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     id: str
     address: str
     role: str
@@ -510,7 +517,8 @@ class MasterStatus(_message.Message):
     grpc_address: str
     http_address: str
     clock_offset_ms: int
-    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., role: _Optional[str] = ..., healthy: bool = ..., grpc_address: _Optional[str] = ..., http_address: _Optional[str] = ..., clock_offset_ms: _Optional[int] = ...) -> None: ...
+    newest_feature_level: int
+    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., role: _Optional[str] = ..., healthy: bool = ..., grpc_address: _Optional[str] = ..., http_address: _Optional[str] = ..., clock_offset_ms: _Optional[int] = ..., newest_feature_level: _Optional[int] = ...) -> None: ...
 
 class QueueStatus(_message.Message):
     __slots__ = ("path", "type", "pending", "running", "used", "demand", "fair_share", "ceiling", "rules")
