@@ -23,9 +23,9 @@ def set_clock(ctx: click.Context) -> None:
     """
     done = connect(ctx).set_clock()
     if done.unchanged:
-        click.echo("unchanged")
+        say("unchanged")
     else:
-        click.echo(f"the state's clock was set back from {time_json(done.from_ms)} to {time_json(done.to_ms)}")
+        say(f"the state's clock was set back from {time_json(done.from_ms)} to {time_json(done.to_ms)}")
 
 
 @command.command("finalize-upgrade")

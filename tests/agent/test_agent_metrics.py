@@ -53,6 +53,7 @@ def test_the_metrics_of_the_contract_are_there(vitals: Vitals) -> None:
     metrics.observe_end(Usage(oom_kills=2, throttled_ms=1000))
     assert {name: value for name, value in samples(metrics.text()).items() if "_bucket" not in name} == {
         "gosched_build_info{version=1.2.3}": 1,
+        "gosched_log_lines_dropped_total": 0,
         "gosched_agent_tasks{runtime=process,state=running}": 3,
         "gosched_agent_tasks{runtime=docker,state=failed}": 1,
         "gosched_agent_task_start_duration_seconds_count{runtime=docker}": 1,

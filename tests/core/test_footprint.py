@@ -9,7 +9,7 @@ import pytest
 from gosched.core import footprint as footprint_module
 from gosched.core import state as state_module
 from gosched.core.cluster import Fence, Queue, Reservation, Share, TaskPlacement
-from gosched.core.command import Body, Command, SetFeatureLevel, SetQueues, SubmitJob
+from gosched.core.command import Body, Command, PassTime, SetFeatureLevel, SetQueues, SubmitJob
 from gosched.core.features import FeatureLevel
 from gosched.core.footprint import (
     Footprint,
@@ -52,6 +52,8 @@ def from_log(level: int, *bodies: Body) -> ClusterState:
 def array_of_400(level: int) -> ClusterState:
     wanted = spec("a", group("w", env=ENVIRONMENT), array=Array(last=399, step=1, parallelism=400))
     state = from_log(level, SubmitJob(job_id="a", spec=wanted))
+    while state.follow_ups:
+        apply(state, Command(body=PassTime()))
     assert len(state.jobs) == 401
     return state
 

@@ -87,7 +87,7 @@ def test_a_tenant_shows_what_it_holds_by_gpu_model_and_its_running_jobs(state: C
 
 def test_metrics_show_used_fair_share_and_limit_by_unit(state: ClusterState) -> None:
     counts, metrics = ClusterCounts(), MasterMetrics("v")
-    raft = RaftFacts(is_leader=True, term=1, commit_index=1, applied_index=1, log_bytes=0)
+    raft = RaftFacts(is_leader=True, term=1, commit_index=1, applied_index=1, log_bytes=0, feature_level=5)
     metrics.show(lambda: raft, lambda: ClusterFacts(counts=counts, queues=_uses(state)))
     metrics.plugin_failed("spark")
     found = {

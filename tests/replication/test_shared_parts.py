@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from gosched.core.cluster import Queue
-from gosched.core.command import Body, Command, SetFeatureLevel, SetQueues, SubmitJob
+from gosched.core.command import Body, Command, PassTime, SetFeatureLevel, SetQueues, SubmitJob
 from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import Accepted
 from gosched.core.spec import Array
@@ -28,7 +28,7 @@ def test_an_array_with_a_large_environment_makes_a_small_snapshot_which_others_s
             await _do(
                 c, SetFeatureLevel(level=NEWEST_LEVEL, cluster_id="c"), SetQueues(queues=(Queue(path="default"),))
             )
-            await _do(c, SubmitJob(job_id="a", spec=wanted))
+            await _do(c, SubmitJob(job_id="a", spec=wanted), PassTime())
             await c.converged()
             leader = await c.leader()
             await leader.take_snapshot()

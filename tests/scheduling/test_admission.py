@@ -20,8 +20,9 @@ from gosched.scheduling.admission import Admission, admit
 from tests.scheduling import notation, tables
 from tests.scheduling.driver import MINUTE_MS, Driver, Life, life
 from tests.scheduling.notation import moment
+from tests.scheduling.seeds import SEEDS
 from tests.scheduling.tables import World, begin
-from tests.scheduling.test_force import SEEDS, SETTINGS, UNSHRUNK
+from tests.scheduling.test_force import SETTINGS, UNSHRUNK
 
 
 def asked(world: World, words: str, policy: Policy | None = None) -> Admission:

@@ -15,7 +15,6 @@ from typing import Any
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from gosched.core.command import GangPlacement, SetQueues
 from gosched.core.state import ClusterState
@@ -30,6 +29,7 @@ from gosched.scheduling.victims import Books
 from tests.scheduling import notation
 from tests.scheduling.checks import Checks, check_order
 from tests.scheduling.driver import Driver, life
+from tests.scheduling.seeds import SEEDS
 from tests.scheduling.tables import World
 
 SETTINGS = settings(
@@ -42,7 +42,6 @@ SETTINGS = settings(
     suppress_health_check=[HealthCheck.too_slow],
 )
 UNSHRUNK = settings(SETTINGS, phases=[Phase.generate])
-SEEDS = st.integers(0, 1 << 32)
 LEAST = {
     "PREEMPT": 20,
     "RECLAIM": 5,
