@@ -128,18 +128,18 @@ def _one_line(answer: subprocess.CompletedProcess[str], code: int, expected: str
     assert "Traceback" not in answer.stderr
 
 
-def test_an_agent_whose_clock_is_an_hour_off_says_so_and_waits(cluster: LocalCluster, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
+def test_an_agent_whose_clock_is_an_hour_off_says_so_and_waits(cluster: LocalCluster, open_path: Path) -> None:
+    (open_path / "sitecustomize.py").write_text(
         "import time\nreal, real_ns = time.time, time.time_ns\n"
         "time.time = lambda: real() + 3600\ntime.time_ns = lambda: real_ns() + 3600 * 10**9\n"
     )
     master = cluster.endpoints
-    log = tmp_path / "late.log"
+    log = open_path / "late.log"
     command = [str(Path(sys.executable).with_name("gosched-agent")), f"--master={master}"]
     with log.open("wb") as stderr, cluster.client() as client:
         agent = subprocess.Popen(
-            [*command, f"--data-dir={tmp_path / 'late'}"],
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            [*command, f"--data-dir={open_path / 'late'}"],
+            env={**os.environ, "PYTHONPATH": str(open_path)},
             stderr=stderr,
         )
         try:
@@ -154,9 +154,9 @@ def test_an_agent_whose_clock_is_an_hour_off_says_so_and_waits(cluster: LocalClu
 
 
 def test_an_agent_id_used_twice_at_once_is_refused_and_the_first_agent_goes_on(
-    cluster: LocalCluster, tmp_path: Path
+    cluster: LocalCluster, open_path: Path
 ) -> None:
-    copied = tmp_path / "copied"
+    copied = open_path / "copied"
     copied.mkdir()
     shutil.copy(cluster.data_dir / "agent-1" / "node_id", copied / "node_id")
     answer = _run("gosched-agent", f"--master={cluster.endpoints}", f"--data-dir={copied}")
@@ -167,11 +167,11 @@ def test_an_agent_id_used_twice_at_once_is_refused_and_the_first_agent_goes_on(
 
 
 def test_two_agents_on_one_data_directory_and_a_port_in_use_and_an_unwritable_directory(
-    cluster: LocalCluster, tmp_path: Path
+    cluster: LocalCluster, open_path: Path
 ) -> None:
     home = cluster.data_dir / "agent-1"
     _one_line(_run("gosched-agent", f"--master={cluster.endpoints}", f"--data-dir={home}"), 2, str(home))
-    blocked = tmp_path / "file"
+    blocked = open_path / "file"
     blocked.write_text("")
     for program, flags in (("gosched-agent", [f"--master={cluster.endpoints}"]), ("gosched-master", [])):
         _one_line(_run(program, *flags, f"--data-dir={blocked / 'below'}"), 2, "below")
@@ -179,9 +179,9 @@ def test_two_agents_on_one_data_directory_and_a_port_in_use_and_an_unwritable_di
         port = taken.getsockname()[1]
         for flag in ("--grpc-addr", "--http-addr"):
             other = "--http-addr" if flag == "--grpc-addr" else "--grpc-addr"
-            words = [f"{flag}=127.0.0.1:{port}", f"{other}=127.0.0.1:0", f"--data-dir={tmp_path / 'master'}"]
+            words = [f"{flag}=127.0.0.1:{port}", f"{other}=127.0.0.1:0", f"--data-dir={open_path / 'master'}"]
             _one_line(_run("gosched-master", *words), 2, str(port))
-        words = [f"--grpc-addr=127.0.0.1:{port}", f"--data-dir={tmp_path / 'agent'}"]
+        words = [f"--grpc-addr=127.0.0.1:{port}", f"--data-dir={open_path / 'agent'}"]
         _one_line(_run("gosched-agent", f"--master={cluster.endpoints}", *words), 2, str(port))
 
 

@@ -46,13 +46,13 @@ def test_no_task_runs_beside_its_replacement_after_its_agent_lost_the_directory(
         assert not {pid, child.pid} & {int(word) for word in second.read_text().split()}
 
 
-def test_a_container_of_a_lost_directory_ends_though_its_supervisor_was_killed(tmp_path: Path) -> None:
+def test_a_container_of_a_lost_directory_ends_though_its_supervisor_was_killed(open_path: Path) -> None:
     base = Path(tempfile.mkdtemp(prefix="gosched-docker-"))
     try:
         make_rootfs(base / "rootfs")
         with docker_daemon(base) as address:
             import_image(address, base / "rootfs", "busy")
-            node = Node(tmp_path, "node", docker_host=address).start()
+            node = Node(open_path, "node", docker_host=address).start()
             client = docker.APIClient(base_url=address, version="auto")
             try:
                 for name in ("first", "second"):

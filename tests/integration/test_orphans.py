@@ -13,8 +13,8 @@ from tests.agent.conftest import wait_for
 from tests.integration.hostile import Node
 
 
-def test_a_cgroup_with_processes_that_nobody_knows_is_left_alone_until_a_master_has_spoken(tmp_path: Path) -> None:
-    node = Node(tmp_path, "node").start()
+def test_a_cgroup_with_processes_that_nobody_knows_is_left_alone_until_a_master_has_spoken(open_path: Path) -> None:
+    node = Node(open_path, "node").start()
     try:
         (tree,) = node.tree()
         stranger = tree / "tasks" / "stranger%2F0.1"

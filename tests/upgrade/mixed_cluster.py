@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+
+import yaml
 
 from gosched.cli.local_cluster import LocalCluster, Program
 from tests.integration.support import applied_index, kill_whole, until
@@ -18,6 +21,8 @@ class MixedCluster(LocalCluster):
         self._old = {}
         for program in self.programs:
             kind = "master" if program.http else "agent"
+            if kind == "agent":
+                _forget_key(self.data_dir / f"{program.id}.yaml", "volumes")
             # The interpreter looks in its working directory first, and there is this release's checkout.
             place = ["env", "-C", str(source), f"PYTHONPATH={source}"]
             words = program._command[1:]
@@ -36,7 +41,19 @@ class MixedCluster(LocalCluster):
         until(lambda: applied_index(program) >= index, f"{program.id} is back, upgraded")
 
     def downgrade(self, program: Program) -> None:
-        """Kill it, and start it again as the previous release."""
+        """Kill it, wipe its directory, which the previous release cannot read, and let that one join anew."""
         kill_whole(program)
+        shutil.rmtree(self.data_dir / program.id)
+        config = self.data_dir / f"{program.id}.yaml"
+        settings = yaml.safe_load(config.read_text())
+        settings["raft"]["bootstrap"] = False
+        config.write_text(yaml.safe_dump(settings))
         program._command = self._old[program.id]
         self.restart(program)
+
+
+def _forget_key(config: Path, key: str) -> None:
+    """One that the previous release does not know."""
+    settings = yaml.safe_load(config.read_text())
+    del settings[key]
+    config.write_text(yaml.safe_dump(settings))
