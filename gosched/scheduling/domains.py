@@ -57,7 +57,9 @@ def _candidates(
     size: IntArray = np.add.reduce(_unbounded(gang, choices, room, terrain, level, bound))
     if len(bound) > 1:
         fits &= _enough(gang, room, terrain, level, bound)
-    fits &= where_it_stands(gang, [gang.asks[i].group for i in bound], terrain, level, len(fits))
+    for ask, own in zip(gang.asks, levels, strict=True):
+        if own != ANYWHERE:
+            fits &= where_it_stands(gang, ask.group, terrain, own, level)
     found = np.flatnonzero(fits)
     order = np.lexsort((found, np.where(whole[found], size[found], -size[found]), ~whole[found]))
     return [int(domain) for domain in found[order]]
@@ -84,15 +86,16 @@ def _enough(gang: PendingGang, room: Room, terrain: Terrain, level: int, bound: 
     return found
 
 
-def where_it_stands(gang: PendingGang, groups: Sequence[str], terrain: Terrain, level: int, domains: int) -> BoolArray:
-    """Elastic tasks join their groups in the domain where these are."""
-    rows = terrain.nodes.rows([node for group, node in gang.standing if group in groups])
-    if not rows.size:
-        return np.ones(domains, dtype=np.bool_)
-    mask = np.zeros(domains, dtype=np.bool_)
-    codes = terrain.topology.codes[level][rows]
-    mask[codes[codes != NOWHERE]] = True
-    return mask
+def where_it_stands(gang: PendingGang, group: str, terrain: Terrain, own: int, level: int) -> BoolArray:
+    """Domains of a level that are inside some domain of the group's `own` level: if some of the group's tasks stand,
+    inside theirs, where the others join them."""
+    codes = terrain.topology.codes[own]
+    inside = codes != NOWHERE
+    rows = terrain.nodes.rows([node for name, node in gang.standing if name == group])
+    if rows.size:
+        inside &= np.isin(codes, codes[rows])
+    found: BoolArray = terrain.topology.domains(level, inside.astype(np.int64)) > 0
+    return found
 
 
 def _mask(terrain: Terrain, level: int, domain: int, own: int) -> BoolArray | None:

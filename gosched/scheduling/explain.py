@@ -105,7 +105,7 @@ class Explainer:
             return None
         choices = [self._terrain.choice(gang, a) for a in gang.asks]
         slots = slots_by_domain(gang, choices, self._room, self._terrain, level, index)
-        slots = np.where(where_it_stands(gang, [ask.group], self._terrain, level, len(slots)), slots, 0)
+        slots = np.where(where_it_stands(gang, ask.group, self._terrain, level, level), slots, 0)
         best = int(slots.argmax())
         floor = max(ask.floor, 1)
         if int(slots[best]) >= floor:

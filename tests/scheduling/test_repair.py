@@ -46,6 +46,20 @@ def test_nobody_takes_the_places_of_a_gang_that_is_repaired_meanwhile() -> None:
     assert nodes_of(world, "gang") == ["a", "c"]
 
 
+def test_a_group_is_repaired_in_its_zone_though_another_group_with_lost_tasks_would_fit_a_smaller_one() -> None:
+    world = begin("""
+        nodes
+          a  3cpu zone=z1 rack=r1
+          b  4cpu zone=z1 rack=r2
+          c  8cpu zone=z1 rack=r3
+          d  4cpu zone=z2 rack=r1
+        jobs
+          gang  yields since=1h : 2x 1cpu in:zone | 1x 3cpu in:rack  on a b b
+    """)
+    world.kill("b")
+    world.expect("gang a a c | repair gang", RACKS)
+
+
 def test_a_gang_that_does_not_fit_in_its_domain_any_more_waits_for_another_one() -> None:
     world = begin(f"""{NODES}
         jobs

@@ -165,6 +165,26 @@ jobs
 plan
   j  a b b b b
 """,
+    "a group that would like a rack keeps to its zone where the other's node is in none": """
+nodes
+  a  3cpu zone=z1
+  b  4cpu zone=z2
+jobs
+  j  3x 1cpu in:zone near:rack | 1x 1cpu in:node
+plan
+  j  b b b b
+""",
+    "a node in no zone is not for a group that stands with one that keeps to its zone": """
+nodes
+  a  1cpu
+  b  2cpu zone=z1
+jobs
+  j  1x 1cpu in:zone near:rack | 1x 1cpu in:node
+  k  1x 1cpu in:node
+plan
+  j  b b
+  k  a
+""",
     "groups without any rule start together too": """
 nodes
   a  2cpu disk=ssd
