@@ -36,7 +36,7 @@ SETTINGS = settings(
     print_blob=False,
     suppress_health_check=[HealthCheck.too_slow],
 )
-UNSHRUNK = settings(SETTINGS, phases=[Phase.generate])
+UNSHRUNK = settings(SETTINGS, max_examples=400, phases=[Phase.generate])  # some mutations show in one life of forty
 
 T = TypeVar("T")
 
