@@ -21,7 +21,7 @@ YEAR_S = 365 * 24 * HOUR_S
 HOLDS_S = 0.2  # until a process has seen its faults
 HEARD_S = 4.0  # until masters have heard each other's clocks anew
 TIMEOUT_S = 6.0
-ROUNDS = 5
+ROUNDS = 3
 LATE_S = 20.0  # of a loaded machine with two cores, an election included
 JOB = "name: {name}\nrun: sleep 300\ntimeout: {timeout}s\n"
 AGENT = AgentShape(resources={"cpu": 32, "memory": "8Gi", "storage": "16Gi"})
@@ -124,7 +124,7 @@ def test_a_state_that_all_masters_brought_an_hour_ahead_goes_on_and_is_set_back(
             late += ends_by_timeout(client, names, began)
             began = submit(client, names := [f"k-{number}-{n}" for n in range(5)])
             done = goschedctl(cluster.endpoints, "cluster", "set-clock")
-            assert "was set back" in done.stdout, done.stderr
+            assert "was set back" in done.stderr
             assert state_is_right(client)
             late += ends_by_timeout(client, names, began)
             assert client.get_status().clock_problem == ""
