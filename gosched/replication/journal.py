@@ -169,14 +169,17 @@ class Journal:
 
     # What we call
 
-    def sync(self) -> None:
-        """All that was written so far, before this returns. Raises DiskFailed; the process must end then."""
+    def sync(self) -> bool:
+        """All that was written so far, before this returns; whether there was any. Raises DiskFailed; the process must
+        end then."""
         self.sync_term()
         file = self._write_out()
-        if self._unsynced or self._under_way:
+        needed = self._unsynced or bool(self._under_way)
+        if needed:
             file.sync()
             self._unsynced = False
         self.synced_index, self._synced_size = self.last_index, self._size
+        return needed
 
     def sync_term(self) -> None:
         """A term that was set without a vote: nothing may be told in it before it is on the disk."""

@@ -40,6 +40,8 @@ _STALL_S = 0.1
 _APPLY_SLICE_S = 0.02
 _SYNC_WAIT_S = 0.05  # a usual disk is waited for; the turns go on while a slow one works
 _SYNC_LOOK_S = 0.005
+_QUICK_SYNC_S = 0.02
+_SLOW_FOR_S = 60.0  # a disk counts as slow, after one sync that was
 _HAND_OVER_S = 0.5
 
 _DEFINITE = (FAIL_REASON.MISSING_LEADER, FAIL_REASON.QUEUE_FULL, FAIL_REASON.DISCARDED)
@@ -73,6 +75,7 @@ class RaftNode(SyncObj):
         self._timing = timing
         self._gives_up_at: float | None = None
         self._syncs_began: deque[float] = deque()  # of each that is under way
+        self.disk_slow_until = 0.0
         self.may_lead = True
         self.elections = Elections(self, member, map(Node, others), journal=journal, timing=timing)
         with _plugged_in(journal, snapshots):
@@ -198,17 +201,27 @@ class RaftNode(SyncObj):
         return applied_some
 
     def _sync(self) -> None:
-        """A sync that lasts is joined by others, spread over its time, so that what comes meanwhile waits less."""
+        """A quick disk is waited for: a thread would cost more. Syncs that last go on beside the turns, and are joined
+        by others, spread over their time, so that what comes meanwhile waits less."""
         journal, now, wait_s = self._journal, library.monotonicTime(), 0.0
         journal.sync_term()
         alone = not journal.syncs_under_way
+        if alone and now > self.disk_slow_until:
+            if journal.sync():
+                self._note_sync(library.monotonicTime() - now)
+            return
         if (alone or now - self._syncs_began[-1] >= self.elections.syncs.value / MAX_SYNCS) and journal.begin_sync():
             self._syncs_began.append(now)
             wait_s = _SYNC_WAIT_S if alone else 0.0
         if journal.end_syncs(wait_s):
             now = library.monotonicTime()
             while len(self._syncs_began) > journal.syncs_under_way:
-                self.elections.syncs.note(now - self._syncs_began.popleft())
+                self._note_sync(now - self._syncs_began.popleft())
+
+    def _note_sync(self, took_s: float) -> None:
+        self.elections.syncs.note(took_s)
+        if took_s > _QUICK_SYNC_S:
+            self.disk_slow_until = library.monotonicTime() + _SLOW_FOR_S
 
     def _give_up_lead(self) -> None:
         """Hands the lead over where it may not be held, or drops it when nobody takes it."""

@@ -5,6 +5,7 @@ Rule: what a member knows is what the real code knows. The simulation only gives
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -230,6 +231,8 @@ class Member:
         if storage.has_snapshot:
             node.load_snapshot()
         self._loading = False
+        if self._settings.slow_sync:
+            node.disk_slow_until = math.inf  # as a disk that was slow a moment ago
         self.node = node
 
     def _turn(self) -> None:

@@ -6,6 +6,7 @@ Each claim is checked twice: it holds, and without its mend it does not.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -72,6 +73,7 @@ class Bench:
             transport=lambda raft, me, others: Hand(raft, me, others, journal=self.journal, membership=self.membership),
             timing=Timing(),
         )
+        self.node.disk_slow_until = math.inf  # syncs go on beside the turns
         if storage.has_snapshot:
             self.node.load_snapshot()
         self.hand = self.node.transport
