@@ -32,7 +32,7 @@ demo: $(STAMP) ## a gang job on 3 masters and 4 agents, whose leader dies meanwh
 	$(PY) tools/demo.py
 
 test: $(STAMP) ## every test that needs no root and no other service
-	$(PY) -m pytest -q -n 2 --dist loadfile tests --ignore=tests/integration --ignore=tests/chaos --ignore=tests/vm --ignore=tests/systemd
+	$(PY) -m pytest -q -n 3 --dist loadfile tests --ignore=tests/integration --ignore=tests/chaos --ignore=tests/vm --ignore=tests/systemd
 
 test-integration: $(STAMP) ## whole clusters of real processes on loopback; cgroups in a virtual machine, containers, Spark
 	tools/integration_tools.sh
