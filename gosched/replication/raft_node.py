@@ -206,6 +206,8 @@ class RaftNode(SyncObj):
         journal, now, wait_s = self._journal, library.monotonicTime(), 0.0
         journal.sync_term()
         alone = not journal.syncs_under_way
+        if alone:  # a log that was written anew has waited for those that were under way
+            self._syncs_began.clear()
         if alone and now > self.disk_slow_until:
             if journal.sync():
                 self._note_sync(library.monotonicTime() - now)
