@@ -110,6 +110,7 @@ class Member:
         self.node: RaftNode | None = None
         self.paused_until = 0.0
         self.joining = False
+        self._started = False  # once at least
         self._rate = rng.uniform(0.99, 1.01)
         self._offset = rng.uniform(0.0, 1000.0)
         self._lag = 0.0  # how long the current turn has taken
@@ -172,6 +173,11 @@ class Member:
         return self.node is not None and bool(self.node._isLeader())
 
     @property
+    def votes(self) -> bool:
+        """As its disk says, up or down."""
+        return not self.joining and self._started and self._membership.votes
+
+    @property
     def applied(self) -> int:
         return 0 if self.node is None else int(self.node.raftLastApplied)
 
@@ -209,6 +215,7 @@ class Member:
         storage = open_storage(self.disk, cluster=_CLUSTER, member=self.name, bootstrap=True)
         journal, self._known = storage.journal, storage.known
         self._membership = Membership(self.disk, storage.identity, self._others, now=self._clock.local())
+        self._started = True
         self.counts.torn_tails += bool(journal.torn_bytes)
         self._history.reopened(self.name, self._promised, journal)
         self._journal = journal

@@ -214,8 +214,8 @@ class Simulation:
             member.crash_soon(int(self._rng.paretovariate(0.8)) - 1)
 
     def _wipe(self, member: Member) -> None:
-        """One disk at a time: the next one only once all have joined again."""
-        if not any(m.joining for m in self.members.values()):
+        """One disk at a time: only while the others vote, so that a majority holds what was acknowledged."""
+        if all(m.votes for m in self.members.values() if m is not member):
             member.wipe()
 
     def _restart(self, member: Member) -> None:

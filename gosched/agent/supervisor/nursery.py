@@ -3,7 +3,8 @@
     nursery SOCKET_FD DATA_DIR
 
 One message for each task: the allocation's directory, and with it the descriptor of its lock; the answer is the
-supervisor's pid and its start time. The data directory of the agent is there to be read by others, on the command line
+supervisor's pid and its start time, nothing where it ended before it was looked at, or an error: then none was started,
+and the task is placed again. The data directory of the agent is there to be read by others, on the command line
 of the nursery and of the supervisors. The one rule: the nursery ends with its agent, the supervisors go on.
 """
 
@@ -34,17 +35,27 @@ def main() -> None:
         if not message:
             return
         try:
-            answer = fork_supervisor(message, descriptors[0], agent)
+            pid = fork_supervisor(message, descriptors[0], agent)
         except OSError as error:
-            answer = {"error": f"cannot start a supervisor: {error}"}
+            answer: dict[str, object] = {"error": f"cannot start a supervisor: {error}"}
+        else:
+            answer = seen(pid)
         os.close(descriptors[0])
         agent.send(json.dumps(answer).encode())
 
 
-def fork_supervisor(directory: bytes, lock: int, agent: socket.socket) -> dict[str, object]:
+def seen(pid: int) -> dict[str, object]:
+    try:
+        return {"pid": pid, "start_time": start_time(pid)}
+    except OSError:  # a short task, while this process had to wait for a CPU
+        return {}
+
+
+def fork_supervisor(directory: bytes, lock: int, agent: socket.socket) -> int:
+    """Its pid. Raises OSError: there is none."""
     pid = os.fork()
     if pid:
-        return {"pid": pid, "start_time": start_time(pid)}
+        return pid
     try:
         agent.close()
         os.setsid()

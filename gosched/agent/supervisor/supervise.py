@@ -32,6 +32,7 @@ from gosched.agent.supervisor.records import (
     USAGE,
     Launch,
     StopOrder,
+    note,
     now_ms,
     read,
     read_launch,
@@ -75,7 +76,7 @@ def main() -> None:
         return
     started_at_ms, began_at = now_ms(), time.monotonic()
     if not launch.announces:
-        write(TASK, {"pid": pid, "started_at_ms": started_at_ms})
+        note(TASK, {"pid": pid, "started_at_ms": started_at_ms})
     status, stop = watch(pid, launch, group, logs, woken)
     is_gone = group.empty()
     kill_leftovers()

@@ -41,8 +41,8 @@ class Nursery:
         self._socket: socket.socket | None = None
 
     def spawn(self, directory: Path, lock: int) -> tuple[int, int] | None:
-        """Starts a supervisor in the directory. Its pid, and its start time in clock ticks; None when nobody knows
-        whether it was started: then the allocation's lock tells. Raises NurseryError: it was not."""
+        """Starts a supervisor in the directory. Its pid, and its start time in clock ticks; None when it has ended, or
+        nobody knows whether it was started: then the allocation's lock tells. Raises NurseryError: it was not."""
         with self._turn:
             self._ask(directory, lock)
             try:
@@ -52,7 +52,7 @@ class Nursery:
                 return None
         if "error" in answer:
             raise NurseryError(answer["error"])
-        return int(answer["pid"]), int(answer["start_time"])
+        return (int(answer["pid"]), int(answer["start_time"])) if answer else None
 
     def close(self) -> None:
         with self._turn:

@@ -79,5 +79,5 @@ def _signal(pid: int, number: int, mark: bytes) -> None:
 def _start_time(pid: int) -> int:
     try:
         return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
-    except (FileNotFoundError, ProcessLookupError):
+    except OSError:
         return -1
