@@ -16,7 +16,7 @@ from gosched.cli.local_cluster import Program
 from tests.chaos.hosts import HostCluster
 from tests.integration.support import until
 
-RUNS = 3
+RUNS = 2
 PAUSE_S = 20.0
 MUCH_S = 1.0  # what a loaded machine may take to kill; a grace would be 2 s
 

@@ -15,7 +15,7 @@ from gosched.core.job import JobState
 
 from .support import PATIENCE_S, all_alive, applied_index, kill_whole, ledger_job, starts, until
 
-_PAUSE_S = 0.03  # between submissions of one client
+_PAUSE_S = 0.1  # between submissions of one client
 _CLIENTS = 2
 _KEEP_ALL = {"retention": {"max_jobs": 1_000_000}}  # each is judged, and a slow storm has time for many
 _DOWN_S = 2.0  # a killed master stays away so long at least
