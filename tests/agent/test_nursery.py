@@ -46,4 +46,5 @@ def test_a_task_that_ended_before_anyone_looked_has_run(
     wait_for(lambda: not spool.is_supervised())
     assert ran.exists()
     ending = spool.ending()
-    assert ending is not None and ending.state is TaskState.SUCCEEDED
+    assert ending is not None
+    assert ending.state is TaskState.SUCCEEDED
