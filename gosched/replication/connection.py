@@ -80,6 +80,11 @@ class Connection:
             self._write()
         return not self.is_closed
 
+    def rest_of_frame(self) -> bytes:
+        """Return what is left of a frame that is partly sent."""
+        first = self._unsent[0] if self._unsent else memoryview(b"")
+        return bytes(first) if len(first) < len(first.obj) else b""
+
     def certificate_uris(self) -> list[str]:
         """Of the peer; none without TLS."""
         return peer_uris(self._sock.getpeercert()) if isinstance(self._sock, ssl.SSLSocket) else []

@@ -253,7 +253,7 @@ class ProcessReplication:
         try:
             await self._read_frames()
         except asyncio.IncompleteReadError:
-            pass  # the replica is gone; if it said why, `_failure` has it
+            pass  # the replica is gone, and did not say why
         except (DamagedLog, UnknownSchema, MachineBug, OSError) as error:
             failure = str(error)
         except Exception as error:
@@ -272,6 +272,8 @@ class ProcessReplication:
             size = int.from_bytes(await self._reader.readexactly(4), "big")
             frame = raft_pb2.ReplicaFrame.FromString(await self._reader.readexactly(size))
             await self._take(frame)
+            if self._failure:
+                return
             if time.monotonic() > slice_end:
                 await asyncio.sleep(0)
                 slice_end = time.monotonic() + _SLICE_S

@@ -14,6 +14,7 @@ import socket
 import ssl
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -44,6 +45,7 @@ TICK_S = 0.02
 _FEED_BYTES = 4 * 1024 * 1024
 _STATUS_S = 0.5
 FRONT_SILENCE_S = 2.0
+_LAST_WORDS_S = 5.0
 _MAX_TURN_S = 0.2  # what one turn counts for at most: if we did not run, the front may have spoken meanwhile
 
 log = structlog.get_logger()
@@ -60,6 +62,7 @@ class Replica:
         self._config = config
         self._applier = Applier()
         self._refusal = ""
+        self._rest_of_frame: Callable[[], bytes] = bytes  # to the front; while there is no link: nothing
         self._front_gone = False
         self._told_index = 0  # the last entry that the front knows
         self._snapshot_index = 0  # of a snapshot the front has to load first; 0: none
@@ -83,6 +86,7 @@ class Replica:
         self._link = Connection(
             self._node._poller, link, opened=_nothing, frame=self._on_front_frame, closed=self._on_front_gone
         )
+        self._rest_of_frame = self._link.rest_of_frame
         self._link.begin()
         if storage.has_snapshot:
             self._tell_snapshot(self._journal.first_index + 1)  # first, so that the front loads it at the same time
@@ -123,12 +127,15 @@ class Replica:
             log.warning("the front speaks again" if speaks else "the front is silent: this member does not lead")
 
     def tell_failure(self, link: socket.socket, detail: str) -> None:
-        """The last words, by a blocking write: the front prints them."""
+        """The last words, by a blocking write: the front prints them. It closes the link once it has read them; if this
+        end went first, the front's next write would fail, and take with it what the front has not read."""
         frame = raft_pb2.ReplicaFrame(failed=raft_pb2.Failed(detail=detail)).SerializeToString()
         with contextlib.suppress(OSError):  # a front that is gone needs no words
-            link.setblocking(True)
-            link.settimeout(1.0)
-            link.sendall(len(frame).to_bytes(4, "big") + frame)
+            link.settimeout(_LAST_WORDS_S)
+            link.sendall(self._rest_of_frame() + len(frame).to_bytes(4, "big") + frame)
+            ends = time.monotonic() + _LAST_WORDS_S
+            while time.monotonic() < ends and link.recv(_FEED_BYTES):
+                pass
 
     def _log_is_long(self) -> bool:
         """Beyond a bound, and beyond the last snapshot's size: a large state is not written anew for each small log."""
