@@ -83,7 +83,7 @@ class Connection:
     def rest_of_frame(self) -> bytes:
         """Return what is left of a frame that is partly sent."""
         first = self._unsent[0] if self._unsent else memoryview(b"")
-        return bytes(first) if len(first) < len(first.obj) else b""
+        return bytes(first) if first.nbytes < memoryview(first.obj).nbytes else b""
 
     def certificate_uris(self) -> list[str]:
         """Of the peer; none without TLS."""
