@@ -13,6 +13,7 @@ import click
 
 from gosched.cli.output import say
 from gosched.config.errors import ConfigError, suggestion
+from gosched.programs import missing_package
 
 COMMANDS = {
     "status": "The cluster at a glance.",
@@ -96,6 +97,10 @@ def run_cli(args: list[str]) -> int:
         return 0
     except ConfigError as error:
         return _failed(str(error), 2)
+    except ModuleNotFoundError as error:
+        if line := missing_package(error, "server"):
+            return _failed(line, 2)
+        raise
     except Exception as error:
         code = getattr(error, "exit_code", None)  # a GoSchedError; its module takes long to import
         if isinstance(code, int):
