@@ -11,6 +11,7 @@ from importlib import import_module
 
 import click
 
+from gosched import __version__
 from gosched.cli.output import say
 from gosched.config.errors import ConfigError, suggestion
 from gosched.programs import missing_package
@@ -35,7 +36,7 @@ COMMANDS = {
     "config": "Check config files.",
     "simulate": "Run a trace of jobs through the scheduler, on a virtual clock.",
     "replay": "Plan a past cycle again, from a master's log.",
-    "version": "Print the version.",
+    "version": "The versions of goschedctl, the masters and the agents.",
 }
 
 
@@ -69,6 +70,7 @@ class Noun(click.Group):
 @click.option(
     "--endpoints", metavar="HOST:PORT,...", help="All masters, or http://HOST:PORT of one. [GOSCHED_ENDPOINTS]"
 )
+@click.version_option(__version__, prog_name="goschedctl")
 @click.pass_context
 def cli(ctx: click.Context, endpoints: str | None) -> None:
     """Talks to a gosched cluster."""
