@@ -68,12 +68,18 @@ bench: $(STAMP) ## measure; the figures go to benchmarks/results.json
 bench-smoke: $(STAMP) ## run each benchmark once, small: do they still work?
 	for name in $(BENCHMARKS); do $(PY) -m benchmarks.$$name --smoke; done
 
-# For every Python from 3.11 on and every platform, with the hashes of all files. Needs the network.
-lock: ## resolve pyproject.toml anew into requirements.lock
+# For every Python from 3.11 on and every platform, with the hashes of all files; and of that the part which each kind of
+# installation needs. Needs the network.
+COMPILE := pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-emit-find-links --no-emit-index-url --no-annotate --quiet
+lock: ## resolve pyproject.toml anew into requirements.lock and requirements/
 	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	$(PYTHON) -m venv "$$scratch" && "$$scratch/bin/pip" install --quiet --disable-pip-version-check uv && \
-	"$$scratch/bin/uv" pip compile pyproject.toml --extra dev --universal --python-version 3.11 --upgrade \
-		--generate-hashes --no-header --no-emit-find-links --no-emit-index-url --no-annotate --quiet -o requirements.lock
+	uv="$$scratch/bin/uv" && \
+	"$$uv" $(COMPILE) --extra dev --upgrade -o requirements.lock && \
+	"$$uv" $(COMPILE) --constraint requirements.lock -o requirements/client.lock && \
+	for extra in master agent; do \
+		"$$uv" $(COMPILE) --constraint requirements.lock --extra $$extra -o requirements/$$extra.lock; done
 
 clean: ## remove the environment and the caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build

@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,6 +26,7 @@ import click
 import grpc
 import structlog
 
+from gosched import __version__
 from gosched.agent.datadir import DataDir, DataDirError
 from gosched.agent.exec.streams import Execs
 from gosched.agent.hardware.disk import Disk, watch
@@ -88,7 +88,7 @@ _CHANNEL_OPTIONS = [
 @click.option("--tls-ca", help="Authority (PEM) that signed the masters' certificates.")
 @click.option("--insecure", is_flag=True, default=None, help="Listen beyond loopback without TLS.")
 @click.option("--log-level", help="debug, info, warning or error.")
-@click.version_option(version("gosched"), prog_name="gosched-agent")
+@click.version_option(__version__, prog_name="gosched-agent")
 def main(config: str | None, **flags: object) -> None:
     """Runs tasks on this machine for the masters of a gosched cluster."""
     try:
@@ -122,7 +122,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         vitals = Vitals(disk, machine.gpus, lambda: _call(loop, changed.set))
         vitals.start()
         closing.callback(vitals.close)
-        metrics = AgentMetrics(version("gosched"), vitals, lambda: _facts(machine, tasks))
+        metrics = AgentMetrics(__version__, vitals, lambda: _facts(machine, tasks))
         following = Following(
             data_dir.node_id,
             joined,
@@ -321,7 +321,7 @@ def _identity(settings: AgentSettings, data_dir: DataDir, machine: Machine, inca
         taints=settings.taint_records(),
         hardware=machine.hardware(),
         isolation=machine.tree.isolation,
-        version=version("gosched"),
+        version=__version__,
     )
 
 

@@ -200,6 +200,7 @@ class Session:
             epoch=self._data_dir.epoch,
             unfit=self._vitals.unfit(),
             usage=self._vitals.usage(),
+            version=self._me.version,
             clock_ms=int(time.time() * 1000),
         )
         sent_ms = boot_ms()

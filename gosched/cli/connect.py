@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gosched.client import GoSchedClient, TlsFiles
 from gosched.config.context import load_client_context
 from gosched.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from gosched.client import GoSchedClient
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -17,11 +19,15 @@ CONNECT_S = 10.0  # a failover takes about one second; who waits longer at a pro
 OUTPUTS = ("table", "wide", "json", "yaml", "name")
 
 
-def connect(ctx: click.Context) -> GoSchedClient:
+def connect(ctx: click.Context, *, timeout_s: float | None = None) -> GoSchedClient:
     """Closed when the command ends."""
+    from gosched.client import GoSchedClient, TlsFiles  # some commands need no master
+
     context = load_client_context(ctx.find_root().obj)
     tls = TlsFiles(cert=context.tls[0], key=context.tls[1], ca=context.tls[2]) if context.tls else None
-    client: GoSchedClient = ctx.with_resource(GoSchedClient(context.endpoints, tls=tls, timeout_s=CONNECT_S))
+    client: GoSchedClient = ctx.with_resource(
+        GoSchedClient(context.endpoints, tls=tls, timeout_s=timeout_s or CONNECT_S)
+    )
     return client
 
 

@@ -11,8 +11,10 @@ from importlib import import_module
 
 import click
 
+from gosched import __version__
 from gosched.cli.output import say
 from gosched.config.errors import ConfigError, suggestion
+from gosched.programs import missing_package
 
 COMMANDS = {
     "status": "The cluster at a glance.",
@@ -34,7 +36,7 @@ COMMANDS = {
     "config": "Check config files.",
     "simulate": "Run a trace of jobs through the scheduler, on a virtual clock.",
     "replay": "Plan a past cycle again, from a master's log.",
-    "version": "Print the version.",
+    "version": "The versions of goschedctl, the masters and the agents.",
 }
 
 
@@ -68,6 +70,7 @@ class Noun(click.Group):
 @click.option(
     "--endpoints", metavar="HOST:PORT,...", help="All masters, or http://HOST:PORT of one. [GOSCHED_ENDPOINTS]"
 )
+@click.version_option(__version__, prog_name="goschedctl")
 @click.pass_context
 def cli(ctx: click.Context, endpoints: str | None) -> None:
     """Talks to a gosched cluster."""
@@ -96,6 +99,10 @@ def run_cli(args: list[str]) -> int:
         return 0
     except ConfigError as error:
         return _failed(str(error), 2)
+    except ModuleNotFoundError as error:
+        if line := missing_package(error, "server"):
+            return _failed(line, 2)
+        raise
     except Exception as error:
         code = getattr(error, "exit_code", None)  # a GoSchedError; its module takes long to import
         if isinstance(code, int):

@@ -16,7 +16,7 @@ from gosched.wire.v1 import node_pb2, scheduler_pb2
 class MasterStatus:
     """`role`: leader, follower, candidate or unknown. `address`: of its Raft member. `clock_offset_ms`: its wall clock
     is so far ahead of the state's clock; None: not known. `newest_feature_level`: that it knows; 0: it is away, or of a
-    release that does not say."""
+    release that does not say, as is an empty `version`."""
 
     id: str
     address: str
@@ -26,6 +26,7 @@ class MasterStatus:
     http_address: str
     clock_offset_ms: int | None = None
     newest_feature_level: int = 0
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +125,7 @@ class Status:
                     http_address=m.http_address,
                     clock_offset_ms=m.clock_offset_ms if m.HasField("clock_offset_ms") else None,
                     newest_feature_level=m.newest_feature_level,
+                    version=m.version,
                 )
                 for m in message.masters
             ),

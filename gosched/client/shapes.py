@@ -43,6 +43,7 @@ def status_json(status: Status) -> Json:
                 "http_address": m.http_address,
                 "clock_offset_s": None if m.clock_offset_ms is None else m.clock_offset_ms / 1000,
                 "newest_feature_level": m.newest_feature_level,
+                "version": m.version,
             }
             for m in status.masters
         ],

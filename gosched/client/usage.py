@@ -49,7 +49,7 @@ class GpuUsage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUsage:
     """What a node uses now, `age_ms` ago. Pressure: thousandths of the last 10 s in which some task waited; -1: not
-    known."""
+    known. `version`: of its agent; empty: of a release that does not say."""
 
     node_id: str
     name: str
@@ -61,6 +61,7 @@ class NodeUsage:
     io_pressure_milli: int
     gpus: tuple[GpuUsage, ...]
     age_ms: int
+    version: str = ""
 
     @staticmethod
     def of(message: node_pb2.NodeUsageView) -> NodeUsage:
@@ -76,6 +77,7 @@ class NodeUsage:
             io_pressure_milli=usage.io_pressure_milli,
             gpus=tuple(GpuUsage.of(gpu) for gpu in usage.gpus),
             age_ms=message.age_ms,
+            version=message.version,
         )
 
 

@@ -1,5 +1,5 @@
-"""Keeps the state's clock near the masters': hears the other masters' clocks, takes the steps that no stamp may take,
-and sets the clock back when an operator asks for it.
+"""Keeps the state's clock near the masters': hears the other masters' clocks, and with them their releases, takes the
+steps that no stamp may take, and sets the clock back when an operator asks for it.
 
 Rule: only what a majority agrees on is taken over.
 """
@@ -15,7 +15,7 @@ import structlog
 from gosched.core.command import NextRun, PassTime, SetClock
 from gosched.core.features import FeatureLevel
 from gosched.core.job import Job
-from gosched.core.limits import MAX_CLOCK_STEP_MS
+from gosched.core.limits import MAX_CLOCK_STEP_MS, MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted
 from gosched.core.state import ClusterState
 from gosched.master.channels import Channels
@@ -50,12 +50,15 @@ class ClockKeeper:
         self._clock = clock
         self._bound_ms = bound_ms
         self._complaint = ""
+        #: The release of each other master that was heard, also of one that is away now.
+        self.versions: dict[str, str] = {}
 
     async def hear(self) -> None:
         """On each master, until it is cancelled: whoever leads next knows the others' clocks already."""
         while True:
             others = [m for m in self._state.masters.values() if m.id != self._replication.member_id]
             await asyncio.gather(*(self._hear(master.id, master.grpc_address) for master in others))
+            self.versions = {m.id: self.versions[m.id] for m in others if m.id in self.versions}
             self._complain()
             await asyncio.sleep(HEAR_EVERY_S)
 
@@ -138,6 +141,7 @@ class ClockKeeper:
                 answer = await stub.ReadClock(cluster_pb2.ReadClockRequest())
         except (grpc.aio.AioRpcError, TimeoutError):  # it is gone, or of a release that does not tell
             return
+        self.versions[master] = answer.version[:MAX_NAME_LENGTH]
         way_ms = (self._clock.monotonic_s() - asked_s) * 1000 / 2
         self._clock.heard_master(master, answer.clock_ms + way_ms)
 

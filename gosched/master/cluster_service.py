@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import structlog
 
+from gosched import __version__
 from gosched.core.cluster import Master
 from gosched.core.command import AnnounceMaster
 from gosched.core.limits import MAX_NAME_LENGTH
@@ -49,7 +50,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
         return cluster_pb2.AnnounceMasterResponse()
 
     async def ReadClock(self, request: cluster_pb2.ReadClockRequest, context: Any) -> cluster_pb2.ReadClockResponse:
-        return cluster_pb2.ReadClockResponse(clock_ms=self.clock.wall_ms())
+        return cluster_pb2.ReadClockResponse(clock_ms=self.clock.wall_ms(), version=__version__)
 
     async def FinalizeUpgrade(
         self, request: cluster_pb2.FinalizeUpgradeRequest, context: Any

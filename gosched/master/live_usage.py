@@ -30,6 +30,7 @@ class _Seen:
     tasks: Mapping[str, Usage]
     base_s: float
     base: Mapping[str, int]
+    version: str
     cpu_milli: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -44,16 +45,18 @@ class LiveUsage:
     def drop(self, node_id: str) -> None:
         self._nodes.pop(node_id, None)
 
-    def take(self, node_id: str, usage: node_pb2.NodeUsage, observed: Sequence[TaskReport]) -> None:
-        """From a heartbeat."""
+    def take(self, node_id: str, usage: node_pb2.NodeUsage, observed: Sequence[TaskReport], version: str = "") -> None:
+        """From a heartbeat. `version`: of the agent."""
         now_s = self._clock.monotonic_s()
         tasks = {report.allocation_id: report.usage for report in observed if not report.state.is_final}
         cpu_ms = {allocation_id: used.cpu_ms for allocation_id, used in tasks.items()}
         before = self._nodes.get(node_id)
         if before is None:
-            self._nodes[node_id] = _Seen(usage=usage, at_s=now_s, tasks=tasks, base_s=now_s, base=cpu_ms)
+            self._nodes[node_id] = _Seen(
+                usage=usage, at_s=now_s, tasks=tasks, base_s=now_s, base=cpu_ms, version=version
+            )
             return
-        before.usage, before.at_s, before.tasks = usage, now_s, tasks
+        before.usage, before.at_s, before.tasks, before.version = usage, now_s, tasks, version
         passed_s = now_s - before.base_s
         if passed_s >= RATE_S:
             before.cpu_milli = {i: max(0, int((ms - before.base.get(i, 0)) / passed_s)) for i, ms in cpu_ms.items()}
@@ -66,7 +69,9 @@ class LiveUsage:
             node = state.nodes.get(seen_id)
             if node is not None and node_id in ("", seen_id):
                 age_ms = int((now_s - seen.at_s) * 1000)
-                yield node_pb2.NodeUsageView(node_id=seen_id, name=node.name, usage=seen.usage, age_ms=age_ms)
+                yield node_pb2.NodeUsageView(
+                    node_id=seen_id, name=node.name, usage=seen.usage, age_ms=age_ms, version=seen.version
+                )
 
     async def tasks(self, state: ClusterState, allocation_ids: Iterable[str]) -> list[node_pb2.TaskUsageView]:
         """Of the tasks that hold these allocations, also where no heartbeat has told of them yet."""

@@ -95,7 +95,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         self.leases.renew(request.node_id)
         self.clock.heard_agent(request.node_id, request.clock_ms)
         observed = observations(request.tasks)
-        self.usage.take(request.node_id, node_usage(request.usage), observed)
+        self.usage.take(request.node_id, node_usage(request.usage), observed, request.version[:MAX_NAME_LENGTH])
         missed_in, missing = self.missing.pop(request.node_id, (0, ()))
         verdict = compare(state, request.node_id, observed, missing if missed_in == epoch else ())
         if verdict.missing:

@@ -85,6 +85,7 @@ class StatusReader:
         role, me = self._replication.role, self._replication.member_id
         offsets_ms = self._keeper.offsets_ms()
         levels = self._levels.newest()
+        versions = {**self._keeper.versions, me: __version__}
         masters = []
         for member in sorted([me, *self._raft_addresses]):
             record = self._replication.state.masters.get(member)
@@ -99,6 +100,7 @@ class StatusReader:
                     http_address=record.http_address if record else "",
                     clock_offset_ms=offsets_ms.get(member),
                     newest_feature_level=levels[member],
+                    version=versions.get(member, "") if healthy else "",
                 )
             )
         return masters

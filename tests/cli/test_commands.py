@@ -230,7 +230,7 @@ def test_context_file_names_the_masters(master, tmp_path, monkeypatch, capfd):
 
 def test_version_loads_no_heavy_library():
     script = (
-        "import sys; from gosched.cli.main import run_cli; run_cli(['version']);"
+        "import sys; from gosched.cli.main import run_cli; run_cli(['version', '--client']);"
         "print([m for m in ('grpc', 'pydantic', 'yaml', 'rich', 'google') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)

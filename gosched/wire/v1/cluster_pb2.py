@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from gosched.wire.v1 import types_pb2 as gosched_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18gosched/v1/cluster.proto\x12\ngosched.v1\x1a\x16gosched/v1/types.proto\";\n\x15\x41nnounceMasterRequest\x12\"\n\x06master\x18\x01 \x01(\x0b\x32\x12.gosched.v1.Master\"\x18\n\x16\x41nnounceMasterResponse\"\x12\n\x10ReadClockRequest\"%\n\x11ReadClockResponse\x12\x10\n\x08\x63lock_ms\x18\x01 \x01(\x03\"?\n\x16\x46inalizeUpgradeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\"U\n\x17\x46inalizeUpgradeResponse\x12\x15\n\rfeature_level\x18\x01 \x01(\x05\x12\x11\n\tunchanged\x18\x02 \x01(\x08\x12\x10\n\x08revision\x18\x03 \x01(\x03\"\x18\n\x16GetStateDigestsRequest\"C\n\x17GetStateDigestsResponse\x12(\n\x07\x64igests\x18\x01 \x03(\x0b\x32\x17.gosched.v1.StateDigest\"=\n\x0bStateDigest\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x0c\n\x04part\x18\x02 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t2\xeb\x02\n\x0e\x43lusterService\x12W\n\x0e\x41nnounceMaster\x12!.gosched.v1.AnnounceMasterRequest\x1a\".gosched.v1.AnnounceMasterResponse\x12H\n\tReadClock\x12\x1c.gosched.v1.ReadClockRequest\x1a\x1d.gosched.v1.ReadClockResponse\x12Z\n\x0f\x46inalizeUpgrade\x12\".gosched.v1.FinalizeUpgradeRequest\x1a#.gosched.v1.FinalizeUpgradeResponse\x12Z\n\x0fGetStateDigests\x12\".gosched.v1.GetStateDigestsRequest\x1a#.gosched.v1.GetStateDigestsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18gosched/v1/cluster.proto\x12\ngosched.v1\x1a\x16gosched/v1/types.proto\";\n\x15\x41nnounceMasterRequest\x12\"\n\x06master\x18\x01 \x01(\x0b\x32\x12.gosched.v1.Master\"\x18\n\x16\x41nnounceMasterResponse\"\x12\n\x10ReadClockRequest\"6\n\x11ReadClockResponse\x12\x10\n\x08\x63lock_ms\x18\x01 \x01(\x03\x12\x0f\n\x07version\x18\x02 \x01(\t\"?\n\x16\x46inalizeUpgradeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\"U\n\x17\x46inalizeUpgradeResponse\x12\x15\n\rfeature_level\x18\x01 \x01(\x05\x12\x11\n\tunchanged\x18\x02 \x01(\x08\x12\x10\n\x08revision\x18\x03 \x01(\x03\"\x18\n\x16GetStateDigestsRequest\"C\n\x17GetStateDigestsResponse\x12(\n\x07\x64igests\x18\x01 \x03(\x0b\x32\x17.gosched.v1.StateDigest\"=\n\x0bStateDigest\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x0c\n\x04part\x18\x02 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t2\xeb\x02\n\x0e\x43lusterService\x12W\n\x0e\x41nnounceMaster\x12!.gosched.v1.AnnounceMasterRequest\x1a\".gosched.v1.AnnounceMasterResponse\x12H\n\tReadClock\x12\x1c.gosched.v1.ReadClockRequest\x1a\x1d.gosched.v1.ReadClockResponse\x12Z\n\x0f\x46inalizeUpgrade\x12\".gosched.v1.FinalizeUpgradeRequest\x1a#.gosched.v1.FinalizeUpgradeResponse\x12Z\n\x0fGetStateDigests\x12\".gosched.v1.GetStateDigestsRequest\x1a#.gosched.v1.GetStateDigestsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,17 +39,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_READCLOCKREQUEST']._serialized_start=151
   _globals['_READCLOCKREQUEST']._serialized_end=169
   _globals['_READCLOCKRESPONSE']._serialized_start=171
-  _globals['_READCLOCKRESPONSE']._serialized_end=208
-  _globals['_FINALIZEUPGRADEREQUEST']._serialized_start=210
-  _globals['_FINALIZEUPGRADEREQUEST']._serialized_end=273
-  _globals['_FINALIZEUPGRADERESPONSE']._serialized_start=275
-  _globals['_FINALIZEUPGRADERESPONSE']._serialized_end=360
-  _globals['_GETSTATEDIGESTSREQUEST']._serialized_start=362
-  _globals['_GETSTATEDIGESTSREQUEST']._serialized_end=386
-  _globals['_GETSTATEDIGESTSRESPONSE']._serialized_start=388
-  _globals['_GETSTATEDIGESTSRESPONSE']._serialized_end=455
-  _globals['_STATEDIGEST']._serialized_start=457
-  _globals['_STATEDIGEST']._serialized_end=518
-  _globals['_CLUSTERSERVICE']._serialized_start=521
-  _globals['_CLUSTERSERVICE']._serialized_end=884
+  _globals['_READCLOCKRESPONSE']._serialized_end=225
+  _globals['_FINALIZEUPGRADEREQUEST']._serialized_start=227
+  _globals['_FINALIZEUPGRADEREQUEST']._serialized_end=290
+  _globals['_FINALIZEUPGRADERESPONSE']._serialized_start=292
+  _globals['_FINALIZEUPGRADERESPONSE']._serialized_end=377
+  _globals['_GETSTATEDIGESTSREQUEST']._serialized_start=379
+  _globals['_GETSTATEDIGESTSREQUEST']._serialized_end=403
+  _globals['_GETSTATEDIGESTSRESPONSE']._serialized_start=405
+  _globals['_GETSTATEDIGESTSRESPONSE']._serialized_end=472
+  _globals['_STATEDIGEST']._serialized_start=474
+  _globals['_STATEDIGEST']._serialized_end=535
+  _globals['_CLUSTERSERVICE']._serialized_start=538
+  _globals['_CLUSTERSERVICE']._serialized_end=901
 # @@protoc_insertion_point(module_scope)

@@ -22,10 +22,12 @@ class ReadClockRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ReadClockResponse(_message.Message):
-    __slots__ = ("clock_ms",)
+    __slots__ = ("clock_ms", "version")
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     clock_ms: int
-    def __init__(self, clock_ms: _Optional[int] = ...) -> None: ...
+    version: str
+    def __init__(self, clock_ms: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
 
 class FinalizeUpgradeRequest(_message.Message):
     __slots__ = ("request_id", "client_id")

@@ -67,7 +67,7 @@ class ClusterServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReadClock(self, request, context):
-        """Any master's wall clock, for the others.
+        """Any master's wall clock and release, for the others.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

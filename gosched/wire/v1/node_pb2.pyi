@@ -90,13 +90,14 @@ class RegisterNodeResponse(_message.Message):
     def __init__(self, stop_first: _Optional[_Iterable[str]] = ..., heartbeat_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., epoch_confirmed: bool = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("node_id", "incarnation", "tasks", "epoch", "unfit", "usage", "clock_ms")
+    __slots__ = ("node_id", "incarnation", "tasks", "epoch", "unfit", "usage", "version", "clock_ms")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     UNFIT_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: str
@@ -104,8 +105,9 @@ class HeartbeatRequest(_message.Message):
     epoch: int
     unfit: str
     usage: NodeUsage
+    version: str
     clock_ms: int
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[TaskObservation, _Mapping]]] = ..., epoch: _Optional[int] = ..., unfit: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., clock_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[TaskObservation, _Mapping]]] = ..., epoch: _Optional[int] = ..., unfit: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., version: _Optional[str] = ..., clock_ms: _Optional[int] = ...) -> None: ...
 
 class NodeUsage(_message.Message):
     __slots__ = ("cpu_milli", "memory_bytes", "disk_bytes", "cpu_pressure_milli", "memory_pressure_milli", "io_pressure_milli", "gpus")
@@ -210,16 +212,18 @@ class ListUsageResponse(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[_Union[NodeUsageView, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[TaskUsageView, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class NodeUsageView(_message.Message):
-    __slots__ = ("node_id", "name", "usage", "age_ms")
+    __slots__ = ("node_id", "name", "usage", "age_ms", "version")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     name: str
     usage: NodeUsage
     age_ms: int
-    def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., age_ms: _Optional[int] = ...) -> None: ...
+    version: str
+    def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., age_ms: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
 
 class TaskUsageView(_message.Message):
     __slots__ = ("task_id", "job_id", "node_id", "cpu_milli", "usage")

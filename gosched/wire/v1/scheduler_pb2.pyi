@@ -501,7 +501,7 @@ class ClusterStatus(_message.Message):
     def __init__(self, leader: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., masters: _Optional[_Iterable[_Union[MasterStatus, _Mapping]]] = ..., nodes: _Optional[int] = ..., nodes_ready: _Optional[int] = ..., jobs: _Optional[int] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., total: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., used: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., digest: _Optional[str] = ..., version: _Optional[str] = ..., state_bytes: _Optional[int] = ..., state_bytes_limit: _Optional[int] = ..., clock_ms: _Optional[int] = ..., clock_problem: _Optional[str] = ..., feature_level: _Optional[int] = ..., newest_feature_level: _Optional[int] = ...) -> None: ...
 
 class MasterStatus(_message.Message):
-    __slots__ = ("id", "address", "role", "healthy", "grpc_address", "http_address", "clock_offset_ms", "newest_feature_level")
+    __slots__ = ("id", "address", "role", "healthy", "grpc_address", "http_address", "clock_offset_ms", "newest_feature_level", "version")
     ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -510,6 +510,7 @@ class MasterStatus(_message.Message):
     HTTP_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     CLOCK_OFFSET_MS_FIELD_NUMBER: _ClassVar[int]
     NEWEST_FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     id: str
     address: str
     role: str
@@ -518,7 +519,8 @@ class MasterStatus(_message.Message):
     http_address: str
     clock_offset_ms: int
     newest_feature_level: int
-    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., role: _Optional[str] = ..., healthy: bool = ..., grpc_address: _Optional[str] = ..., http_address: _Optional[str] = ..., clock_offset_ms: _Optional[int] = ..., newest_feature_level: _Optional[int] = ...) -> None: ...
+    version: str
+    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., role: _Optional[str] = ..., healthy: bool = ..., grpc_address: _Optional[str] = ..., http_address: _Optional[str] = ..., clock_offset_ms: _Optional[int] = ..., newest_feature_level: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
 
 class QueueStatus(_message.Message):
     __slots__ = ("path", "type", "pending", "running", "used", "demand", "fair_share", "ceiling", "rules")

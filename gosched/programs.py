@@ -1,0 +1,54 @@
+"""Where the daemons' commands begin, and what is said where the packages that they need are not installed.
+
+Invariant: imports the standard library alone, so that it can be imported whatever is missing.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+CANNOT_START = 2
+
+#: What the extras bring, by the names it is imported under.
+OF_EXTRAS = frozenset(
+    {
+        "aiohttp",
+        "docker",
+        "grpc_health",
+        "grpc_reflection",
+        "numpy",
+        "prometheus_client",
+        "psutil",
+        "pynvml",
+        "pysyncobj",
+        "structlog",
+    }
+)
+
+
+def master() -> None:
+    _run("gosched-master", "gosched.master.main", "master")
+
+
+def agent() -> None:
+    _run("gosched-agent", "gosched.agent.main", "agent")
+
+
+def missing_package(error: ModuleNotFoundError, extra: str) -> str:
+    """Return a line that says what to install, or nothing if no extra brings what is missing."""
+    package = (error.name or "").partition(".")[0]
+    if package not in OF_EXTRAS:
+        return ""
+    return f"{package} is not installed, and this needs it: pip install 'gosched[{extra}]'"
+
+
+def _run(program: str, module: str, extra: str) -> None:
+    try:
+        main = import_module(module).main
+    except ModuleNotFoundError as error:
+        if not (line := missing_package(error, extra)):
+            raise
+        print(f"{program}: {line}", file=sys.stderr)
+        sys.exit(CANNOT_START)
+    main()
