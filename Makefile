@@ -13,7 +13,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help demo test test-integration vm chaos lint format proto bench bench-smoke lock clean
+.PHONY: help demo test test-integration vm chaos lint format proto bench bench-smoke lock dist man clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -80,6 +80,16 @@ lock: ## resolve pyproject.toml anew into requirements.lock and requirements/
 	"$$uv" $(COMPILE) --constraint requirements.lock -o requirements/client.lock && \
 	for extra in master agent; do \
 		"$$uv" $(COMPILE) --constraint requirements.lock --extra $$extra -o requirements/$$extra.lock; done
+
+# The time of the newest commit: the same sources give the same bytes, whenever they are built.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
+export SOURCE_DATE_EPOCH
+
+dist: $(STAMP) ## wheel and sdist, in dist/
+	$(PY) -m hatchling build -d dist
+
+man: $(STAMP) ## the manual pages, in build/man
+	$(PY) tools/man.py build/man
 
 clean: ## remove the environment and the caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build

@@ -23,6 +23,9 @@ needed=(
     podman podman
     /lib/systemd/systemd systemd
     java openjdk-17-jre-headless
+    zsh zsh
+    fish fish
+    groff groff
 )
 export PATH="$PATH:/usr/sbin:/sbin"
 

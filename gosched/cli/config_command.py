@@ -13,7 +13,7 @@ def command() -> None:
 
 
 @command.command("validate")
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @click.option("--agent/--master", default=None, help="Whose file it is.  [default: by its keys]")
 def validate(file: str, agent: bool | None) -> None:
     """Check a config file; an error names the line, the key and what was expected."""

@@ -42,7 +42,7 @@ def up(masters: int, agents: int, data_dir: Path | None) -> None:
 
 
 @command.command("run")
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @_size_options
 def run(file: str, masters: int, agents: int, data_dir: Path | None) -> int:
     """Run the job of FILE on a cluster of its own, follow its logs, return its exit code."""

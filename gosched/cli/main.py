@@ -10,6 +10,7 @@ import sys
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from gosched import __version__
 from gosched.cli.output import say
@@ -36,6 +37,7 @@ COMMANDS = {
     "config": "Check config files.",
     "simulate": "Run a trace of jobs through the scheduler, on a virtual clock.",
     "replay": "Plan a past cycle again, from a master's log.",
+    "completion": "Print the script that makes a shell complete commands.",
     "version": "The versions of goschedctl, the masters and the agents.",
 }
 
@@ -52,6 +54,10 @@ class Noun(click.Group):
         command: click.Command = import_module(f"gosched.cli.{cmd_name.replace('-', '_')}_command").command
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        words = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return words + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -59,7 +65,7 @@ class Noun(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             raise click.UsageError(
                 f"no such command: {args[0]}{suggestion(args[0], COMMANDS) or '; see goschedctl --help'}"
             )

@@ -27,7 +27,7 @@ _MOVED: list[Column] = [
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", type=click.Path(allow_dash=True))
 @output_option
 @click.pass_context
 def command(ctx: click.Context, file: str, output: str) -> int:

@@ -71,7 +71,7 @@ def show(ctx: click.Context, queue: str, output: str) -> None:
 
 
 @command.command("apply")
-@click.argument("file")
+@click.argument("file", type=click.Path(allow_dash=True))
 @click.pass_context
 def apply(ctx: click.Context, file: str) -> None:
     """Replace all queues by those of FILE (- is standard input), or change nothing.

@@ -23,7 +23,7 @@ from gosched.core.spec import JobSpec
 
 
 @click.command(cls=DashedCommand)
-@click.argument("file", required=False)
+@click.argument("file", required=False, type=click.Path(allow_dash=True))
 @job_options
 @submit_options
 @click.option("--wait", is_flag=True, help="Wait for the end; return the job's own exit code.")
