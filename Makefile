@@ -13,7 +13,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help demo test test-integration vm chaos lint format proto bench bench-smoke lock dist man clean
+.PHONY: help demo test test-integration vm chaos lint format proto bench bench-smoke lock dist man docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -90,6 +90,15 @@ dist: $(STAMP) ## wheel and sdist, in dist/
 
 man: $(STAMP) ## the manual pages, in build/man
 	$(PY) tools/man.py build/man
+
+# BASE=... names another base than the Dockerfile does, DOCKER_BUILD_FLAGS=... is for `docker build`.
+DOCKER ?= docker
+docker: ## build the images gosched-master:dev, gosched-agent:dev and goschedctl:dev
+	@version=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' gosched/__init__.py); \
+	revision=$$(git rev-parse HEAD 2>/dev/null || echo unknown); \
+	for image in master:gosched-master ctl:goschedctl agent:gosched-agent; do \
+		$(DOCKER) build $(DOCKER_BUILD_FLAGS) $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg VERSION=$$version \
+			--build-arg REVISION=$$revision --target $${image%:*} --tag $${image#*:}:dev . || exit 1; done
 
 clean: ## remove the environment and the caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build

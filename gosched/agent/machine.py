@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -48,7 +48,7 @@ class CannotStart(Exception):
 @dataclass(slots=True, kw_only=True)
 class Machine:
     """`labels`: what the settings say, what was found, and one for each runtime that works here, which jobs ask for;
-    the process runtime works everywhere. They change with `look`."""
+    the process runtime works everywhere. They change with `look`. `problems`: why a runtime does not work."""
 
     tree: CgroupTree
     gpus: Gpus
@@ -56,6 +56,7 @@ class Machine:
     runtimes: Mapping[Runtime, TaskRuntime]
     starter: Starter
     labels: StringMap = ()
+    problems: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def open(cls, settings: AgentSettings, data_dir: DataDir) -> Machine:
@@ -82,7 +83,7 @@ class Machine:
         runtimes: dict[Runtime, TaskRuntime] = {
             Runtime.PROCESS: Process(),
             Runtime.ROOTFS: Rootfs(settings.oci_runtime, data_dir.path / "images", paths, gpus.device_paths),
-            Runtime.DOCKER: Docker(settings.docker_host, settings.registries, settings.pids_max, paths),
+            Runtime.DOCKER: Docker(settings.docker_host, settings.registries, settings.pids_max, paths, data_dir.path),
             Runtime.SPARK: Spark(settings.spark_home),
         }
         numa = numa_nodes(Path("/"))
@@ -105,9 +106,14 @@ class Machine:
 
     def look(self) -> None:
         """Which runtimes work: daemons come and go. May wait for them a few seconds."""
-        asked_for = {runtime: way for runtime, way in self.runtimes.items() if runtime is not Runtime.PROCESS}
-        working = [runtime.name.lower() for runtime, way in asked_for.items() if not way.problem()]
-        runtimes = {f"{RUNTIME_LABEL}{name}": "true" for name in working}
+        asked_for = {
+            runtime.name.lower(): way for runtime, way in self.runtimes.items() if runtime is not Runtime.PROCESS
+        }
+        before, self.problems = self.problems, {name: way.problem() for name, way in asked_for.items()}
+        for name, problem in self.problems.items():
+            if problem and problem != before.get(name):
+                structlog.get_logger().info("tasks of this runtime cannot run here", runtime=name, why=problem)
+        runtimes = {f"{RUNTIME_LABEL}{name}": "true" for name, problem in self.problems.items() if not problem}
         self.labels = tuple(sorted({**runtimes, **dict(self.offer.labels)}.items()))
 
     def missing(self) -> tuple[str, ...]:

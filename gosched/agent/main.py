@@ -44,6 +44,7 @@ from gosched.config.address import join_address, split_address
 from gosched.config.settings import Tls
 from gosched.core.job import NODE_FAULT
 from gosched.core.text import printable_values
+from gosched.observe.health import HealthPort
 from gosched.stderr import buffer_stderr
 from gosched.wire.v1 import worker_pb2_grpc
 
@@ -80,6 +81,7 @@ _CHANNEL_OPTIONS = [
 @click.option("--config", help="Config file (YAML); flags and GOSCHED_... override it.")
 @click.option("--data-dir", help="Where this node keeps its id, its tasks and their logs.")
 @click.option("--grpc-addr", help="Where the agent listens; port 0 is a free one.  [default: 127.0.0.1:0]")
+@click.option("--health-addr", help="Where probes of containers ask, such as :9091; none by default.")
 @click.option("--advertise-addr", help="HOST[:PORT] under which the masters reach the agent.")
 @click.option("--resources", help="What the node offers, such as cpu=8,memory=16Gi,gpu=8,fpga=2; the rest is found.")
 @click.option("--gpu-model", help="Model of the GPUs, such as h100.")
@@ -133,9 +135,8 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         tasks = Tasks(data_dir, machine.starter, following, settings.work_max_bytes)
         closing.push_async_callback(tasks.close)
         cluster = own_cluster(settings.tls, (socket.gethostname(), data_dir.node_id))
-        server = grpc.aio.server(
-            options=_SERVER_OPTIONS, interceptors=[MastersOnly(cluster)] if settings.tls is not None else []
-        )
+        only_masters = MastersOnly(cluster, tls=settings.tls is not None)
+        server = grpc.aio.server(options=_SERVER_OPTIONS, interceptors=[only_masters])
         port = _bind(server, settings, listen)
         incarnation = secrets.token_hex(8)
         address = _advertised(settings, listen, port)
@@ -147,6 +148,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         await server.start()
         closing.push_async_callback(server.stop, 0.5)
         await _serve_metrics(settings, metrics, closing)
+        await _serve_health(settings, data_dir, closing)
         session = Session(
             partial(_identity, settings, data_dir, machine, incarnation, address),
             settings.masters,
@@ -184,6 +186,14 @@ async def _serve_metrics(settings: AgentSettings, metrics: AgentMetrics, closing
     if listen is not None:
         closing.push_async_callback(metrics.close)
         await metrics.serve(listen, settings.tls)
+
+
+async def _serve_health(settings: AgentSettings, data_dir: DataDir, closing: AsyncExitStack) -> None:
+    """Ready is a node that masters count on."""
+    if listen := settings.health_listen():
+        health = HealthPort(listen, key="health_addr", live=lambda: True, ready=lambda: not data_dir.lease_is_over)
+        await health.start()
+        closing.push_async_callback(health.stop)
 
 
 def _started(metrics: AgentMetrics, task: Task) -> None:

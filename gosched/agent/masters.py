@@ -1,6 +1,7 @@
 """Masters as an agent's counterparts: whom it takes for one, in both directions.
 
-Invariant: with TLS nobody but the holder of a master's certificate is asked for orders, or gives any.
+Invariant: with TLS nobody but the holder of a master's certificate is asked for orders, or gives any; without TLS
+nobody with a public address gives any.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from gosched.agent.machine import CannotStart
 from gosched.config.address import split_address
 from gosched.config.settings import Tls
 from gosched.wire.certificates import dialling_context, own_identity, server_identity
+from gosched.wire.plain_text import host_of, refusal
 from gosched.wire.roles import ANY_NODE, BadCertificate, CertificateHolder, Role, identity_of
 
 LOOK_S = 3.0  # at a master's certificate
@@ -78,10 +80,11 @@ class Connector:
 
 
 class MastersOnly(grpc.aio.ServerInterceptor):
-    """Refuses calls of everybody else, where there is TLS."""
+    """Refuses calls of everybody else. Without TLS a master is whoever calls from a private address."""
 
-    def __init__(self, cluster: str) -> None:
+    def __init__(self, cluster: str, *, tls: bool) -> None:
         self._cluster = cluster
+        self._tls = tls
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
@@ -111,14 +114,18 @@ class MastersOnly(grpc.aio.ServerInterceptor):
         return grpc.stream_stream_rpc_method_handler(answers, *codecs)
 
     async def _check(self, context: Any) -> None:
+        problem = self._problem(context) if self._tls else refusal(host_of(context.peer()))
+        if problem:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, problem)
+
+    def _problem(self, context: Any) -> str:
         try:
             holder = identity_of([uri.decode(errors="replace") for uri in context.auth_context().get("peer_uri", ())])
-            problem = f"this is an agent, which obeys masters, not {_shown(holder)}"
-            if holder.role is Role.MASTER and holder.is_of(self._cluster):
-                return
         except BadCertificate as error:
-            problem = str(error)
-        await context.abort(grpc.StatusCode.PERMISSION_DENIED, problem)
+            return str(error)
+        if holder.role is Role.MASTER and holder.is_of(self._cluster):
+            return ""
+        return f"this is an agent, which obeys masters, not {_shown(holder)}"
 
 
 async def _only(requests: AsyncIterator[Any], context: Any) -> Any:

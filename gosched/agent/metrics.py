@@ -21,6 +21,7 @@ from gosched.config import ConfigError, Listen
 from gosched.config.settings import Tls
 from gosched.core.usage import Usage
 from gosched.stderr import dropped_lines
+from gosched.wire.plain_text import refusal
 
 MAX_CONNECTIONS = 16
 MAX_HEAD_BYTES = 16 * 1024
@@ -88,10 +89,12 @@ class AgentMetrics:
         """One request a connection; who is slow, or one too many, is cut off."""
         self._connections += 1
         try:
+            host = str(writer.get_extra_info("peername", ("?",))[0])
+            problem = "" if writer.get_extra_info("ssl_object") else refusal(host)
             if self._connections <= MAX_CONNECTIONS:
                 async with asyncio.timeout(TIMEOUT_S):
                     head = await reader.readuntil(b"\r\n\r\n")
-                    writer.write(self._response(head))
+                    writer.write(_http("403 Forbidden", f"{problem}\n".encode()) if problem else self._response(head))
                     await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # who asked has gone, or does not speak HTTP

@@ -1,4 +1,7 @@
-"""Where programs listen. Rule kept: nothing is open to the network unless TLS or `--insecure` says so."""
+"""Where programs listen. Rule kept: nothing is open to the network unless TLS or `--insecure` says so.
+
+Who is answered there without TLS is said by gosched.wire.plain_text.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ def resolve_listen(address: str, *, key: str, tls: bool, insecure: bool) -> List
         raise ConfigError(
             f"{key}: {address} is not loopback and there is no TLS: configure tls (cert, key, ca), or pass --insecure"
         )
-    warning = f"WARNING: {key} {address} is open without TLS (--insecure): anyone who reaches it controls the cluster"
+    warning = (
+        f"WARNING: {key} {address} is open without TLS (--insecure): whoever reaches it from a private address "
+        "controls the cluster, and callers of public ones are refused"
+    )
     return Listen(host=host, port=port, notice=warning)
 
 

@@ -15,7 +15,7 @@ from gosched.config.address import Listen
 from gosched.config.errors import shown
 from gosched.config.isolation_model import MAX_PIDS, Rlimits
 from gosched.config.quantity import gpu_count
-from gosched.config.settings import Address, Listed, PositiveMillis, Settings, Target
+from gosched.config.settings import Address, Listed, PositiveMillis, Settings, Target, health_listen
 from gosched.config.validation import CpuMillis, LabelKey, MemoryBytes, Model, Name, Pairs, Text, problem_at
 from gosched.config.vector import with_custom
 from gosched.core.cluster import Hardware
@@ -188,8 +188,8 @@ class AgentSettings(Settings):
     memory of each GPU, 0. With `hardware: static` it finds nothing: what the settings leave out is not there.
 
     `cgroup_root` empty: the agent finds a place for its cgroups, or makes one. `http_addr` empty: no metrics are
-    served. `disk_free_pct`: below it the node takes no work. `work_max_bytes`: of a task's working directory that asks
-    for no storage; 0: no bound.
+    served; `health_addr` empty: no probes are answered. `disk_free_pct`: below it the node takes no work.
+    `work_max_bytes`: of a task's working directory that asks for no storage; 0: no bound.
     """
 
     masters: Annotated[tuple[Target, ...], Listed, Field(min_length=1)] = ("localhost:9090",)
@@ -217,6 +217,7 @@ class AgentSettings(Settings):
     work_max_bytes: Amount = Field(default=0, alias="work_max")
     disk_free_pct: int = Field(default=3, ge=0, le=90)
     http_addr: Address | Literal[""] = ""
+    health_addr: Address | Literal[""] = ""
     volumes: Volumes = Volumes()
     images: Images = Images()
     docker_host: str = "unix:///var/run/docker.sock"
@@ -229,6 +230,9 @@ class AgentSettings(Settings):
 
     def http_listen(self) -> Listen | None:
         return self.listen("http_addr", self.http_addr) if self.http_addr else None
+
+    def health_listen(self) -> Listen | None:
+        return health_listen(self.health_addr)
 
     def listens(self) -> list[Listen]:
         http = self.http_listen()

@@ -18,6 +18,7 @@ from gosched.core.cluster import Queue, Quota
 MASTER_KEYS: Mapping[str, Path] = {
     "grpc_addr": ("server", "grpc_addr"),
     "http_addr": ("server", "http_addr"),
+    "health_addr": ("server", "health_addr"),
     "advertise_host": ("server", "advertise_host"),
     "algorithm": ("server", "algorithm"),
     "schedule_period": ("server", "schedule_period"),
@@ -38,6 +39,7 @@ AGENT_KEYS: Mapping[str, Path] = {
     "labels": ("labels",),
     "taints": ("taints",),
     "grpc_addr": ("grpc_addr",),
+    "health_addr": ("health_addr",),
     "advertise_addr": ("advertise_addr",),
     "data_dir": ("data_dir",),
     "resources": ("resources",),

@@ -69,11 +69,12 @@ class Tls(Model):
 
 
 class Server(Model):
-    """`advertise_host`: what others call this machine; needed when it listens on every interface and its host name
-    is not what others can resolve."""
+    """`health_addr`: where probes ask; empty: nowhere. `advertise_host`: what others call this machine; needed when it
+    listens on every interface and its host name is not what others can resolve."""
 
     grpc_addr: Address = ":9090"
     http_addr: Address = ":8080"
+    health_addr: Address | Literal[""] = ""
     advertise_host: str = ""
     algorithm: Algorithm = "binpack"
     schedule_period_ms: PositiveMillis = Field(default=1000, alias="schedule_period")
@@ -190,6 +191,14 @@ class Settings(Model):
         return ConfigError(f"{origin}: {message}" if origin else message)
 
 
+def health_listen(address: str) -> Listen | None:
+    """It needs no TLS: see gosched.observe.health."""
+    if not address:
+        return None
+    host, port = split_address(address)
+    return Listen(host=host or "0.0.0.0", port=port)
+
+
 class MasterSettings(Settings):
     server: Server = Server()
     raft: Raft = Raft()
@@ -222,6 +231,9 @@ class MasterSettings(Settings):
 
     def http_listen(self) -> Listen:
         return self.listen("server.http_addr", self.server.http_addr)
+
+    def health_listen(self) -> Listen | None:
+        return health_listen(self.server.health_addr)
 
     def raft_listen(self) -> Listen:
         return self.listen("raft.bind_addr", self.raft.bind_addr)

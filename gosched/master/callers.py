@@ -1,19 +1,20 @@
 """Who calls a master, and what it may call.
 
 With TLS a caller is what its certificate says; the call that another master passes on is that of whoever it names.
-Without TLS there are no roles, and a caller is its address. Invariant: only a master's word counts for another caller.
+Without TLS there are no roles, and a caller is its address, which has to be a private one. Invariant: only a master's
+word counts for another caller.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 import grpc
 
 from gosched.master.errors import ApiError
 from gosched.wire.certificates import peer_uris
+from gosched.wire.plain_text import host_of, refusal
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
 
 FORWARDED = "gosched-forwarded"  # the caller of a call that was passed on; `1` from masters of earlier releases
@@ -57,16 +58,18 @@ class Caller:
 
 
 def caller_of(context: Any) -> Caller:
-    """Raises ApiError for a certificate that gives no role."""
+    """Raises ApiError for a certificate that gives no role, and without TLS for a public address."""
     certificate = context.auth_context()
     named = next((str(value) for key, value in context.invocation_metadata() or () if key == FORWARDED), "")
     if certificate.get("transport_security_type") != [b"ssl"]:
-        return Caller(role=None, name=named if named not in ("", UNNAMED) else _host(context.peer()))
+        host = host_of(context.peer())
+        _check_private(host)
+        return Caller(role=None, name=named if named not in ("", UNNAMED) else host)
     direct = _holder([uri.decode(errors="replace") for uri in certificate.get("peer_uri", ())])
     if direct.role is Role.MASTER and named not in ("", UNNAMED):
         direct = _holder([named])
     name = direct.name or b"".join(certificate.get("x509_common_name", ())[:1]).decode(errors="replace")
-    return Caller(role=direct.role, name=name or _host(context.peer()), cluster=direct.cluster)
+    return Caller(role=direct.role, name=name or host_of(context.peer()), cluster=direct.cluster)
 
 
 def http_caller(transport: Any) -> Caller:
@@ -75,6 +78,7 @@ def http_caller(transport: Any) -> Caller:
     address = transport.get_extra_info("peername") if transport else None
     host = str(address[0]) if address else "?"
     if not certificate:
+        _check_private(host)
         return Caller(role=None, name=host)
     holder = _holder(peer_uris(certificate))
     names = [value for pairs in certificate.get("subject", ()) for kind, value in pairs if kind == "commonName"]
@@ -119,6 +123,6 @@ def _holder(uris: list[str]) -> CertificateHolder:
         raise denied(str(error)) from None
 
 
-def _host(peer: str) -> str:
-    """`127.0.0.1` of `ipv4:127.0.0.1:40000`."""
-    return unquote(peer.partition(":")[2].rpartition(":")[0]) or peer
+def _check_private(host: str) -> None:
+    if problem := refusal(host):
+        raise denied(problem)

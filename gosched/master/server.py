@@ -48,6 +48,7 @@ from gosched.master.schedules import Schedules
 from gosched.master.state_digests import DigestComparison, StateDigests
 from gosched.master.status import StatusReader
 from gosched.observe.counts import ClusterCounts
+from gosched.observe.health import HealthPort
 from gosched.observe.logs import log_events
 from gosched.observe.metrics import ClusterFacts, MasterMetrics, RaftFacts, tally
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
@@ -56,6 +57,7 @@ from gosched.scheduling.policy import ALL
 
 STOP_GRACE_S = 0.5
 HAND_OVER_S = 2.0
+MAX_SILENCE_S = 30.0  # of a replica that turns
 MAX_LAG = 1000  # committed entries that a ready master may still have to apply
 
 
@@ -129,6 +131,13 @@ class MasterServer:
         )
         edge = Edge(self._leadership, self._masters, self.metrics, self._lanes, self._cluster_id)
         self._grpc = GrpcServer(settings.grpc_listen(), tls, [edge])
+        listen = settings.health_listen()
+        self._health = listen and HealthPort(
+            listen,
+            key="server.health_addr",
+            live=lambda: not self._replica_runs or replication.silent_s < MAX_SILENCE_S,
+            ready=lambda: self._replica_runs and not self._why_not_ready(),
+        )
         self.metrics.show(self._raft_facts, self._cluster_facts)
         replication.follow(self._on_batch)
         replication.watch_role(self._on_role)
@@ -136,6 +145,8 @@ class MasterServer:
     async def start(self) -> None:
         """Raises ConfigError for a port that cannot be had, ReplicaFailed for a replica that does not start."""
         settings = self._settings
+        if self._health:
+            await self._health.start()
         http_port = await self._http.start(settings.http_listen(), settings.tls)
         self.record = Master(
             id=self._replication.member_id,
@@ -197,6 +208,8 @@ class MasterServer:
         await end_all(self._work)
         await self._grpc.stop(STOP_GRACE_S)
         await self._http.stop()
+        if self._health:
+            await self._health.stop()
         if self._replica_runs:
             await self._replication.close()
         await self._agents.close()

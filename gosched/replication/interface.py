@@ -78,6 +78,11 @@ class Replication(Protocol):
     def member_id(self) -> str: ...
 
     @property
+    def silent_s(self) -> float:
+        """Seconds since the replica was heard; it speaks twice a second once it has started."""
+        ...
+
+    @property
     def failure(self) -> str:
         """Why it ended by itself, or empty."""
         ...

@@ -68,6 +68,10 @@ class MemoryReplication:
         return self._id
 
     @property
+    def silent_s(self) -> float:
+        return 0.0
+
+    @property
     def failure(self) -> str:
         return ""
 

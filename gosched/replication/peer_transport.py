@@ -32,6 +32,7 @@ from gosched.replication.membership import Membership
 from gosched.replication.peer_messages import BadFrame, Message, decode, encode
 from gosched.replication.raft_rules import RuledTransport
 from gosched.replication.timing import Slowest, Timing
+from gosched.wire.plain_text import refusal
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
 from gosched.wire.v1 import raft_pb2
 
@@ -104,6 +105,7 @@ class PeerTransport(RuledTransport):
         self._me = self_node.id
         self._known = known
         self._doubted: deque[str] = deque(maxlen=MAX_STRANGERS)  # refusals that were logged
+        self._turned_away: deque[str] = deque(maxlen=MAX_STRANGERS)  # refusals that were logged
         self._tls = tls
         self._timing = timing
         self._answers = Slowest()
@@ -218,7 +220,19 @@ class PeerTransport(RuledTransport):
                 return
             self._make_room()
             connection = self._stranger(sock, self._tls.server if self._tls else None, address[0], None)
-            connection.begin()
+            if self._tls is None and (problem := refusal(address[0])):
+                self._turn_away(connection, problem)
+            else:
+                connection.begin()
+
+    def _turn_away(self, connection: Connection, problem: str) -> None:
+        if problem not in self._turned_away:  # a peer would dial again at once
+            self._turned_away.append(problem)
+            log.warning("peer refused", reason=problem)
+        connection.begin()
+        hello = raft_pb2.PeerHello(member=self._me, protocol=PROTOCOL, refusal=problem)
+        connection.send(raft_pb2.PeerFrame(hello=hello).SerializeToString())
+        connection.close(problem)
 
     def _make_room(self) -> None:
         """The longest of the host with the most goes: idle connections, however many, keep no member out."""

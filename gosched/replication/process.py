@@ -74,6 +74,7 @@ class ProcessReplication:
         self._applier = Applier()
         self._role = Role()
         self._failure = ""
+        self._heard_at = time.monotonic()
         self._proposer = secrets.token_hex(8)
         self._proposals = 0
         self._queue: deque[_Waiting] = deque()
@@ -100,6 +101,10 @@ class ProcessReplication:
     @property
     def member_id(self) -> str:
         return self._config.member
+
+    @property
+    def silent_s(self) -> float:
+        return time.monotonic() - self._heard_at
 
     @property
     def failure(self) -> str:
@@ -271,6 +276,7 @@ class ProcessReplication:
         while True:
             size = int.from_bytes(await self._reader.readexactly(4), "big")
             frame = raft_pb2.ReplicaFrame.FromString(await self._reader.readexactly(size))
+            self._heard_at = time.monotonic()
             await self._take(frame)
             if self._failure:
                 return

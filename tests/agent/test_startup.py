@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.conftest import Agent, FakeMaster
+from gosched.health import ask
+from tests.agent.conftest import Agent, FakeMaster, wait_for
+from tests.ports import HeldPort
 
 MakeAgent = Callable[..., Agent]
 
@@ -82,3 +84,13 @@ def test_a_damaged_order_is_named_and_nothing_is_removed(master: FakeMaster, mak
     line = refusal(agent)
     assert str(damaged) in line
     assert os.listdir(damaged) == ["order"]
+
+
+def test_probes_find_an_agent_ready_once_masters_count_on_it(master: FakeMaster, make_agent: MakeAgent) -> None:
+    port = HeldPort()
+    master.vanish()
+    make_agent(master, f"--health-addr={port.address}").launch()
+    wait_for(lambda: ask(port.address, "") == "", why="it lives")
+    assert ask(port.address, "ready") == "ready is NOT_SERVING"
+    master.serve()
+    wait_for(lambda: ask(port.address, "ready") == "", why="it has joined")

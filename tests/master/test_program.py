@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gosched.health import ask
+from tests.ports import HeldPort
+
 LIMIT_S = 60
 LOOPBACK = ("--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0")
 
@@ -168,3 +171,16 @@ def queues_until(http: str, met: Callable[[list[str]], bool]) -> bool:
             return True
         time.sleep(0.02)
     return False
+
+
+def test_probes_tell_a_master_that_is_ready_from_one_that_only_lives(tmp_path: Path) -> None:
+    alone, without_quorum = HeldPort(), HeldPort()
+    with running(*LOOPBACK, "--data-dir", str(tmp_path / "a"), "--health-addr", alone.address):
+        ends = time.monotonic() + LIMIT_S
+        while ask(alone.address, "ready"):
+            assert time.monotonic() < ends
+        assert ask(alone.address, "") == ""
+    peers = ("--peers", "m2=127.0.0.1:1,m3=127.0.0.1:2", "--raft-bind-addr", "127.0.0.1:0")
+    with running(*LOOPBACK, *peers, "--data-dir", str(tmp_path / "b"), "--health-addr", without_quorum.address):
+        assert ask(without_quorum.address, "") == ""
+        assert ask(without_quorum.address, "ready") == "ready is NOT_SERVING"

@@ -19,6 +19,7 @@ from typing import Any
 
 from gosched.agent.cgroups.place import block_device
 from gosched.agent.orders import Order
+from gosched.agent.runtimes import daemon_view
 from gosched.agent.runtimes.environment import DEFAULT_PATH
 from gosched.agent.runtimes.inside import SHM_BYTES, AllowedPaths, Bind, binds, inner_cwd, inner_env
 from gosched.agent.runtimes.interface import Account, CannotRun, Launch, Place
@@ -39,9 +40,17 @@ _MIN_IO_WEIGHT, _MAX_IO_WEIGHT = 10, 1000
 
 class Docker:
     """`host`: unix:// and the path of the daemon's socket, Docker's or podman's. `pids_max`: of a task that does not
-    say. `paths`: what of the node tasks may name."""
+    say. `paths`: what of the node tasks may name. `data_dir`: has to be the same to the daemon."""
 
-    def __init__(self, host: str, registries: Mapping[str, Registry], pids_max: int, paths: AllowedPaths) -> None:
+    def __init__(
+        self,
+        host: str,
+        registries: Mapping[str, Registry],
+        pids_max: int,
+        paths: AllowedPaths,
+        data_dir: Path = Path("/"),
+    ) -> None:
+        self._data_dir = data_dir
         self._host = host
         self._registries = registries
         self._pids_max = pids_max
@@ -59,7 +68,7 @@ class Docker:
                 line.connect(path)
             except OSError as error:
                 return f"no daemon answers at {path}: {error.strerror or error}"
-        return ""
+            return daemon_view.difference(line, self._data_dir)
 
     def launch(self, order: Order, place: Place, env: dict[str, str]) -> Launch:
         """CannotRun: BAD_IMAGE, REGISTRY_NOT_FOUND, VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED, BAD_VOLUME,
