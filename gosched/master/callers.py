@@ -6,14 +6,16 @@ Without TLS there are no roles, and a caller is its address. Invariant: only a m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
 import grpc
 
 from gosched.master.errors import ApiError
-from gosched.wire.certificates import peer_uris
+from gosched.wire.certificates import caller_identity, holder_of
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
 
 FORWARDED = "gosched-forwarded"  # the caller of a call that was passed on; `1` from masters of earlier releases
@@ -62,9 +64,9 @@ def caller_of(context: Any) -> Caller:
     named = next((str(value) for key, value in context.invocation_metadata() or () if key == FORWARDED), "")
     if certificate.get("transport_security_type") != [b"ssl"]:
         return Caller(role=None, name=named if named not in ("", UNNAMED) else _host(context.peer()))
-    direct = _holder([uri.decode(errors="replace") for uri in certificate.get("peer_uri", ())])
+    direct = _read(partial(caller_identity, certificate))
     if direct.role is Role.MASTER and named not in ("", UNNAMED):
-        direct = _holder([named])
+        direct = _read(partial(identity_of, [named]))
     name = direct.name or b"".join(certificate.get("x509_common_name", ())[:1]).decode(errors="replace")
     return Caller(role=direct.role, name=name or _host(context.peer()), cluster=direct.cluster)
 
@@ -76,7 +78,7 @@ def http_caller(transport: Any) -> Caller:
     host = str(address[0]) if address else "?"
     if not certificate:
         return Caller(role=None, name=host)
-    holder = _holder(peer_uris(certificate))
+    holder = _read(partial(holder_of, certificate))
     names = [value for pairs in certificate.get("subject", ()) for kind, value in pairs if kind == "commonName"]
     return Caller(role=holder.role, name=holder.name or next(iter(names), host), cluster=holder.cluster)
 
@@ -112,9 +114,9 @@ def _needed(method: str) -> str:
     return f"gosched://CLUSTER/{' or '.join(roles)}/NAME among its alternative names"
 
 
-def _holder(uris: list[str]) -> CertificateHolder:
+def _read(certificate: Callable[[], CertificateHolder]) -> CertificateHolder:
     try:
-        return identity_of(uris)
+        return certificate()
     except BadCertificate as error:
         raise denied(str(error)) from None
 
