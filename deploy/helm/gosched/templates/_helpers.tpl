@@ -102,7 +102,7 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end -}}
 
-{{/* How goschedctl finds the masters from a pod. */}}
+{{/* Pods of goschedctl, in pieces: the environment, the pod, the end of the container with its mounts, the volumes. */}}
 {{- define "gosched.ctlEnv" -}}
 - name: GOSCHED_ENDPOINTS
   value: {{ include "gosched.masterAddresses" . | fromYamlArray | join "," }}
@@ -110,5 +110,43 @@ capabilities: {drop: [ALL]}
 - {name: GOSCHED_TLS_CERT, value: /etc/gosched/client/tls.crt}
 - {name: GOSCHED_TLS_KEY, value: /etc/gosched/client/tls.key}
 - {name: GOSCHED_TLS_CA, value: /etc/gosched/client/ca.crt}
+{{- end }}
+{{- end -}}
+
+{{- define "gosched.ctlPod" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.master.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.master.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- include "gosched.restrictedPod" . | nindent 2 }}
+{{- end -}}
+
+{{- define "gosched.ctlContainer" -}}
+resources:
+  {{- toYaml .Values.ctl.resources | nindent 2 }}
+securityContext:
+  {{- include "gosched.restrictedContainer" . | nindent 2 }}
+volumeMounts:
+  - {name: tmp, mountPath: /tmp}
+  {{- if ne .Values.tls.mode "off" }}
+  - {name: client, mountPath: /etc/gosched/client, readOnly: true}
+  {{- end }}
+{{- end -}}
+
+{{- define "gosched.ctlVolumes" -}}
+- name: tmp
+  emptyDir: {sizeLimit: 64Mi}
+{{- if ne .Values.tls.mode "off" }}
+- name: client
+  secret: {secretName: {{ include "gosched.clientSecret" . }}, defaultMode: 0440, optional: true}
 {{- end }}
 {{- end -}}
