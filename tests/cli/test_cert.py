@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from gosched.cli.authority import describe
 from gosched.cli.main import run_cli
 from gosched.config.settings import Tls
 from gosched.master.channels import own_certificate
 from gosched.wire.certificates import own_identity
-from gosched.wire.roles import CertificateHolder, Role
+from gosched.wire.roles import BadCertificate, CertificateHolder, Role
 
 
 @pytest.fixture
@@ -36,8 +37,16 @@ def test_a_master_takes_the_certificate_that_was_issued_for_it(folder: Path) -> 
 def test_a_role_is_said_in_a_dns_name_if_asked(folder: Path, role: str, name: str) -> None:
     assert issue(role, name, "--dns") == 0
     file = "any" if name == "*" else name
-    holder = own_identity(f"{file}.pem", f"{file}.key", "ca.pem")
-    assert holder == CertificateHolder(role=Role(role), name=name, in_dns=True)
+    holder = CertificateHolder(role=Role(role), name=name, in_dns=True)
+    assert describe(Path(f"{file}.pem")).holder == holder
+    if role != "client":
+        assert own_identity(f"{file}.pem", f"{file}.key", "ca.pem") == holder
+
+
+def test_nobody_can_serve_with_a_certificate_of_a_client(folder: Path) -> None:
+    assert issue("client", "alice") == 0
+    with pytest.raises(BadCertificate, match="unsuitable certificate purpose"):
+        own_identity("alice.pem", "alice.key", "ca.pem")
 
 
 def test_keys_are_readable_by_their_owner_alone(folder: Path) -> None:
