@@ -11,6 +11,9 @@ spark=pyspark==4.3.0
         echo "could not install $spark: its tests will fail" >&2
 }
 
+# An old Helm and Kubernetes' schemas, outside the checkout.
+.venv/bin/python tools/chart_tools.py || echo "could not install what the chart is tested with: its tests will fail" >&2
+
 # A program, and the Debian package that it comes in.
 needed=(
     qemu-system-x86_64 qemu-system-x86

@@ -18,9 +18,9 @@ import grpc
 from gosched.agent.machine import CannotStart
 from gosched.config.address import split_address
 from gosched.config.settings import Tls
-from gosched.wire.certificates import dialling_context, own_identity, server_identity
+from gosched.wire.certificates import caller_identity, dialling_context, own_identity, server_identity
 from gosched.wire.plain_text import host_of, refusal
-from gosched.wire.roles import ANY_NODE, BadCertificate, CertificateHolder, Role, identity_of
+from gosched.wire.roles import ANY_NODE, BadCertificate, CertificateHolder, Role, node_label, server_name
 
 LOOK_S = 3.0  # at a master's certificate
 REQUEST_S = 10.0  # for a request to arrive, once its call has begun
@@ -34,18 +34,20 @@ class Unreachable(Exception):
     """Nobody answers at this address."""
 
 
-def own_cluster(tls: Tls | None, names: tuple[str, ...]) -> str:
-    """Return the cluster that the agent's certificate names, or nothing. `names`: of the node, one of which it must
-    have. Raises CannotStart."""
+def own_cluster(tls: Tls | None, names: tuple[str, str]) -> str:
+    """Return the cluster that the agent's certificate names, or nothing. `names`: the node's name and id, one of
+    which it must have. Raises CannotStart."""
     if tls is None:
         return ""
     try:
         mine = own_identity(tls.cert, tls.key, tls.ca)
     except BadCertificate as error:
         raise CannotStart(f"tls: {error}") from error
-    if mine.role is not Role.AGENT or mine.name not in (*names, ANY_NODE):
+    accepted = (node_label(*names),) if mine.in_dns else names
+    if mine.role is not Role.AGENT or mine.name not in (*accepted, ANY_NODE):
         wanted = CertificateHolder(cluster=mine.cluster or "CLUSTER", role=Role.AGENT, name=names[0]).uri()
-        raise CannotStart(f"tls.cert: {tls.cert} must have the URI {wanted} among its alternative names")
+        either = f"{wanted} among its alternative names, or the DNS name {server_name(Role.AGENT, node_label(*names))}"
+        raise CannotStart(f"tls.cert: {tls.cert} must have the URI {either}")
     return mine.cluster
 
 
@@ -120,7 +122,7 @@ class MastersOnly(grpc.aio.ServerInterceptor):
 
     def _problem(self, context: Any) -> str:
         try:
-            holder = identity_of([uri.decode(errors="replace") for uri in context.auth_context().get("peer_uri", ())])
+            holder = caller_identity(context.auth_context())
         except BadCertificate as error:
             return str(error)
         if holder.role is Role.MASTER and holder.is_of(self._cluster):

@@ -35,6 +35,7 @@ COMMANDS = {
     "checkpoint-done": "Say, inside of a task, that it has saved itself.",
     "local": "A whole cluster on this machine.",
     "config": "Check config files.",
+    "cert": "Make certificates of masters, agents and clients.",
     "simulate": "Run a trace of jobs through the scheduler, on a virtual clock.",
     "replay": "Plan a past cycle again, from a master's log.",
     "completion": "Print the script that makes a shell complete commands.",

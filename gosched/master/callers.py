@@ -7,13 +7,15 @@ word counts for another caller.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import grpc
 
 from gosched.master.errors import ApiError
-from gosched.wire.certificates import peer_uris
+from gosched.wire.certificates import caller_identity, holder_of
 from gosched.wire.plain_text import host_of, refusal
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
 
@@ -65,9 +67,9 @@ def caller_of(context: Any) -> Caller:
         host = host_of(context.peer())
         _check_private(host)
         return Caller(role=None, name=named if named not in ("", UNNAMED) else host)
-    direct = _holder([uri.decode(errors="replace") for uri in certificate.get("peer_uri", ())])
+    direct = _read(partial(caller_identity, certificate))
     if direct.role is Role.MASTER and named not in ("", UNNAMED):
-        direct = _holder([named])
+        direct = _read(partial(identity_of, [named]))
     name = direct.name or b"".join(certificate.get("x509_common_name", ())[:1]).decode(errors="replace")
     return Caller(role=direct.role, name=name or host_of(context.peer()), cluster=direct.cluster)
 
@@ -80,7 +82,7 @@ def http_caller(transport: Any) -> Caller:
     if not certificate:
         _check_private(host)
         return Caller(role=None, name=host)
-    holder = _holder(peer_uris(certificate))
+    holder = _read(partial(holder_of, certificate))
     names = [value for pairs in certificate.get("subject", ()) for kind, value in pairs if kind == "commonName"]
     return Caller(role=holder.role, name=holder.name or next(iter(names), host), cluster=holder.cluster)
 
@@ -116,9 +118,9 @@ def _needed(method: str) -> str:
     return f"gosched://CLUSTER/{' or '.join(roles)}/NAME among its alternative names"
 
 
-def _holder(uris: list[str]) -> CertificateHolder:
+def _read(certificate: Callable[[], CertificateHolder]) -> CertificateHolder:
     try:
-        return identity_of(uris)
+        return certificate()
     except BadCertificate as error:
         raise denied(str(error)) from None
 

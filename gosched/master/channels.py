@@ -15,8 +15,9 @@ import grpc
 
 from gosched.config import ConfigError
 from gosched.config.settings import Tls
+from gosched.core.cluster import Node
 from gosched.wire.certificates import own_identity
-from gosched.wire.roles import BadCertificate, CertificateHolder, Role
+from gosched.wire.roles import BadCertificate, CertificateHolder, Role, node_label, server_name
 
 MAX_CHANNELS = 16_384
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -43,6 +44,9 @@ _TO_MASTERS = (
 )
 
 
+_Key = tuple[str, str, str]  # address, lane, and the name that the server's certificate must have; empty: its host
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsPem:
     """The contents of the three files."""
@@ -62,44 +66,49 @@ def read_tls(tls: Tls | None) -> TlsPem | None:
         raise ConfigError(f"tls: cannot read {error.filename}: {error.strerror}") from error
 
 
-def own_cluster(tls: Tls | None, member: str) -> str:
-    """Return the cluster that this master's certificate names, or nothing. Raises ConfigError for one that the others
-    would not take for this master's."""
+def own_certificate(tls: Tls | None, member: str) -> CertificateHolder:
+    """Return what this master's certificate says. Raises ConfigError for one that the others would not take for this
+    master's."""
     if tls is None:
-        return ""
+        return CertificateHolder()
     try:
         mine = own_identity(tls.cert, tls.key, tls.ca)
     except BadCertificate as error:
         raise ConfigError(f"tls: {error}") from error
     if (mine.role, mine.name) != (Role.MASTER, member):
         wanted = CertificateHolder(cluster=mine.cluster or "CLUSTER", role=Role.MASTER, name=member).uri()
-        raise ConfigError(f"tls.cert: {tls.cert} must have the URI {wanted} among its alternative names")
-    return mine.cluster
+        either = f"{wanted} among its alternative names, or the DNS name {server_name(Role.MASTER, member)}"
+        raise ConfigError(f"tls.cert: {tls.cert} must have the URI {either}")
+    return mine
 
 
 class Channels:
-    def __init__(self, tls: TlsPem | None, *, to_masters: bool = False, limit: int = MAX_CHANNELS) -> None:
+    """`by_role`: agents are known by the DNS name of their role, whatever their addresses are; otherwise by the hosts
+    of their addresses. It is so where the master's own certificate has its role in a DNS name: a cluster has one form.
+    """
+
+    def __init__(
+        self, tls: TlsPem | None, *, to_masters: bool = False, by_role: bool = False, limit: int = MAX_CHANNELS
+    ) -> None:
         self._credentials = _credentials(tls)
         self._options = _OPTIONS + (_TO_MASTERS if to_masters else _TO_AGENTS)
+        self._by_role = by_role
         self._limit = limit
-        self._open: OrderedDict[tuple[str, str], Any] = OrderedDict()  # the one used longest ago first
+        self._open: OrderedDict[_Key, Any] = OrderedDict()  # the one used longest ago first
         self._closing: set[asyncio.Task[None]] = set()
 
     def to(self, address: str, lane: str = "") -> Any:
         """Lanes share no connection, so that what waits in one holds up nothing in another."""
-        key = (address, lane)
-        channel = self._open.get(key)
-        if channel is None:
-            channel = self._open[key] = self._dial(address, lane)
-            if len(self._open) > self._limit:
-                self._give_up(next(iter(self._open)))
-        self._open.move_to_end(key)
-        return channel
+        return self._to((address, lane, ""))
 
-    def drop(self, address: str) -> None:
+    def to_agent(self, node: Node, lane: str = "") -> Any:
+        """The agent's certificate has to be of this node, or of any."""
+        return self._to((node.address, lane, self._name_of(node)))
+
+    def drop_agent(self, node: Node) -> None:
         for lane in ("", STREAMS):
-            if (address, lane) in self._open:
-                self._give_up((address, lane))
+            if (key := (node.address, lane, self._name_of(node))) in self._open:
+                self._give_up(key)
 
     async def close(self) -> None:
         channels, self._open = list(self._open.values()), OrderedDict()
@@ -107,13 +116,27 @@ class Channels:
             task.cancel()
         await asyncio.gather(*(channel.close() for channel in channels), *self._closing, return_exceptions=True)
 
-    def _dial(self, address: str, lane: str) -> Any:
+    def _name_of(self, node: Node) -> str:
+        return server_name(Role.AGENT, node_label(node.name, node.id)) if self._by_role else ""
+
+    def _to(self, key: _Key) -> Any:
+        channel = self._open.get(key)
+        if channel is None:
+            channel = self._open[key] = self._dial(*key)
+            if len(self._open) > self._limit:
+                self._give_up(next(iter(self._open)))
+        self._open.move_to_end(key)
+        return channel
+
+    def _dial(self, address: str, lane: str, server: str) -> Any:
         options = self._options + _OF_STREAMS if lane == STREAMS else self._options
+        if server:
+            options = (*options, ("grpc.ssl_target_name_override", server))
         if self._credentials is None:
             return grpc.aio.insecure_channel(address, options=options)
         return grpc.aio.secure_channel(address, self._credentials, options=options)
 
-    def _give_up(self, key: tuple[str, str]) -> None:
+    def _give_up(self, key: _Key) -> None:
         task = asyncio.ensure_future(self._open.pop(key).close(CLOSE_GRACE_S))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

@@ -84,7 +84,7 @@ class Dispatcher:
     def _drop_channel(self, node_id: str) -> None:
         node = self._state.nodes.get(node_id)
         if node is not None:  # else forgotten in the same batch; unused channels are given up in time
-            self._channels.drop(node.address)
+            self._channels.drop_agent(node)
 
     def _note(self, node_id: str, allocation_id: str, state: TaskState) -> None:
         if state is TaskState.PLACED:
@@ -118,7 +118,7 @@ class Dispatcher:
         node = self._state.nodes.get(node_id)
         if node is None or node.state is NodeState.DEAD:
             return
-        stub = worker_pb2_grpc.WorkerServiceStub(self._channels.to(node.address))
+        stub = worker_pb2_grpc.WorkerServiceStub(self._channels.to_agent(node))
         header = {
             "epoch": self._epoch,
             "node_id": node_id,

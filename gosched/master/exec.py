@@ -44,7 +44,7 @@ class Execs:
         node = state.nodes.get(task.node_id)
         if node is None or node.state is NodeState.DEAD:
             raise unmet(f"node {task.node_id}, where {_name(task)} runs, does not answer")
-        call = worker_pb2_grpc.WorkerServiceStub(self._agents.to(node.address, STREAMS)).Exec()
+        call = worker_pb2_grpc.WorkerServiceStub(self._agents.to_agent(node, STREAMS)).Exec()
         to_agent = scheduler_pb2.ExecStart()
         to_agent.CopyFrom(start)
         to_agent.allocation_id = task.allocation_id

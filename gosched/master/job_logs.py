@@ -176,7 +176,7 @@ class JobLogs:
         for stream, offset in reader.positions.items():
             getattr(request, "from").add(allocation_id=reader.allocation_id, stream=stream, offset=offset)
         waiting: asyncio.Future[Any] | None = None
-        call = worker_pb2_grpc.WorkerServiceStub(self._agents.to(node.address, STREAMS)).StreamLogs(request)
+        call = worker_pb2_grpc.WorkerServiceStub(self._agents.to_agent(node, STREAMS)).StreamLogs(request)
         try:
             waiting = asyncio.ensure_future(call.read())
             while True:

@@ -246,7 +246,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             return
         if node.address == request.address:
             return  # it was started anew on the same port, so the agent before it is gone
-        stub = worker_pb2_grpc.WorkerServiceStub(self.agents.to(node.address))
+        stub = worker_pb2_grpc.WorkerServiceStub(self.agents.to_agent(node))
         try:
             found = await stub.GetIdentity(worker_pb2.GetIdentityRequest(), timeout=PROBE_TIMEOUT_S)
         except grpc.aio.AioRpcError as error:

@@ -15,7 +15,7 @@ from gosched.config import ConfigError, Listen, MasterSettings
 from gosched.config.address import join_address
 from gosched.core.cluster import Master, NodeState
 from gosched.master.admission import Admissions
-from gosched.master.channels import Channels, own_cluster, read_tls
+from gosched.master.channels import Channels, own_certificate, read_tls
 from gosched.master.clock import Clock, StateClock, SystemClock
 from gosched.master.clock_keeper import ClockKeeper
 from gosched.master.cluster_service import ClusterService, keep_announced
@@ -83,8 +83,9 @@ class MasterServer:
         # First of all that follow: they stamp what they make of a batch.
         replication.follow(lambda batch: clock.applied(replication.state.clock_ms))
         tls = read_tls(settings.tls)
-        self._certified_cluster = own_cluster(settings.tls, replication.member_id)
-        self._agents = Channels(tls)
+        mine = own_certificate(settings.tls, replication.member_id)
+        self._certified_cluster = mine.cluster
+        self._agents = Channels(tls, by_role=mine.in_dns)
         self._masters = Channels(tls, to_masters=True)
         self.metrics = MasterMetrics(__version__)
         self._counts = ClusterCounts()

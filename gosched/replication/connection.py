@@ -15,7 +15,8 @@ from typing import Any
 
 from pysyncobj.poller import POLL_EVENT_TYPE
 
-from gosched.wire.certificates import peer_uris
+from gosched.wire.certificates import holder_of
+from gosched.wire.roles import CertificateHolder
 
 MAX_FRAME_BYTES = 8 * 1024 * 1024
 MAX_UNSENT_BYTES = 256 * 1024 * 1024
@@ -85,9 +86,9 @@ class Connection:
         first = self._unsent[0] if self._unsent else memoryview(b"")
         return bytes(first) if first.nbytes < memoryview(first.obj).nbytes else b""
 
-    def certificate_uris(self) -> list[str]:
-        """Of the peer; none without TLS."""
-        return peer_uris(self._sock.getpeercert()) if isinstance(self._sock, ssl.SSLSocket) else []
+    def holder(self) -> CertificateHolder:
+        """Return what the peer's certificate says. Raises BadCertificate."""
+        return holder_of(self._sock.getpeercert() if isinstance(self._sock, ssl.SSLSocket) else None)
 
     def round_trip_s(self) -> float:
         """As the kernel measures it, whatever the peer is busy with."""

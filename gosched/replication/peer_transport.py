@@ -33,7 +33,7 @@ from gosched.replication.peer_messages import BadFrame, Message, decode, encode
 from gosched.replication.raft_rules import RuledTransport
 from gosched.replication.timing import Slowest, Timing
 from gosched.wire.plain_text import refusal
-from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
+from gosched.wire.roles import BadCertificate, CertificateHolder, Role
 from gosched.wire.v1 import raft_pb2
 
 PROTOCOL = 1
@@ -377,7 +377,7 @@ class PeerTransport(RuledTransport):
         """Why it is not this member's certificate of this cluster; empty: it is."""
         ours = self._tls.cluster if self._tls else ""
         try:
-            holder = identity_of(connection.certificate_uris())
+            holder = connection.holder()
         except BadCertificate as error:
             return f"{member}: {error}"
         if (holder.role, holder.name) == (Role.MASTER, member) and holder.is_of(ours):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gosched.wire.roles import BadCertificate, CertificateHolder, identity_of
@@ -21,7 +21,7 @@ def own_identity(cert: str, key: str, ca: str) -> CertificateHolder:
     try:
         server = _context(ssl.Purpose.CLIENT_AUTH, cert, key, ca)
         client = _context(ssl.Purpose.SERVER_AUTH, cert, key, ca)
-        return identity_of(peer_uris(_shake_hands(server, client)))
+        return holder_of(_shake_hands(server, client))
     except OSError as error:  # ssl.SSLError is one
         raise BadCertificate(f"cannot use the certificate {cert} with {key} and {ca}: {error}") from error
 
@@ -36,7 +36,7 @@ async def server_identity(address: tuple[str, int], context: ssl.SSLContext) -> 
     try:
         found: ssl.SSLObject = writer.get_extra_info("ssl_object")
         certificate = ssl.DER_cert_to_PEM_cert(found.getpeercert(binary_form=True) or b"")
-        return identity_of(peer_uris(found.getpeercert())), certificate.encode()
+        return holder_of(found.getpeercert()), certificate.encode()
     finally:
         writer.close()
         with contextlib.suppress(OSError):
@@ -51,9 +51,20 @@ def dialling_context(cert: str, key: str, ca: str) -> ssl.SSLContext:
     return context
 
 
-def peer_uris(certificate: Mapping[str, Any] | None) -> list[str]:
-    """The URIs among the alternative names of a certificate as `ssl` shows it."""
-    return [value for kind, value in (certificate or {}).get("subjectAltName", ()) if kind == "URI"]
+def holder_of(certificate: Mapping[str, Any] | None) -> CertificateHolder:
+    """Return what a certificate says, as `ssl` shows it. Raises BadCertificate."""
+    names = (certificate or {}).get("subjectAltName", ())
+    return identity_of(
+        [value for kind, value in names if kind == "URI"], [value for kind, value in names if kind == "DNS"]
+    )
+
+
+def caller_identity(context: Mapping[str, Iterable[bytes]]) -> CertificateHolder:
+    """Return what the certificate of a gRPC caller says, by the `auth_context` of its call. Raises BadCertificate."""
+    uris, dns_names = (
+        [name.decode(errors="replace") for name in context.get(kind, ())] for kind in ("peer_uri", "peer_dns")
+    )
+    return identity_of(uris, dns_names)
 
 
 def _context(purpose: ssl.Purpose, cert: str, key: str, ca: str) -> ssl.SSLContext:

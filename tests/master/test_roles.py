@@ -242,3 +242,45 @@ def test_roles_are_read_from_one_uri_and_nothing_else() -> None:
     ):
         with pytest.raises(BadCertificate):
             identity_of(bad)
+
+
+def test_a_role_may_stand_in_a_dns_name_and_is_read_as_strictly() -> None:
+    for name in ("*", "gosched-0"):
+        holder = identity_of([], ["localhost", f"{name}.agent.gosched.internal"])
+        assert holder == CertificateHolder(role=Role.AGENT, name=name, in_dns=True)
+    # Services of a namespace called gosched are hosts, and say nothing.
+    assert identity_of([], ["gosched.gosched", "pod.master.gosched", "x.gosched.internal.svc"]) == CertificateHolder()
+    for bad in (
+        ["x.root.gosched.internal"],
+        ["master.gosched.internal"],
+        [".master.gosched.internal"],
+        ["a.b.master.gosched.internal"],
+        ["A.master.gosched.internal"],
+        ["a.master.GOSCHED.internal"],
+        ["a*.agent.gosched.internal"],
+        ["-a.master.gosched.internal"],
+        ["a.master.gosched.internal", "a.client.gosched.internal"],
+        ["a.master.gosched.internal", "a.master.gosched.internal"],
+    ):
+        with pytest.raises(BadCertificate):
+            identity_of([], bad)
+    with pytest.raises(BadCertificate, match="names 2 roles"):
+        identity_of(["gosched://c/client/a"], ["a.master.gosched.internal"])
+
+
+@pytest.mark.parametrize("master", [0, 1], ids=["leader", "follower"])
+def test_a_role_in_a_dns_name_allows_what_the_same_role_in_a_uri_does(tmp_path: Path, master: int) -> None:
+    async def story() -> None:
+        async with secured(tmp_path) as run, FakeAgent("n1").serving() as one:
+            agent = run.nodes(run.authority.files("n1", dns="n1.agent.gosched.internal"), master)
+            await agent.RegisterNode(one.registration(name="host-1"), timeout=LIMIT_S)
+            assert await code_of(agent.ListNodes(node_pb2.ListNodesRequest())) is grpc.StatusCode.PERMISSION_DENIED
+            other = run.nodes(run.authority.files("n2", dns="n2.agent.gosched.internal"), master)
+            beat = node_pb2.HeartbeatRequest(node_id="n1", incarnation="boot-1")
+            assert await code_of(other.Heartbeat(beat)) is grpc.StatusCode.PERMISSION_DENIED
+            user = run.nodes(run.authority.files("u", dns="u.client.gosched.internal"), master)
+            assert await code_of(user.ListNodes(node_pb2.ListNodesRequest())) is grpc.StatusCode.OK
+            unread = run.nodes(run.authority.files("x", dns="x.root.gosched.internal"), master)
+            assert await code_of(unread.ListNodes(node_pb2.ListNodesRequest())) is grpc.StatusCode.PERMISSION_DENIED
+
+    asyncio.run(story())

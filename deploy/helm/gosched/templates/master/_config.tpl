@@ -1,0 +1,28 @@
+{{/* gosched.yaml but for `raft.peers`. Keys of `server` may stand at the top of master.config. */}}
+{{- define "gosched.masterConfig" -}}
+{{- $config := deepCopy .Values.master.config -}}
+{{- $server := deepCopy (default dict $config.server) -}}
+{{- range $key := list "algorithm" "schedule_period" -}}
+{{- if hasKey $config $key -}}
+{{- $_ := set $server $key (get $config $key) -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $server "grpc_addr" ":9090" -}}
+{{- $_ := set $server "http_addr" ":8080" -}}
+{{- $_ := set $config "server" $server -}}
+{{- $raft := deepCopy (default dict $config.raft) -}}
+{{- $_ := set $raft "enabled" true -}}
+{{- $_ := set $raft "bind_addr" ":7000" -}}
+{{- $_ := set $config "raft" $raft -}}
+{{- if eq .Values.tls.mode "off" -}}
+{{- $_ := set $config "insecure" true -}}
+{{- end -}}
+{{- omit $config "algorithm" "schedule_period" | toYaml -}}
+{{- end -}}
+
+{{- define "gosched.peers" -}}
+{{- range $i := until (int .Values.master.replicaCount) }}
+{{- $pod := printf "%s-%d" (include "gosched.fullname" $) $i }}
+- {{ $pod }}={{ $pod }}.{{ include "gosched.podDomain" $ }}:7000
+{{- end }}
+{{- end -}}

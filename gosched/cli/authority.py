@@ -1,0 +1,234 @@
+"""A certificate authority in two files, and the certificates of its cluster.
+
+Invariant: a certificate that is made here says its role as `wire/roles.py` reads it, and no file is ever overwritten.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from gosched.config.errors import ConfigError
+from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of, server_name
+
+CA_CERT, CA_KEY = "ca.pem", "ca.key"
+_EARLIER = datetime.timedelta(minutes=5)  # for clocks that are behind
+_MAX_COMMON_NAME = 64  # of X.509
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """What a certificate says."""
+
+    subject: str
+    issuer: str
+    is_authority: bool
+    #: None: it gives no role, and `problem` says why, or it is an authority's.
+    holder: CertificateHolder | None
+    problem: str
+    #: Hosts and addresses, without the role's name.
+    names: tuple[str, ...]
+    begins: datetime.datetime
+    ends: datetime.datetime
+
+
+def make_authority(folder: Path, name: str, days: int) -> None:
+    """Write the authority's certificate and key. Raises ConfigError."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _common_name(name)
+    builder = (
+        _builder(subject, subject, key, key, days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+    )
+    _write(folder / CA_KEY, _key_pem(key), mode=0o600)
+    _write(folder / CA_CERT, _pem(builder.sign(key, hashes.SHA256())))
+
+
+def issue(
+    folder: Path, holder: CertificateHolder, names: Sequence[str], days: int, *, cert_file: Path, key_file: Path
+) -> None:
+    """Write a certificate for the holder, and its key, signed by the authority in the folder. Raises ConfigError."""
+    authority, authority_key = _read_authority(folder)
+    role_name: x509.GeneralName
+    if holder.in_dns:
+        role_name = x509.DNSName(server_name(holder.role, holder.name))
+    else:
+        role_name = x509.UniformResourceIdentifier(holder.uri())
+    alternatives = [role_name, *(_general_name(name) for name in names)]
+    _check(holder, alternatives)
+    uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
+    if holder.role is not Role.CLIENT:
+        uses.append(ExtendedKeyUsageOID.SERVER_AUTH)
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = (
+        _builder(_common_name(holder.name), authority.subject, key, authority_key, days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+    )
+    certificate = builder.sign(authority_key, hashes.SHA256())
+    if certificate.not_valid_after_utc > authority.not_valid_after_utc:
+        left = (authority.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).days
+        raise ConfigError(f"--days: the authority itself ends in {left} days: take fewer, or make a new one")
+    _write(key_file, _key_pem(key), mode=0o600)
+    _write(cert_file, _pem(certificate))
+
+
+def describe(file: Path) -> Described:
+    """Raises ConfigError."""
+    certificate = _read_certificate(file)
+    alternatives = _alternatives(certificate)
+    uris = alternatives.get_values_for_type(x509.UniformResourceIdentifier) if alternatives else []
+    hosts = alternatives.get_values_for_type(x509.DNSName) if alternatives else []
+    addresses = alternatives.get_values_for_type(x509.IPAddress) if alternatives else []
+    is_authority = _is_authority(certificate)
+    holder, problem = None, ""
+    if not is_authority:
+        try:
+            holder = identity_of(uris, hosts)
+        except BadCertificate as error:
+            problem = str(error)
+    in_dns = server_name(holder.role, holder.name) if holder and holder.in_dns else ""
+    return Described(
+        subject=certificate.subject.rfc4514_string(),
+        issuer=certificate.issuer.rfc4514_string(),
+        is_authority=is_authority,
+        holder=holder,
+        problem=problem,
+        names=tuple([host for host in hosts if host != in_dns] + [str(address) for address in addresses]),
+        begins=certificate.not_valid_before_utc,
+        ends=certificate.not_valid_after_utc,
+    )
+
+
+def _check(holder: CertificateHolder, names: Sequence[x509.GeneralName]) -> None:
+    """Raises ConfigError for names that masters and agents would not read as this holder's."""
+    uris = [name.value for name in names if isinstance(name, x509.UniformResourceIdentifier)]
+    hosts = [name.value for name in names if isinstance(name, x509.DNSName)]
+    try:
+        read = identity_of(uris, hosts)
+    except BadCertificate as error:
+        raise ConfigError(str(error)) from error
+    if read != holder:
+        raise ConfigError(f"{holder.name!a} cannot be the name of a {holder.role.value}")
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    signer: ec.EllipticCurvePrivateKey,
+    days: int,
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _EARLIER)
+        .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _common_name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_MAX_COMMON_NAME])])
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(name)
+    except ValueError as error:
+        raise ConfigError(f"--san: {name!a} is neither a host name nor an address") from error
+
+
+def _read_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    certificate = _read_certificate(folder / CA_CERT)
+    try:
+        key = serialization.load_pem_private_key(_read(folder / CA_KEY), password=None)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{folder / CA_KEY}: no private key without a passphrase in PEM form") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        raise ConfigError(f"{folder / CA_KEY} is not the key of {folder / CA_CERT}, as `goschedctl cert init` makes it")
+    return certificate, key
+
+
+def _read_certificate(file: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(_read(file))
+    except ValueError as error:
+        raise ConfigError(f"{file}: no certificate in PEM form") from error
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        hint = ": make an authority with `goschedctl cert init`" if file.name in (CA_CERT, CA_KEY) else ""
+        raise ConfigError(f"cannot read {file}: {error.strerror}{hint}") from error
+
+
+def _write(file: Path, data: bytes, *, mode: int = 0o644) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as target:
+            target.write(data)
+    except FileExistsError as error:
+        raise ConfigError(f"{file} is there already: move it away, or write elsewhere with --dir or --out") from error
+    except OSError as error:
+        raise ConfigError(f"cannot write {file}: {error.strerror}") from error
+
+
+def _alternatives(certificate: x509.Certificate) -> x509.SubjectAlternativeName | None:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return None
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    form = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)

@@ -1,0 +1,114 @@
+"""`goschedctl cert`: init, issue, show. Works on files alone, without a cluster."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import click
+
+from gosched.cli.output import Json, as_data, emit, say
+
+if TYPE_CHECKING:
+    from gosched.cli.authority import Described
+
+ROLES = ("master", "agent", "client")
+_DAYS = click.IntRange(1, 36_500)
+
+
+@click.group()
+def command() -> None:
+    """An authority for the cluster, and certificates of masters, agents and clients."""
+
+
+@command.command("init")
+@click.option("--dir", "folder", default=".", metavar="DIR", help="Where ca.pem and ca.key go.  [default: here]")
+@click.option("--name", default="gosched", help="What the authority is called.  [default: gosched]")
+@click.option("--days", type=_DAYS, default=3650, show_default=True, help="For how long it is good.")
+def init(folder: str, name: str, days: int) -> None:
+    """Make an authority. Keep ca.key on a machine of its own; programs need ca.pem."""
+    from gosched.cli.authority import CA_CERT, CA_KEY, make_authority
+
+    make_authority(Path(folder), name, days)
+    say(f"{Path(folder) / CA_CERT} is for everybody, {Path(folder) / CA_KEY} for nobody: whoever has it is any master")
+
+
+@command.command("issue")
+@click.argument("role", type=click.Choice(ROLES))
+@click.argument("name")
+@click.option("--san", "names", multiple=True, metavar="HOST|ADDRESS", help="By which it is reached; again for more.")
+@click.option("--cluster", default="", help="The cluster's id.  [default: any that trusts the authority]")
+@click.option("--dns", is_flag=True, help="Say the role in a DNS name, NAME.ROLE.gosched.internal, not in a URI.")
+@click.option("--days", type=_DAYS, default=365, show_default=True, help="For how long it is good.")
+@click.option("--dir", "folder", default=".", metavar="DIR", help="Where ca.pem and ca.key are.  [default: here]")
+@click.option("--out", metavar="DIR", help="Where NAME.pem and NAME.key go.  [default: beside ca.pem]")
+def issue(
+    role: str, name: str, names: tuple[str, ...], cluster: str, dns: bool, days: int, folder: str, out: str | None
+) -> None:
+    """Make a certificate and its key.
+
+    NAME is a master's raft.node_id, a node's host name or id ('*': any node), or what a client is called. Masters and
+    agents serve, so they need the names and addresses by which they are reached; without --san NAME is taken for one.
+    An agent with --dns needs none: masters know it by its role.
+    """
+    from gosched.cli.authority import issue as issue_certificate
+    from gosched.wire.roles import ANY_NODE, CertificateHolder, Role
+
+    if role == "client" and names:
+        raise click.UsageError("--san is for masters and agents: a client serves nobody")
+    if dns and cluster:
+        raise click.UsageError("--cluster is for a role in a URI; a DNS name has no place for it")
+    if role != "client" and not names and not (role == "agent" and dns):
+        if name == ANY_NODE:
+            raise click.UsageError("name the hosts of these agents with --san, or let masters know them by --dns")
+        names = (name,)
+    where = Path(folder if out is None else out)
+    file = "any" if name == ANY_NODE else quote(name, safe="")
+    cert_file, key_file = where / f"{file}.pem", where / f"{file}.key"
+    holder = CertificateHolder(cluster=cluster, role=Role(role), name=name, in_dns=dns)
+    issue_certificate(Path(folder), holder, names, days, cert_file=cert_file, key_file=key_file)
+    say(f"{cert_file} and {key_file}: tls: {{cert: {cert_file}, key: {key_file}, ca: {Path(folder) / 'ca.pem'}}}")
+
+
+@command.command("show")
+@click.argument("file")
+@click.option("-o", "--output", type=click.Choice(("text", "json", "yaml")), default="text", show_default=True)
+def show(file: str, output: str) -> None:
+    """What a certificate says: role, names, and its end."""
+    from gosched.cli.authority import describe
+
+    shape = _shape(describe(Path(file)))
+    emit(as_data(shape, output) if output != "text" else _text(shape))
+
+
+def _shape(found: Described) -> Json:
+    holder = found.holder
+    return {
+        "role": "authority" if found.is_authority else holder.role.value if holder else None,
+        "name": holder.name if holder else "",
+        "cluster": holder.cluster if holder else "",
+        "problem": found.problem,
+        "names": list(found.names),
+        "subject": found.subject,
+        "issuer": found.issuer,
+        "not_before": found.begins.isoformat(),
+        "not_after": found.ends.isoformat(),
+        "expired": found.ends < datetime.now(UTC),
+    }
+
+
+def _text(shape: Json) -> str:
+    left = (datetime.fromisoformat(shape["not_after"]) - datetime.now(UTC)).days
+    rows = [
+        ("role", shape["role"] or f"none: {shape['problem']}"),
+        ("name", shape["name"]),
+        ("cluster", shape["cluster"] or "any that trusts the issuer"),
+        ("names", ", ".join(shape["names"])),
+        ("subject", shape["subject"]),
+        ("issuer", shape["issuer"]),
+        ("begins", shape["not_before"]),
+        ("ends", f"{shape['not_after']} ({'it is over' if shape['expired'] else f'in {left} days'})"),
+    ]
+    return "\n".join(f"{title + ':':10}{value}" for title, value in rows if value)

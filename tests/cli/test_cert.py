@@ -1,0 +1,103 @@
+"""`goschedctl cert`: an authority, certificates that masters and agents take, and what they say."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from gosched.cli.authority import describe
+from gosched.cli.main import run_cli
+from gosched.config.settings import Tls
+from gosched.master.channels import own_certificate
+from gosched.wire.certificates import own_identity
+from gosched.wire.roles import BadCertificate, CertificateHolder, Role
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    assert run_cli(["cert", "init"]) == 0
+    return tmp_path
+
+
+def issue(*words: str) -> int:
+    return run_cli(["cert", "issue", *words])
+
+
+def test_a_master_takes_the_certificate_that_was_issued_for_it(folder: Path) -> None:
+    assert issue("master", "master-1", "--cluster", "prod", "--san", "10.0.0.1", "--san", "m1.example") == 0
+    tls = Tls(cert="master-1.pem", key="master-1.key", ca="ca.pem")
+    assert own_certificate(tls, "master-1") == CertificateHolder(cluster="prod", role=Role.MASTER, name="master-1")
+
+
+@pytest.mark.parametrize(("role", "name"), [("master", "gosched-0"), ("agent", "*"), ("client", "helm")])
+def test_a_role_is_said_in_a_dns_name_if_asked(folder: Path, role: str, name: str) -> None:
+    assert issue(role, name, "--dns") == 0
+    file = "any" if name == "*" else name
+    holder = CertificateHolder(role=Role(role), name=name, in_dns=True)
+    assert describe(Path(f"{file}.pem")).holder == holder
+    if role != "client":
+        assert own_identity(f"{file}.pem", f"{file}.key", "ca.pem") == holder
+
+
+def test_nobody_can_serve_with_a_certificate_of_a_client(folder: Path) -> None:
+    assert issue("client", "alice") == 0
+    with pytest.raises(BadCertificate, match="unsuitable certificate purpose"):
+        own_identity("alice.pem", "alice.key", "ca.pem")
+
+
+def test_keys_are_readable_by_their_owner_alone(folder: Path) -> None:
+    assert issue("client", "alice") == 0
+    for key in ("ca.key", "alice.key"):
+        assert stat.S_IMODE((folder / key).stat().st_mode) == 0o600
+
+
+def test_show_says_role_names_and_end(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    issue("agent", "node-17", "--cluster", "prod", "--san", "10.0.1.17", "--days", "30")
+    capsys.readouterr()
+    assert run_cli(["cert", "show", "node-17.pem", "-o", "json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["role"], shown["name"], shown["cluster"]) == ("agent", "node-17", "prod")
+    assert (shown["names"], shown["expired"]) == (["10.0.1.17"], False)
+    assert run_cli(["cert", "show", "node-17.pem"]) == 0
+    assert "in 29 days" in capsys.readouterr().out
+    assert run_cli(["cert", "show", "ca.pem"]) == 0
+    assert "role:     authority" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["master", "m1", "--days", "4000"], "the authority itself ends in 3649 days"),
+        (["client", "alice", "--san", "10.0.0.1"], "a client serves nobody"),
+        (["agent", "*"], "name the hosts of these agents with --san"),
+        (["agent", "node.example", "--dns"], "is not NAME.ROLE.gosched.internal"),
+        (["agent", "n", "--dns", "--cluster", "prod"], "a DNS name has no place for it"),
+        (["agent", "n", "--san", "x.master.gosched.internal"], "names 2 roles"),
+        (["client", ""], "is not gosched://CLUSTER/ROLE/NAME"),
+        (["root", "x"], "'root' is not one of"),
+        (["client", "alice", "--dir", "nowhere"], "make an authority with `goschedctl cert init`"),
+        (["client", "taken"], "taken.key is there already"),
+    ],
+)
+def test_what_cannot_be_issued_is_refused_with_a_line_and_no_file(
+    folder: Path, words: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "taken.key").touch()
+    before = sorted(folder.iterdir())
+    capsys.readouterr()
+    assert issue(*words) == 2
+    printed = capsys.readouterr().err
+    assert line in printed
+    assert printed.count("\n") == 1
+    assert sorted(folder.iterdir()) == before
+
+
+def test_an_authority_is_never_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (folder / "ca.key").read_bytes()
+    assert run_cli(["cert", "init"]) == 2
+    assert "ca.key is there already" in capsys.readouterr().err
+    assert (folder / "ca.key").read_bytes() == before

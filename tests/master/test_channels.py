@@ -1,0 +1,106 @@
+"""How a master knows the agent that it dials: by the host of its address, or by its role."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from gosched.config.settings import Tls
+from gosched.core.cluster import Node
+from gosched.core.resources import Resources
+from gosched.master.channels import Channels, own_certificate, read_tls
+from gosched.replication.replica_config import TlsFiles
+from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
+from tests.master.harness import LIMIT_S
+from tests.replication.certificates import Authority
+
+NODE = Node(
+    id="n-1",
+    name="node-17",
+    address="",
+    capacity=Resources(),
+    incarnation="boot-1",
+    registered_at_ms=0,
+    changed_at_ms=0,
+)
+
+
+class Worker(worker_pb2_grpc.WorkerServiceServicer):  # type: ignore[misc]
+    async def GetIdentity(self, request: Any, context: Any) -> worker_pb2.GetIdentityResponse:
+        return worker_pb2.GetIdentityResponse(node_id=NODE.id)
+
+
+@contextlib.asynccontextmanager
+async def agent_with(files: TlsFiles) -> AsyncIterator[Node]:
+    server = grpc.aio.server()
+    worker_pb2_grpc.add_WorkerServiceServicer_to_server(Worker(), server)
+    key, cert, ca = (Path(path).read_bytes() for path in (files.key, files.cert, files.ca))
+    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, cert)], ca, True))
+    await server.start()
+    try:
+        yield replace(NODE, address=f"127.0.0.1:{port}")
+    finally:
+        await server.stop(None)
+
+
+async def reaches(channels: Channels, node: Node) -> bool:
+    try:
+        stub = worker_pb2_grpc.WorkerServiceStub(channels.to_agent(node))
+        await stub.GetIdentity(worker_pb2.GetIdentityRequest(), timeout=LIMIT_S)
+    except grpc.aio.AioRpcError as error:
+        if error.code() is not grpc.StatusCode.UNAVAILABLE:
+            raise
+        return False
+    return True
+
+
+def channels_of(files: TlsFiles) -> Channels:
+    tls = Tls(cert=files.cert, key=files.key, ca=files.ca)
+    return Channels(read_tls(tls), by_role=own_certificate(tls, "m1").in_dns)
+
+
+@pytest.mark.parametrize(
+    ("of_agent", "name", "reached"),
+    [
+        ("*.agent.gosched.internal", "node-17", True),
+        ("*.agent.gosched.internal", "node-17.example.org", True),
+        ("node-17.agent.gosched.internal", "node-17", True),
+        ("n-1.agent.gosched.internal", "node-17.example.org", True),
+        ("node-18.agent.gosched.internal", "node-17", False),
+        ("node-17.client.gosched.internal", "node-17", False),
+        ("m2.master.gosched.internal", "node-17", False),
+        ("", "node-17", False),  # it has its address, and no DNS name of an agent
+    ],
+)
+def test_a_master_with_its_role_in_a_dns_name_knows_agents_by_theirs_and_not_by_their_addresses(
+    tmp_path: Path, of_agent: str, name: str, reached: bool
+) -> None:
+    async def story() -> None:
+        authority = Authority(tmp_path)
+        files = authority.files("node-17", "agent", dns=of_agent)
+        channels = channels_of(authority.files("m1", dns="m1.master.gosched.internal"))
+        async with agent_with(files) as node:
+            assert await reaches(channels, replace(node, name=name)) is reached
+        await channels.close()
+
+    asyncio.run(story())
+
+
+def test_a_master_with_its_role_in_a_uri_knows_agents_by_their_hosts(tmp_path: Path) -> None:
+    async def story() -> None:
+        authority = Authority(tmp_path)
+        channels = channels_of(authority.files("m1"))
+        async with agent_with(authority.files("node-17", "agent")) as by_host:
+            assert await reaches(channels, by_host)
+        async with agent_with(authority.files("*", dns="*.agent.gosched.internal")) as by_role:
+            assert not await reaches(channels, by_role)
+        await channels.close()
+
+    asyncio.run(story())
