@@ -57,6 +57,7 @@ class Machine:
     starter: Starter
     labels: StringMap = ()
     problems: dict[str, str] = field(default_factory=dict)
+    told_problems: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def open(cls, settings: AgentSettings, data_dir: DataDir) -> Machine:
@@ -109,12 +110,16 @@ class Machine:
         asked_for = {
             runtime.name.lower(): way for runtime, way in self.runtimes.items() if runtime is not Runtime.PROCESS
         }
-        before, self.problems = self.problems, {name: way.problem() for name, way in asked_for.items()}
-        for name, problem in self.problems.items():
-            if problem and problem != before.get(name):
-                structlog.get_logger().info("tasks of this runtime cannot run here", runtime=name, why=problem)
+        self.problems = {name: way.problem() for name, way in asked_for.items()}
         runtimes = {f"{RUNTIME_LABEL}{name}": "true" for name, problem in self.problems.items() if not problem}
         self.labels = tuple(sorted({**runtimes, **dict(self.offer.labels)}.items()))
+
+    def tell_problems(self) -> None:
+        """Log what has changed since it was told last."""
+        for name, problem in self.problems.items():
+            if problem and problem != self.told_problems.get(name):
+                structlog.get_logger().info("tasks of this runtime cannot run here", runtime=name, why=problem)
+        self.told_problems = self.problems
 
     def missing(self) -> tuple[str, ...]:
         """What of cgroups is not enforced here, in one word each."""

@@ -163,6 +163,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         log.info("agent started", address=address)
         if machine.tree.isolation:
             log.warning("isolation is incomplete", missing=machine.tree.isolation)
+        machine.tell_problems()
         keep_s = settings.keep_finished_ms / 1000
         await _until_first(
             asked_to_end.wait(),
@@ -247,6 +248,7 @@ async def _look_after(joined: asyncio.Event, machine: Machine, tasks: Tasks) -> 
     while True:
         await asyncio.sleep(RUNTIMES_EVERY_S)
         await _aside(machine.look)
+        machine.tell_problems()
 
 
 async def _aside(work: Callable[[], None]) -> None:
