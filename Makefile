@@ -13,7 +13,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help demo test test-integration vm chaos lint format proto bench bench-smoke lock dist man docker clean
+.PHONY: help demo test test-integration vm chaos lint format proto bench bench-smoke lock dist man deb sbom docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -82,14 +82,26 @@ lock: ## resolve pyproject.toml anew into requirements.lock and requirements/
 		"$$uv" $(COMPILE) --constraint requirements.lock --extra $$extra -o requirements/$$extra.lock; done
 
 # The time of the newest commit: the same sources give the same bytes, whenever they are built.
-SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
-export SOURCE_DATE_EPOCH
+dist man deb: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 
 dist: $(STAMP) ## wheel and sdist, in dist/
 	$(PY) -m hatchling build -d dist
 
 man: $(STAMP) ## the manual pages, in build/man
 	$(PY) tools/man.py build/man
+
+deb: $(STAMP) ## a package for Debian, in dist/
+	tools/deb.sh $(PY)
+
+# CycloneDX, of each lock: what comes with the wheel (client) and what is in the images.
+sbom: $(STAMP) ## the parts lists of wheel and images, in build/sbom
+	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; mkdir -p build/sbom && \
+	$(PYTHON) -m venv "$$scratch" && "$$scratch/bin/pip" install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0 && \
+	version=$$($(PY) -c 'import gosched; print(gosched.__version__)') && \
+	sed "s/^dynamic = .*/version = \"$$version\"/" pyproject.toml >"$$scratch/pyproject.toml" && \
+	for kind in client master agent; do \
+		"$$scratch/bin/python" -W ignore "$$scratch/bin/cyclonedx-py" requirements --pyproject "$$scratch/pyproject.toml" \
+			--output-reproducible -o build/sbom/gosched-$$kind.cdx.json requirements/$$kind.lock; done
 
 # BASE=... names another base than the Dockerfile does, DOCKER_BUILD_FLAGS=... is for `docker build`.
 DOCKER ?= docker

@@ -23,9 +23,10 @@ from packaging.metadata import Metadata
 
 import gosched
 from gosched.cli.local_cluster import LocalCluster
+from tests.packaging.test_locks import locked
 
 ROOT = Path(__file__).parents[2]
-PIPX = ("pipx==1.18.4", "pip==26.3")  # it brings its own pip along
+TOOLS = ("pipx==1.18.4", "pip==26.3", "cyclonedx-bom==7.5.0")  # pipx wants that pip
 LIMIT_S = 180
 HEAVY = {"aiohttp", "docker", "numpy", "nvidia-ml-py", "prometheus-client", "psutil", "pysyncobj", "structlog"}
 
@@ -95,16 +96,16 @@ def wheel(dist: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def wheels() -> Path:
-    """All that gosched's installations need, and pipx, so that no index is asked again."""
+    """All that gosched's installations need, and the tools here, so that no index is asked again."""
     locks = [ROOT / f"requirements/{kind}.lock" for kind in ("master", "agent")]
-    content = b"".join([*(lock.read_bytes() for lock in locks), repr(PIPX).encode(), sys.version.encode()])
+    content = b"".join([*(lock.read_bytes() for lock in locks), repr(TOOLS).encode(), sys.version.encode()])
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gosched"
     kept = cache / f"wheels-{hashlib.sha256(content).hexdigest()[:16]}"
     if not kept.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
             made = Path(scratch) / "wheels"
-            for what in (*(("--require-hashes", "-r", lock) for lock in locks), PIPX):
+            for what in (*(("--require-hashes", "-r", lock) for lock in locks), TOOLS):
                 run(sys.executable, "-m", "pip", "wheel", "--quiet", "-w", made, *what)
             with suppress(OSError):  # another run has made it meanwhile
                 made.rename(kept)
@@ -242,6 +243,20 @@ def test_the_manual_pages_are_clean_and_name_every_command(tmp_path: Path) -> No
     text = pages[0].read_text()
     assert '.SS "node uncordon ' in text
     assert "goschedctl completion bash" in text
+
+
+def test_the_parts_lists_name_every_locked_package_with_its_hashes(wheels: Path) -> None:
+    run("make", "sbom", cwd=ROOT, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(wheels))
+    for kind in ("client", "master", "agent"):
+        found = json.loads((ROOT / f"build/sbom/gosched-{kind}.cdx.json").read_text())
+        assert (found["bomFormat"], found["metadata"]["component"]["version"]) == ("CycloneDX", gosched.__version__)
+        named = {
+            f"{part['name']}=={part['version']}": frozenset(
+                digest["content"] for reference in part["externalReferences"] for digest in reference.get("hashes", ())
+            )
+            for part in found["components"]
+        }
+        assert named == locked(ROOT / f"requirements/{kind}.lock")
 
 
 def _not_ignored() -> list[str]:

@@ -15,9 +15,9 @@ EXTRAS = {"client": "", "master": "master", "agent": "agent"}
 
 
 def locked(path: Path) -> dict[str, frozenset[str]]:
-    """Return each pinned requirement, such as `click==8.1`, and the hashes of its files."""
+    """Return each pinned requirement, such as `click==8.1`, and the SHA-256 of its files."""
     entries = re.split(r"\n(?=\S)", path.read_text().replace("\\\n", " ").strip())
-    return {entry.split(" ")[0]: frozenset(re.findall(r"--hash=(\S+)", entry)) for entry in entries}
+    return {entry.split(" ")[0]: frozenset(re.findall(r"--hash=sha256:(\w+)", entry)) for entry in entries}
 
 
 def needed(name: str, extra: str, seen: set[str]) -> set[str]:

@@ -28,10 +28,9 @@ class Node:
         self.master.serve()
         settings = yaml.safe_load((UNITS / "agent.yaml").read_text())
         local = {"masters": [self.master.address], "grpc_addr": "127.0.0.1:0"}
-        Path("/etc/gosched").mkdir()
+        Path("/etc/gosched").mkdir(exist_ok=True)
         Path("/etc/gosched/agent.yaml").write_text(yaml.safe_dump({**settings, **local}))
-        Path("/opt").mkdir(exist_ok=True)
-        Path("/opt/gosched").symlink_to(sys.prefix)
+        install_programs()
         for unit in (AGENT, TASKS):
             (Path("/etc/systemd/system") / unit).write_bytes((UNITS / unit).read_bytes())
         systemctl("daemon-reload")
@@ -56,6 +55,13 @@ class Node:
     def cgroup(self, allocation_id: str) -> Path:
         (found,) = TOP.glob(f"gosched-*/tasks/{allocation_id.replace('/', '%2F')}")
         return found
+
+
+def install_programs() -> None:
+    """Where the units look for them."""
+    Path("/opt").mkdir(exist_ok=True)
+    if not Path("/opt/gosched").is_symlink():
+        Path("/opt/gosched").symlink_to(sys.prefix)
 
 
 def systemctl(*words: str) -> str:

@@ -32,10 +32,10 @@ SYSTEMD = Path("/lib/systemd")
 TARGETS = "basic local-fs multi-user network network-online paths shutdown slices sockets swap sysinit timers umount"
 BUSYBOX = "/bin/busybox"
 DIRECTORIES = "bin dev disk etc/systemd/system out proc root run sbin sys tmp usr/bin var/tmp"
-# Of the environment, what no agent and no test of it imports.
+# Of the environment, what no agent, no master and no test of them imports.
 LEFT_OUT = re.compile(
     r"(?i)(\d\w+__mypyc|_?setuptools|ast_serialize|grimp|grpc_tools|grpcio_tools|hatchling|hypothesis|import_?linter|librt|mypy"
-    r"|numpy|pip|pkg_resources|py4j|pyspark|pysyncobj|ruff|trove_classifiers|types_|\w+-stubs$)"
+    r"|pip|pkg_resources|py4j|pyspark|ruff|trove_classifiers|types_|\w+-stubs$)"
 )
 STDLIB_LEFT_OUT = {"test", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "pydoc_data"}
 INIT = Path(__file__).with_name("init.sh")
