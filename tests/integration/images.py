@@ -49,7 +49,7 @@ class DockerHost:
         """A program on the host."""
         return subprocess.run(
             ["nsenter", f"--net=/run/netns/{self.network}", *words],
-            env={**os.environ, "DOCKER_HOST": self.address, "NO_COLOR": "1", **env},
+            env={**os.environ, "DOCKER_HOST": self.address, "DOCKER_BUILDKIT": "1", "NO_COLOR": "1", **env},
             capture_output=True,
             text=True,
             timeout=timeout_s,

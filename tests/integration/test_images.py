@@ -5,16 +5,19 @@ Needs root, dockerd, mmdebstrap and iptables; for compose also go, once.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import shutil
+import signal
 import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -25,18 +28,13 @@ from tests.integration.support import until
 pytestmark = pytest.mark.timeout(600)
 
 MEGABYTE = 1_000_000
-COMPOSE_ENDPOINTS = "127.0.0.1:9090,127.0.0.1:9190,127.0.0.1:9290"
-ORPHANS = """
-import os, time
-zombies = []
-for pid in filter(str.isdigit, os.listdir("/proc")):
-    try:
-        fields = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()
-        zombies += [pid] if fields[0] == "Z" else []
-    except OSError:
-        pass
-print(len(zombies))
+IDENTITY = """
+import sys, grpc
+from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
+stub = worker_pb2_grpc.WorkerServiceStub(grpc.insecure_channel(sys.argv[1]))
+stub.GetIdentity(worker_pb2.GetIdentityRequest(), timeout=30)
 """
+COMPOSE_ENDPOINTS = "127.0.0.1:9090,127.0.0.1:9190,127.0.0.1:9290"
 
 
 @pytest.fixture(scope="module")
@@ -85,19 +83,15 @@ def test_images_of_masters_and_of_the_command_line_are_small_and_hold_nothing_to
         assert about["Config"]["User"] == "10001:10001"
         shell = host.try_docker("run", "--rm", "--entrypoint", "sh", f"{image}:dev")
         assert "executable file not found" in shell.stderr
-    compilers = "command -v gcc cc make pip || test -e /root/.cache"
-    assert (
-        host.docker("run", "--rm", "--entrypoint", "sh", "gosched-agent:dev", "-c", f"{compilers} || echo none")
-        == "none"
-    )
+    found = "command -v gcc cc make pip; ls -d /root/.cache 2>/dev/null; true"
+    assert host.docker("run", "--rm", "--entrypoint", "sh", "gosched-agent:dev", "-c", found) == ""
 
 
 def test_the_same_sources_make_the_same_files_down_to_their_times(host: DockerHost) -> None:
     """The layers of goschedctl, and those that its stages make again."""
-    flags = ("--quiet", "--network=host", "--target", "ctl-gosched")
-    tag = host.docker("inspect", "-f", "{{.Config.Image}}", "goschedctl:dev") or "goschedctl:dev"
-    assert tag
-    stage = host.docker("build", *flags, "--build-arg", f"BASE={_base(host)}", ".", timeout_s=300)
+    base = host.docker("images", "--format", "{{.Repository}}:{{.Tag}}", "gosched-base").splitlines()[0]
+    words = ("build", "--quiet", "--target=ctl-gosched", f"--build-arg=BASE={base}", ".")
+    stage = host.docker(*words, timeout_s=300)
     again = (
         "rm -rf /opt/gosched /image /gosched && python3 image_root.py base requirements/client.lock --with-system && "
         "python3 image_root.py gosched && tar -C /image -cf /out/base.tar . && tar -C /gosched -cf /out/gosched.tar ."
@@ -108,27 +102,22 @@ def test_the_same_sources_make_the_same_files_down_to_their_times(host: DockerHo
     host.docker("save", "-o", str(out / "image.tar"), "goschedctl:dev")
     with tarfile.open(out / "image.tar") as image:
         (manifest,) = json.load(image.extractfile("manifest.json") or pytest.fail("no manifest"))
-        layers = [_files(tarfile.open(fileobj=image.extractfile(name))) for name in manifest["Layers"]]
-    made = [_files(tarfile.open(out / name)) for name in ("base.tar", "gosched.tar")]
+        layers = [_files(image.extractfile(name)) for name in manifest["Layers"]]
+    made = [_files((out / name).open("rb")) for name in ("base.tar", "gosched.tar")]
     assert [len(files) > 50 for files in made] == [True, True]
     for shipped, built in zip(layers, made, strict=True):
         assert shipped == built
 
 
-def _base(host: DockerHost) -> str:
-    return host.docker("images", "--format", "{{.Repository}}:{{.Tag}}", "gosched-base").splitlines()[0]
-
-
-def _files(archive: tarfile.TarFile) -> dict[str, tuple[object, ...]]:
-    with archive:
-        found = {}
+def _files(layer: IO[bytes] | None) -> dict[str, tuple[object, ...]]:
+    found: dict[str, tuple[object, ...]] = {}
+    with tarfile.open(fileobj=layer) as archive:
         for member in archive:
-            name = member.name.removeprefix("./").rstrip("/")
             file = archive.extractfile(member) if member.isfile() else None
-            digest = hashlib.sha256(file.read()).hexdigest() if file else member.linkname
-            if name not in ("", "."):
-                found[name] = (member.type, oct(member.mode), int(member.mtime), digest)
-        return found
+            content = hashlib.sha256(file.read()).hexdigest() if file else member.linkname
+            name = member.name.removeprefix("./").rstrip("/")
+            found[name] = (member.type, oct(member.mode), int(member.mtime), content)
+    return {name: about for name, about in found.items() if name not in ("", ".")}
 
 
 def test_two_commands_make_a_cluster_that_runs_a_gang_and_ends_cleanly(host: DockerHost) -> None:
@@ -159,27 +148,22 @@ def test_two_commands_make_a_cluster_that_runs_a_gang_and_ends_cleanly(host: Doc
 
 def _a_killed_supervisors_task_leaves_no_zombie(host: DockerHost, agent: str) -> None:
     """Its processes become children of the container's first process, which reaps them."""
+
+    def processes() -> list[list[str]]:
+        """Pid, parent, state and command of each, as this machine sees them."""
+        listed = host.docker("top", agent, "-eo", "pid,ppid,stat,args").splitlines()[1:]
+        return [line.split(maxsplit=3) for line in listed]
+
     host.goschedctl("submit", "--name", "orphaned", "--", "/bin/sh", "-c", "sleep 987 & sleep 986")
-
-    def processes(word: str) -> list[str]:
-        listed = host.docker("top", agent, "-eo", "pid,stat,args").splitlines()[1:]
-        return [line.split()[0] for line in listed if word in line]
-
-    until(lambda: len(processes("sleep 98")) >= 3, "the task runs")
-    (supervisor,) = [pid for pid in processes("gosched.agent.supervisor") if _parent("sleep 986", processes) == pid][
-        :1
-    ] or [""]
-    if supervisor:
-        host.run("kill", "-9", supervisor)
-    for pid in processes("sleep 98"):
-        host.run("kill", "-9", pid)
-    zombies = ("exec", agent, "python3", "-c", ORPHANS)
-    until(lambda: not processes("sleep 98") and host.docker(*zombies) == "0", "nothing of it is left, zombies included")
-
-
-def _parent(word: str, processes: Any) -> str:
-    (pid, *_) = processes(word)
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
+    until(lambda: any(words[3] == "sleep 986" for words in processes()), "the task runs")
+    parents = {words[0]: words[1] for words in processes()}
+    task = next(words[1] for words in processes() if words[3] == "sleep 986")
+    os.kill(int(parents[task]), signal.SIGKILL)
+    for pid in [words[0] for words in processes() if words[3].startswith("sleep 98")]:
+        with contextlib.suppress(ProcessLookupError):  # the agent may have been there first
+            os.kill(int(pid), signal.SIGKILL)
+    until(lambda: not any("sleep 98" in words[3] for words in processes()), "nothing of the task is left")
+    until(lambda: not any(words[2].startswith("Z") for words in processes()), "zombies are reaped")
 
 
 def test_an_agent_in_a_container_runs_tasks_of_docker_and_of_root_filesystems_or_says_what_it_needs(
@@ -193,27 +177,30 @@ def test_an_agent_in_a_container_runs_tasks_of_docker_and_of_root_filesystems_or
     socket = host.address.removeprefix("unix://")
     daemon = ("-v", f"{socket}:/var/run/docker.sock")
     with ExitStack() as all_of_them:
-        run = lambda *words: all_of_them.enter_context(host.container(*words))  # noqa: E731
-        master = run("-p", "9090:9090", "gosched-master:dev")
+
+        def start(*words: str) -> str:
+            return all_of_them.enter_context(host.container(*words))
+
+        master = start("-p", "9090:9090", "gosched-master:dev")
         to = f"--master={host.address_of(master)}:9090"
-        hidden = run("--privileged", *daemon, "gosched-agent:dev", to)
-        elsewhere = run("--privileged", "--pid=host", *daemon, "gosched-agent:dev", to)
+        hidden = start("--privileged", *daemon, "gosched-agent:dev", to)
+        elsewhere = start("--privileged", "--pid=host", *daemon, "gosched-agent:dev", to)
         until(lambda: "run it with --pid=host" in host.logs(hidden), "the first says what it needs")
         until(lambda: "run it with --volume=/var/lib/gosched:/var/lib/gosched" in host.logs(elsewhere), "so the second")
         same = ("-v", f"{data}:{data}", "-v", f"{archive}:/images/busy.tar:ro")
-        run("--privileged", "--pid=host", *daemon, *same, "gosched-agent:dev", to, f"--data-dir={data}")
+        start("--privileged", "--pid=host", *daemon, *same, "gosched-agent:dev", to, f"--data-dir={data}")
         until(lambda: ready_nodes(host) == 3, "all have joined")
         for runtime, image in (("docker", "busy"), ("rootfs", "/images/busy.tar")):
             file = host.base / f"{runtime}.yaml"
             file.write_text(
                 f"name: in-{runtime}\nruntime: {runtime}\nimage: {image}\nresources: {{cpu: 100m, memory: 32Mi}}\n"
-                f"placement: {{node_selector: {{gosched.io/runtime.docker: 'true'}}}}\nrun: [sh, -c, 'ls /bin | wc -l']\n"
+                "placement: {node_selector: {gosched.io/runtime.docker: 'true'}}\nrun: [sh, -c, 'ls /bin | wc -l']\n"
             )
             host.goschedctl("submit", "--wait", str(file))
             assert int(host.goschedctl("logs", f"in-{runtime}").split()[-1]) > 20
 
 
-def test_without_tls_callers_of_public_addresses_are_refused_everywhere_but_at_the_health_port(
+def test_without_tls_public_callers_are_refused_everywhere_but_at_the_health_port(
     host: DockerHost,
 ) -> None:
     host.docker("network", "create", "--subnet", "203.0.113.0/24", "public")
@@ -231,7 +218,12 @@ def test_without_tls_callers_of_public_addresses_are_refused_everywhere_but_at_t
             assert "403: Forbidden" in http.stderr
             probe = "import sys; from gosched.health import ask; sys.exit(ask(sys.argv[1], 'ready'))"
             assert host.docker(*python, "gosched-master:dev", "-c", probe, f"{address}:9091") == ""
-            peers = ("--node-id=m2", f"--peers=m1={address}:7000")
+            with host.container(
+                "--network=public", "gosched-agent:dev", "--grpc-addr=:9100", f"--master={address}:9090"
+            ) as agent:
+                until(lambda: "is none: configure tls" in host.logs(agent), "the master refuses it")
+                order = host.try_docker(*python, "goschedctl:dev", "-c", IDENTITY, f"{host.address_of(agent)}:9100")
+                assert "is none: configure tls" in order.stderr
             first = ("--node-id=m1", "--peers=m2=203.0.113.77:7000")
             with host.container("--network=public", "gosched-master:dev", *first) as member:
                 peers = ("--node-id=m2", f"--peers=m1={host.address_of(member)}:7000")
