@@ -17,32 +17,44 @@ RUN awk '/^[^ ]/ { kept = /^(hatchling|packaging|pathspec|pluggy|setuptools|trov
     python3 -m venv /tools && /tools/bin/pip install --quiet --no-deps --require-hashes --requirement tools.lock
 COPY requirements ./requirements
 # Wheels of exactly what the locks name, by hash; from here on nothing is fetched.
-RUN for kind in client master agent; do \
-        /tools/bin/pip wheel --quiet --no-deps --no-build-isolation --require-hashes \
-            --requirement requirements/$kind.lock --wheel-dir /wheels || exit 1; \
-    done
+RUN /tools/bin/pip wheel --quiet --no-deps --no-build-isolation --require-hashes --wheel-dir /wheels \
+        --requirement requirements/client.lock --requirement requirements/master.lock --requirement requirements/agent.lock
+COPY tools/image_root.py ./
+
+# Two layers in each image: what gosched needs, which changes with the locks, and gosched.
+FROM build AS gosched
 COPY pyproject.toml README.md LICENSE ./
 COPY gosched ./gosched
-RUN /tools/bin/pip wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir /wheels .
-COPY tools/image_root.py ./
-COPY deploy/docker ./config
+RUN /tools/bin/pip wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir /wheel .
 
-FROM build AS build-master
-RUN python3 image_root.py --root /image --install 'gosched[master]' --config config/gosched.yaml
+FROM build AS master-base
+RUN python3 image_root.py base requirements/master.lock --with-system
+FROM master-base AS master-gosched
+COPY --from=gosched /wheel /wheel
+COPY deploy/docker/gosched.yaml ./
+RUN python3 image_root.py gosched --config gosched.yaml
 
-FROM build AS build-agent
-RUN python3 image_root.py --root /image --install 'gosched[agent]' --config config/agent.yaml --without-system
+FROM build AS ctl-base
+RUN python3 image_root.py base requirements/client.lock --with-system
+FROM ctl-base AS ctl-gosched
+COPY --from=gosched /wheel /wheel
+RUN python3 image_root.py gosched
 
-FROM build AS build-ctl
-RUN python3 image_root.py --root /image --install gosched
+FROM build AS agent-base
+RUN python3 image_root.py base requirements/agent.lock
+FROM agent-base AS agent-gosched
+COPY --from=gosched /wheel /wheel
+COPY deploy/docker/agent.yaml ./
+RUN python3 image_root.py gosched --config agent.yaml
 
 FROM scratch AS master
-COPY --from=build-master /image/ /
+COPY --from=master-base /image/ /
+COPY --from=master-gosched /gosched/ /
 ENV PATH=/opt/gosched/bin:/usr/local/bin:/usr/bin SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt LANG=C.UTF-8 \
     GOSCHED_DATA_DIR=/var/lib/gosched GOSCHED_HEALTH_ADDR=:9091
-RUN ["python", "-c", "import os; os.makedirs('/var/lib/gosched'); os.chown('/var/lib/gosched', 10001, 10001)"]
+# COPY would make it root's.
+RUN ["python", "-c", "import os; os.chown('/var/lib/gosched', 10001, 10001); os.utime('/var/lib', (0, 0))"]
 USER 10001:10001
-WORKDIR /var/lib/gosched
 VOLUME /var/lib/gosched
 EXPOSE 9090 8080 7000 9091
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["python", "-m", "gosched.health"]
@@ -56,7 +68,8 @@ LABEL org.opencontainers.image.title=gosched-master \
     org.opencontainers.image.revision=${REVISION}
 
 FROM scratch AS ctl
-COPY --from=build-ctl /image/ /
+COPY --from=ctl-base /image/ /
+COPY --from=ctl-gosched /gosched/ /
 ENV PATH=/opt/gosched/bin:/usr/local/bin:/usr/bin SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt LANG=C.UTF-8
 USER 10001:10001
 ENTRYPOINT ["goschedctl"]
@@ -75,7 +88,8 @@ FROM ${BASE} AS agent
 RUN command -v crun tini >/dev/null || { \
         apt-get update -qq && apt-get install -y -qq --no-install-recommends crun tini && \
         rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log; }
-COPY --from=build-agent /image/ /
+COPY --from=agent-base /image/ /
+COPY --from=agent-gosched /gosched/ /
 ENV PATH=/opt/gosched/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
     GOSCHED_DATA_DIR=/var/lib/gosched GOSCHED_HEALTH_ADDR=:9091
 VOLUME /var/lib/gosched

@@ -1,24 +1,28 @@
-"""Makes what goes into an image: an environment with gosched, and of the system only what it runs on.
+"""Makes what goes into an image, in two layers.
 
-    image_root.py --root DIR --install REQUIREMENT [--config FILE] [--without-system]
+    image_root.py base LOCK [--with-system]    to /image: an environment with the locked packages; with the system that
+                                               Python runs on, for an image without a base
+    image_root.py gosched [--config FILE]      to /gosched: gosched in that environment, and its config
 
-Runs in the Dockerfile's first stage, which has the wheels. Invariant: the same wheels on the same base make the same
+Runs in the Dockerfile's first stages, which have the wheels. Invariant: the same wheels on the same base make the same
 files, down to their times.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import py_compile
 import shutil
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 PREFIX = Path("/opt/gosched")
-WHEELS = "/wheels"
 UNCHECKED = py_compile.PycInvalidationMode.UNCHECKED_HASH
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
 
@@ -46,35 +50,57 @@ USERS = {
 
 def main() -> None:
     words = argparse.ArgumentParser()
-    words.add_argument("--root", type=Path, required=True)
-    words.add_argument("--install", required=True)
-    words.add_argument("--config", type=Path)
-    words.add_argument("--without-system", action="store_true", help="the image's base has one")
+    layers = words.add_subparsers(dest="layer", required=True)
+    base = layers.add_parser("base")
+    base.add_argument("lock")
+    base.add_argument("--with-system", action="store_true")
+    layers.add_parser("gosched").add_argument("--config")
     asked = words.parse_args()
-    install(asked.install)
-    shutil.copytree(PREFIX, below(asked.root, PREFIX), symlinks=True)
-    if not asked.without_system:
-        copy_system(asked.root)
-    if asked.config is not None:
-        place = asked.root / "etc/gosched" / asked.config.name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(asked.config, place)
-    set_times(asked.root)
+    if asked.layer == "base":
+        make_base(Path("/image"), asked.lock, with_system=asked.with_system)
+    else:
+        make_gosched(Path("/gosched"), asked.config)
 
 
-def install(requirement: str) -> None:
-    """Make the environment at its final place: its scripts name it."""
+def make_base(root: Path, lock: str, *, with_system: bool) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(PREFIX)], check=True)
-    pip = ["/tools/bin/pip", "--python", str(PREFIX / "bin/python"), "install", "--quiet", "--no-compile"]
-    subprocess.run([*pip, "--no-index", "--find-links", WHEELS, requirement], check=True)
-    for script in PREFIX.glob("bin/*ctivate*"):
-        script.unlink()
-    packages = next(PREFIX.glob("lib/python3.*/site-packages"))
+    install("/wheels", "--requirement", lock)
     for pattern in PACKAGES_WITHOUT:
-        for found in sorted(packages.glob(f"**/{pattern}")):
+        for found in sorted(site_packages().glob(f"**/{pattern}")):
             shutil.rmtree(found) if found.is_dir() else found.unlink()
-    compile_all(packages / "gosched", keep_source=True)
-    compile_all(packages, keep_source=False)
+    compile_all(site_packages(), keep_source=False)
+    for script in PREFIX.glob("bin/[!p]*"):  # but python
+        script.unlink()
+    shutil.copytree(PREFIX, below(root, PREFIX), symlinks=True)
+    root.joinpath("var/lib/gosched").mkdir(parents=True)
+    if with_system:
+        copy_system(root)
+    set_times(root)
+
+
+def make_gosched(root: Path, config: str | None) -> None:
+    before = set(site_packages().iterdir())
+    install("/wheel", "gosched")
+    compile_all(site_packages() / "gosched", keep_source=True)
+    for new in (*(set(site_packages().iterdir()) - before), *PREFIX.glob("bin/gosched*")):
+        place = below(root, new)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(new, place) if new.is_dir() else shutil.copy2(new, place)
+    if config is not None:
+        place = root / "etc/gosched" / config
+        place.parent.mkdir(parents=True)
+        shutil.copyfile(config, place)
+    set_times(root)
+
+
+def install(wheels: str, *what: str) -> None:
+    """Into the environment at its final place: its scripts name it."""
+    pip = ["/tools/bin/pip", "--python", str(PREFIX / "bin/python"), "install", "--quiet", "--no-deps", "--no-compile"]
+    subprocess.run([*pip, "--no-index", "--find-links", wheels, *what], check=True)
+
+
+def site_packages() -> Path:
+    return next(PREFIX.glob("lib/python3.*/site-packages"))
 
 
 def copy_system(root: Path) -> None:
@@ -127,15 +153,16 @@ def copy(root: Path, path: Path) -> None:
 def compile_all(directory: Path, *, keep_source: bool) -> None:
     """Nothing can be written where the programs run. By hash, since times say nothing there. Sources of others go:
     they are a sixth of an image, and a traceback needs ours."""
-    for file in sorted(directory.rglob("*.py")):
-        if not keep_source and "gosched" in file.relative_to(directory).parts:
-            continue
-        target = None if keep_source else str(file.with_suffix(".pyc"))
-        shown = str(file).removeprefix("/image")
-        try:
-            py_compile.compile(str(file), target, shown, doraise=True, invalidation_mode=UNCHECKED)
-        except py_compile.PyCompileError:  # for another version of Python, or a template
-            continue
+    files = sorted(directory.rglob("*.py"))
+    with ProcessPoolExecutor() as workers:
+        list(workers.map(partial(compile_one, keep_source=keep_source), files, chunksize=50))
+
+
+def compile_one(file: Path, *, keep_source: bool) -> None:
+    target = None if keep_source else str(file.with_suffix(".pyc"))
+    with contextlib.suppress(py_compile.PyCompileError):  # for another version of Python, or a template
+        shown = str(file).removeprefix("/image")  # in tracebacks
+        py_compile.compile(str(file), target, shown, doraise=True, invalidation_mode=UNCHECKED)
         if not keep_source:
             file.unlink()
 

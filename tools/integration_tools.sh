@@ -24,6 +24,8 @@ needed=(
     runc runc
     dockerd docker.io
     podman podman
+    mmdebstrap mmdebstrap
+    iptables iptables
     /lib/systemd/systemd systemd
     java openjdk-17-jre-headless
     zsh zsh

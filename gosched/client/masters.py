@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -137,7 +138,18 @@ def _grpc_addresses(url: str, timeout_s: float) -> list[str]:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(f"{url}/api/v1/status", timeout=timeout_s) as answer:
         status = json.loads(answer.read(1024 * 1024))
-    found = [str(master["grpc_address"]) for master in status["masters"] if master.get("grpc_address")]
+    found = [str(master["grpc_address"]) for master in status["masters"] if master.get("grpc_address")][:MAX_MASTERS]
     if not found:
         raise ValueError("its status names no master's gRPC address")
-    return found[:MAX_MASTERS]
+    if any(_is_known(address) for address in found):
+        return found
+    # Names of containers, whose ports are published where this one answered.
+    host = url.rpartition("//")[2].rpartition(":")[0]
+    return [f"{host}:{port}" for port in dict.fromkeys(address.rpartition(":")[2] for address in found)]
+
+
+def _is_known(address: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(address.rpartition(":")[0].strip("[]"), None))
+    except OSError:
+        return False

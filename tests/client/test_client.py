@@ -22,12 +22,14 @@ def test_status_has_the_fields_of_the_contract(start_master):
     assert status.total.cpu_millis == 8500
 
 
-def test_http_endpoint_names_the_masters(start_master):
+@pytest.mark.parametrize("host", ["127.0.0.1", "3f2a9c.invalid"])
+def test_http_endpoint_names_the_masters_also_where_their_names_are_those_of_containers(start_master, host):
     master = start_master()
+    address = f"{host}:{master.address.rpartition(':')[2]}"
 
     class Rest(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            body = json.dumps({"masters": [{"id": "m", "grpc_address": master.address}]}).encode()
+            body = json.dumps({"masters": [{"id": "m", "grpc_address": address}]}).encode()
             self.send_response(200 if self.path == "/api/v1/status" else 404)
             self.end_headers()
             self.wfile.write(body)

@@ -25,15 +25,19 @@ _END_WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.e
 
 
 @contextlib.contextmanager
-def docker_daemon(base: Path) -> Iterator[str]:
-    """A daemon of its own; yields its address. `base` is short: a socket's path has a limit."""
+def docker_daemon(base: Path, *, data_root: Path | None = None, network: str = "") -> Iterator[str]:
+    """A daemon of its own; yields its address. `base` is short: a socket's path has a limit. `network`: the namespace
+    in which it makes bridges and publishes ports; without one its containers have the host's network or none."""
     needs("dockerd", "containerd", "runc")
     address = f"unix://{base}/docker.sock"
     (base / "daemon.json").write_text("{}")  # this machine's own may not suit
-    words = ["dockerd", "--iptables=false", "--bridge=none", "--host", address, "--group", "root"]
+    words = ["dockerd", "--host", address, "--group", "root"]
+    words = (
+        ["nsenter", f"--net=/run/netns/{network}", *words] if network else [*words, "--iptables=false", "--bridge=none"]
+    )
     for option, name in (
         ("config-file", "daemon.json"),
-        ("data-root", "data"),
+        ("data-root", data_root or "data"),
         ("exec-root", "exec"),
         ("pidfile", "pid"),
     ):
