@@ -19,7 +19,7 @@ from gosched.config.settings import Tls
 from gosched.master.channels import own_certificate
 from gosched.wire.certificates import own_identity
 from gosched.wire.roles import CertificateHolder, Role, server_name
-from tests.helm.renders import CASES, HERE, LIMIT_S, golden_file, golden_text, render
+from tests.helm.renders import CASES, HERE, LIMIT_S, NEWEST, golden_file, golden_text, render
 from tools.chart_tools import chart_tools
 from tools.helm_values import CHART
 
@@ -131,7 +131,7 @@ def test_a_key_beside_server_is_one_of_server() -> None:
     ],
 )
 def test_wrong_values_are_refused_with_what_is_right(program: str, values: str, line: str) -> None:
-    words = [program, "template", "gosched", str(CHART), "--set", values]
+    words = [program, "template", "gosched", str(CHART), NEWEST, "--set", values]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode != 0
     assert line in done.stderr
