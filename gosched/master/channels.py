@@ -91,7 +91,7 @@ class Channels:
         self, tls: TlsPem | None, *, to_masters: bool = False, by_role: bool = False, limit: int = MAX_CHANNELS
     ) -> None:
         self._credentials = _credentials(tls)
-        self._options = _OPTIONS + (_TO_MASTERS if to_masters else _TO_AGENTS)
+        self._options: tuple[tuple[str, int | str], ...] = _OPTIONS + (_TO_MASTERS if to_masters else _TO_AGENTS)
         self._by_role = by_role
         self._limit = limit
         self._open: OrderedDict[_Key, Any] = OrderedDict()  # the one used longest ago first

@@ -19,7 +19,7 @@ from gosched.config.settings import Tls
 from gosched.master.channels import own_certificate
 from gosched.wire.certificates import own_identity
 from gosched.wire.roles import CertificateHolder, Role, server_name
-from tests.helm.renders import CASES, HERE, LIMIT_S, golden_file, golden_text, render
+from tests.helm.renders import CASES, HERE, LIMIT_S, NEWEST, golden_file, golden_text, render
 from tools.chart_tools import chart_tools
 from tools.helm_values import CHART
 
@@ -84,6 +84,15 @@ def test_a_field_that_kubernetes_does_not_know_is_found() -> None:
     assert validate([wrong]).count("replica") >= len(KUBERNETES)
 
 
+def test_the_alerts_fire_for_their_faults_and_not_for_a_cluster_that_is_well(tmp_path: Path) -> None:
+    rules = named(rendered("everything"), "PrometheusRule", "gosched")["spec"]
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules))
+    (tmp_path / "alerts.yaml").write_text((HERE / "alerts.yaml").read_text())
+    words = [str(chart_tools() / "bin" / "promtool"), "test", "rules", "alerts.yaml"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_masters_and_agents_take_the_configs(case: str, tmp_path: Path) -> None:
     objects = rendered(case)
@@ -122,7 +131,7 @@ def test_a_key_beside_server_is_one_of_server() -> None:
     ],
 )
 def test_wrong_values_are_refused_with_what_is_right(program: str, values: str, line: str) -> None:
-    words = [program, "template", "gosched", str(CHART), "--set", values]
+    words = [program, "template", "gosched", str(CHART), NEWEST, "--set", values]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode != 0
     assert line in done.stderr
