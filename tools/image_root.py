@@ -64,7 +64,10 @@ def main() -> None:
 
 def make_base(root: Path, lock: str, *, with_system: bool) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(PREFIX)], check=True)
-    install("/wheels", "--requirement", lock)
+    # Without the hashes, which are of what was fetched: a wheel that was built from a source has another.
+    pins = [line.removesuffix(" \\") for line in Path(lock).read_text().splitlines() if line[:1].isalnum()]
+    Path("pins").write_text("\n".join(pins))
+    install("/wheels", "--requirement", "pins")
     for pattern in PACKAGES_WITHOUT:
         for found in sorted(site_packages().glob(f"**/{pattern}")):
             shutil.rmtree(found) if found.is_dir() else found.unlink()
