@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 
 PREFIX = Path("/opt/gosched")
+DATA = Path("/data")  # what becomes the user's that a master runs as
 UNCHECKED = py_compile.PycInvalidationMode.UNCHECKED_HASH
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
 
@@ -75,10 +76,12 @@ def make_base(root: Path, lock: str, *, with_system: bool) -> None:
     for script in PREFIX.glob("bin/[!p]*"):  # but python
         script.unlink()
     shutil.copytree(PREFIX, below(root, PREFIX), symlinks=True)
-    root.joinpath("var/lib/gosched").mkdir(parents=True)
+    for place in (root / "var/lib/gosched", DATA / "gosched"):
+        place.mkdir(parents=True)
     if with_system:
         copy_system(root)
     set_times(root)
+    set_times(DATA)
 
 
 def make_gosched(root: Path, config: str | None) -> None:

@@ -90,7 +90,7 @@ def test_images_of_masters_and_of_the_command_line_are_small_and_hold_nothing_to
 def test_the_same_sources_make_the_same_files_down_to_their_times(tmp_path: Path) -> None:
     """The layers of goschedctl, and those that its stages make again."""
     again = (
-        "rm -rf /opt/gosched /image /gosched && python3 image_root.py base requirements/client.lock --with-system && "
+        "rm -rf /opt/gosched /image /data /gosched && python3 image_root.py base requirements/client.lock --with-system && "
         "python3 image_root.py gosched && tar -C /image -cf /out/base.tar . && tar -C /gosched -cf /out/gosched.tar ."
     )
     archive = image_archive()
@@ -161,6 +161,7 @@ def _a_killed_supervisors_task_leaves_no_zombie(host: DockerHost, agent: str) ->
     for pid in [words[0] for words in processes() if words[3].startswith("sleep 98")]:
         with contextlib.suppress(ProcessLookupError):  # the agent may have been there first
             os.kill(int(pid), signal.SIGKILL)
+    host.goschedctl("job", "cancel", "orphaned")  # else it may be started again
     until(lambda: not any("sleep 98" in words[3] for words in processes()), "nothing of the task is left")
     until(lambda: not any(words[2].startswith("Z") for words in processes()), "zombies are reaped")
 
