@@ -21,6 +21,7 @@ from typing import IO, Any
 
 import pytest
 
+from gosched import __version__
 from tests.integration.containers import make_rootfs, tar_of
 from tests.integration.images import ROOT, DockerHost, builder, compose, docker_host, image_archive
 from tests.integration.support import until
@@ -75,7 +76,7 @@ def test_images_of_masters_and_of_the_command_line_are_small_and_hold_nothing_to
         print(f"{image}: {about['Size'] / MEGABYTE:.0f} MB")
         labels = about["Config"]["Labels"]
         assert labels["org.opencontainers.image.title"] == image
-        assert labels["org.opencontainers.image.version"] == host.goschedctl("version").split()[1]
+        assert labels["org.opencontainers.image.version"] == __version__
         assert len(labels["org.opencontainers.image.revision"]) == 40
         if image == "gosched-agent":
             continue
@@ -90,8 +91,9 @@ def test_images_of_masters_and_of_the_command_line_are_small_and_hold_nothing_to
 def test_the_same_sources_make_the_same_files_down_to_their_times(tmp_path: Path) -> None:
     """The layers of goschedctl, and those that its stages make again."""
     again = (
-        "rm -rf /opt/gosched /image /data /gosched && python3 image_root.py base requirements/client.lock --with-system && "
-        "python3 image_root.py gosched && tar -C /image -cf /out/base.tar . && tar -C /gosched -cf /out/gosched.tar ."
+        "rm -rf /opt/gosched /image /data /gosched && "
+        "python3 image_root.py base requirements/client.lock --with-system && python3 image_root.py gosched && "
+        "tar -C /image -cf /out/base.tar . && tar -C /gosched -cf /out/gosched.tar ."
     )
     archive = image_archive()
     with builder() as make:
