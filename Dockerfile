@@ -49,11 +49,10 @@ RUN python3 image_root.py gosched --config agent.yaml
 
 FROM scratch AS master
 COPY --from=master-base /image/ /
+COPY --from=master-base --chown=10001:10001 /data/ /var/lib/
 COPY --from=master-gosched /gosched/ /
 ENV PATH=/opt/gosched/bin:/usr/local/bin:/usr/bin SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt LANG=C.UTF-8 \
     GOSCHED_DATA_DIR=/var/lib/gosched GOSCHED_HEALTH_ADDR=:9091
-# COPY would make it root's.
-RUN ["python", "-c", "import os; os.chown('/var/lib/gosched', 10001, 10001); os.utime('/var/lib', (0, 0))"]
 USER 10001:10001
 VOLUME /var/lib/gosched
 EXPOSE 9090 8080 7000 9091

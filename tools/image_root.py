@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 
 PREFIX = Path("/opt/gosched")
+DATA = Path("/data")  # what becomes the user's that a master runs as
 UNCHECKED = py_compile.PycInvalidationMode.UNCHECKED_HASH
 EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
 
@@ -64,7 +65,10 @@ def main() -> None:
 
 def make_base(root: Path, lock: str, *, with_system: bool) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(PREFIX)], check=True)
-    install("/wheels", "--requirement", lock)
+    # Without the hashes, which are of what was fetched: a wheel that was built from a source has another.
+    pins = [line.removesuffix(" \\") for line in Path(lock).read_text().splitlines() if line[:1].isalnum()]
+    Path("pins").write_text("\n".join(pins))
+    install("/wheels", "--requirement", "pins")
     for pattern in PACKAGES_WITHOUT:
         for found in sorted(site_packages().glob(f"**/{pattern}")):
             shutil.rmtree(found) if found.is_dir() else found.unlink()
@@ -72,10 +76,12 @@ def make_base(root: Path, lock: str, *, with_system: bool) -> None:
     for script in PREFIX.glob("bin/[!p]*"):  # but python
         script.unlink()
     shutil.copytree(PREFIX, below(root, PREFIX), symlinks=True)
-    root.joinpath("var/lib/gosched").mkdir(parents=True)
+    for place in (root / "var/lib/gosched", DATA / "gosched"):
+        place.mkdir(parents=True)
     if with_system:
         copy_system(root)
     set_times(root)
+    set_times(DATA)
 
 
 def make_gosched(root: Path, config: str | None) -> None:

@@ -25,9 +25,9 @@ _END_WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.e
 
 
 @contextlib.contextmanager
-def docker_daemon(base: Path, *, data_root: Path | None = None, network: str = "") -> Iterator[str]:
+def docker_daemon(base: Path, *, network: str = "") -> Iterator[str]:
     """A daemon of its own; yields its address. `base` is short: a socket's path has a limit. `network`: the namespace
-    in which it makes bridges and publishes ports; without one its containers have the host's network or none."""
+    in which it makes bridges and publishes ports; without one its containers have this machine's network or none."""
     needs("dockerd", "containerd", "runc")
     address = f"unix://{base}/docker.sock"
     (base / "daemon.json").write_text("{}")  # this machine's own may not suit
@@ -37,7 +37,7 @@ def docker_daemon(base: Path, *, data_root: Path | None = None, network: str = "
     )
     for option, name in (
         ("config-file", "daemon.json"),
-        ("data-root", data_root or "data"),
+        ("data-root", "data"),
         ("exec-root", "exec"),
         ("pidfile", "pid"),
     ):

@@ -1,4 +1,4 @@
-"""The images as `make docker` builds them, in a Docker daemon whose network is a namespace of its own.
+"""The images of this checkout as one archive, and a Docker daemon that has them in a network namespace of its own.
 
 What a test calls "the host" is that namespace: published ports are on its loopback, and its rules of iptables are not
 this machine's.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,9 +23,15 @@ from tests.integration.support import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gosched"
-BUILD_S = 360
-LAYERS_KEPT = "3GB"  # between two runs
 DOCKER = "/usr/bin/docker"  # Debian's, which builds with BuildKit by itself
+IMAGES = ("gosched-master:dev", "gosched-agent:dev", "goschedctl:dev")
+BUILD_S = 500
+LAYERS_KEPT = "3GB"  # of the builder, from run to run: most of an image changes with the locks alone
+# What the images are made from; .dockerignore keeps all else from them.
+SOURCES = (
+    "Dockerfile", ".dockerignore", "LICENSE", "README.md", "deploy/docker", "gosched", "pyproject.toml", "requirements",
+    "requirements.lock", "tools/image_base.sh", "tools/image_root.py",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,24 +92,86 @@ class DockerHost:
 
 @contextlib.contextmanager
 def docker_host(base: Path) -> Iterator[DockerHost]:
-    """With the images built. Layers are kept for the next run: most of an image changes with the locks alone."""
-    needs("dockerd", "containerd", "runc", "mmdebstrap", "iptables", "ip", "nsenter")
+    needs("dockerd", "containerd", "runc", "iptables", "ip", "nsenter")
+    archive = image_archive()
     network = f"gosched-{os.getpid()}"
-    with _layers(base) as data_root:
-        with docker_daemon(base, data_root=data_root) as address:  # with this machine's network: packages are fetched
-            _build(address)
-        subprocess.run(["ip", "netns", "add", network], check=True)
-        try:
-            subprocess.run(["ip", "-n", network, "link", "set", "lo", "up"], check=True)
-            with docker_daemon(base, data_root=data_root, network=network) as address:
-                host = DockerHost(address=address, network=network, base=base)
-                try:
-                    yield host
-                finally:
-                    host.docker("image", "prune", "--force")
-                    host.docker("builder", "prune", "--force", "--keep-storage", LAYERS_KEPT)
-        finally:
-            subprocess.run(["ip", "netns", "del", network], check=True)
+    subprocess.run(["ip", "netns", "add", network], check=True)
+    try:
+        subprocess.run(["ip", "-n", network, "link", "set", "lo", "up"], check=True)
+        with docker_daemon(base, network=network) as address:
+            host = DockerHost(address=address, network=network, base=base)
+            host.docker("load", "--quiet", "--input", str(archive))
+            yield host
+    finally:
+        subprocess.run(["ip", "netns", "del", network], check=True)
+
+
+def image_archive() -> Path:
+    """Return a `docker save` of the images; built unless the last one was made from the same sources."""
+    with builder() as make:
+        archive = CACHE / f"image-archive-{_digest()}.tar"
+        if not archive.exists():
+            for old in CACHE.glob("image-archive-*.tar"):
+                old.unlink()
+            began = time.monotonic()
+            make.images()
+            make.docker("save", "--output", str(archive.with_suffix(".part")), *IMAGES)
+            archive.with_suffix(".part").rename(archive)
+            print(f"the images were built in {time.monotonic() - began:.0f} s")
+        return archive
+
+
+class Builder:
+    """Builds images with a daemon of this machine's network, since packages are fetched."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._address = ""
+        self._running = contextlib.ExitStack()
+
+    @property
+    def base(self) -> str:
+        return f"gosched-base:{self._base_tar().stem.rpartition('-')[2]}"
+
+    def images(self) -> None:
+        if not self.docker("images", "--quiet", self.base):
+            trusted = "ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt"
+            self.docker("import", "-c", trusted, str(self._base_tar()), self.base)
+        self._run("make", "docker", f"BASE={self.base}", f"DOCKER={DOCKER}", "DOCKER_BUILD_FLAGS=--network=host")
+
+    def docker(self, *words: str) -> str:
+        """Return what it writes. The daemon is started for the first call."""
+        if not self._address:
+            self._address = self._running.enter_context(docker_daemon(self._folder))
+        return self._run(DOCKER, *words)
+
+    def close(self) -> None:
+        if self._address:
+            self.docker("image", "prune", "--force")
+            self.docker("builder", "prune", "--force", "--keep-storage", LAYERS_KEPT)
+        self._running.close()
+
+    def _base_tar(self) -> Path:
+        return Path(self._run(str(ROOT / "tools/image_base.sh")))
+
+    def _run(self, *words: str) -> str:
+        env = {"DOCKER_HOST": self._address, "DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain"}
+        done = subprocess.run(
+            words, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True, timeout=BUILD_S, check=False
+        )
+        assert done.returncode == 0, f"{' '.join(words)}: {(done.stdout + done.stderr)[-3000:]}"
+        return done.stdout.strip()
+
+
+@contextlib.contextmanager
+def builder() -> Iterator[Builder]:
+    """One at a time has it on this machine."""
+    folder = CACHE / "image-builder"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "image-builder.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.closing(Builder(folder)) as make:
+            yield make
 
 
 def compose() -> str:
@@ -113,32 +181,11 @@ def compose() -> str:
     return done.stdout.strip()
 
 
-def _build(address: str) -> None:
-    base = subprocess.run([ROOT / "tools/image_base.sh"], capture_output=True, text=True, timeout=BUILD_S, check=False)
-    assert base.returncode == 0, base.stderr
-    tar = base.stdout.strip()
-    tag = f"gosched-base:{Path(tar).stem.rpartition('-')[2]}"
-    env = {**os.environ, "DOCKER_HOST": address, "DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain"}
-    if subprocess.run([DOCKER, "image", "inspect", tag], env=env, capture_output=True, check=False).returncode:
-        trusted = "ENV PIP_CERT=/etc/ssl/certs/ca-certificates.crt"
-        subprocess.run([DOCKER, "import", "-c", trusted, tar, tag], env=env, check=True, timeout=BUILD_S)
-    began = time.monotonic()
-    words = ["make", "docker", f"BASE={tag}", f"DOCKER={DOCKER}", "DOCKER_BUILD_FLAGS=--network=host"]
-    built = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=BUILD_S, check=False)
-    assert built.returncode == 0, (built.stdout + built.stderr)[-3000:]
-    print(f"the images were built in {time.monotonic() - began:.0f} s")
-
-
-@contextlib.contextmanager
-def _layers(base: Path) -> Iterator[Path]:
-    """Yield the data root that is kept between runs, or one of this run if another one has that."""
-    kept = CACHE / "docker"
-    kept.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "docker.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            with tempfile.TemporaryDirectory(dir=base, ignore_cleanup_errors=True) as own:
-                yield Path(own)
-            return
-        yield kept
+def _digest() -> str:
+    digest = hashlib.sha256()
+    for source in SOURCES:
+        path = ROOT / source
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(f"{file.relative_to(ROOT)}\0".encode() + file.read_bytes())
+    return digest.hexdigest()[:16]

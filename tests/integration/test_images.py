@@ -21,8 +21,9 @@ from typing import IO, Any
 
 import pytest
 
+from gosched import __version__
 from tests.integration.containers import make_rootfs, tar_of
-from tests.integration.images import ROOT, DockerHost, compose, docker_host
+from tests.integration.images import ROOT, DockerHost, builder, compose, docker_host, image_archive
 from tests.integration.support import until
 
 pytestmark = pytest.mark.timeout(600)
@@ -75,7 +76,7 @@ def test_images_of_masters_and_of_the_command_line_are_small_and_hold_nothing_to
         print(f"{image}: {about['Size'] / MEGABYTE:.0f} MB")
         labels = about["Config"]["Labels"]
         assert labels["org.opencontainers.image.title"] == image
-        assert labels["org.opencontainers.image.version"] == host.goschedctl("version").split()[1]
+        assert labels["org.opencontainers.image.version"] == __version__
         assert len(labels["org.opencontainers.image.revision"]) == 40
         if image == "gosched-agent":
             continue
@@ -87,23 +88,23 @@ def test_images_of_masters_and_of_the_command_line_are_small_and_hold_nothing_to
     assert host.docker("run", "--rm", "--entrypoint", "sh", "gosched-agent:dev", "-c", found) == ""
 
 
-def test_the_same_sources_make_the_same_files_down_to_their_times(host: DockerHost) -> None:
+def test_the_same_sources_make_the_same_files_down_to_their_times(tmp_path: Path) -> None:
     """The layers of goschedctl, and those that its stages make again."""
-    base = host.docker("images", "--format", "{{.Repository}}:{{.Tag}}", "gosched-base").splitlines()[0]
-    words = ("build", "--quiet", "--target=ctl-gosched", f"--build-arg=BASE={base}", ".")
-    stage = host.docker(*words, timeout_s=300)
     again = (
-        "rm -rf /opt/gosched /image /gosched && python3 image_root.py base requirements/client.lock --with-system && "
-        "python3 image_root.py gosched && tar -C /image -cf /out/base.tar . && tar -C /gosched -cf /out/gosched.tar ."
+        "rm -rf /opt/gosched /image /data /gosched && "
+        "python3 image_root.py base requirements/client.lock --with-system && python3 image_root.py gosched && "
+        "tar -C /image -cf /out/base.tar . && tar -C /gosched -cf /out/gosched.tar ."
     )
-    out = host.base / "again"
-    out.mkdir()
-    host.docker("run", "--rm", "--network=none", "-v", f"{out}:/out", stage, "sh", "-c", again, timeout_s=300)
-    host.docker("save", "-o", str(out / "image.tar"), "goschedctl:dev")
-    with tarfile.open(out / "image.tar") as image:
-        (manifest,) = json.load(image.extractfile("manifest.json") or pytest.fail("no manifest"))
+    archive = image_archive()
+    with builder() as make:
+        base = f"BASE={make.base}"
+        stage = make.docker("build", "--quiet", "--network=host", "--target=ctl-gosched", "--build-arg", base, ".")
+        make.docker("run", "--rm", "--network=none", "-v", f"{tmp_path}:/out", stage, "sh", "-c", again)
+    with tarfile.open(archive) as image:
+        manifests = json.load(image.extractfile("manifest.json") or pytest.fail("no manifest"))
+        manifest = next(found for found in manifests if "goschedctl:dev" in found["RepoTags"])
         layers = [_files(image.extractfile(name)) for name in manifest["Layers"]]
-    made = [_files((out / name).open("rb")) for name in ("base.tar", "gosched.tar")]
+    made = [_files((tmp_path / name).open("rb")) for name in ("base.tar", "gosched.tar")]
     assert [len(files) > 50 for files in made] == [True, True]
     for shipped, built in zip(layers, made, strict=True):
         assert shipped == built
@@ -162,6 +163,7 @@ def _a_killed_supervisors_task_leaves_no_zombie(host: DockerHost, agent: str) ->
     for pid in [words[0] for words in processes() if words[3].startswith("sleep 98")]:
         with contextlib.suppress(ProcessLookupError):  # the agent may have been there first
             os.kill(int(pid), signal.SIGKILL)
+    host.goschedctl("job", "cancel", "orphaned")  # else it may be started again
     until(lambda: not any("sleep 98" in words[3] for words in processes()), "nothing of the task is left")
     until(lambda: not any(words[2].startswith("Z") for words in processes()), "zombies are reaped")
 
