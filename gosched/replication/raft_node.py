@@ -230,6 +230,9 @@ class RaftNode(SyncObj):
 
     def _SyncObj__applyLogEntries(self) -> bool:
         """The library applies all that is committed at once: after a restart, seconds without a heartbeat."""
+        if self._isLeader() and not self.voters:  # R14: the library commits at once what it alone is to hold
+            synced = max(self.raftLastApplied, self._journal.synced_index)
+            self._SyncObj__raftCommitIndex = min(self.raftCommitIndex, synced)
         committed: int = self.raftCommitIndex
         deadline = library.monotonicTime() + _APPLY_SLICE_S
         applied_some = False

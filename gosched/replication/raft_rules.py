@@ -21,7 +21,8 @@ R11 What is applied here is committed, so it is never given up: a snapshot of no
 R12 No term is raised before a majority would vote for us (pre-votes, `elections.py`). A member that heard a live leader
     lately says no. Votes themselves are not refused so: who stands has a higher term, and could not follow any more.
 R13 Who may not follow a leader because its term is older tells it; the leader stands anew at once in a later term.
-R14 A leader's own disk counts as one: what it has not synced is committed only where a majority of the others has.
+R14 A leader's own disk counts as one: what it has not synced is committed only where a majority of the others has. A
+    leader that is the only voter commits nothing before.
 R15 A member with an empty disk that waits to found the cluster neither votes nor answers.
 R16 Votes and copies count of those alone that vote by the newest members in our log, committed or not; who asks for a
     vote need not be among them, since our log may be the older one. A learner is not counted, and does not stand.

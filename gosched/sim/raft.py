@@ -194,6 +194,8 @@ class Simulation:
                 for name in self.names:
                     self._network.cut(one.name, name)
                     self._network.cut(name, one.name)
+            case "split":
+                self._split()
             case "heal":
                 self.note("the network is whole")
                 self._network.heal()
@@ -212,10 +214,18 @@ class Simulation:
                 if self._wipe(one):
                     self._lost.add(one.name)
             case "add" | "remove":
-                for leader in self._leaders():
+                for leader in self._leaders() * self._rng.randint(1, 2):  # operators have no patience
                     self._change(kind, leader)
             case _:
                 raise ValueError(kind)
+
+    def _split(self) -> None:
+        side = set(self._rng.sample(self.names, self._rng.randint(1, len(self.names) - 1)))
+        self.note(f"{sorted(side)} are cut off")
+        for one in self.names:
+            for other in self.names:
+                if (one in side) is not (other in side):
+                    self._network.cut(one, other)
 
     def _crash(self, member: Member) -> None:
         if member.node is None:
