@@ -1,4 +1,4 @@
-"""Which members the log names: those of the newest entry that names any, committed or not (Ongaro's thesis, section 4.1).
+"""Which members the log names: those of the newest entry that names any, committed or not (Ongaro's thesis, 4.1).
 
 Where the log names none, the applied state does, and before that the config of each member. Invariant: what is in force
 follows from the log, the snapshot and the config alone, so a restart, a cut of the log and a new snapshot need nothing.

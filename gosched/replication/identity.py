@@ -57,6 +57,10 @@ class Identity:
         return self.joining or self.joined
 
 
+class Removed(DamagedLog):
+    """The directory is of a member that was removed."""
+
+
 def new_identity(*, cluster: str, member: str, bootstrap: bool) -> Identity:
     """For an empty directory. A cluster of one is founded at once."""
     alone = cluster == member
@@ -81,7 +85,7 @@ def read_identity(disk: Disk, *, cluster: str, member: str) -> Identity | None:
     if identity.member != member:
         raise DamagedLog(f"the data directory belongs to {identity.member}, this is {member}: give each its own")
     if identity.removed:
-        raise DamagedLog(f"{removal_of(member)} The data directory says so")
+        raise Removed(f"{removal_of(member)} The data directory says so")
     if identity.cluster != cluster and not identity.settled:
         raise DamagedLog(
             f"the data directory belongs to a cluster of {identity.cluster}, the config names {cluster}: correct "

@@ -43,9 +43,7 @@ class Leading(Protocol):
 
     def acknowledged(self) -> Mapping[str, int]: ...
 
-    def hears(self, member: str) -> bool: ...
-
-    def is_joining(self, member: str) -> bool: ...
+    def hears_voter(self, member: str) -> bool: ...
 
     def transferLeadership(self) -> None: ...
 
@@ -71,7 +69,8 @@ class MemberChanges:
             return
         now = self._members.newest().configuration
         if not now.version:
-            self._propose(now.members)
+            if all(member.address for member in now.members):  # a cluster of one may have none
+                self._propose(now.members)
             return
         learner = next((m for m in now.members if not m.voter and self._is_ready(m.id)), None)
         if learner is not None and not self._lacks_majority(voters(now) | {learner.id}):
@@ -114,10 +113,11 @@ class MemberChanges:
         left = voters(now) - {member}
         if not left:
             return Refusal(detail=f"{member} is the last master: a cluster has at least one")
-        if missing := self._lacks_majority(left) if member in voters(now) else "":
+        missing = self._lacks_majority(left) if member in voters(now) else ""
+        if missing:
             return Refusal(
-                detail=f"without {member} the masters had no majority: {missing} is not reached, or has not caught up. Start it, or add another "
-                "master first"
+                detail=f"without {member} the masters had no majority: {missing} is not reached, or has not caught up. "
+                "Start it, or add another master first"
             )
         if refusal := self._busy():
             return refusal
@@ -135,7 +135,13 @@ class MemberChanges:
                 detail=f"masters are added and removed from feature level {FeatureLevel.BOUNDED.value} on: upgrade all "
                 "masters, then run goschedctl cluster finalize-upgrade"
             )
-        if not self._members.newest().configuration.version:
+        now = self._members.newest().configuration
+        if not all(member.address for member in now.members):
+            return Refusal(
+                detail="this master listens for no other: set raft.enabled, raft.bind_addr and raft.advertise_addr, "
+                "and start it again"
+            )
+        if not now.version:
             return Refusal(detail="the leader has not named the masters in the log yet: ask again", again=True)
         return None
 
@@ -155,16 +161,14 @@ class MemberChanges:
     def _is_ready(self, learner: str) -> bool:
         has = self._raft.acknowledged().get(learner, 0)
         return (
-            self._raft.hears(learner)
-            and not self._raft.is_joining(learner)
+            self._raft.hears_voter(learner)
             and has >= self._raft.raftCommitIndex - CLOSE
             and self._journal.term_at(has) == self._raft.raftCurrentTerm
         )
 
     def _lacks_majority(self, of: set[str]) -> str:
         """Return one that cannot vote, where too many cannot: they are not reached, or join with an empty disk."""
-        others = sorted(of - {self._members.me})
-        away = [other for other in others if not self._raft.hears(other) or self._raft.is_joining(other)]
+        away = [other for other in sorted(of - {self._members.me}) if not self._raft.hears_voter(other)]
         return away[0] if len(of) - len(away) <= len(of) // 2 else ""
 
     def _propose(self, members: tuple[Member, ...]) -> None:

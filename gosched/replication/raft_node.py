@@ -27,8 +27,8 @@ import pysyncobj.version
 from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
 from pysyncobj.node import Node
 
-from gosched.replication.disk import MAX_SYNCS
 from gosched.replication.configuration import Members, voters
+from gosched.replication.disk import MAX_SYNCS
 from gosched.replication.elections import Elections
 from gosched.replication.journal import Journal
 from gosched.replication.peer_messages import BATCHES, NO_OP, REGULAR
@@ -141,15 +141,9 @@ class RaftNode(SyncObj):
         self.transport.flush()
         self._last_tick_end = library.monotonicTime()
 
-    def hears(self, member: str) -> bool:
-        """Whether a member has answered this leader lately."""
-        node = Node(member)
-        answered: float | None = self._SyncObj__lastResponseTime.get(node)
-        recent = answered is not None and library.monotonicTime() - answered < self.conf.leaderFallbackTimeout
-        return recent and bool(self.isNodeConnected(node))
-
-    def is_joining(self, member: str) -> bool:
-        return self.transport.is_joining(Node(member))
+    def hears_voter(self, member: str) -> bool:
+        """Whether a member has answered this leader lately, and may vote: it does not join with an empty disk."""
+        return self.transport.hears_voter(Node(member), self.conf.leaderFallbackTimeout)
 
     def acknowledged(self) -> dict[str, int]:
         """How far each member has said that it has the log."""

@@ -64,7 +64,7 @@ class RuledTransport(Transport):
         self._floors: dict[Any, tuple[int, int]] = {}  # peer -> term, lowest nextIndex in it
         self._waiting: dict[Any, int] = {}  # peer that waits for a part of a snapshot -> its nextIndex
         self._join_target: int | None = None
-        self._are_joining: dict[Any, bool] = {}  # as each said when it last answered
+        self._heard: dict[Any, tuple[float, bool]] = {}  # when each last answered, and whether it is joining
         self.membership = membership
 
     def knows_pre_votes(self, node: Any) -> bool:
@@ -180,7 +180,7 @@ class RuledTransport(Transport):
             return
         if node not in self._raft.match_index:
             return  # no member any more
-        self._are_joining[node] = message["joining"]
+        self._heard[node] = library.monotonicTime(), message.get("joining", False)
         self._resume(node)
         if message["success"]:
             self._floors.pop(node, None)
@@ -216,6 +216,7 @@ class RuledTransport(Transport):
 
     def _onNodeDisconnected(self, node: Any) -> None:
         super()._onNodeDisconnected(node)
+        self._heard.pop(node, None)
         self._raft.peer_lost(node)
 
     # Out
@@ -258,13 +259,14 @@ class RuledTransport(Transport):
             if node in self._raft.next_index:
                 self._raft.next_index[node] = index
 
-    def is_joining(self, node: Any) -> bool:
-        """Whether it does not vote yet, as it said last; one that has said nothing may not."""
-        return self._are_joining.get(node, True)
+    def hears_voter(self, node: Any, within_s: float) -> bool:
+        """Whether it has answered lately, over the connection that it has now, as one that may vote."""
+        answered, joining = self._heard.get(node, (0.0, True))
+        return not joining and library.monotonicTime() - answered < within_s
 
     def set_members(self) -> None:
         """The members in force have changed, and `voters` and `match_index` with them."""
-        for kept in (self._reported, self._floors, self._waiting, self._are_joining):
+        for kept in (self._reported, self._floors, self._waiting, self._heard):
             for gone in [node for node in kept if node not in self._raft.match_index]:
                 del kept[gone]  # type: ignore[attr-defined] # dicts by node, all of them
 

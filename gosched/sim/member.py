@@ -22,7 +22,7 @@ from gosched.replication.configuration import Members, ids, voters
 from gosched.replication.damage import DamagedLog
 from gosched.replication.disk import DiskFailed
 from gosched.replication.hello import Introduction, Standing, standing
-from gosched.replication.identity import Met
+from gosched.replication.identity import Met, Removed
 from gosched.replication.journal import Journal
 from gosched.replication.member_changes import MemberChanges
 from gosched.replication.membership import Membership
@@ -458,6 +458,8 @@ class Member:
             action()
         except SimCrash as crash:
             self._die(str(crash))
+        except Removed:  # it was noted just before a crash
+            self.is_removed = True
         except DiskFailed as error:
             if not self.disk.full:
                 raise Violation(f"{self.name} met an error of a disk that is well: {error}") from error
@@ -485,6 +487,8 @@ class Member:
         """What a restart will find, for the invariant about majorities."""
         try:
             return self._open_storage(self.disk.copy()).journal
+        except Removed:
+            return None
         except DamagedLog as error:
             raise Violation(f"a crash damaged the log of {self.name}: {error}") from error
 

@@ -1,4 +1,4 @@
-"""Runs three members, or up to five that come and go, under a profile from one seed, and says which invariant broke, if one did.
+"""Runs three members, or up to five that come and go, under a profile from one seed; says which invariant broke.
 
 python -m gosched.sim.raft PROFILE FIRST_SEED COUNT      # one line per violating seed, then a summary
 python -m gosched.sim.raft PROFILE SEED trace            # one seed, told step by step
