@@ -224,9 +224,7 @@ class RaftNode(SyncObj):
 
     def _SyncObj__applyLogEntries(self) -> bool:
         """The library applies all that is committed at once: after a restart, seconds without a heartbeat."""
-        if self._isLeader() and not self.voters:  # R14: the library commits at once what it alone is to hold
-            synced = max(self.raftLastApplied, self._journal.synced_index)
-            self._SyncObj__raftCommitIndex = min(self.raftCommitIndex, synced)
+        self._commit_synced()
         committed: int = self.raftCommitIndex
         deadline = library.monotonicTime() + _APPLY_SLICE_S
         applied_some = False
@@ -237,6 +235,12 @@ class RaftNode(SyncObj):
         finally:
             self._SyncObj__raftCommitIndex = committed
         return applied_some
+
+    def _commit_synced(self) -> None:
+        """R14: the library commits at once what its only voter is to hold."""
+        if self._isLeader() and not self.voters:
+            synced = max(self.raftLastApplied, self._journal.synced_index)
+            self._SyncObj__raftCommitIndex: int = min(self.raftCommitIndex, synced)
 
     def _set_members(self) -> None:
         me, now, last = self.members.me, library.monotonicTime(), self._journal.last_index
