@@ -65,9 +65,7 @@ class Masters:
         self._channels: dict[str, Any] = {}
         self._targets: list[str] = []
         self._next = random.randrange(MAX_MASTERS)
-        self._learn_at = (
-            time.monotonic() + LEARN_EVERY_S
-        )  # a shorter life needs none
+        self._learn_at = time.monotonic() + LEARN_EVERY_S  # a shorter life needs none
         self._last_error = ""
 
     def call(self, rpc: Callable[[Any, float], T], *, timeout_s: float) -> T:

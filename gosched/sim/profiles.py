@@ -76,7 +76,7 @@ def _members(**changes: object) -> Profile:
         "members": True,
         "faults": _CHANGES,
         "fault_every": 0.3,
-        "duration": 25.0,
+        "duration": 20.0,
         "downtime": 1.5,
         "ask_every": 0.15,
         **changes,

@@ -24,6 +24,7 @@ NAMES = ["a", "b", "c"]
 SPARE = ["d", "e"]
 CHUNK_BYTES = 1500
 HEALING_S = 30.0
+_AT_ONCE = 0.5  # of the new leaders are asked for a change in their first turn
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,6 +79,7 @@ class Simulation:
         self.names = NAMES + SPARE if self.profile.members else NAMES
         self._network = Network(self.clock, self._seed, self.names, self.profile.weather, self.note)
         self.members = {n: self._member(n) for n in self.names}
+        self._led: set[str] = set()  # members that lead, as far as was seen
         self._lost: set[str] = set()  # members whose machines are gone until they are removed
         self._network.members.update(self.members)
         self._peace = False
@@ -109,6 +111,12 @@ class Simulation:
 
     def turned(self, member: Member) -> None:
         self.history.durable(self.members.values())
+        if not member.leads:
+            self._led.discard(member.name)
+        elif member.name not in self._led:
+            self._led.add(member.name)
+            if self.profile.members and not self._peace and self._rng.random() < _AT_ONCE:
+                self._change(self._rng.choice(["add", "remove"]), member)
 
     def removed(self, member: Member) -> None:
         self.history.durable(self.members.values())

@@ -84,7 +84,9 @@ def test_three_become_five_and_three_again_and_those_removed_stop_by_themselves(
     asyncio.run(story())
 
 
-def test_a_dead_member_is_replaced_while_nobody_edits_a_config_and_its_disk_hears_that_it_is_out(tmp_path: Path) -> None:
+def test_a_dead_member_is_replaced_while_nobody_edits_a_config_and_its_disk_hears_that_it_is_out(
+    tmp_path: Path,
+) -> None:
     async def story() -> None:
         async with cluster(tmp_path) as c:
             await c.commit(NAMED, a_node("n1"))

@@ -149,4 +149,6 @@ def test_the_librarys_own_change_of_members_loses_an_acknowledged_command(wire: 
     assert leads(b)
     assert not leads(a)
     held = [entry[0] for entry in a._SyncObj__raftLog[:]]  # type: ignore[attr-defined]
-    assert not any(b"paid" in entry for entry in held), "the acknowledged command is gone from the log of its own leader"
+    assert not any(b"paid" in entry for entry in held), (
+        "the acknowledged command is gone from the log of its own leader"
+    )
