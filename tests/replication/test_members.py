@@ -39,8 +39,8 @@ async def change(c: Cluster, member: str, address: str = "") -> None:
             await leader.change_members(member, address)
             break
         except ChangeRefused as refused:
-            assert refused.again, refused
-            assert asyncio.get_running_loop().time() < deadline, refused
+            if not refused.again or asyncio.get_running_loop().time() > deadline:
+                raise
             await asyncio.sleep(0.05)
     wanted = {member: True} if address else {}
     await until(lambda: {m: v for m, v in voting(c).items() if m == member} == wanted, what=f"{member} is changed")
@@ -84,7 +84,7 @@ def test_three_become_five_and_three_again_and_those_removed_stop_by_themselves(
     asyncio.run(story())
 
 
-def test_a_dead_member_is_replaced_while_nobody_edits_a_config_and_its_disk_hears_that_it_is_out(
+def test_a_dead_member_is_replaced_with_no_config_edited_and_its_disk_hears_that_it_is_out(
     tmp_path: Path,
 ) -> None:
     async def story() -> None:

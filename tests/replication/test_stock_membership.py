@@ -6,7 +6,6 @@ commands at the same index: each is acknowledged, and one of them is lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pysyncobj.pickle as pickle
@@ -86,12 +85,12 @@ class Stock(SyncObj):
 
 
 @pytest.fixture
-def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
     made = Wire()
     Hand.wire = made
     monkeypatch.setattr(library, "monotonicTime", lambda: made.now)
     monkeypatch.setattr(library, "pickle", pickle)
-    yield made
+    return made
 
 
 def turn(wire: Wire, *members: Stock, seconds: float) -> None:
