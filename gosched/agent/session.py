@@ -35,6 +35,7 @@ from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2
 CALL_TIMEOUT_S = 3.0
 BACKOFF_MIN_S = 0.1
 BACKOFF_MAX_S = 2.0
+MAX_MASTERS = 64  # that the masters may tell of
 STOP_FIRST_LIMIT_S = 5.0
 HEARTBEATS_PER_LEASE = 5
 
@@ -94,7 +95,8 @@ class Session:
         self._me = describe()
         self._vitals = vitals
         self._joined = joined
-        self._masters = masters
+        self._configured = tuple(masters)
+        self._masters = list(masters)  # and those that they told of
         self._connect = connect
         self._tasks = tasks
         self._data_dir = data_dir
@@ -213,6 +215,9 @@ class Session:
             self._registered = False
             return
         self._data_dir.join(answer.cluster_id)  # which has got its id since this node joined it
+        if answer.masters:
+            told = [master for master in answer.masters[:MAX_MASTERS] if master not in self._configured]
+            self._masters = [*self._configured, *told]
         self._answered(sent_ms, answer.lease_ms)
         if self._obeying is not None:
             if not self._obeying.done():

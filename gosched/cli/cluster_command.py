@@ -2,16 +2,90 @@
 
 from __future__ import annotations
 
+import time
+
 import click
 
-from gosched.cli.connect import connect
-from gosched.cli.output import say
+from gosched.cli.connect import connect, output_option, read_duration_s, watch_option
+from gosched.cli.output import Column, Json, print_listing, say
+from gosched.client import GoSchedClient, Unavailable
+from gosched.client.model import MasterMember
 from gosched.client.shapes import time_json
+
+_LOOK_S = 0.5
+_MEMBERS: list[Column] = [
+    ("ID", lambda m: m["id"]),
+    ("RAFT-ADDRESS", lambda m: m["address"]),
+    ("ROLE", lambda m: m["role"]),
+    ("HEALTHY", lambda m: "yes" if m["healthy"] else "no"),
+    ("BEHIND", lambda m: "-" if m["behind"] is None else m["behind"]),
+]
+_WIDE: list[Column] = [("GRPC-ADDRESS", lambda m: m["grpc_address"] or "-")]
 
 
 @click.group()
 def command() -> None:
     """Do something to the cluster as a whole."""
+
+
+@command.command("members")
+@watch_option
+@output_option
+@click.pass_context
+def members(ctx: click.Context, output: str, watch: bool) -> None:
+    """The masters that the replicated log names. BEHIND: entries of the log that a master has not acknowledged.
+
+    A learner gets the log, and votes by itself once it has caught up.
+    """
+    client = connect(ctx)
+    print_listing(lambda: [_member_json(m) for m in client.members()], _MEMBERS, wide=_WIDE, output=output, watch=watch)
+
+
+@command.command("add-master")
+@click.argument("member", metavar="ID")
+@click.argument("address", metavar="HOST:PORT")
+@click.option("--timeout", metavar="DURATION", default="2m", show_default=True, help="How long to wait until it votes.")
+@click.pass_context
+def add_master(ctx: click.Context, member: str, address: str, timeout: str) -> None:
+    """Add a master, whose replica listens at HOST:PORT, and wait until it votes.
+
+    Start it first, with an empty data directory, its own raft.node_id, and any of the masters in raft.peers. Nobody
+    else's config needs a change. If the command is cut short, run it again: it goes on.
+    """
+    client, ends, said = connect(ctx), _ends(timeout), ""
+    while (now := _asked(client, member, address, ends)).role == "learner":
+        behind = "has not answered yet" if now.behind is None else f"is {now.behind} entries behind"
+        state = behind if now.healthy else "is not reached yet"
+        if state != said:
+            said = state
+            say(f"{member} is a learner and {state}")
+        if time.monotonic() > ends:
+            raise Unavailable(
+                f"{member} does not vote after {timeout}, it {state}: see that it runs and that the masters reach "
+                f"{address}, then run this again; or take it out with: goschedctl cluster remove-master {member}"
+            )
+        time.sleep(_LOOK_S)
+    say(f"{member} votes")
+
+
+@command.command("remove-master")
+@click.argument("member", metavar="ID")
+@click.option("--timeout", metavar="DURATION", default="30s", show_default=True, help="How long to try.")
+@click.pass_context
+def remove_master(ctx: click.Context, member: str, timeout: str) -> None:
+    """Remove a master, which may be dead; if it runs it stops by itself. One that leads hands over first.
+
+    To add it again later, empty its data directory.
+    """
+    client, ends = connect(ctx), _ends(timeout)
+    while True:
+        try:
+            removed = client.remove_master(member)
+            break
+        except Unavailable:
+            if time.monotonic() > ends:
+                raise
+    say(f"{member} is removed" if removed else f"{member} is no master of this cluster")
 
 
 @command.command("set-clock")
@@ -39,3 +113,28 @@ def finalize_upgrade(ctx: click.Context) -> None:
     raised = connect(ctx).finalize_upgrade()
     done = "the cluster is at feature level" if raised.unchanged else "the cluster is now at feature level"
     say(f"{done} {raised.feature_level}")
+
+
+def _asked(client: GoSchedClient, member: str, address: str, ends: float) -> MasterMember:
+    while True:
+        try:
+            return client.add_master(member, address)
+        except Unavailable:
+            if time.monotonic() > ends:
+                raise
+
+
+def _ends(timeout: str) -> float:
+    return time.monotonic() + (read_duration_s(timeout, "--timeout") or 0.0)
+
+
+def _member_json(member: MasterMember) -> Json:
+    return {
+        "name": member.id,
+        "id": member.id,
+        "address": member.address,
+        "role": member.role,
+        "healthy": member.healthy,
+        "behind": member.behind,
+        "grpc_address": member.grpc_address,
+    }

@@ -150,7 +150,8 @@ class LocalCluster:
         self.masters: dict[str, Program] = {}
         self.agents: dict[str, Program] = {}
         self._ports = _Ports()
-        self._make_masters(masters, settings or {})
+        self._settings = settings or {}
+        self._make_masters(masters)
         for shape in [AgentShape()] * agents if isinstance(agents, int) else agents:
             self._make_agent(shape)
 
@@ -256,18 +257,29 @@ class LocalCluster:
             if self._temporary:
                 shutil.rmtree(self.data_dir, ignore_errors=True)
 
-    def _make_masters(self, count: int, settings: Mapping[str, object]) -> None:
+    def new_master(self, id: str, seeds: Sequence[str], **raft: object) -> Program:
+        """Make another master, which is not started; `seeds`: the ids of those in its config."""
+        peers = [f"{seed}={self.replicas[seed]}" for seed in seeds]
+        self.replicas[id] = self._address(id)
+        return self._make_master(id, {"enabled": True, "peers": peers, **raft})
+
+    def _make_masters(self, count: int) -> None:
         ids = [f"master-{n}" for n in range(1, count + 1)]
-        raft = {id: self._address(id) for id in ids}
+        #: Where each master's replica listens.
+        self.replicas = {id: self._address(id) for id in ids}
         for id in ids:
-            grpc, http = (self._address(id) for _ in range(2))
-            peers = [f"{other}={address}" for other, address in raft.items() if other != id]
-            own: dict[str, Any] = {
-                "server": {"grpc_addr": grpc, "http_addr": http},
-                "raft": {"enabled": count > 1, "node_id": id, "bind_addr": raft[id], "peers": peers},
-                "data_dir": str(self.data_dir / id),
-            }
-            self.masters[id] = self._program("gosched-master", id, _merged(own, settings), grpc=grpc, http=http)
+            peers = [f"{other}={address}" for other, address in self.replicas.items() if other != id]
+            self._make_master(id, {"enabled": count > 1, "peers": peers})
+
+    def _make_master(self, id: str, raft: Mapping[str, object]) -> Program:
+        grpc, http = (self._address(id) for _ in range(2))
+        own: dict[str, Any] = {
+            "server": {"grpc_addr": grpc, "http_addr": http},
+            "raft": {"node_id": id, "bind_addr": self.replicas[id], **raft},
+            "data_dir": str(self.data_dir / id),
+        }
+        self.masters[id] = self._program("gosched-master", id, _merged(own, self._settings), grpc=grpc, http=http)
+        return self.masters[id]
 
     def _make_agent(self, shape: AgentShape) -> Program:
         id = f"agent-{len(self.agents) + 1}"

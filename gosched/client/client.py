@@ -25,6 +25,7 @@ from gosched.client.model import (
     JobDetail,
     JobExplanation,
     LogChunk,
+    MasterMember,
     NodeDetail,
     QuotaStatus,
     Status,
@@ -251,6 +252,26 @@ class GoSchedClient:
             )
         )
         return Upgraded(feature_level=answer.feature_level, unchanged=answer.unchanged)
+
+    def add_master(self, member: str, address: str) -> MasterMember:
+        """Adds a master whose replica listens at `address`, or says how far it is: it votes once it has caught up."""
+        request = cluster_pb2.AddMasterRequest(id=member, address=address)
+        return MasterMember.of(self._cluster("AddMaster", request).member)
+
+    def remove_master(self, member: str) -> bool:
+        """Removes a master, which then stops by itself; says whether it was one."""
+        return not self._cluster("RemoveMaster", cluster_pb2.RemoveMasterRequest(id=member)).unchanged
+
+    def members(self) -> tuple[MasterMember, ...]:
+        """By the replicated log; none where it does not name them yet."""
+        answer = self._cluster("ListMembers", cluster_pb2.ListMembersRequest())
+        return tuple(MasterMember.of(message) for message in answer.members)
+
+    def _cluster(self, method: str, request: Any) -> Any:
+        return self._masters.call(
+            lambda channel, timeout: getattr(ClusterServiceStub(channel), method)(request, timeout=timeout),
+            timeout_s=self._timeout_s,
+        )
 
     def watch(self, job: str, *, timeout_s: float | None = None) -> Iterator[JobDetail]:
         """The job now and after each change, until it has ended. Raises TimedOut when `timeout_s` are over."""

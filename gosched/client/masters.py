@@ -18,9 +18,11 @@ from typing import Any, TypeVar
 import grpc
 
 from gosched.client.errors import Misused, Unavailable, from_rpc, is_transient
+from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 
 T = TypeVar("T")
 
+LEARN_EVERY_S = 10.0  # between two looks at who the masters are
 TRY_S = 3.0  # one master's time for one call; a frozen one answers never
 MAX_MASTERS = 64
 _OPTIONS = (
@@ -63,13 +65,16 @@ class Masters:
         self._channels: dict[str, Any] = {}
         self._targets: list[str] = []
         self._next = random.randrange(MAX_MASTERS)
+        self._learn_at = time.monotonic() + LEARN_EVERY_S  # a shorter life needs none
         self._last_error = ""
 
     def call(self, rpc: Callable[[Any, float], T], *, timeout_s: float) -> T:
         """`rpc(channel, timeout)` on one master after the other until one answers. Raises GoSchedError."""
         for channel, left in self.tries(timeout_s):
             try:
-                return rpc(channel, min(TRY_S, left))
+                answer = rpc(channel, min(TRY_S, left))
+                self._learn(channel)
+                return answer
             except grpc.RpcError as error:
                 self.failed(error)
         raise AssertionError("tries() ends by raising")
@@ -115,6 +120,22 @@ class Masters:
                     self._last_error = f"{url}: {error}"
             self._targets = found
         return self._targets
+
+    def _learn(self, channel: Any) -> None:
+        """Masters come and go while a client lives: keep those that it was told of, and those that there are now."""
+        if time.monotonic() < self._learn_at:
+            return
+        self._learn_at = time.monotonic() + LEARN_EVERY_S
+        stub = scheduler_pb2_grpc.SchedulerServiceStub(channel)
+        try:
+            status = stub.GetClusterStatus(scheduler_pb2.GetClusterStatusRequest(), timeout=TRY_S)
+        except grpc.RpcError:
+            return  # the next call meets the trouble, and says so
+        current = self._targets[self._next % len(self._targets)]
+        told = [endpoint for endpoint in self._endpoints if not endpoint.startswith(("http://", "https://"))]
+        found = [master.grpc_address for master in status.masters if master.grpc_address]
+        self._targets = list(dict.fromkeys([*told, *found, current]))[:MAX_MASTERS]
+        self._next = self._targets.index(current) if current in self._targets else 0
 
     def _channel(self, target: str) -> Any:
         if target not in self._channels:

@@ -9,7 +9,7 @@ from gosched.core.job import Job, JobState, Task
 from gosched.core.resources import AmountMap, Resources
 from gosched.core.usage import Spent
 from gosched.wire.codec import map_pairs, to_record
-from gosched.wire.v1 import node_pb2, scheduler_pb2
+from gosched.wire.v1 import cluster_pb2, node_pb2, scheduler_pb2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +155,34 @@ class ClockReset:
     from_ms: int
     to_ms: int
     unchanged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterMember:
+    """A member of the replicated log."""
+
+    id: str
+    #: host:port of its replica.
+    address: str
+    #: leader, voter or learner.
+    role: str
+    #: The leader is connected to it.
+    healthy: bool
+    #: Entries of the log that it has not acknowledged; None: it has said nothing yet.
+    behind: int | None
+    #: host:port of its front; empty: not known yet.
+    grpc_address: str
+
+    @staticmethod
+    def of(message: cluster_pb2.MemberStatus) -> MasterMember:
+        return MasterMember(
+            id=message.id,
+            address=message.address,
+            role=message.role,
+            healthy=message.healthy,
+            behind=message.behind if message.HasField("behind") else None,
+            grpc_address=message.grpc_address,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

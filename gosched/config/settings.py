@@ -5,12 +5,13 @@ Amounts are integers with their unit in the field's name; the key in the file is
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
-from gosched.config.address import Listen, resolve_listen, split_address
+from gosched.config.address import Listen, join_address, resolve_listen, split_address
 from gosched.config.errors import ConfigError, shown
 from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quotas, check_tree, queue_tree
 from gosched.config.validation import LabelKey, Millis, Model, Name, Pairs, problem_at
@@ -99,12 +100,16 @@ class Peer(Model):
 class Raft(Model):
     """`enabled: false` is a cluster of one, with the same log. `bootstrap`: with an empty data
     directory it founds the cluster with its peers, unless one of them says that it exists; false: it only joins.
+    The peers are where to begin: once the log names the masters, it says who they are and where they listen.
+    `join`: an empty master that the cluster of its peers does not know asks to be added, at `advertise_addr`.
     `max_round_trip_ms`: the longest between two masters; the timeouts of elections and connections follow from it."""
 
     enabled: bool = False
     node_id: Name = "master-1"
     bind_addr: Address = ":7000"
+    advertise_addr: Target = ""
     bootstrap: bool = True
+    join: bool = False
     peers: Annotated[tuple[Peer, ...], Listed] = ()
     max_round_trip_ms: Annotated[Millis, Field(ge=1, le=2000)] = Field(default=200, alias="max_round_trip")
 
@@ -114,6 +119,12 @@ class Raft(Model):
         twice = next((member for member in ids if ids.count(member) > 1), None)
         if twice:
             raise ValueError(f'two peers have the id "{twice}"; give each its own: "id=host:port"')
+        return self
+
+    @model_validator(mode="after")
+    def _has_somebody_to_join(self) -> Raft:
+        if self.join and not self.others:
+            raise ValueError('"join" needs another master to ask: name one in "peers", as "id=host:port"')
         return self
 
     @property
@@ -237,6 +248,13 @@ class MasterSettings(Settings):
 
     def raft_listen(self) -> Listen:
         return self.listen("raft.bind_addr", self.raft.bind_addr)
+
+    def raft_advertised(self) -> str:
+        """Where the other masters reach this one's replica: as set, or as its own entry among the peers says."""
+        raft, listen = self.raft, self.raft_listen()
+        listed = next((peer.address for peer in raft.peers if peer.id == raft.node_id), "")
+        host = self.server.advertise_host or (socket.gethostname() if listen.is_every_interface else listen.host)
+        return raft.advertise_addr or listed or join_address(host, listen.port)
 
     def listens(self) -> list[Listen]:
         """All that it listens on. Raises ConfigError."""

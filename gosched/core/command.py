@@ -8,6 +8,7 @@ from enum import IntEnum
 from gosched.core.cluster import (
     UNKNOWN_HARDWARE,
     ClosedBy,
+    Configuration,
     Hardware,
     Master,
     Queue,
@@ -63,6 +64,13 @@ class SetQuotas:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnounceMaster:
     master: Master
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetMembers:
+    """In an entry of a kind of its own, by the replica that leads: its members use it before it is applied."""
+
+    configuration: Configuration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +297,7 @@ Body = (
     | SetQueues
     | SetQuotas
     | AnnounceMaster
+    | SetMembers
     | SubmitJob
     | CancelJob
     | DropFinishedJobs
@@ -319,4 +328,7 @@ class Command:
 
 
 #: The feature level of each kind of command that masters of the release before do not know.
-LEVEL_OF: dict[type[Body], FeatureLevel] = {RemoveNode: FeatureLevel.BOUNDED}
+LEVEL_OF: dict[type[Body], FeatureLevel] = {
+    RemoveNode: FeatureLevel.BOUNDED,
+    SetMembers: FeatureLevel.BOUNDED,
+}

@@ -49,6 +49,7 @@ def _measured(state: ClusterState) -> Footprint:
         "nodes": sum([content_bytes(node) for node in state.nodes.values()]),
         "queues": content_bytes(tuple(state.queues.values())),
         "quotas": sum([content_bytes(quota) for quota in state.quotas.values()]),
+        "configuration": content_bytes(state.configuration) if state.configuration is not None else 0,
         "windows": sum([content_bytes(window) for window in state.windows.values()]),
         "accounts": len(state.accounts) * ACCOUNT_BYTES,
         "tenants": len(state.tenants) * TENANT_BYTES,

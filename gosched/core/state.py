@@ -14,6 +14,7 @@ from itertools import groupby
 from gosched.core.cluster import (
     Account,
     Allocation,
+    Configuration,
     Fence,
     Master,
     Node,
@@ -95,6 +96,7 @@ class FrozenState:
     revision: int
     feature_level: int
     cluster_id: str
+    configuration: Configuration | None
     clock_ms: int
     epoch: int
     leader: str
@@ -135,6 +137,7 @@ class ClusterState:
         self.revision = 0  # count of applied commands
         self.feature_level = feature_level
         self.cluster_id = ""  # empty: not founded yet, or founded by a release that gave none
+        self.configuration: Configuration | None = None  # of the replicated log; None: the log names no members yet
         self.clock_ms = 0
         self.epoch = 0
         self.leader = ""
@@ -246,6 +249,15 @@ class ClusterState:
             oldest = next(iter(self.masters))
             del self.masters[oldest]
             self._touch("masters", oldest)
+
+    def set_configuration(self, configuration: Configuration) -> None:
+        """Masters that are no members any more are forgotten."""
+        self.configuration = configuration
+        self.footprint.put_record("configuration", "", content_bytes(configuration))
+        members = {member.id for member in configuration.members}
+        for gone in [master for master in self.masters if master not in members]:
+            del self.masters[gone]
+            self._touch("masters", gone)
 
     def put_job(self, job: Job) -> None:
         before = self.jobs.get(job.id)
@@ -487,6 +499,7 @@ class ClusterState:
             revision=self.revision,
             feature_level=self.feature_level,
             cluster_id=self.cluster_id,
+            configuration=self.configuration,
             clock_ms=self.clock_ms,
             epoch=self.epoch,
             leader=self.leader,
@@ -521,6 +534,8 @@ class ClusterState:
         scalars = f"{self.revision} {self.clock_ms} {self.epoch} {self.next_sequence} {self._sum} {self.leader}"
         if self.feature_level > FeatureLevel.FIRST:  # the release before knows neither
             scalars += f" {self.feature_level} {self.cluster_id}"
+        if self.configuration is not None:
+            scalars += f" {record_digest('configuration', '', self.configuration)}"
         return blake2b(scalars.encode(), digest_size=16).hexdigest()
 
     def _keep_answer(self, answer: Answer) -> dict[str, Answer]:
@@ -654,6 +669,8 @@ def restore(frozen: FrozenState) -> ClusterState:
     state = ClusterState(feature_level=frozen.feature_level)
     state.revision = frozen.revision
     state.cluster_id = frozen.cluster_id
+    if frozen.configuration is not None:
+        state.set_configuration(frozen.configuration)
     state.clock_ms = frozen.clock_ms
     state.epoch = frozen.epoch
     state.leader = frozen.leader

@@ -139,6 +139,8 @@ def _dispatch(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome
             return features.set_level(state, body)
         case c.AnnounceMaster():
             return epochs.announce(state, body)
+        case c.SetMembers():
+            return epochs.set_members(state, body)
         case c.Noop():
             return Accepted()
         case c.ControlNode():

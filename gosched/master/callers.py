@@ -35,6 +35,9 @@ BY_METHOD = {
     "NodeService/RegisterNode": frozenset({Role.AGENT}),
     "NodeService/Heartbeat": frozenset({Role.AGENT}),
     "ClusterService/FinalizeUpgrade": _CLIENTS,
+    "ClusterService/AddMaster": _CLIENTS,
+    "ClusterService/RemoveMaster": _CLIENTS,
+    "ClusterService/ListMembers": _CLIENTS,
     "SchedulerService/GetClusterStatus": frozenset({Role.CLIENT, Role.AGENT}),
 }
 

@@ -49,12 +49,12 @@ class StateClock:
     as one voice more. Invariant: `now_ms` never goes back, and is never behind the state's clock, but after it was set
     back.
 
-    `masters`: how many the cluster has. `bound_ms`: clocks that differ by no more agree.
+    `masters`: how many the cluster has, set anew when that changes. `bound_ms`: clocks that differ by no more agree.
     """
 
     def __init__(self, wall: Clock, *, masters: int, bound_ms: int) -> None:
         self._wall = wall
-        self._masters = masters
+        self.masters = masters
         self._bound_ms = bound_ms
         self._others: dict[str, _Heard] = {}
         self._agents: dict[str, _Heard] = {}
@@ -141,7 +141,7 @@ class StateClock:
         if agents_ms is not None:
             agreed = self._majority([*voices, agents_ms])
         elif len(voices) == 1:
-            is_behind = self._masters == 1 and own_ms + self._at_s * 1000 < self._time_ms  # it moves nothing
+            is_behind = self.masters == 1 and own_ms + self._at_s * 1000 < self._time_ms  # it moves nothing
             agreed = own_ms if is_behind or self._stayed(own_ms, now_s) else None
         else:
             agreed = None
@@ -154,7 +154,7 @@ class StateClock:
         for low in ordered:
             together = [voice for voice in ordered if low <= voice <= low + self._bound_ms]
             best = together if len(together) > len(best) else best
-        if len(best) * 2 <= len(voices) or len(best) < self._masters // 2 + 1:
+        if len(best) * 2 <= len(voices) or len(best) < self.masters // 2 + 1:
             return None
         return best[(len(best) - 1) // 2]
 
@@ -168,7 +168,7 @@ class StateClock:
 
     def _is_undoubted(self, own_ms: float, now_s: float) -> bool:
         """The only master's wall clock stands where the state's clock expects it."""
-        return self._masters == 1 and abs(own_ms + self._at_s * 1000 - self._time_ms) <= self._bound_ms
+        return self.masters == 1 and abs(own_ms + self._at_s * 1000 - self._time_ms) <= self._bound_ms
 
     def _stayed(self, own_ms: float, now_s: float) -> bool:
         """Our wall clock has not moved against the monotonic one for a while, and no other says it is wrong."""

@@ -19,6 +19,7 @@ from gosched.master.clock import StateClock
 from gosched.master.errors import accepted, invalid, parsed, unavailable
 from gosched.master.feature_levels import FeatureLevels
 from gosched.master.leadership import Leadership
+from gosched.master.members import MemberControl
 from gosched.master.proposals import Proposals
 from gosched.master.state_digests import StateDigests
 from gosched.replication.interface import Replication
@@ -40,6 +41,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
     clock: StateClock
     levels: FeatureLevels
     digests: StateDigests
+    members: MemberControl
 
     async def AnnounceMaster(
         self, request: cluster_pb2.AnnounceMasterRequest, context: Any
@@ -62,6 +64,21 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
         return cluster_pb2.FinalizeUpgradeResponse(
             feature_level=state.feature_level, unchanged=taken.unchanged, revision=state.revision
         )
+
+    async def AddMaster(self, request: cluster_pb2.AddMasterRequest, context: Any) -> cluster_pb2.AddMasterResponse:
+        return cluster_pb2.AddMasterResponse(member=await self.members.add(request.id, request.address))
+
+    async def RemoveMaster(
+        self, request: cluster_pb2.RemoveMasterRequest, context: Any
+    ) -> cluster_pb2.RemoveMasterResponse:
+        return cluster_pb2.RemoveMasterResponse(unchanged=not await self.members.remove(request.id))
+
+    async def ListMembers(
+        self, request: cluster_pb2.ListMembersRequest, context: Any
+    ) -> cluster_pb2.ListMembersResponse:
+        configuration = self.replication.state.configuration
+        version = configuration.version if configuration is not None else 0
+        return cluster_pb2.ListMembersResponse(members=self.members.list(), version=version)
 
     async def GetStateDigests(
         self, request: cluster_pb2.GetStateDigestsRequest, context: Any

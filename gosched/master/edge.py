@@ -33,6 +33,9 @@ _ROUTED = (
     "/gosched.v1.SchedulerService/",
     "/gosched.v1.NodeService/",
     "/gosched.v1.ClusterService/FinalizeUpgrade",
+    "/gosched.v1.ClusterService/AddMaster",
+    "/gosched.v1.ClusterService/RemoveMaster",
+    "/gosched.v1.ClusterService/ListMembers",
 )
 _OWN = "/gosched.v1."
 

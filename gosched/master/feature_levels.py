@@ -1,33 +1,31 @@
 """Which feature level the masters of the cluster know, and its raise once all of them know a newer one.
 
-Invariant: the level is raised by an operator alone, and only while every master of the config is connected and knows
+Invariant: the level is raised by an operator alone, and only while every master is connected and knows
 the new one; a master that does not could not apply the next entry of the log.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from gosched.core.command import SetFeatureLevel
 from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import Accepted
 from gosched.master.errors import accepted, unmet
 from gosched.master.ids import new_cluster_id
+from gosched.master.members import MemberList
 from gosched.master.proposals import Proposals
 from gosched.replication.interface import Replication
 
 
 class FeatureLevels:
-    """`others`: ids of all other masters in the config."""
-
-    def __init__(self, replication: Replication, others: Iterable[str]) -> None:
+    def __init__(self, replication: Replication, members: MemberList) -> None:
         self._replication = replication
-        self._others = tuple(sorted(others))
+        self._members = members
 
     def newest(self) -> dict[str, int]:
         """Return the newest level that each master knows; 0: it is not connected."""
         known = self._replication.role.newest_levels
-        return {self._replication.member_id: NEWEST_LEVEL, **{other: known.get(other, 0) for other in self._others}}
+        others = {other: known.get(other, 0) for other in sorted(self._members.others())}
+        return {self._replication.member_id: NEWEST_LEVEL, **others}
 
     def common(self) -> int:
         """Return the newest level that all masters know; 0: one of them is away."""
@@ -39,8 +37,8 @@ class FeatureLevels:
         away = [member for member, level in newest.items() if not level]
         if away:
             raise unmet(
-                f"master {away[0]} is not connected, so which level it knows is not known: start it, or take it out of "
-                "raft.peers of the others"
+                f"master {away[0]} is not connected, so which level it knows is not known: start it, or remove it "
+                f"(goschedctl cluster remove-master {away[0]}; below feature level 5: take it out of raft.peers)"
             )
         older = [member for member, level in newest.items() if level < NEWEST_LEVEL]
         level = min(newest.values())

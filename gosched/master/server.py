@@ -37,6 +37,7 @@ from gosched.master.leader_calls import LeaderCalls
 from gosched.master.leadership import Leadership
 from gosched.master.leases import Leases
 from gosched.master.live_usage import LiveUsage
+from gosched.master.members import MemberControl, MemberList
 from gosched.master.node_control import UnfitNodes
 from gosched.master.node_service import NodeService
 from gosched.master.plugin_loader import load_plugins
@@ -78,8 +79,8 @@ class MasterServer:
         self._replica_runs = False
         self.on_failure: Callable[[str], None] = lambda detail: None
         bound_ms = settings.limits.max_clock_skew_ms
-        members = 1 + (len(settings.raft.others) if settings.raft.enabled else 0)
-        clock = StateClock(clock or SystemClock(), masters=members, bound_ms=bound_ms)
+        self._members = MemberList(replication, settings)
+        clock = StateClock(clock or SystemClock(), masters=self._members.count(), bound_ms=bound_ms)
         # First of all that follow: they stamp what they make of a batch.
         replication.follow(lambda batch: clock.applied(replication.state.clock_ms))
         tls = read_tls(settings.tls)
@@ -108,11 +109,13 @@ class MasterServer:
         self._dispatcher = Dispatcher(replication, self._agents)
         self._schedules = Schedules(replication, self._proposals, clock)
         self._keeper = ClockKeeper(replication, self._proposals, self._masters, clock, bound_ms=bound_ms)
-        others = [peer.id for peer in settings.raft.others] if settings.raft.enabled else []
-        self._levels = FeatureLevels(replication, others)
+        self._levels = FeatureLevels(replication, self._members)
+        self._member_control = MemberControl(
+            replication=replication, leadership=self._leadership, masters=self._masters
+        )
         self._digests = StateDigests(replication)
         self._status = StatusReader(
-            replication, self._counts, lambda: self._cycles.shares, self._keeper, self._levels, settings
+            replication, self._counts, lambda: self._cycles.shares, self._keeper, self._levels, self._members
         )
         self._clock = clock
         self._scheduler_service = self._make_scheduler_service()
@@ -182,6 +185,7 @@ class MasterServer:
             asyncio.ensure_future(keep_announced(self._replication, self._leadership, self._masters, self.record)),
             asyncio.ensure_future(self._reload.run()),
             asyncio.ensure_future(self._keeper.hear()),
+            asyncio.ensure_future(self._member_control.admit()),
             asyncio.ensure_future(self._comparison().run()),
         ]
         for task in self._work:
@@ -258,6 +262,7 @@ class MasterServer:
             clock=self._clock,
             levels=self._levels,
             digests=self._digests,
+            members=self._member_control,
         )
 
     def _comparison(self) -> DigestComparison:
@@ -281,6 +286,7 @@ class MasterServer:
 
     def _on_batch(self, batch: AppliedBatch) -> None:
         state = self._replication.state
+        self._clock.masters = self._members.count()
         if problem := self._wrong_cluster():
             self.on_failure(problem)
         if batch.reset:

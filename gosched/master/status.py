@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gosched import __version__
-from gosched.config import MasterSettings
 from gosched.core.cluster import NodeState, Quota
 from gosched.core.job import JobState
 from gosched.core.limits import MAX_STATE_BYTES
@@ -13,6 +12,7 @@ from gosched.core.resources import ZERO, Resources
 from gosched.core.sharing import BUILT_IN, MODEL_PREFIX, Amounts, as_map
 from gosched.master.clock_keeper import ClockKeeper
 from gosched.master.feature_levels import FeatureLevels
+from gosched.master.members import MemberList
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.sharing import QueueUse, Shares, queue_uses, tenant_uses
 from gosched.replication.interface import Part, Replication
@@ -30,14 +30,14 @@ class StatusReader:
         shares: Callable[[], Shares],
         keeper: ClockKeeper,
         levels: FeatureLevels,
-        settings: MasterSettings,
+        members: MemberList,
     ) -> None:
         self._replication = replication
         self._counts = counts
         self._shares = shares
         self._keeper = keeper
         self._levels = levels
-        self._raft_addresses = {p.id: p.address for p in settings.raft.others} if settings.raft.enabled else {}
+        self._members = members
 
     def read(self) -> scheduler_pb2.ClusterStatus:
         state, counts = self._replication.state, self._counts
@@ -86,20 +86,21 @@ class StatusReader:
         offsets_ms = self._keeper.offsets_ms()
         levels = self._levels.newest()
         versions = {**self._keeper.versions, me: __version__}
+        addresses = self._members.others()
         masters = []
-        for member in sorted([me, *self._raft_addresses]):
+        for member in sorted([me, *addresses]):
             record = self._replication.state.masters.get(member)
             healthy = member == me or member in role.connected
             masters.append(
                 scheduler_pb2.MasterStatus(
                     id=member,
-                    address=record.grpc_address if record else self._raft_addresses.get(member, ""),
+                    address=record.grpc_address if record else addresses.get(member, ""),
                     role=self._part_of(member, healthy),
                     healthy=healthy,
                     grpc_address=record.grpc_address if record else "",
                     http_address=record.http_address if record else "",
                     clock_offset_ms=offsets_ms.get(member),
-                    newest_feature_level=levels[member],
+                    newest_feature_level=levels.get(member, 0),
                     version=versions.get(member, "") if healthy else "",
                 )
             )

@@ -54,7 +54,7 @@ class _Round:
 
 
 class Elections:
-    """`others` are the other members. `send`, `is_connected` and `knows` are set once there is a transport; the last
+    """`others` are the other voters. `send`, `is_connected` and `knows` are set once there is a transport; the last
     tells whether a member knows pre-votes: one of an older release is taken for a yes."""
 
     def __init__(self, raft: Standing, me: str, others: Iterable[Any], *, journal: Journal, timing: Timing) -> None:
@@ -72,6 +72,11 @@ class Elections:
         self.send: Callable[[Any, Message], bool] = lambda node, message: False
         self.is_connected: Callable[[Any], bool] = lambda node: False
         self.knows: Callable[[Any], bool] = lambda node: True
+
+    def set_voters(self, others: Iterable[Any]) -> None:
+        """A round of questions to others than these is over."""
+        self._others = list(others)
+        self._round = None
 
     def timeout(self) -> float:
         """Return the silence after which to stand, in seconds: more on a slow disk or link, or after lost elections."""
@@ -136,7 +141,7 @@ class Elections:
                 raft.deadline = STAND_NOW
             return
         asked = self._current_round()
-        if asked is not None and message["granted"] and message["term"] == asked.term:
+        if asked is not None and node in self._others and message["granted"] and message["term"] == asked.term:
             asked.yes.add(node)
             self._stand_if_won(asked)
 

@@ -46,11 +46,19 @@ class Identity:
     #: Counts the starts of the replica, and a random name of the last one.
     boot: int = 0
     run: str = ""
+    #: The log names the members, so the config need not name them all.
+    settled: bool = False
+    #: It was removed from the cluster: nothing is done with the directory any more.
+    removed: bool = False
 
     @property
     def came_later(self) -> bool:
         """The disk took the place of another, by rule R9: a member that was away meanwhile must accept it too."""
         return self.joining or self.joined
+
+
+class Removed(DamagedLog):
+    """The directory is of a member that was removed."""
 
 
 def new_identity(*, cluster: str, member: str, bootstrap: bool) -> Identity:
@@ -76,7 +84,9 @@ def read_identity(disk: Disk, *, cluster: str, member: str) -> Identity | None:
         raise DamagedLog(f"{IDENTITY} cannot be read ({error}): use the gosched that wrote it") from error
     if identity.member != member:
         raise DamagedLog(f"the data directory belongs to {identity.member}, this is {member}: give each its own")
-    if identity.cluster != cluster:
+    if identity.removed:
+        raise Removed(f"{removal_of(member)} The data directory says so")
+    if identity.cluster != cluster and not identity.settled:
         raise DamagedLog(
             f"the data directory belongs to a cluster of {identity.cluster}, the config names {cluster}: correct "
             "raft.node_id and raft.peers, or move the data directory away"
@@ -85,7 +95,18 @@ def read_identity(disk: Disk, *, cluster: str, member: str) -> Identity | None:
 
 
 def save_identity(disk: Disk, identity: Identity) -> None:
-    stamped.write(disk, IDENTITY, asdict(identity))
+    values = asdict(identity)
+    for name in ("settled", "removed"):
+        if not values[name]:  # the release before knows neither, and may be gone back to until one of them is true
+            del values[name]
+    stamped.write(disk, IDENTITY, values)
+
+
+def removal_of(member: str) -> str:
+    return (
+        f"{member} was removed from the cluster, so it stops. To add it again, empty its data directory, start it and "
+        f"run: goschedctl cluster add-master {member} HOST:PORT."
+    )
 
 
 def joined(identity: Identity) -> Identity:
@@ -137,6 +158,14 @@ class KnownDisks:
                 "without a vote until it has caught up. Never restore the copy of one master (docs/operations.md)"
             )
         return ""
+
+    def keep_only(self, members: set[str]) -> None:
+        """Forget those that are no members any more."""
+        if gone := self._met.keys() - members:
+            for member in gone:
+                del self._met[member]
+                self._retired.pop(member, None)
+            self.save(self.boot)
 
     def is_new(self, member: str, met: Met) -> bool:
         known = self._met.get(member)

@@ -36,6 +36,11 @@ class Role:
     connected: tuple[str, ...] = ()
     newest_levels: Mapping[str, int] = field(default_factory=dict)
     log_bytes: int = 0
+    last_index: int = 0
+    #: On the leader: how far each member has the log, as it said.
+    acknowledged: Mapping[str, int] = field(default_factory=dict)
+    #: Masters that ask to be added, and where their replicas listen.
+    applicants: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,14 @@ class AppliedBatch:
     index: int
     commands: tuple[AppliedCommand, ...] = ()
     reset: bool = False
+
+
+class ChangeRefused(Exception):
+    """A change of the members did not begin. `again`: it may when it is asked again."""
+
+    def __init__(self, detail: str, *, again: bool) -> None:
+        super().__init__(detail)
+        self.again = again
 
 
 class ProposalFailed(Exception):
@@ -115,6 +128,12 @@ class Replication(Protocol):
         ...
 
     async def take_snapshot(self) -> None: ...
+
+    async def change_members(self, member: str, address: str, *, timeout_s: float = 5.0) -> None:
+        """Add a member as a learner at this address, or remove it where the address is empty; on the leader alone. The
+        change has begun when this returns: it shows in `state.configuration` once it is committed. Raises
+        ChangeRefused."""
+        ...
 
 
 class ReplicaFailed(Exception):

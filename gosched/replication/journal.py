@@ -26,6 +26,7 @@ from gosched.replication.journal_format import (
     record,
 )
 from gosched.replication.log_files import LogFiles, read_log
+from gosched.replication.peer_messages import MEMBERS
 from gosched.replication.vote import Vote, VoteFile
 
 _CHUNK_BYTES = 1 << 20
@@ -52,6 +53,7 @@ class Journal:
         self._disk = disk
         self.torn_bytes = found.torn_bytes
         self._entries = loaded.entries
+        self.naming = _naming(self._entries)  # the entries that name the members
         self.bytes = sum(len(e[0]) for e in self._entries)
         self._commit = loaded.stamp.commit
         self._generation, self._batch, self._size = loaded.stamp.generation, loaded.batch, loaded.size
@@ -95,11 +97,13 @@ class Journal:
         if self.keep_below is not None and idx < self.keep_below:
             return  # this very entry is there
         self._entries.append((command, idx, term))
+        if command[:1] == MEMBERS:
+            self.naming.append((command, idx, term))
         self.bytes += len(command)
         self._write(Kind.ENTRY, idx, term, command)
 
     def clear(self) -> None:
-        self._entries = []
+        self._entries, self.naming = [], []
         self._synced_at_most(0)
         self.bytes = 0
         self.announced = None
@@ -117,6 +121,7 @@ class Journal:
         self._synced_at_most(index - 1)
         self.bytes -= sum(len(e[0]) for e in self._entries[entryFrom:])
         del self._entries[entryFrom:]
+        self.naming = [entry for entry in self.naming if entry[1] < index]
 
     def deleteEntriesTo(self, entryTo: int) -> None:
         """Compaction: the entries left over become a new file."""
@@ -304,7 +309,7 @@ class Journal:
         if self._file is not None:
             self._file.close()
         self._file = self._disk.append_to(FILE)
-        self._entries, self.announced = entries, None
+        self._entries, self.naming, self.announced = entries, _naming(entries), None
         self.synced_index, self._synced_size = self.last_index, self._size
         self._unsynced = self._stamp_due = False
         self.bytes = sum(len(e[0]) for e in entries)
@@ -329,6 +334,10 @@ class Journal:
 def _follows(entries: list[Entry], previous: Entry, last: Entry) -> bool:
     at = last[1] - entries[0][1] if entries else -1
     return 1 <= at < len(entries) and entries[at] == last and entries[at - 1] == previous
+
+
+def _naming(entries: list[Entry]) -> list[Entry]:
+    return [entry for entry in entries if entry[0][:1] == MEMBERS]
 
 
 def _chunks(entries: list[Entry]) -> Iterator[bytes]:

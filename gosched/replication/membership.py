@@ -82,6 +82,16 @@ class Membership:
             self._say_at = now + _SAY_AGAIN_S
             log.info("to found the cluster this master has to hear from all others once", missing=sorted(self._unheard))
 
+    def is_settled(self) -> None:
+        """The members stand in the log."""
+        if not self.identity.settled:
+            self._change(replace(self.identity, settled=True))
+
+    def is_removed(self) -> None:
+        """For good: an older log may still name it."""
+        if not self.identity.removed:
+            self._change(replace(self.identity, removed=True))
+
     def caught_up(self) -> None:
         if self.identity.joining:
             self._change(joined(self.identity))

@@ -13,7 +13,7 @@ from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import Outcome
 from gosched.core.state import ClusterState
 from gosched.replication.applier import Applier
-from gosched.replication.interface import AppliedBatch, Part, ProposalFailed, Role
+from gosched.replication.interface import AppliedBatch, ChangeRefused, Part, ProposalFailed, Role
 from gosched.wire.batch import encode_batch, encode_command
 
 
@@ -112,6 +112,9 @@ class MemoryReplication:
 
     async def take_snapshot(self) -> None:
         pass  # there is no log on disk to shorten
+
+    async def change_members(self, member: str, address: str, *, timeout_s: float = 5.0) -> None:
+        raise ChangeRefused("members in memory stay as they are", again=False)
 
     def take_role(self, leader: str) -> None:
         if self.cut_off:

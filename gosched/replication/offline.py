@@ -17,7 +17,7 @@ from gosched.replication.damage import DamagedLog
 from gosched.replication.journal_format import FILE as JOURNAL
 from gosched.replication.journal_format import Entry
 from gosched.replication.log_files import entries_in
-from gosched.replication.peer_messages import REGULAR
+from gosched.replication.peer_messages import BATCHES
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import Snapshot, decode, restored
 from gosched.wire.batch import decode_batch
@@ -79,7 +79,7 @@ def _read(folder: Path) -> tuple[Snapshot | None, list[Command]]:
 
 
 def _commands(entry: Entry) -> tuple[Command, ...]:
-    return decode_batch(entry[0][1:]).commands if entry[0][:1] == REGULAR else ()
+    return decode_batch(entry[0][1:]).commands if entry[0][:1] in BATCHES else ()
 
 
 def _plans(commands: list[Command], state: ClusterState) -> tuple[Command, ...]:

@@ -10,7 +10,10 @@ from gosched.wire.v1 import log_pb2, raft_pb2
 
 Message = dict[str, Any]
 
-REGULAR, NO_OP = b"\x00", b"\x01"  # the first byte of a command; other kinds of the library are not used
+# The first byte of a command; other kinds of the library are not used. MEMBERS is one that it does not know: a batch
+# like a regular one, whose only command names the members.
+REGULAR, NO_OP, MEMBERS = b"\x00", b"\x01", b"\x10"
+BATCHES = (REGULAR, MEMBERS)
 
 
 class BadFrame(Exception):
@@ -31,6 +34,7 @@ def encode(message: Message) -> bytes:
             frame.append_reply.next_index = message["next_node_idx"]
             frame.append_reply.reset = message["reset"]
             frame.append_reply.success = message["success"]
+            frame.append_reply.joining = message["joining"]
         case "timeout_now":
             frame.timeout_now.term = message["term"]
         case "pre_vote":
@@ -74,6 +78,7 @@ def decode(data: bytes) -> Message | raft_pb2.PeerHello:
                 "next_node_idx": reply.next_index,
                 "reset": reply.reset,
                 "success": reply.success,
+                "joining": reply.joining,
             }
         case "timeout_now":
             return {"type": "timeout_now", "term": frame.timeout_now.term}
@@ -127,7 +132,7 @@ def _decode_append(append: raft_pb2.AppendEntries) -> Message:
 
 
 def _checked(entry: log_pb2.LogEntry) -> tuple[bytes, int, int]:
-    if entry.command[:1] not in (REGULAR, NO_OP):
+    if entry.command[:1] not in (*BATCHES, NO_OP):
         raise BadFrame("entry of a kind that is not used")
     return entry.command, entry.index, entry.term
 

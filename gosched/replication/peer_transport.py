@@ -1,5 +1,8 @@
 """Sockets between replicas: one connection per pair of members, dialled by the member with the greater id.
 
+The members and their addresses are those that the log names; the config's are where to begin, while no leader is known.
+The other of a pair dials too when it has waited for a while: the one that should may not know its address yet.
+
 Invariant: a connection speaks only after both sides have said who they are, and with TLS their certificates say so
 too. What a stranger could have forged has no effect that lasts: a peer's disk is kept in mind once its messages count,
 and a refusal ends this master only where it comes from an address that was dialled, or with a certificate.
@@ -24,13 +27,15 @@ from pysyncobj.node import Node
 from pysyncobj.poller import POLL_EVENT_TYPE
 
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
+from gosched.replication.configuration import ids
 from gosched.replication.connection import Connection
-from gosched.replication.hello import disagreement, met_in
-from gosched.replication.identity import KnownDisks, Met
+from gosched.replication.hello import Introduction, Standing, disagreement, introduction_in, met_in, standing
+from gosched.replication.identity import KnownDisks, Met, removal_of
 from gosched.replication.journal import Journal
 from gosched.replication.membership import Membership
 from gosched.replication.peer_messages import BadFrame, Message, decode, encode
 from gosched.replication.raft_rules import RuledTransport
+from gosched.replication.replica_config import split_address
 from gosched.replication.timing import Slowest, Timing
 from gosched.wire.plain_text import refusal
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role
@@ -41,6 +46,11 @@ MAX_STRANGERS = 128  # connections that have not said who they are
 _ACCEPTS_PER_TURN = 16  # so that one that was let in may speak before as many come that it has to go
 _MEASURE_S = 1.0
 _RETRY_S = (0.2, 0.5)
+_OTHER_DIALS_S = 2.0  # the member with the smaller id waits for so long
+_UNKNOWN_AGAIN_S = 1.0  # between two calls at a cluster that does not know this member yet
+_SAY_AGAIN_S = 30.0
+MAX_APPLICANTS = 8
+_APPLICANT_S = 5.0  # how long a wish to be added counts
 
 log = structlog.get_logger()
 
@@ -59,7 +69,10 @@ class Tls:
 @dataclass(slots=True)
 class _Peer:
     node: Node
-    address: Address
+    addresses: tuple[Address, ...] = ()  # by the log, then by the config; none: it only dials
+    tried: int = 0
+    alone_since: float = 0.0
+    introduction: Introduction | None = None
     connection: Connection | None = None  # open and introduced
     met: Met | None = None  # how it introduced itself there
     trusted: bool = False  # see `_Stranger`
@@ -95,7 +108,8 @@ class PeerTransport(RuledTransport):
         membership: Membership,
         known: KnownDisks,
         listener: socket.socket,
-        addresses: dict[str, Address],
+        seeds: dict[str, str],
+        joins_at: str,
         tls: Tls | None,
         timing: Timing,
         refused: Callable[[str], None],
@@ -111,7 +125,11 @@ class PeerTransport(RuledTransport):
         self._answers = Slowest()
         self._measure_at = 0.0
         self._refused = refused
-        self._peers = {o.id: _Peer(o, addresses[o.id]) for o in others}
+        self._seeds = {member: split_address(address) for member, address in seeds.items()}
+        self._joins_at = joins_at
+        self._applicants: dict[str, tuple[str, float]] = {}
+        self._say_at = 0.0
+        self._peers: dict[str, _Peer] = {}
         self._strangers: dict[Connection, _Stranger] = {}
         self._listener = listener
         self._listener.setblocking(False)
@@ -134,11 +152,45 @@ class PeerTransport(RuledTransport):
         return True
 
     def backlog(self, node: Node) -> int:
-        connection = self._peers[node.id].connection
-        return connection.unsent_bytes if connection else 0
+        peer = self._peers.get(node.id)
+        return peer.connection.unsent_bytes if peer and peer.connection else 0
 
     def knows_pre_votes(self, node: Node) -> bool:
-        return self._peers[node.id].newest_level >= FeatureLevel.BOUNDED
+        peer = self._peers.get(node.id)
+        return peer is not None and peer.newest_level >= FeatureLevel.BOUNDED
+
+    @property
+    def applicants(self) -> dict[str, str]:
+        """Masters that ask to be added, and where they listen."""
+        now = time.monotonic()
+        self._applicants = {m: wish for m, wish in self._applicants.items() if now - wish[1] < _APPLICANT_S}
+        return {member: address for member, (address, _) in self._applicants.items()}
+
+    def set_members(self) -> None:
+        """Those that are connected and no members any more stay until `part` finds that this is committed."""
+        super().set_members()
+        now = time.monotonic()
+        named = {m.id: m.address for m in self._raft.members.newest().configuration.members if m.id != self._me}
+        for member in named.keys() | self._seeds.keys():
+            peer = self._peers.setdefault(member, _Peer(Node(member), alone_since=now))
+            known = [split_address(named[member])] if named.get(member) else []
+            seed = [self._seeds[member]] if member in self._seeds else []
+            peer.addresses = tuple(dict.fromkeys([*known, *seed]))
+        for member, peer in list(self._peers.items()):
+            if member not in named and member not in self._seeds and peer.connection is None and not peer.dialling:
+                del self._peers[member]
+
+    def part(self) -> None:
+        """Tell those that were removed so, and let go of them. Call it now and then."""
+        members = self._raft.members
+        newest, applied = members.newest().configuration, members.applied()
+        named = ids(newest)
+        for member, peer in list(self._peers.items()):
+            if member in named or peer.connection is None or peer.introduction is None:
+                continue
+            place = standing(peer.introduction, newest, applied)
+            if place in (Standing.REMOVED, Standing.UNKNOWN):
+                self._turn_away(peer.connection, member, place)
 
     def destroy(self) -> None:
         self._poller.unsubscribe(self._listener.fileno())
@@ -153,8 +205,8 @@ class PeerTransport(RuledTransport):
             connection.close("this master ends")
 
     def _transmit(self, node: Node, message: Message) -> bool:
-        peer = self._peers[node.id]
-        if peer.connection is None:
+        peer = self._peers.get(node.id)
+        if peer is None or peer.connection is None:
             return False
         if message["type"] == "append_entries" and peer.unanswered_since is None:
             peer.unanswered_since = time.monotonic()
@@ -173,11 +225,19 @@ class PeerTransport(RuledTransport):
             silent_since = peer.unanswered_since
             if peer.connection and silent_since is not None and now - silent_since > silence_s:
                 peer.connection.close("no answer")
-            if peer.connection is None and peer.dialling is None and self._me > peer.node.id and now >= peer.next_dial:
+            if peer.connection is None and peer.dialling is None and now >= peer.next_dial and self._dials(peer, now):
                 self._dial(peer, now)
         for connection, stranger in list(self._strangers.items()):
             if now - stranger.since > self._timing.handshake:
                 connection.close("it did not introduce itself in time")
+
+    def _dials(self, peer: _Peer, now: float) -> bool:
+        if not peer.addresses:
+            return False
+        members = self._raft.members
+        if peer.node.id not in ids(members.newest().configuration) and members.is_one and self._raft._getLeader():
+            return False  # of the config alone, and not needed
+        return self._me > peer.node.id or now - peer.alone_since > _OTHER_DIALS_S
 
     def _measure(self) -> None:
         trips = [p.connection.round_trip_s() for p in self._peers.values() if p.connection is not None]
@@ -187,12 +247,14 @@ class PeerTransport(RuledTransport):
     def _dial(self, peer: _Peer, now: float) -> None:
         # Resolved anew for each attempt, off this thread: names move, and lookups hang.
         if peer.resolving is None:
-            host, port = peer.address
+            host, port = peer.addresses[peer.tried % len(peer.addresses)]
             peer.resolving = self._resolver.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
             return
         if not peer.resolving.done():
             return
         resolving, peer.resolving = peer.resolving, None
+        host, _ = peer.addresses[peer.tried % len(peer.addresses)]
+        peer.tried += 1
         peer.next_dial = now + random.uniform(*_RETRY_S)
         try:
             family, kind, protocol, _, address = resolving.result()[0]
@@ -206,7 +268,7 @@ class PeerTransport(RuledTransport):
             sock.close()
             self._complain(peer, os.strerror(code))
             return
-        peer.dialling = self._stranger(sock, self._tls.client if self._tls else None, peer.address[0], peer)
+        peer.dialling = self._stranger(sock, self._tls.client if self._tls else None, host, peer)
 
     def _accept(self, _fd: int, _event: int) -> None:
         for _ in range(_ACCEPTS_PER_TURN):
@@ -272,7 +334,7 @@ class PeerTransport(RuledTransport):
     def _on_open(self, connection: Connection) -> None:
         connection.send(self._hello(""))
 
-    def _hello(self, refusal: str) -> bytes:
+    def _hello(self, refusal: str, *, removed: bool = False, unknown: bool = False) -> bytes:
         identity = self.membership.identity
         return raft_pb2.PeerFrame(
             hello=raft_pb2.PeerHello(
@@ -289,6 +351,11 @@ class PeerTransport(RuledTransport):
                 run=identity.run,
                 term=self._journal.getCurrentTerm(),
                 last_index=self._journal.last_index,
+                members_version=self._raft.members.newest().configuration.version,
+                catching_up=identity.joining,
+                joins_at=self._joins_at,
+                removed=removed,
+                unknown=unknown,
             )
         ).SerializeToString()
 
@@ -321,7 +388,10 @@ class PeerTransport(RuledTransport):
 
     def _on_second_hello(self, connection: Connection, hello: raft_pb2.PeerHello) -> None:
         peer = next((p for p in self._peers.values() if p.connection is connection), None)
-        if hello.refusal and peer is not None:
+        if hello.unknown and peer is not None:
+            self._wait_to_be_added(peer)
+            connection.close("its cluster does not know this master yet")
+        elif hello.refusal and peer is not None:
             self._take_refusal(connection, hello, trusted=peer.trusted)
         else:
             connection.close("it introduced itself twice")
@@ -348,12 +418,18 @@ class PeerTransport(RuledTransport):
             log.warning("peer refused", member=hello.member, reason=problem)
             connection.close(problem)
             return
+        place = self._standing_of(hello)
+        if place in (Standing.REMOVED, Standing.UNKNOWN):
+            self._note_applicant(hello)
+            self._turn_away(connection, hello.member, place)
+            return
         if refusal := self._refusal(connection, hello):
             log.warning("peer refused", member=hello.member, reason=refusal)
             connection.send(self._hello(refusal))
             connection.close(refusal)
             return
-        peer = self._peers[hello.member]
+        peer = self._peers.setdefault(hello.member, _Peer(Node(hello.member)))
+        peer.introduction = introduction_in(hello)
         peer.met, peer.trusted = met_in(hello), stranger.is_trusted(self._tls)
         if self._known.is_new(hello.member, peer.met):
             self._raft.forget_match(peer.node)  # what another disk acknowledged
@@ -389,9 +465,37 @@ class PeerTransport(RuledTransport):
         """Either side may be the wrong one, so each logs it and neither stops."""
         if problem := disagreement(self._me, self.membership.identity, PROTOCOL, hello):
             return problem
-        if hello.member not in self._peers or (stranger.dialled and stranger.dialled.node.id != hello.member):
+        dialled_another = stranger.dialled is not None and stranger.dialled.node.id != hello.member
+        settled = self._raft.members.newest().configuration.version or hello.members_version
+        if dialled_another or (hello.member not in self._peers and not settled):
             return f"{self._me} does not expect {hello.member} at this address: correct raft.peers"
         return ""
+
+    def _standing_of(self, hello: raft_pb2.PeerHello) -> Standing:
+        members = self._raft.members
+        place = standing(introduction_in(hello), members.newest().configuration, members.applied())
+        is_seed = place is Standing.UNKNOWN and hello.member in self._seeds and not members.is_one
+        return Standing.GUEST if is_seed else place  # whoever may know the way into the cluster is heard
+
+    def _turn_away(self, connection: Connection, member: str, place: Standing) -> None:
+        if place is Standing.REMOVED:
+            log.info("peer turned away: it was removed from the cluster", member=member)
+            connection.send(self._hello(removal_of(member), removed=True))
+        else:
+            connection.send(self._hello("", unknown=True))
+        connection.close("it is no member")
+
+    def _note_applicant(self, hello: raft_pb2.PeerHello) -> None:
+        if hello.joins_at and (hello.member in self._applicants or len(self._applicants) < MAX_APPLICANTS):
+            self._applicants[hello.member] = hello.joins_at, time.monotonic()
+
+    def _wait_to_be_added(self, peer: _Peer) -> None:
+        now = time.monotonic()
+        peer.next_dial = now + _UNKNOWN_AGAIN_S
+        if now >= self._say_at and not self._raft.members.is_voter:
+            self._say_at = now + _SAY_AGAIN_S
+            how = "it asks to be added" if self._joins_at else f"goschedctl cluster add-master {self._me} HOST:PORT"
+            log.warning(f"the cluster does not know this master yet: {how}")
 
     def _refusal(self, connection: Connection, hello: raft_pb2.PeerHello) -> str:
         """The peer is certainly wrong: it is told why, and stops."""
@@ -402,7 +506,7 @@ class PeerTransport(RuledTransport):
         """What a peer acknowledged to us in this term, it holds: nobody else may have told it to cut that off."""
         if not (self._raft._isLeader() and met.boot) or hello.term > self._raft.raftCurrentTerm:
             return ""
-        acknowledged = self._raft.match_index.get(self._peers[hello.member].node, 0)
+        acknowledged = self._raft.match_index.get(Node(hello.member), 0)
         if self._known.is_new(hello.member, met) or hello.last_index >= acknowledged:
             return ""
         return (
@@ -412,7 +516,10 @@ class PeerTransport(RuledTransport):
         )
 
     def _take_refusal(self, connection: Connection, hello: raft_pb2.PeerHello, *, trusted: bool) -> None:
-        if trusted and hello.member in self._peers:
+        if trusted and hello.removed and not self.joining:
+            self.membership.is_removed()
+            self._refused(hello.refusal)
+        elif trusted and hello.member in self._peers and not hello.removed:
             self._refused(hello.refusal)
         elif hello.refusal not in self._doubted:  # it may come twice a second
             self._doubted.append(hello.refusal)
@@ -428,6 +535,7 @@ class PeerTransport(RuledTransport):
             elif peer.connection is connection:
                 peer.connection = None
                 peer.unanswered_since = None
+                peer.alone_since = time.monotonic()
                 log.info("peer lost", member=peer.node.id, reason=reason)
                 self._onNodeDisconnected(peer.node)
 

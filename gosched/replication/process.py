@@ -29,6 +29,7 @@ from gosched.replication.damage import DamagedLog
 from gosched.replication.interface import (
     AppliedBatch,
     AppliedCommand,
+    ChangeRefused,
     Part,
     ProposalFailed,
     ReplicaFailed,
@@ -81,6 +82,8 @@ class ProcessReplication:
         self._queued_commands = 0
         self._queued_bytes = 0
         self._in_flight: dict[int, _InFlight] = {}
+        self._change_count = 0
+        self._changes: dict[int, asyncio.Future[ChangeRefused | None]] = {}  # members' that wait for an answer
         self._pump_scheduled = False
         self._barrier: asyncio.Task[int | ProposalFailed] | None = None
         self._listeners: list[Callable[[AppliedBatch], None]] = []
@@ -203,6 +206,24 @@ class ProcessReplication:
     async def take_snapshot(self) -> None:
         self._send(raft_pb2.ReplicaFrame(take_snapshot=raft_pb2.TakeSnapshot()))
 
+    async def change_members(self, member: str, address: str, *, timeout_s: float = 5.0) -> None:
+        if self._failure or self._closing:
+            raise ChangeRefused(self._failure or "this master ends", again=True)
+        self._change_count += 1
+        change = self._change_count
+        answer = self._changes[change] = asyncio.get_running_loop().create_future()
+        asked = raft_pb2.ChangeMembers(change=change, member=member, address=address)
+        self._send(raft_pb2.ReplicaFrame(change_members=asked))
+        try:
+            async with asyncio.timeout(timeout_s):
+                refusal = await answer
+        except TimeoutError:
+            raise ChangeRefused("the replica did not answer in time", again=True) from None
+        finally:
+            del self._changes[change]
+        if refusal is not None:
+            raise refusal
+
     async def _commit_noop(self, timeout_s: float) -> int | ProposalFailed:
         await asyncio.sleep(0)  # callers of this turn of the loop share it
         self._barrier = None
@@ -291,6 +312,8 @@ class ProcessReplication:
             case "propose_failed":
                 failed = frame.propose_failed
                 self._fail(failed.proposal, ProposalFailed(failed.detail, definite=failed.definite))
+            case "members_changed":
+                self._take_change(frame.members_changed)
             case "snapshot":
                 await self._load(frame.snapshot)
             case "role":
@@ -310,6 +333,12 @@ class ProcessReplication:
         self._tell(AppliedBatch(index=entry.index, commands=applied))
         if batch.proposer == self._proposer:
             self._resolve(batch.proposal, applied)
+
+    def _take_change(self, message: raft_pb2.MembersChanged) -> None:
+        answer = self._changes.get(message.change)
+        if answer is not None and not answer.done():
+            refused = ChangeRefused(message.refusal, again=message.again) if message.refusal else None
+            answer.set_result(refused)
 
     def _resolve(self, proposal: int, applied: tuple[AppliedCommand, ...]) -> None:
         entry = self._in_flight.pop(proposal, None)
@@ -356,6 +385,9 @@ class ProcessReplication:
             connected=tuple(message.connected),
             newest_levels=dict(message.newest_levels),
             log_bytes=message.log_bytes,
+            last_index=message.last_index,
+            acknowledged=dict(message.acknowledged),
+            applicants=dict(message.applicants),
         )
         if before.part is Part.LEADER and self._role.part is not Part.LEADER:
             self._fail_all("this member lost leadership before the command was applied")

@@ -9,6 +9,8 @@ The library is pinned to 0.3.17, and these are the places where we reach into it
 - `__raftElectionDeadline` and `__generateRaftTimeout`: who stands when is decided in `elections.py`; a stall of our own
   is no sign that the leader is dead, a broken connection is one;
 - `__setCurrentTerm`: who stands does so in a term that nobody is beyond;
+- `__otherNodes`, `__readonlyNodes`, `__lastResponseTime`: who is counted, and who only gets the log, follows from the
+  log (rule R16); the library's own changes of members are switched off, they lose entries;
 - `__loadDumpFile`: we load the snapshot before the first tick, after verifying it.
 """
 
@@ -25,10 +27,11 @@ import pysyncobj.version
 from pysyncobj import FAIL_REASON, SyncObj, SyncObjConf
 from pysyncobj.node import Node
 
+from gosched.replication.configuration import Members, voters
 from gosched.replication.disk import MAX_SYNCS
 from gosched.replication.elections import Elections
 from gosched.replication.journal import Journal
-from gosched.replication.peer_messages import NO_OP, REGULAR
+from gosched.replication.peer_messages import BATCHES, NO_OP, REGULAR
 from gosched.replication.raft_rules import RuledTransport
 from gosched.replication.snapshots import Snapshots
 from gosched.replication.timing import Timing
@@ -56,8 +59,7 @@ class RaftNode(SyncObj):
 
     def __init__(
         self,
-        member: str,
-        others: list[str],
+        members: Members,
         *,
         journal: Journal,
         snapshots: Snapshots,
@@ -77,11 +79,14 @@ class RaftNode(SyncObj):
         self._syncs_began: deque[float] = deque()  # of each that is under way
         self.disk_slow_until = 0.0
         self.may_lead = True
-        self.elections = Elections(self, member, map(Node, others), journal=journal, timing=timing)
+        self.members = members
+        self._in_force = members.newest().configuration
+        others = [Node(m.id) for m in self._in_force.members if m.id != members.me]
+        self.elections = Elections(self, members.me, others, journal=journal, timing=timing)
         with _plugged_in(journal, snapshots):
             super().__init__(
-                Node(member),
-                [Node(o) for o in others],
+                Node(members.me),
+                others,
                 _conf(timing),
                 nodeClass=Node,
                 transportClass=transport,
@@ -92,11 +97,13 @@ class RaftNode(SyncObj):
         self.elections.knows = self.transport.knows_pre_votes
         snapshots.applied = lambda: max(int(self.raftLastApplied), journal.getRaftCommitIndex())
         snapshots.announce = journal.announce
+        self._set_members()
 
     def load_snapshot(self) -> None:
         """Before the first tick, when there is a snapshot."""
         self._SyncObj__loadDumpFile(clearJournal=False)
         self._raise_failure()
+        self.follow_members()
 
     def propose(self, entry: bytes, failed: Callable[[bool, str], None]) -> None:
         """Puts an entry into the log. `failed(definite, why)` may be called later; success shows as its application."""
@@ -106,6 +113,20 @@ class RaftNode(SyncObj):
             failed(True, "this member does not lead")
         else:
             self._applyCommand(entry, _failure_callback(failed), REGULAR[0])
+
+    def append_naming(self, entry: bytes) -> None:
+        """Put an entry into the log that names the members, and follow it at once. Only on the leader."""
+        index, term = self._journal.last_index + 1, self.raftCurrentTerm
+        self._journal.add(entry, index, term)
+        self.follow_members()
+        self._SyncObj__sendAppendEntries()
+
+    def follow_members(self) -> None:
+        """Rule R16."""
+        newest = self.members.newest().configuration
+        if newest != self._in_force:
+            self._in_force = newest
+            self._set_members()
 
     def tick(self, wait_s: float) -> None:
         """One turn of the loop. Raises DiskFailed: the process must end."""
@@ -119,6 +140,14 @@ class RaftNode(SyncObj):
         self._raise_failure()  # before any success is told
         self.transport.flush()
         self._last_tick_end = library.monotonicTime()
+
+    def hears_voter(self, member: str) -> bool:
+        """Whether a member has answered this leader lately, and may vote: it does not join with an empty disk."""
+        return self.transport.hears_voter(Node(member), self.conf.leaderFallbackTimeout)
+
+    def acknowledged(self) -> dict[str, int]:
+        """How far each member has said that it has the log."""
+        return {node.id: index for node, index in self.match_index.items()}
 
     def expect_answers_within(self, seconds: float) -> None:
         """A leader whose majority is slow, but alive, goes on."""
@@ -143,8 +172,8 @@ class RaftNode(SyncObj):
 
     def may_stand(self) -> bool:
         """A member that joins, or waits to found the cluster (rules R9, R15), never stands; one whose front is silent
-        could lead nothing."""
-        return self.may_lead and self.transport.membership.votes
+        could lead nothing; nor does a learner (R16)."""
+        return self.may_lead and self.transport.membership.votes and self.members.is_voter
 
     def forget_leader(self) -> None:
         self._SyncObj__raftLeader: Node | None = None
@@ -177,18 +206,25 @@ class RaftNode(SyncObj):
         return index
 
     @property
+    def voters(self) -> set[Node]:
+        """The others that are counted."""
+        nodes: set[Node] = self._SyncObj__otherNodes
+        return nodes
+
+    @property
     def next_index(self) -> dict[Node, int]:
         index: dict[Node, int] = self._SyncObj__raftNextIndex
         return index
 
     def _SyncObj__doApplyCommand(self, command: bytes) -> None:
-        if command[:1] == REGULAR:
+        if command[:1] in BATCHES:
             self._apply(command[1:])
         elif command[:1] != NO_OP:
             raise ValueError("log entry of a kind that is not used")
 
     def _SyncObj__applyLogEntries(self) -> bool:
         """The library applies all that is committed at once: after a restart, seconds without a heartbeat."""
+        self._commit_synced()
         committed: int = self.raftCommitIndex
         deadline = library.monotonicTime() + _APPLY_SLICE_S
         applied_some = False
@@ -199,6 +235,32 @@ class RaftNode(SyncObj):
         finally:
             self._SyncObj__raftCommitIndex = committed
         return applied_some
+
+    def _commit_synced(self) -> None:
+        """R14: the library commits at once what its only voter is to hold."""
+        if self._isLeader() and not self.voters:
+            synced = max(self.raftLastApplied, self._journal.synced_index)
+            self._SyncObj__raftCommitIndex: int = min(self.raftCommitIndex, synced)
+
+    def _set_members(self) -> None:
+        me, now, last = self.members.me, library.monotonicTime(), self._journal.last_index
+        voting = voters(self._in_force) - {me}
+        nodes = [Node(member.id) for member in self._in_force.members if member.id != me]
+        counted: set[Node] = self._SyncObj__otherNodes
+        copies: set[Node] = self._SyncObj__readonlyNodes
+        for gone in (counted | copies) - set(nodes):
+            self._snapshots.cancelTransmisstion(gone)
+            for kept in (self.next_index, self.match_index, self._SyncObj__lastResponseTime):
+                kept.pop(gone, None)
+        counted.clear()
+        copies.clear()
+        for node in nodes:
+            (counted if node.id in voting else copies).add(node)
+            self.next_index.setdefault(node, last + 1)
+            self.match_index.setdefault(node, 0)
+            self._SyncObj__lastResponseTime.setdefault(node, now)
+        self.elections.set_voters([node for node in nodes if node.id in voting])
+        self.transport.set_members()
 
     def _sync(self) -> None:
         """A quick disk is waited for: a thread would cost more. Syncs that last go on beside the turns, and are joined

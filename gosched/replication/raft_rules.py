@@ -1,4 +1,4 @@
-"""What must hold for every message between replicas, whatever carries it: rules R1 to R15.
+"""What must hold for every message between replicas, whatever carries it: rules R1 to R17.
 
 PySyncObj 0.3.17 acknowledges commands that never commit and loses acknowledged ones. Each rule below mends one
 fault, by looking at a message before the library does, or before it leaves. The real transport and the simulated one
@@ -21,8 +21,13 @@ R11 What is applied here is committed, so it is never given up: a snapshot of no
 R12 No term is raised before a majority would vote for us (pre-votes, `elections.py`). A member that heard a live leader
     lately says no. Votes themselves are not refused so: who stands has a higher term, and could not follow any more.
 R13 Who may not follow a leader because its term is older tells it; the leader stands anew at once in a later term.
-R14 A leader's own disk counts as one: what it has not synced is committed only where a majority of the others has.
+R14 A leader's own disk counts as one: what it has not synced is committed only where a majority of the others has. A
+    leader that is the only voter commits nothing before.
 R15 A member with an empty disk that waits to found the cluster neither votes nor answers.
+R16 Votes and copies count of those alone that vote by the newest members in our log, committed or not; who asks for a
+    vote need not be among them, since our log may be the older one. A learner is not counted, and does not stand.
+R17 A member that joins does not vote before its log names it: an older log, in which it was a member once, proves
+    nothing.
 """
 
 from __future__ import annotations
@@ -59,6 +64,7 @@ class RuledTransport(Transport):
         self._floors: dict[Any, tuple[int, int]] = {}  # peer -> term, lowest nextIndex in it
         self._waiting: dict[Any, int] = {}  # peer that waits for a part of a snapshot -> its nextIndex
         self._join_target: int | None = None
+        self._heard: dict[Any, tuple[float, bool]] = {}  # when each last answered, and whether it is joining
         self.membership = membership
 
     def knows_pre_votes(self, node: Any) -> bool:
@@ -89,12 +95,20 @@ class RuledTransport(Transport):
                 pass  # R9
             case "pre_vote":
                 self._elections.on_pre_vote(node, message)
+            case "pre_vote_reply" if self._raft._isLeader() and node not in self._raft.match_index:
+                pass  # a term of its own, of one that was removed, deposes nobody
             case "pre_vote_reply":
                 self._elections.on_reply(node, message)
+            case "response_vote" if node not in self._raft.voters:
+                pass  # R16
             case _:
                 self._onMessageReceived(node, message)
 
     def _deliver_append(self, node: Any, message: Message) -> None:
+        self._take_append(node, message)
+        self._raft.follow_members()  # R16
+
+    def _take_append(self, node: Any, message: Message) -> None:
         current = message["term"] >= self._raft.raftCurrentTerm
         if current:
             self._elections.heard_leader()
@@ -164,6 +178,9 @@ class RuledTransport(Transport):
     def _deliver_reply(self, node: Any, message: Message) -> None:
         if message["term"] != self._raft.raftCurrentTerm:  # R6
             return
+        if node not in self._raft.match_index:
+            return  # no member any more
+        self._heard[node] = library.monotonicTime(), message.get("joining", False)
         self._resume(node)
         if message["success"]:
             self._floors.pop(node, None)
@@ -187,16 +204,19 @@ class RuledTransport(Transport):
 
     def _count_synced(self) -> None:
         """R14: the library takes our own copy of each entry for synced, so it hears of others' copies no earlier."""
-        term, match_index = self._raft.raftCurrentTerm, self._raft.match_index
-        reported = {node: index for node, (told_in, index) in self._reported.items() if told_in == term}
-        majority = (len(match_index) + 1) // 2 + 1
-        without_us = sorted(reported.values(), reverse=True)[majority - 1] if len(reported) >= majority else 0
+        term, match_index, voters = self._raft.raftCurrentTerm, self._raft.match_index, self._raft.voters
+        told = self._reported.items()
+        reported = {node: index for node, (told_in, index) in told if told_in == term and node in match_index}
+        counted = [index for node, index in reported.items() if node in voters]  # R16
+        majority = (len(voters) + 1) // 2 + 1
+        without_us = sorted(counted, reverse=True)[majority - 1] if len(counted) >= majority else 0
         countable = max(self._journal.synced_index, without_us)
         for node, index in reported.items():
             match_index[node] = max(match_index[node], min(index, countable))
 
     def _onNodeDisconnected(self, node: Any) -> None:
         super()._onNodeDisconnected(node)
+        self._heard.pop(node, None)
         self._raft.peer_lost(node)
 
     # Out
@@ -205,6 +225,7 @@ class RuledTransport(Transport):
         match message["type"]:
             case "next_node_idx":
                 message["term"] = self._raft.raftCurrentTerm  # R6
+                message["joining"] = self.joining
                 if message["success"]:
                     return self._hold(node, message)
                 if message["reset"]:
@@ -227,13 +248,27 @@ class RuledTransport(Transport):
             self._count_synced()
         for node in list(self._waiting):
             self._resume(node)
-        if self.joining and self._join_target is not None and self._caught_up(self._join_target):
+        is_member = self._raft.members.is_one  # R17
+        if self.joining and is_member and self._join_target is not None and self._caught_up(self._join_target):
             self.membership.caught_up()
 
     def _resume(self, node: Any) -> None:
         """R10: the peer goes on where it waited."""
         if node in self._waiting:
-            self._raft.next_index[node] = self._waiting.pop(node)
+            index = self._waiting.pop(node)
+            if node in self._raft.next_index:
+                self._raft.next_index[node] = index
+
+    def hears_voter(self, node: Any, within_s: float) -> bool:
+        """Whether it has answered lately, over the connection that it has now, as one that may vote."""
+        answered, joining = self._heard.get(node, (0.0, True))
+        return not joining and library.monotonicTime() - answered < within_s
+
+    def set_members(self) -> None:
+        """The members in force have changed, and `voters` and `match_index` with them."""
+        for kept in (self._reported, self._floors, self._waiting, self._heard):
+            for gone in [node for node in kept if node not in self._raft.match_index]:
+                del kept[gone]  # type: ignore[attr-defined] # dicts by node, all of them
 
     def _hold(self, node: Any, message: Message) -> bool:  # R7
         held = self._held.get(node)

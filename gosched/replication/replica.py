@@ -19,15 +19,19 @@ from typing import Any
 
 import structlog
 
+from gosched.core.cluster import Configuration
 from gosched.core.state import ClusterState
 from gosched.core.text import printable_values
 from gosched.machine import MachineBug
 from gosched.replication.applier import GC_THRESHOLD, Applier
+from gosched.replication.configuration import Members, ids
 from gosched.replication.connection import Connection
 from gosched.replication.damage import DamagedLog
 from gosched.replication.disk import DiskFailed, InUse, PosixDisk
+from gosched.replication.identity import removal_of
+from gosched.replication.member_changes import MemberChanges
 from gosched.replication.membership import JOIN_QUIET_S, Membership
-from gosched.replication.peer_messages import REGULAR
+from gosched.replication.peer_messages import BATCHES
 from gosched.replication.peer_transport import PeerTransport, Tls
 from gosched.replication.raft_node import RaftNode
 from gosched.replication.raft_rules import LogsDiverged, RuledTransport
@@ -65,6 +69,7 @@ class Replica:
         self._rest_of_frame: Callable[[], bytes] = bytes  # to the front; while there is no link: nothing
         self._front_gone = False
         self._told_index = 0  # the last entry that the front knows
+        self._followed: Configuration | None = None  # applied, and known to the directory
         self._snapshot_index = 0  # of a snapshot the front has to load first; 0: none
         self._told_status: raft_pb2.RoleChange | None = None
         self._next_status = 0.0
@@ -76,13 +81,15 @@ class Replica:
         config = self._config
         disk = self._disk = PosixDisk(config.folder)
         self._lock = disk.lock()
-        listener = _listen(config) if config.peers else None
+        listener = _listen(config) if config.bind_addr else None
         storage = open_storage(disk, cluster=config.cluster, member=config.member, bootstrap=config.bootstrap)
         self._journal, self._known = storage.journal, storage.known
         quiet_s = max(JOIN_QUIET_S, 5 * config.timing.leader_fallback)
         self._membership = Membership(disk, storage.identity, config.peers, now=time.monotonic(), quiet_s=quiet_s)
+        self._members = Members(config.member, self._journal, lambda: self._applier.state, config.listed)
         self._snapshots = Snapshots(disk, state=lambda: self._applier.state, install=self._install)
         self._node = self._make_node(listener)
+        self._changes = MemberChanges(self._node, self._members, self._journal, lambda: self._applier.state)
         self._link = Connection(
             self._node._poller, link, opened=_nothing, frame=self._on_front_frame, closed=self._on_front_gone
         )
@@ -105,11 +112,25 @@ class Replica:
             raise Stop(self._refusal)
         self._membership.decide(time.monotonic())
         self._membership.belongs_to(self._applier.state.cluster_id)
+        self._follow_members()
         if self._log_is_long():
             self._node.forceLogCompaction()
         self._feed_front()
         self._tell_status()
         return not self._front_gone
+
+    def _follow_members(self) -> None:
+        applied = self._applier.state.configuration
+        if applied is not None and applied is not self._followed:
+            self._followed = applied
+            self._membership.is_settled()
+            self._known.keep_only(ids(applied) | ids(self._members.newest().configuration))
+        if isinstance(self._node.transport, PeerTransport):
+            self._node.transport.part()
+        if self._members.was_removed and not self._membership.identity.joining:
+            self._membership.is_removed()
+            raise Stop(removal_of(self._config.member))
+        self._changes.turn()
 
     def close(self) -> None:
         self._node.destroy()
@@ -157,7 +178,8 @@ class Replica:
                 membership=self._membership,
                 known=self._known,
                 listener=listener,
-                addresses={member: split_address(address) for member, address in config.peers.items()},
+                seeds=config.peers,
+                joins_at=config.listed[config.member] if config.join else "",
                 tls=_tls(config),
                 timing=config.timing,
                 refused=self._on_refused,
@@ -166,8 +188,7 @@ class Replica:
             return made
 
         return RaftNode(
-            config.member,
-            list(config.peers),
+            self._members,
             journal=self._journal,
             snapshots=self._snapshots,
             apply=self._apply,
@@ -196,12 +217,22 @@ class Replica:
             case "propose":
                 proposal = frame.propose.proposal
                 self._node.propose(frame.propose.batch, lambda *why: self._tell_failed_proposal(proposal, *why))
+            case "change_members":
+                self._change_members(frame.change_members)
             case "transfer":
                 self._node.transferLeadership()
             case "take_snapshot":
                 self._node.forceLogCompaction()
             case other:
                 raise Stop(f"the front sent an unknown frame ({other}): start master and replica from one installation")
+
+    def _change_members(self, asked: raft_pb2.ChangeMembers) -> None:
+        add, changes = bool(asked.address), self._changes
+        refusal = changes.add(asked.member, asked.address) if add else changes.remove(asked.member)
+        answer = raft_pb2.MembersChanged(change=asked.change)
+        if refusal is not None:
+            answer.refusal, answer.again = refusal.detail, refusal.again
+        self._tell(raft_pb2.ReplicaFrame(members_changed=answer))
 
     def _on_front_gone(self, _link: Connection, _reason: str) -> None:
         self._front_gone = True
@@ -222,7 +253,7 @@ class Replica:
             self._told_index += 1
             entry = journal[self._told_index - journal.first_index]
             assert isinstance(entry, tuple)
-            if entry[0][:1] == REGULAR:
+            if entry[0][:1] in BATCHES:
                 told = log_pb2.LogEntry(command=entry[0][1:], index=entry[1], term=entry[2])
                 self._tell(raft_pb2.ReplicaFrame(applied=raft_pb2.Applied(entry=told)))
 
@@ -242,6 +273,7 @@ class Replica:
             leader=leader.id if leader is not None else "",
             connected=transport.connected if isinstance(transport, PeerTransport) else (),
             newest_levels=transport.newest_levels if isinstance(transport, PeerTransport) else {},
+            applicants=transport.applicants if isinstance(transport, PeerTransport) else {},
         )
         now = time.monotonic()
         if status == self._told_status and now < self._next_status:
@@ -251,6 +283,9 @@ class Replica:
         full.CopyFrom(status)
         full.commit_index, full.applied_index = node.raftCommitIndex, node.raftLastApplied
         full.log_bytes = self._journal.bytes
+        full.last_index = self._journal.last_index
+        if node._isLeader():
+            full.acknowledged.update(node.acknowledged())
         self._tell(raft_pb2.ReplicaFrame(role=full))
 
     def _tell(self, frame: raft_pb2.ReplicaFrame) -> None:

@@ -25,7 +25,9 @@ class ReplicaConfig:
     """`peers`: member id -> host:port of the other members. A compaction starts beyond either bound of the log."""
 
     member: str
-    bind_addr: str = ""  # host:port; unused without peers
+    bind_addr: str = ""  # host:port; empty: it listens for no other
+    advertise_addr: str = ""  # host:port by which the others reach it; empty: bind_addr
+    join: bool = False  # it asks to be added to the cluster of its peers
     peers: dict[str, str] = field(default_factory=dict)
     data_dir: str
     bootstrap: bool = True
@@ -38,6 +40,11 @@ class ReplicaConfig:
     def cluster(self) -> str:
         """All members; two masters that disagree on it refuse each other."""
         return ",".join(sorted([self.member, *self.peers]))
+
+    @property
+    def listed(self) -> dict[str, str]:
+        """All members that the config knows, and their addresses."""
+        return {self.member: self.advertise_addr or self.bind_addr, **self.peers}
 
     @property
     def folder(self) -> Path:
@@ -53,10 +60,12 @@ class ReplicaConfig:
         peers = {peer.id: peer.address for peer in raft.others} if raft.enabled else {}
         return ReplicaConfig(
             member=raft.node_id,
-            bind_addr=settings.raft_listen().address if peers else "",
+            bind_addr=settings.raft_listen().address if raft.enabled else "",
+            advertise_addr=settings.raft_advertised() if raft.enabled else "",
+            join=raft.enabled and raft.join,
             peers=peers,
             data_dir=settings.data_dir,
-            bootstrap=raft.bootstrap or not peers,
+            bootstrap=(raft.bootstrap and not raft.join) or not peers,
             timing=Timing.for_round_trip(raft.max_round_trip_ms / 1000),
             tls=TlsFiles(cert=settings.tls.cert, key=settings.tls.key, ca=settings.tls.ca) if settings.tls else None,
         )

@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 from gosched.core.cluster import (
     Account,
     Allocation,
+    Configuration,
     Fence,
     Master,
     Node,
@@ -59,6 +60,7 @@ _KINDS: dict[str, type] = {
     "window": Window,
     "follow_up": FollowUp,
     "answer": Answer,
+    "configuration": Configuration,
 }
 
 
@@ -150,6 +152,7 @@ def _chunks(snapshot: Snapshot) -> Iterator[bytes]:
         ("window", [*state.windows.values()]),
         ("follow_up", [*state.follow_ups.values()]),
         ("answer", [*answers]),
+        ("configuration", [state.configuration] if state.configuration is not None else []),
     ]
     header = log_pb2.SnapshotHeader(
         schema=state.feature_level,
@@ -214,6 +217,8 @@ def _key(record: object) -> str:
             return record.job_id
         case Answer():
             return f"{record.client_id}\0{record.request_id}"
+        case Configuration():
+            return ""
         case Node() | Master() | Job() | Task() | Allocation():
             return record.id
         case _:
@@ -229,6 +234,7 @@ def _state_of(header: log_pb2.SnapshotHeader, tables: dict[str, dict[str, object
         revision=header.revision,
         feature_level=header.feature_level or FeatureLevel.FIRST,
         cluster_id=header.cluster_id,
+        configuration=tables["configuration"].get(""),  # type: ignore[arg-type] # each table holds its own kind
         clock_ms=header.clock_ms,
         epoch=header.epoch,
         leader=header.leader,

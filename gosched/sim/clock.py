@@ -18,7 +18,16 @@ import pysyncobj.syncobj as library
 import structlog
 from pysyncobj.node import Node
 
-from gosched.replication import elections, journal, membership, raft_node, snapshots, stamped, storage
+from gosched.replication import (
+    elections,
+    journal,
+    member_changes,
+    membership,
+    raft_node,
+    snapshots,
+    stamped,
+    storage,
+)
 
 
 class Clock:
@@ -92,7 +101,7 @@ def virtual(clock: Clock, rng: Random, note: Callable[[str], None], *, chunk_byt
         (snapshots, "CHUNK_BYTES", chunk_bytes),
         (snapshots, "MAX_BACKLOG_BYTES", 4 * chunk_bytes),
         (snapshots, "log", silent),
-        *((module, "log", silent) for module in (journal, membership, stamped, storage)),
+        *((module, "log", silent) for module in (journal, member_changes, membership, stamped, storage)),
     ]
     library_log, told = logging.getLogger("pysyncobj.syncobj"), _Told(note)
     library_log.addHandler(told)

@@ -1,7 +1,8 @@
 """What all members together may never do, checked while they run. Rule: it only looks; it changes nothing.
 
 The invariants: one leader per term; the same entry at the same index on all members, across restarts; a new leader
-holds everything committed; a majority of disks holds everything committed; no proposal is applied twice; equal states
+holds everything committed; a majority of the voters' disks holds everything committed, by the
+members in force at its leader; no proposal is applied twice; equal states
 at equal indexes; a proposal that definitely failed is never applied; a restarted member has the term and the vote it
 had told others of.
 """
@@ -36,6 +37,7 @@ class History:
 
     committed: dict[int, tuple[bytes, int]] = field(default_factory=dict)  # index -> command, term
     last: int = 0
+    force: frozenset[str] = frozenset()  # the voters whose majority committed the last entry
     last_in_term: dict[int, int] = field(default_factory=dict)  # term of a member -> last entry it was first to commit
     leaders: dict[int, str] = field(default_factory=dict)
     applied: dict[int, bytes] = field(default_factory=dict)
@@ -56,13 +58,15 @@ class History:
         if must_hold and not self._holds(journal, must_hold):
             raise Violation(f"{name} leads term {term} without the committed entry {self._first_missing(journal)}")
 
-    def commits(self, name: str, term: int, index: int, journal: Journal) -> None:
+    def commits(self, name: str, term: int, index: int, journal: Journal, voters: frozenset[str]) -> None:
+        """`voters`: by the members that were in force at the member when it took the entry for committed."""
         for i in range(max(self.last + 1, journal.first_index), index + 1):
             entry = journal[i - journal.first_index]
             assert isinstance(entry, tuple)
             self.committed[i] = entry[0], entry[2]
         if index > self.last:
             self.last = self.last_in_term[term] = index
+            self.force = voters
         if index >= journal.first_index and not self._holds(journal, index):
             raise Violation(f"{name} takes entry {index} for committed, which others committed otherwise")
 
@@ -97,7 +101,7 @@ class History:
         """A disk that was lost, and whose member joins anew, may cost one copy."""
         if self.last <= 1:  # the first entry is not replicated: every log begins with it
             return
-        logs = list(logs)
+        logs = [log for log in logs if log.name in self.force]
         settled = [log for log in logs if not log.joining]
         holders = [log.name for log in settled if log.durable is not None and self._holds(log.durable, self.last)]
         excused = len(logs) - len(settled)

@@ -13,21 +13,25 @@ from typing import Any, Protocol
 
 from pysyncobj.node import Node
 
+from gosched.core.cluster import Configuration
 from gosched.core.outcome import Outcome
 from gosched.core.state import ClusterState
 from gosched.machine import MachineBug
 from gosched.replication.applier import Applier
+from gosched.replication.configuration import Members, ids, voters
 from gosched.replication.damage import DamagedLog
 from gosched.replication.disk import DiskFailed
-from gosched.replication.identity import Met
+from gosched.replication.hello import Introduction, Standing, standing
+from gosched.replication.identity import Met, Removed
 from gosched.replication.journal import Journal
+from gosched.replication.member_changes import MemberChanges
 from gosched.replication.membership import Membership
 from gosched.replication.peer_messages import Message, decode, encode
 from gosched.replication.raft_node import RaftNode
 from gosched.replication.raft_rules import LogsDiverged, RuledTransport
 from gosched.replication.replica import TICK_S
 from gosched.replication.snapshots import Snapshots
-from gosched.replication.storage import open_storage
+from gosched.replication.storage import Storage, open_storage
 from gosched.replication.timing import Timing
 from gosched.sim.clock import Clock, PeerNode
 from gosched.sim.disk import SimCrash, SimDisk
@@ -39,7 +43,7 @@ _LEFT_FOR_LATER = 0.05  # of the frames: the rest waits for the next turn, as wh
 _SEND_S = 2e-5
 _APPLY_S = 0.001
 _MAX_SENT = 2000  # in one turn
-_CLUSTER = "a,b,c"
+_REFUSED_AGAIN_S = 0.5  # between two tries of a peer that was not let in
 _STOPS = (LogsDiverged, DamagedLog, UnknownSchema, MachineBug)
 
 
@@ -65,6 +69,8 @@ class Counts:
     torn_tails: int = 0
     snapshots_taken: int = 0
     snapshots_installed: int = 0
+    members_added: int = 0  # that vote
+    members_removed: int = 0
     disks_full: int = 0
     wiped_and_joined: int = 0
     transfers: int = 0
@@ -75,6 +81,10 @@ class Owner(Protocol):
 
     def answered(self, proposal: tuple[str, int], outcomes: list[Outcome]) -> None:
         """A proposal of this boot of a member was applied there."""
+        ...
+
+    def removed(self, member: Member) -> None:
+        """It has heard that it is no member any more, and ends for good."""
         ...
 
     def turned(self, member: Member) -> None: ...
@@ -88,7 +98,7 @@ class Member:
     def __init__(
         self,
         name: str,
-        others: list[str],
+        listed: dict[str, str],
         *,
         clock: Clock,
         network: Network,
@@ -100,7 +110,7 @@ class Member:
         owner: Owner,
     ) -> None:
         self.name = name
-        self._others = others
+        self._listed = listed
         self._clock, self._network, self._history, self.counts = clock, network, history, counts
         self._rng, self._settings = rng, settings
         self._note = note
@@ -110,7 +120,7 @@ class Member:
         self.node: RaftNode | None = None
         self.paused_until = 0.0
         self.joining = False
-        self._started = False  # once at least
+        self.started = False  # once at least
         self._rate = rng.uniform(0.99, 1.01)
         self._offset = rng.uniform(0.0, 1000.0)
         self._lag = 0.0  # how long the current turn has taken
@@ -118,6 +128,11 @@ class Member:
         self._boot = 0
         self._next_turn = 0.0
         self._promised: tuple[int, str | None] = (0, None)
+        self.is_removed = False
+        self._voted = True  # by the members in force
+        self._linked: set[str] = set()
+        self._let_in: set[str] = set()
+        self._let_in_at = 0.0  # when those that were not are tried again
         self._on_disk: Journal | None = None  # while down
 
     # Life
@@ -149,6 +164,7 @@ class Member:
         self.disk.wipe()
         self._promised = (0, None)
         self._on_disk = None
+        self.is_removed = False
         self._note(f"{self.name} lost its disk")
 
     def propose(self, data: bytes, failed: Callable[[bool, str], None]) -> None:
@@ -164,6 +180,18 @@ class Member:
             self.node.transferLeadership()
             self.counts.transfers += 1
 
+    def change(self, change: str, name: str, address: str) -> str:
+        """Add or remove a member, as its operator asks; return why not, or nothing."""
+        assert self.node is not None
+        self._enter()
+        refusal = self._changes.add(name, address) if change == "add" else self._changes.remove(name)
+        self._plan_turn(0.0)
+        return refusal.detail if refusal else ""
+
+    @property
+    def newest(self) -> Configuration:
+        return self._members.newest().configuration
+
     @property
     def proposer(self) -> str:
         return f"{self.name}.{self._boot}"
@@ -175,7 +203,7 @@ class Member:
     @property
     def votes(self) -> bool:
         """As its disk says, up or down."""
-        return not self.joining and self._started and self._membership.votes
+        return not self.joining and self.started and not self.is_removed and self._membership.votes
 
     @property
     def applied(self) -> int:
@@ -195,10 +223,13 @@ class Member:
         return self.node is not None and self._clock.now >= self.paused_until
 
     def connected(self, peer: str) -> None:
+        self._linked.add(peer)
         self._run(lambda: self._introduce(peer))
 
     def disconnected(self, peer: str) -> None:
-        if self.node is not None:
+        self._linked.discard(peer)
+        if self.node is not None and peer in self._let_in:
+            self._let_in.discard(peer)
             self._enter()
             self.node.transport._onNodeDisconnected(PeerNode(peer))
 
@@ -212,10 +243,14 @@ class Member:
         self._enter()
         self.disk.settle()
         self._applier = Applier()
-        storage = open_storage(self.disk, cluster=_CLUSTER, member=self.name, bootstrap=True)
+        self._linked.clear()
+        self._let_in.clear()
+        storage = self._open_storage(self.disk)
         journal, self._known = storage.journal, storage.known
-        self._membership = Membership(self.disk, storage.identity, self._others, now=self._clock.local())
-        self._started = True
+        others = [name for name in self._listed if name != self.name]
+        self._membership = Membership(self.disk, storage.identity, others, now=self._clock.local())
+        self._members = Members(self.name, journal, lambda: self.state, self._listed)
+        self.started = True
         self.counts.torn_tails += bool(journal.torn_bytes)
         self._history.reopened(self.name, self._promised, journal)
         self._journal = journal
@@ -225,8 +260,7 @@ class Member:
         )
         self._snapshots.backlog = lambda peer: self._network.waiting_bytes(self.name, peer.id)
         node = RaftNode(
-            self.name,
-            self._others,
+            self._members,
             journal=journal,
             snapshots=self._snapshots,
             apply=self._apply,
@@ -238,6 +272,7 @@ class Member:
         if storage.has_snapshot:
             node.load_snapshot()
         self._loading = False
+        self._changes = MemberChanges(node, self._members, journal, lambda: self.state)
         if self._settings.slow_sync:
             node.disk_slow_until = math.inf  # as a disk that was slow a moment ago
         self.node = node
@@ -246,18 +281,61 @@ class Member:
         node = self.node
         assert node is not None
         self._enter()
+        in_force = frozenset(voters(self.newest))
         node.tick(0.0)
         self._membership.decide(self._clock.local())
         self._membership.belongs_to(self.state.cluster_id)
+        votes = self._members.is_voter
+        self.counts.members_added += votes and not self._voted
+        self._voted = votes
         if self.joining and self._membership.votes:
             self.joining = False
             self.counts.wiped_and_joined += 1
             self._note(f"{self.name} has joined")
         if len(self._journal) > self._settings.compact_entries:
             node.forceLogCompaction()
-        self._history.commits(self.name, node.raftCurrentTerm, node.raftCommitIndex, self._journal)
+        self._history.commits(self.name, node.raftCurrentTerm, node.raftCommitIndex, self._journal, in_force)
+        self._follow_members()
         if self.leads:
             self._history.leads(self.name, node.raftCurrentTerm, self._journal)
+
+    def _follow_members(self) -> None:
+        """As Replica.turn does it."""
+        if self.state.configuration is not None:
+            self._membership.is_settled()
+            self._known.keep_only(ids(self.newest) | ids(self.state.configuration))
+        if self._members.was_removed and not self._membership.identity.joining:
+            self._end_removed()
+            return
+        self._changes.turn()
+        if self._clock.now >= self._let_in_at:
+            self._let_in_at = self._clock.now + _REFUSED_AGAIN_S
+            for peer in sorted(self._linked - self._let_in):
+                self._introduce(peer)
+            for peer in sorted(self._let_in):
+                if self._standing_of(peer) in (Standing.UNKNOWN, Standing.REMOVED):
+                    self._let_in.discard(peer)
+                    if self.node is not None:
+                        self.node.transport._onNodeDisconnected(PeerNode(peer))
+
+    def _end_removed(self) -> None:
+        self._membership.is_removed()
+        self._note(f"{self.name} ends: it was removed")
+        self.is_removed = True
+        self.node = None
+        self._next_turn = 0.0
+        self.disk.disarm()
+        self._network.gone(self.name)
+        self._on_disk = self._journal
+        self._owner.removed(self)
+
+    def hear_removal(self) -> None:
+        """From a member that was connected."""
+        if self.node is not None and not self._membership.identity.joining:
+            self._run(self._end_removed)
+
+    def _open_storage(self, disk: SimDisk) -> Storage:
+        return open_storage(disk, cluster=",".join(sorted(self._listed)), member=self.name, bootstrap=True)
 
     def _make_transport(self, raft: Any, me: Node, others: list[Node]) -> RuledTransport:
         return SimTransport(raft, me, others, journal=self._journal, membership=self._membership, member=self)
@@ -269,6 +347,8 @@ class Member:
         if self._sent > _MAX_SENT:
             raise Violation(f"{self.name} sends without end in one turn, to {peer}: {message}")
         self._lag += _SEND_S
+        if peer not in self._let_in:
+            return False
         return self._network.send(self.name, peer, encode(message), self._clock.now + self._lag)
 
     def _receive(self) -> None:
@@ -277,6 +357,8 @@ class Member:
         while (got := self._network.take(self.name)) is not None:
             message = decode(got[1])
             assert isinstance(message, dict)
+            if got[0] not in self._let_in:
+                continue
             node.transport.deliver(PeerNode(got[0]), message)
             self._busy = True
             if self._rng.random() < _LEFT_FOR_LATER:
@@ -286,6 +368,13 @@ class Member:
         other = self._network.members[peer]
         assert isinstance(other, Member)
         if self.node is None or other.node is None:
+            return
+        place = self._standing_of(peer)
+        if place is Standing.REMOVED:
+            self._clock.after(0.01, other.hear_removal)
+        if place is Standing.UNKNOWN:
+            self._membership.heard(peer, empty=other._membership.is_empty(other._journal.last_index))
+        if place in (Standing.REMOVED, Standing.UNKNOWN):
             return
         identity = other._membership.identity
         empty = other._membership.is_empty(other._journal.last_index)
@@ -301,7 +390,17 @@ class Member:
             self.node.forget_match(PeerNode(peer))
         self._known.note(peer, met)
         self._membership.heard(peer, empty=empty)
+        self._let_in.add(peer)
         self.node.transport._onNodeConnected(PeerNode(peer))
+
+    def _standing_of(self, peer: str) -> Standing:
+        other = self._network.members[peer]
+        assert isinstance(other, Member)
+        if other.node is None:
+            return Standing.GUEST
+        joins = other._membership.identity.joining or other._membership.is_empty(other._journal.last_index)
+        who = Introduction(member=peer, version=other.newest.version, catching_up=joins)
+        return standing(who, self.newest, self.state.configuration)
 
     def _apply(self, data: bytes) -> None:
         batch, applied = self._applier.apply(data)
@@ -359,6 +458,8 @@ class Member:
             action()
         except SimCrash as crash:
             self._die(str(crash))
+        except Removed:  # it was noted just before a crash
+            self.is_removed = True
         except DiskFailed as error:
             if not self.disk.full:
                 raise Violation(f"{self.name} met an error of a disk that is well: {error}") from error
@@ -385,7 +486,9 @@ class Member:
     def _journal_on_disk(self) -> Journal | None:
         """What a restart will find, for the invariant about majorities."""
         try:
-            return open_storage(self.disk.copy(), cluster=_CLUSTER, member=self.name, bootstrap=True).journal
+            return self._open_storage(self.disk.copy()).journal
+        except Removed:
+            return None
         except DamagedLog as error:
             raise Violation(f"a crash damaged the log of {self.name}: {error}") from error
 

@@ -46,10 +46,41 @@ class Profile:
     power_loss_share: float = 0.5
     slow_sync: float = 0.0
     snapshot_s: float = 0.5
+    members: bool = False  # they change: d and e may be added to a, b and c
+
+
+_CHANGES = {
+    "add": 6,
+    "remove": 4,
+    "lose": 1.5,
+    "wipe": 1,
+    "crash": 3,
+    "pause": 2,
+    "cut": 2,
+    "isolate": 2,
+    "split": 3,
+    "heal": 5,
+    "reset": 2,
+    "transfer": 2,
+    "restart all": 0.5,
+}
 
 
 def _flood(**changes: object) -> Profile:
     values: dict[str, object] = {"batch_bytes": 1200, "burst": 12, "ask_every": 0.2, "duration": 10.0, **changes}
+    return Profile(**values)  # type: ignore[arg-type]
+
+
+def _members(**changes: object) -> Profile:
+    values: dict[str, object] = {
+        "members": True,
+        "faults": _CHANGES,
+        "fault_every": 0.3,
+        "duration": 20.0,
+        "downtime": 1.5,
+        "ask_every": 0.15,
+        **changes,
+    }
     return Profile(**values)  # type: ignore[arg-type]
 
 
@@ -92,4 +123,6 @@ PROFILES: dict[str, Profile] = {
         compact_entries=25,
         duration=20.0,
     ),
+    "members": _members(),
+    "membersnap": _members(compact_entries=25, slow_sync=0.03),
 }

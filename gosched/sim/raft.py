@@ -1,4 +1,4 @@
-"""Runs three members under a profile from one seed, and says which invariant broke, if one did.
+"""Runs three members, or up to five that come and go, under a profile from one seed; says which invariant broke.
 
 python -m gosched.sim.raft PROFILE FIRST_SEED COUNT      # one line per violating seed, then a summary
 python -m gosched.sim.raft PROFILE SEED trace            # one seed, told step by step
@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from random import Random
 
 from gosched.core.outcome import Outcome
+from gosched.replication.configuration import ids, voters
 from gosched.sim.clock import Clock, virtual
 from gosched.sim.history import History, Violation
 from gosched.sim.member import Counts, Member, Settings
@@ -20,8 +21,10 @@ from gosched.sim.profiles import PROFILES, Profile
 from gosched.sim.workload import Workload
 
 NAMES = ["a", "b", "c"]
+SPARE = ["d", "e"]
 CHUNK_BYTES = 1500
 HEALING_S = 30.0
+_AT_ONCE = 0.5  # of the new leaders are asked for a change in their first turn
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,8 +75,12 @@ class Simulation:
         self.counts = Counts()
         self.trace: list[str] = []
         self.workload = Workload(self.clock, self.history, self._own_rng("workload"), self._leaders)
-        self._network = Network(self.clock, self._seed, NAMES, self.profile.weather, self.note)
-        self.members = {n: self._member(n) for n in NAMES}
+        self.workload.names_the_cluster = self.profile.members
+        self.names = NAMES + SPARE if self.profile.members else NAMES
+        self._network = Network(self.clock, self._seed, self.names, self.profile.weather, self.note)
+        self.members = {n: self._member(n) for n in self.names}
+        self._led: set[str] = set()  # members that lead, as far as was seen
+        self._lost: set[str] = set()  # members whose machines are gone until they are removed
         self._network.members.update(self.members)
         self._peace = False
 
@@ -81,7 +88,7 @@ class Simulation:
         """The violation, or an empty string."""
         with virtual(self.clock, self._own_rng("library"), self.note, chunk_bytes=CHUNK_BYTES):
             try:
-                for member in self.members.values():
+                for member in [self.members[name] for name in NAMES]:
                     self._maybe_crash_soon(member, 0.1)
                     member.start()
                 self._plan_asking()
@@ -104,9 +111,20 @@ class Simulation:
 
     def turned(self, member: Member) -> None:
         self.history.durable(self.members.values())
+        if not member.leads:
+            self._led.discard(member.name)
+        elif member.name not in self._led:
+            self._led.add(member.name)
+            if self.profile.members and not self._peace and self._rng.random() < _AT_ONCE:
+                self._change(self._rng.choice(["add", "remove"]), member)
+
+    def removed(self, member: Member) -> None:
+        self.history.durable(self.members.values())
 
     def ended(self, member: Member) -> None:
         self.history.durable(self.members.values())
+        if member.name in self._lost:
+            return
         self.clock.after(
             0.2 if self._peace else self._rng.random() * self.profile.downtime, lambda: self._restart(member)
         )
@@ -125,7 +143,7 @@ class Simulation:
         )
         return Member(
             name,
-            [n for n in NAMES if n != name],
+            {n: f"{n}:7000" for n in sorted({*NAMES, name})},
             clock=self.clock,
             network=self._network,
             history=self.history,
@@ -181,9 +199,11 @@ class Simulation:
                 self._network.cut(one.name, other.name)
             case "isolate":
                 self.note(f"{one.name} is cut off")
-                for name in NAMES:
+                for name in self.names:
                     self._network.cut(one.name, name)
                     self._network.cut(name, one.name)
+            case "split":
+                self._split()
             case "heal":
                 self.note("the network is whole")
                 self._network.heal()
@@ -198,8 +218,22 @@ class Simulation:
                 one.disk.full = True
             case "wipe":
                 self._wipe(one)
+            case "lose":
+                if self._wipe(one):
+                    self._lost.add(one.name)
+            case "add" | "remove":
+                for leader in self._leaders() * self._rng.randint(1, 2):  # operators have no patience
+                    self._change(kind, leader)
             case _:
                 raise ValueError(kind)
+
+    def _split(self) -> None:
+        side = set(self._rng.sample(self.names, self._rng.randint(1, len(self.names) - 1)))
+        self.note(f"{sorted(side)} are cut off")
+        for one in self.names:
+            for other in self.names:
+                if (one in side) is not (other in side):
+                    self._network.cut(one, other)
 
     def _crash(self, member: Member) -> None:
         if member.node is None:
@@ -213,12 +247,54 @@ class Simulation:
         if self._rng.random() < chance:
             member.crash_soon(int(self._rng.paretovariate(0.8)) - 1)
 
-    def _wipe(self, member: Member) -> None:
+    def _wipe(self, member: Member) -> bool:
         """One disk at a time: only while the others vote, so that a majority holds what was acknowledged."""
-        if all(m.votes for m in self.members.values() if m is not member):
-            member.wipe()
+        others = {name for name, m in self.members.items() if m.votes and m is not member}
+        for counted in self._counted():
+            if member.name not in counted or not counted - {member.name} <= others or len(counted) < 3:
+                return False
+        member.wipe()
+        return True
+
+    def _counted(self) -> list[set[str]]:
+        """Who may decide what, as some member sees it."""
+        if not self.profile.members:
+            return [set(NAMES)]
+        taking_part = [m for m in self.members.values() if m.votes]
+        return [set(self.history.force), *(voters(m.newest) for m in taking_part)]
+
+    def _change(self, kind: str, leader: Member) -> None:
+        """Ask a leader, which may be one that does not know yet that it is none any more."""
+        there = ids(leader.newest)
+        lost = sorted(there & self._lost)
+        if kind == "remove":
+            name = lost[0] if lost else self._rng.choice(sorted(there))
+        else:
+            name = self._rng.choice([*(n for n in self.names if n not in there), ""])
+            if not name or not self._begin_anew(self.members[name]):
+                return
+        refusal = leader.change(kind, name, f"{name}:7000")
+        self.note(f"{leader.name} is asked to {kind} {name}: {refusal or 'done'}")
+        if kind == "remove" and not refusal:
+            self.counts.members_removed += 1
+        for gone in [n for n in self._lost if leader.state.configuration and n not in ids(leader.state.configuration)]:
+            self._lost.discard(gone)
+
+    def _begin_anew(self, member: Member) -> bool:
+        """Start a member with an empty disk, unless it waits to be added already, or was removed and may not know."""
+        if member.node is not None:
+            return member.joining
+        if not (member.is_removed or not member.started or member.name in self._lost):
+            return False
+        if member.name in self._lost:
+            return False
+        member.wipe()
+        member.start()
+        return True
 
     def _restart(self, member: Member) -> None:
+        if member.is_removed:
+            return
         if self._peace or self._rng.random() < 0.5:
             member.disk.full = False
         if not self._peace:
@@ -238,11 +314,14 @@ class Simulation:
             member.disk.slow = 0.0
             member.disk.disarm()
             member.wake()
+        for name in self._lost:  # the machine comes back, with an empty disk
+            self.members[name].start()
+        self._lost.clear()
 
     def _converge(self) -> None:
         self._probe = self.workload.ask()
         self.clock.run_until(self.clock.now + HEALING_S, done=self._all_agree)
-        members = list(self.members.values())
+        members = self._members_in_force()
         if not self._all_agree():
             places = {m.name: (m.applied, "joins" if m.joining else "leads" if m.leads else "") for m in members}
             raise Violation(f"no agreement {HEALING_S:.0f} s after all faults ended: {places}")
@@ -251,9 +330,14 @@ class Simulation:
         self.workload.check(members[0].state)
 
     def _all_agree(self) -> bool:
-        members = list(self.members.values())
-        up = all(m.node is not None and not m.joining for m in members)
+        members = self._members_in_force()
+        up = all(m.node is not None and not m.joining and m.name in voters(m.newest) for m in members)
         return up and self._probe.answered and len({m.applied for m in members}) == 1
+
+    def _members_in_force(self) -> list[Member]:
+        """By what was applied last anywhere."""
+        last = max(self.members.values(), key=lambda m: m.applied)
+        return [self.members[name] for name in sorted(ids(last.newest))]
 
 
 def main(arguments: list[str]) -> int:

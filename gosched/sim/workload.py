@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from gosched.core.cluster import Queue
-from gosched.core.command import Body, CancelJob, Command, Noop, RegisterNode, SetQueues, SubmitJob
+from gosched.core.command import Body, CancelJob, Command, Noop, RegisterNode, SetFeatureLevel, SetQueues, SubmitJob
+from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import Accepted, Outcome, Rejected
 from gosched.core.resources import Resources
 from gosched.core.spec import GangPolicy, JobSpec, TaskGroup
@@ -39,12 +40,15 @@ class Workload:
     leaders: Callable[[], list[Member]]
     acked: dict[tuple[str, str], Outcome] = field(default_factory=dict)
     asked: int = 0
+    names_the_cluster: bool = False  # by its level, at which the log names the members
     _waiting: dict[tuple[str, int], Request] = field(default_factory=dict)
     _proposals: int = 0
 
     def ask(self) -> Request:
         self.asked += 1
         body: Body = SetQueues(queues=(Queue(path="default"),)) if self.asked == 1 else self._body()
+        if self.names_the_cluster and self.asked == 2:
+            body = SetFeatureLevel(level=NEWEST_LEVEL, cluster_id="c-1")
         client, request = f"client-{self.asked % _CLIENTS}", f"r{self.asked}"
         made = Request(Command(body=body, client_id=client, request_id=request, at_ms=int(self.clock.now * 1000)))
         self._try(made)

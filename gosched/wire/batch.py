@@ -16,7 +16,7 @@ from gosched.wire.v1 import log_pb2
 # 2: queues with orders and limits, quotas, shares of GPUs, named CPUs, elastic gangs, placement rules.
 # 3: evictions, fences, reservations, windows, deadlines, arrays, schedules, dependencies, timeouts.
 # 4: isolation, usage, nodes closed and drained, jobs frozen.
-# 5: feature levels, cluster ids, nodes removed, follow-ups.
+# 5: feature levels, cluster ids, nodes removed, follow-ups, the members.
 SCHEMA = NEWEST_LEVEL
 OLDEST_SCHEMA = 1  # what it lacks has the defaults of the records
 
@@ -28,6 +28,7 @@ _FIELDS: dict[type, str] = {
     c.SetQueues: "set_queues",
     c.SetQuotas: "set_quotas",
     c.AnnounceMaster: "announce_master",
+    c.SetMembers: "set_members",
     c.SubmitJob: "submit_job",
     c.CancelJob: "cancel_job",
     c.DropFinishedJobs: "drop_finished_jobs",

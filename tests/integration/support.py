@@ -19,7 +19,7 @@ from gosched.cli.local_cluster import LocalCluster, Program
 from gosched.replication.applier import Applier
 from gosched.replication.journal_format import FILE as JOURNAL
 from gosched.replication.log_files import entries_in
-from gosched.replication.peer_messages import REGULAR
+from gosched.replication.peer_messages import BATCHES
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import decode, restored
 
@@ -110,7 +110,7 @@ def state_digest_at(cluster: LocalCluster, master: str, revision: int) -> str:
     for entry in entries_in((folder / JOURNAL).read_bytes()):
         if applier.state.revision >= revision:
             break
-        if entry[0][:1] == REGULAR:
+        if entry[0][:1] in BATCHES:
             applier.apply(entry[0][1:])
     assert applier.state.revision == revision, f"{master} holds no state of revision {revision}"
     return applier.state.digest()

@@ -34,6 +34,7 @@ from gosched.core.outcome import Accepted
 from gosched.core.resources import Resources
 from gosched.core.state import ClusterState
 from gosched.replication import raft_node
+from gosched.replication.configuration import Members
 from gosched.replication.disk import PosixDisk
 from gosched.replication.identity import Identity
 from gosched.replication.journal import Journal
@@ -69,7 +70,12 @@ def make_node(folder: Path, others: list[str], apply: Any = lambda data: None) -
 
     snapshots = Snapshots(disk, state=ClusterState, install=lambda state, index: None)
     return RaftNode(
-        "m1", others, journal=journal, snapshots=snapshots, apply=apply, transport=transport, timing=Timing()
+        Members("m1", journal, ClusterState, dict.fromkeys(["m1", *others], "")),
+        journal=journal,
+        snapshots=snapshots,
+        apply=apply,
+        transport=transport,
+        timing=Timing(),
     )
 
 
@@ -201,7 +207,7 @@ def test_messages_survive_the_wire_and_odd_ones_do_not() -> None:
     messages: list[dict[str, Any]] = [
         {"type": "request_vote", "term": 3, "last_log_index": 7, "last_log_term": 2},
         {"type": "response_vote", "term": 3},
-        {"type": "next_node_idx", "term": 3, "next_node_idx": 8, "reset": True, "success": False},
+        {"type": "next_node_idx", "term": 3, "next_node_idx": 8, "reset": True, "success": False, "joining": True},
         {"type": "timeout_now", "term": 3},
         {
             "type": "append_entries",

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gosched.core.state import ClusterState
+from gosched.replication.configuration import Members
 from gosched.replication.disk import Disk, PosixDisk
 from gosched.replication.identity import save_identity
 from gosched.replication.journal import Journal
@@ -65,8 +66,7 @@ class Bench:
             self.membership.decide(clock.now)
         snapshots = Snapshots(disk, state=ClusterState, install=lambda state, index: None)
         self.node = RaftNode(
-            "a",
-            ["b", "c"],
+            Members("a", self.journal, ClusterState, dict.fromkeys("abc", "")),
             journal=self.journal,
             snapshots=snapshots,
             apply=lambda data: None,

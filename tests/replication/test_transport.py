@@ -20,6 +20,8 @@ import pytest
 from pysyncobj.node import Node
 from pysyncobj.poller import createPoller
 
+from gosched.core.state import ClusterState
+from gosched.replication.configuration import Members
 from gosched.replication.disk import PosixDisk
 from gosched.replication.identity import Identity, KnownDisks
 from gosched.replication.journal import Journal
@@ -319,7 +321,11 @@ def test_a_name_lookup_that_hangs_does_not_hold_the_tick(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
     callbacks: list[Any] = []
+    journal = Journal(PosixDisk(tmp_path))
     raft = SimpleNamespace(
+        members=Members("m2", journal, ClusterState, {"m1": "nowhere.invalid:1", "m2": "m2:1"}),
+        match_index={},
+        _getLeader=lambda: None,
         _poller=createPoller("auto"),
         addOnTickCallback=callbacks.append,
         elections=SimpleNamespace(),
@@ -330,15 +336,17 @@ def test_a_name_lookup_that_hangs_does_not_hold_the_tick(tmp_path: Path, monkeyp
         raft,
         Node("m2"),
         [Node("m1")],
-        journal=Journal(disk),
+        journal=journal,
         membership=Membership(disk, Identity(cluster="m1,m2", member="m2", disk="d", joining=False), ["m1"], now=0.0),
         known=KnownDisks(disk),
         listener=socket.create_server(("127.0.0.1", 0)),
-        addresses={"m1": ("nowhere.invalid", 1)},
+        seeds={"m1": "nowhere.invalid:1"},
+        joins_at="",
         tls=None,
         timing=Timing(),
         refused=lambda why: None,
     )
+    transport.set_members()
     callbacks[0]()
     assert looks_up.wait(LIMIT_S)
     for _ in range(20):

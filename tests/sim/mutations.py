@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gosched.replication.elections import Elections
 from gosched.replication.journal import Journal
+from gosched.replication.member_changes import MemberChanges
 from gosched.replication.membership import Membership
 from gosched.replication.raft_node import RaftNode
 from gosched.replication.raft_rules import RuledTransport
@@ -121,6 +122,18 @@ MUTATIONS = {
     ),
     "R14: a leader's own disk is waited for": Mutation(
         RuledTransport, "_count_synced", "len(reported) >= majority", "False"
+    ),
+    "R14: a leader that is the only voter commits at once": Mutation(
+        RaftNode, "_commit_synced", "self._isLeader() and not self.voters", "False"
+    ),
+    "R16: learners are counted": Mutation(
+        RaftNode, "_set_members", "(counted if node.id in voting else copies).add(node)", "counted.add(node)"
+    ),
+    "R16: another change begins before the last one is committed": Mutation(
+        MemberChanges, "_not_now", "self._members.newest().index > committed", "False"
+    ),
+    "R16: a leader changes the members before it has committed an entry of its term": Mutation(
+        MemberChanges, "_not_now", "self._journal.term_at(committed) != self._raft.raftCurrentTerm", "False"
     ),
     "the journal is not synced": Mutation(
         Journal, "end_syncs", "self._under_way[0].sync.ended(0.0 if noted else wait_s)", "True"

@@ -25,31 +25,45 @@ _sym_db = _symbol_database.Default()
 from gosched.wire.v1 import types_pb2 as gosched_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18gosched/v1/cluster.proto\x12\ngosched.v1\x1a\x16gosched/v1/types.proto\";\n\x15\x41nnounceMasterRequest\x12\"\n\x06master\x18\x01 \x01(\x0b\x32\x12.gosched.v1.Master\"\x18\n\x16\x41nnounceMasterResponse\"\x12\n\x10ReadClockRequest\"6\n\x11ReadClockResponse\x12\x10\n\x08\x63lock_ms\x18\x01 \x01(\x03\x12\x0f\n\x07version\x18\x02 \x01(\t\"?\n\x16\x46inalizeUpgradeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\"U\n\x17\x46inalizeUpgradeResponse\x12\x15\n\rfeature_level\x18\x01 \x01(\x05\x12\x11\n\tunchanged\x18\x02 \x01(\x08\x12\x10\n\x08revision\x18\x03 \x01(\x03\"\x18\n\x16GetStateDigestsRequest\"C\n\x17GetStateDigestsResponse\x12(\n\x07\x64igests\x18\x01 \x03(\x0b\x32\x17.gosched.v1.StateDigest\"=\n\x0bStateDigest\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x0c\n\x04part\x18\x02 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t2\xeb\x02\n\x0e\x43lusterService\x12W\n\x0e\x41nnounceMaster\x12!.gosched.v1.AnnounceMasterRequest\x1a\".gosched.v1.AnnounceMasterResponse\x12H\n\tReadClock\x12\x1c.gosched.v1.ReadClockRequest\x1a\x1d.gosched.v1.ReadClockResponse\x12Z\n\x0f\x46inalizeUpgrade\x12\".gosched.v1.FinalizeUpgradeRequest\x1a#.gosched.v1.FinalizeUpgradeResponse\x12Z\n\x0fGetStateDigests\x12\".gosched.v1.GetStateDigestsRequest\x1a#.gosched.v1.GetStateDigestsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18gosched/v1/cluster.proto\x12\ngosched.v1\x1a\x16gosched/v1/types.proto\"\x80\x01\n\x0cMemberStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0c\n\x04role\x18\x03 \x01(\t\x12\x0f\n\x07healthy\x18\x04 \x01(\x08\x12\x13\n\x06\x62\x65hind\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x14\n\x0cgrpc_address\x18\x06 \x01(\tB\t\n\x07_behind\"/\n\x10\x41\x64\x64MasterRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\"=\n\x11\x41\x64\x64MasterResponse\x12(\n\x06member\x18\x01 \x01(\x0b\x32\x18.gosched.v1.MemberStatus\"!\n\x13RemoveMasterRequest\x12\n\n\x02id\x18\x01 \x01(\t\")\n\x14RemoveMasterResponse\x12\x11\n\tunchanged\x18\x01 \x01(\x08\"\x14\n\x12ListMembersRequest\"Q\n\x13ListMembersResponse\x12)\n\x07members\x18\x01 \x03(\x0b\x32\x18.gosched.v1.MemberStatus\x12\x0f\n\x07version\x18\x02 \x01(\x03\";\n\x15\x41nnounceMasterRequest\x12\"\n\x06master\x18\x01 \x01(\x0b\x32\x12.gosched.v1.Master\"\x18\n\x16\x41nnounceMasterResponse\"\x12\n\x10ReadClockRequest\"6\n\x11ReadClockResponse\x12\x10\n\x08\x63lock_ms\x18\x01 \x01(\x03\x12\x0f\n\x07version\x18\x02 \x01(\t\"?\n\x16\x46inalizeUpgradeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\"U\n\x17\x46inalizeUpgradeResponse\x12\x15\n\rfeature_level\x18\x01 \x01(\x05\x12\x11\n\tunchanged\x18\x02 \x01(\x08\x12\x10\n\x08revision\x18\x03 \x01(\x03\"\x18\n\x16GetStateDigestsRequest\"C\n\x17GetStateDigestsResponse\x12(\n\x07\x64igests\x18\x01 \x03(\x0b\x32\x17.gosched.v1.StateDigest\"=\n\x0bStateDigest\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x0c\n\x04part\x18\x02 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t2\xd8\x04\n\x0e\x43lusterService\x12W\n\x0e\x41nnounceMaster\x12!.gosched.v1.AnnounceMasterRequest\x1a\".gosched.v1.AnnounceMasterResponse\x12H\n\tReadClock\x12\x1c.gosched.v1.ReadClockRequest\x1a\x1d.gosched.v1.ReadClockResponse\x12Z\n\x0f\x46inalizeUpgrade\x12\".gosched.v1.FinalizeUpgradeRequest\x1a#.gosched.v1.FinalizeUpgradeResponse\x12H\n\tAddMaster\x12\x1c.gosched.v1.AddMasterRequest\x1a\x1d.gosched.v1.AddMasterResponse\x12Q\n\x0cRemoveMaster\x12\x1f.gosched.v1.RemoveMasterRequest\x1a .gosched.v1.RemoveMasterResponse\x12N\n\x0bListMembers\x12\x1e.gosched.v1.ListMembersRequest\x1a\x1f.gosched.v1.ListMembersResponse\x12Z\n\x0fGetStateDigests\x12\".gosched.v1.GetStateDigestsRequest\x1a#.gosched.v1.GetStateDigestsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'gosched.v1.cluster_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ANNOUNCEMASTERREQUEST']._serialized_start=64
-  _globals['_ANNOUNCEMASTERREQUEST']._serialized_end=123
-  _globals['_ANNOUNCEMASTERRESPONSE']._serialized_start=125
-  _globals['_ANNOUNCEMASTERRESPONSE']._serialized_end=149
-  _globals['_READCLOCKREQUEST']._serialized_start=151
-  _globals['_READCLOCKREQUEST']._serialized_end=169
-  _globals['_READCLOCKRESPONSE']._serialized_start=171
-  _globals['_READCLOCKRESPONSE']._serialized_end=225
-  _globals['_FINALIZEUPGRADEREQUEST']._serialized_start=227
-  _globals['_FINALIZEUPGRADEREQUEST']._serialized_end=290
-  _globals['_FINALIZEUPGRADERESPONSE']._serialized_start=292
-  _globals['_FINALIZEUPGRADERESPONSE']._serialized_end=377
-  _globals['_GETSTATEDIGESTSREQUEST']._serialized_start=379
-  _globals['_GETSTATEDIGESTSREQUEST']._serialized_end=403
-  _globals['_GETSTATEDIGESTSRESPONSE']._serialized_start=405
-  _globals['_GETSTATEDIGESTSRESPONSE']._serialized_end=472
-  _globals['_STATEDIGEST']._serialized_start=474
-  _globals['_STATEDIGEST']._serialized_end=535
-  _globals['_CLUSTERSERVICE']._serialized_start=538
-  _globals['_CLUSTERSERVICE']._serialized_end=901
+  _globals['_MEMBERSTATUS']._serialized_start=65
+  _globals['_MEMBERSTATUS']._serialized_end=193
+  _globals['_ADDMASTERREQUEST']._serialized_start=195
+  _globals['_ADDMASTERREQUEST']._serialized_end=242
+  _globals['_ADDMASTERRESPONSE']._serialized_start=244
+  _globals['_ADDMASTERRESPONSE']._serialized_end=305
+  _globals['_REMOVEMASTERREQUEST']._serialized_start=307
+  _globals['_REMOVEMASTERREQUEST']._serialized_end=340
+  _globals['_REMOVEMASTERRESPONSE']._serialized_start=342
+  _globals['_REMOVEMASTERRESPONSE']._serialized_end=383
+  _globals['_LISTMEMBERSREQUEST']._serialized_start=385
+  _globals['_LISTMEMBERSREQUEST']._serialized_end=405
+  _globals['_LISTMEMBERSRESPONSE']._serialized_start=407
+  _globals['_LISTMEMBERSRESPONSE']._serialized_end=488
+  _globals['_ANNOUNCEMASTERREQUEST']._serialized_start=490
+  _globals['_ANNOUNCEMASTERREQUEST']._serialized_end=549
+  _globals['_ANNOUNCEMASTERRESPONSE']._serialized_start=551
+  _globals['_ANNOUNCEMASTERRESPONSE']._serialized_end=575
+  _globals['_READCLOCKREQUEST']._serialized_start=577
+  _globals['_READCLOCKREQUEST']._serialized_end=595
+  _globals['_READCLOCKRESPONSE']._serialized_start=597
+  _globals['_READCLOCKRESPONSE']._serialized_end=651
+  _globals['_FINALIZEUPGRADEREQUEST']._serialized_start=653
+  _globals['_FINALIZEUPGRADEREQUEST']._serialized_end=716
+  _globals['_FINALIZEUPGRADERESPONSE']._serialized_start=718
+  _globals['_FINALIZEUPGRADERESPONSE']._serialized_end=803
+  _globals['_GETSTATEDIGESTSREQUEST']._serialized_start=805
+  _globals['_GETSTATEDIGESTSREQUEST']._serialized_end=829
+  _globals['_GETSTATEDIGESTSRESPONSE']._serialized_start=831
+  _globals['_GETSTATEDIGESTSRESPONSE']._serialized_end=898
+  _globals['_STATEDIGEST']._serialized_start=900
+  _globals['_STATEDIGEST']._serialized_end=961
+  _globals['_CLUSTERSERVICE']._serialized_start=964
+  _globals['_CLUSTERSERVICE']._serialized_end=1564
 # @@protoc_insertion_point(module_scope)

@@ -7,6 +7,60 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class MemberStatus(_message.Message):
+    __slots__ = ("id", "address", "role", "healthy", "behind", "grpc_address")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    HEALTHY_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    GRPC_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    address: str
+    role: str
+    healthy: bool
+    behind: int
+    grpc_address: str
+    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., role: _Optional[str] = ..., healthy: bool = ..., behind: _Optional[int] = ..., grpc_address: _Optional[str] = ...) -> None: ...
+
+class AddMasterRequest(_message.Message):
+    __slots__ = ("id", "address")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    address: str
+    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
+
+class AddMasterResponse(_message.Message):
+    __slots__ = ("member",)
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    member: MemberStatus
+    def __init__(self, member: _Optional[_Union[MemberStatus, _Mapping]] = ...) -> None: ...
+
+class RemoveMasterRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class RemoveMasterResponse(_message.Message):
+    __slots__ = ("unchanged",)
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    unchanged: bool
+    def __init__(self, unchanged: bool = ...) -> None: ...
+
+class ListMembersRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListMembersResponse(_message.Message):
+    __slots__ = ("members", "version")
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedCompositeFieldContainer[MemberStatus]
+    version: int
+    def __init__(self, members: _Optional[_Iterable[_Union[MemberStatus, _Mapping]]] = ..., version: _Optional[int] = ...) -> None: ...
+
 class AnnounceMasterRequest(_message.Message):
     __slots__ = ("master",)
     MASTER_FIELD_NUMBER: _ClassVar[int]

@@ -49,6 +49,21 @@ class ClusterServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_cluster__pb2.FinalizeUpgradeRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_cluster__pb2.FinalizeUpgradeResponse.FromString,
                 _registered_method=True)
+        self.AddMaster = channel.unary_unary(
+                '/gosched.v1.ClusterService/AddMaster',
+                request_serializer=gosched_dot_v1_dot_cluster__pb2.AddMasterRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_cluster__pb2.AddMasterResponse.FromString,
+                _registered_method=True)
+        self.RemoveMaster = channel.unary_unary(
+                '/gosched.v1.ClusterService/RemoveMaster',
+                request_serializer=gosched_dot_v1_dot_cluster__pb2.RemoveMasterRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_cluster__pb2.RemoveMasterResponse.FromString,
+                _registered_method=True)
+        self.ListMembers = channel.unary_unary(
+                '/gosched.v1.ClusterService/ListMembers',
+                request_serializer=gosched_dot_v1_dot_cluster__pb2.ListMembersRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_cluster__pb2.ListMembersResponse.FromString,
+                _registered_method=True)
         self.GetStateDigests = channel.unary_unary(
                 '/gosched.v1.ClusterService/GetStateDigests',
                 request_serializer=gosched_dot_v1_dot_cluster__pb2.GetStateDigestsRequest.SerializeToString,
@@ -80,6 +95,26 @@ class ClusterServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AddMaster(self, request, context):
+        """Adds a master as a learner, which votes by itself once it has caught up. Asked again, it says how far that is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveMaster(self, request, context):
+        """Removes a master, which then stops by itself.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListMembers(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetStateDigests(self, request, context):
         """The digests that this master has kept of parts of its state, for comparison with another's.
         """
@@ -104,6 +139,21 @@ def add_ClusterServiceServicer_to_server(servicer, server):
                     servicer.FinalizeUpgrade,
                     request_deserializer=gosched_dot_v1_dot_cluster__pb2.FinalizeUpgradeRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_cluster__pb2.FinalizeUpgradeResponse.SerializeToString,
+            ),
+            'AddMaster': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddMaster,
+                    request_deserializer=gosched_dot_v1_dot_cluster__pb2.AddMasterRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_cluster__pb2.AddMasterResponse.SerializeToString,
+            ),
+            'RemoveMaster': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveMaster,
+                    request_deserializer=gosched_dot_v1_dot_cluster__pb2.RemoveMasterRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_cluster__pb2.RemoveMasterResponse.SerializeToString,
+            ),
+            'ListMembers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMembers,
+                    request_deserializer=gosched_dot_v1_dot_cluster__pb2.ListMembersRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_cluster__pb2.ListMembersResponse.SerializeToString,
             ),
             'GetStateDigests': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStateDigests,
@@ -192,6 +242,87 @@ class ClusterService(object):
             '/gosched.v1.ClusterService/FinalizeUpgrade',
             gosched_dot_v1_dot_cluster__pb2.FinalizeUpgradeRequest.SerializeToString,
             gosched_dot_v1_dot_cluster__pb2.FinalizeUpgradeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddMaster(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.ClusterService/AddMaster',
+            gosched_dot_v1_dot_cluster__pb2.AddMasterRequest.SerializeToString,
+            gosched_dot_v1_dot_cluster__pb2.AddMasterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveMaster(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.ClusterService/RemoveMaster',
+            gosched_dot_v1_dot_cluster__pb2.RemoveMasterRequest.SerializeToString,
+            gosched_dot_v1_dot_cluster__pb2.RemoveMasterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMembers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.ClusterService/ListMembers',
+            gosched_dot_v1_dot_cluster__pb2.ListMembersRequest.SerializeToString,
+            gosched_dot_v1_dot_cluster__pb2.ListMembersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class PeerHello(_message.Message):
-    __slots__ = ("cluster", "member", "protocol", "disk", "joining", "refusal", "cluster_id", "newest_level", "empty", "boot", "run", "term", "last_index")
+    __slots__ = ("cluster", "member", "protocol", "disk", "joining", "refusal", "cluster_id", "newest_level", "empty", "boot", "run", "term", "last_index", "members_version", "catching_up", "joins_at", "removed", "unknown")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +22,11 @@ class PeerHello(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
     LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CATCHING_UP_FIELD_NUMBER: _ClassVar[int]
+    JOINS_AT_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     member: str
     protocol: int
@@ -35,7 +40,12 @@ class PeerHello(_message.Message):
     run: str
     term: int
     last_index: int
-    def __init__(self, cluster: _Optional[str] = ..., member: _Optional[str] = ..., protocol: _Optional[int] = ..., disk: _Optional[str] = ..., joining: bool = ..., refusal: _Optional[str] = ..., cluster_id: _Optional[str] = ..., newest_level: _Optional[int] = ..., empty: bool = ..., boot: _Optional[int] = ..., run: _Optional[str] = ..., term: _Optional[int] = ..., last_index: _Optional[int] = ...) -> None: ...
+    members_version: int
+    catching_up: bool
+    joins_at: str
+    removed: bool
+    unknown: bool
+    def __init__(self, cluster: _Optional[str] = ..., member: _Optional[str] = ..., protocol: _Optional[int] = ..., disk: _Optional[str] = ..., joining: bool = ..., refusal: _Optional[str] = ..., cluster_id: _Optional[str] = ..., newest_level: _Optional[int] = ..., empty: bool = ..., boot: _Optional[int] = ..., run: _Optional[str] = ..., term: _Optional[int] = ..., last_index: _Optional[int] = ..., members_version: _Optional[int] = ..., catching_up: bool = ..., joins_at: _Optional[str] = ..., removed: bool = ..., unknown: bool = ...) -> None: ...
 
 class PeerFrame(_message.Message):
     __slots__ = ("hello", "request_vote", "vote", "append_entries", "append_reply", "timeout_now", "pre_vote", "pre_vote_reply")
@@ -126,16 +136,18 @@ class SnapshotChunk(_message.Message):
     def __init__(self, data: _Optional[bytes] = ..., first: bool = ..., last: bool = ...) -> None: ...
 
 class AppendReply(_message.Message):
-    __slots__ = ("term", "next_index", "reset", "success")
+    __slots__ = ("term", "next_index", "reset", "success", "joining")
     TERM_FIELD_NUMBER: _ClassVar[int]
     NEXT_INDEX_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
     SUCCESS_FIELD_NUMBER: _ClassVar[int]
+    JOINING_FIELD_NUMBER: _ClassVar[int]
     term: int
     next_index: int
     reset: bool
     success: bool
-    def __init__(self, term: _Optional[int] = ..., next_index: _Optional[int] = ..., reset: bool = ..., success: bool = ...) -> None: ...
+    joining: bool
+    def __init__(self, term: _Optional[int] = ..., next_index: _Optional[int] = ..., reset: bool = ..., success: bool = ..., joining: bool = ...) -> None: ...
 
 class TimeoutNow(_message.Message):
     __slots__ = ("term",)
@@ -144,7 +156,7 @@ class TimeoutNow(_message.Message):
     def __init__(self, term: _Optional[int] = ...) -> None: ...
 
 class ReplicaFrame(_message.Message):
-    __slots__ = ("propose", "propose_failed", "applied", "snapshot", "role", "transfer", "take_snapshot", "started", "failed", "front_alive")
+    __slots__ = ("propose", "propose_failed", "applied", "snapshot", "role", "transfer", "take_snapshot", "started", "failed", "front_alive", "change_members", "members_changed")
     PROPOSE_FIELD_NUMBER: _ClassVar[int]
     PROPOSE_FAILED_FIELD_NUMBER: _ClassVar[int]
     APPLIED_FIELD_NUMBER: _ClassVar[int]
@@ -155,6 +167,8 @@ class ReplicaFrame(_message.Message):
     STARTED_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
     FRONT_ALIVE_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_CHANGED_FIELD_NUMBER: _ClassVar[int]
     propose: Propose
     propose_failed: ProposeFailed
     applied: Applied
@@ -165,7 +179,9 @@ class ReplicaFrame(_message.Message):
     started: Started
     failed: Failed
     front_alive: FrontAlive
-    def __init__(self, propose: _Optional[_Union[Propose, _Mapping]] = ..., propose_failed: _Optional[_Union[ProposeFailed, _Mapping]] = ..., applied: _Optional[_Union[Applied, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotReady, _Mapping]] = ..., role: _Optional[_Union[RoleChange, _Mapping]] = ..., transfer: _Optional[_Union[TransferLeadership, _Mapping]] = ..., take_snapshot: _Optional[_Union[TakeSnapshot, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., front_alive: _Optional[_Union[FrontAlive, _Mapping]] = ...) -> None: ...
+    change_members: ChangeMembers
+    members_changed: MembersChanged
+    def __init__(self, propose: _Optional[_Union[Propose, _Mapping]] = ..., propose_failed: _Optional[_Union[ProposeFailed, _Mapping]] = ..., applied: _Optional[_Union[Applied, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotReady, _Mapping]] = ..., role: _Optional[_Union[RoleChange, _Mapping]] = ..., transfer: _Optional[_Union[TransferLeadership, _Mapping]] = ..., take_snapshot: _Optional[_Union[TakeSnapshot, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., front_alive: _Optional[_Union[FrontAlive, _Mapping]] = ..., change_members: _Optional[_Union[ChangeMembers, _Mapping]] = ..., members_changed: _Optional[_Union[MembersChanged, _Mapping]] = ...) -> None: ...
 
 class Propose(_message.Message):
     __slots__ = ("proposal", "batch")
@@ -182,6 +198,16 @@ class TransferLeadership(_message.Message):
 class TakeSnapshot(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ChangeMembers(_message.Message):
+    __slots__ = ("change", "member", "address")
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    change: int
+    member: str
+    address: str
+    def __init__(self, change: _Optional[int] = ..., member: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
 
 class FrontAlive(_message.Message):
     __slots__ = ()
@@ -207,6 +233,16 @@ class ProposeFailed(_message.Message):
     detail: str
     def __init__(self, proposal: _Optional[int] = ..., definite: bool = ..., detail: _Optional[str] = ...) -> None: ...
 
+class MembersChanged(_message.Message):
+    __slots__ = ("change", "refusal", "again")
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    AGAIN_FIELD_NUMBER: _ClassVar[int]
+    change: int
+    refusal: str
+    again: bool
+    def __init__(self, change: _Optional[int] = ..., refusal: _Optional[str] = ..., again: bool = ...) -> None: ...
+
 class Applied(_message.Message):
     __slots__ = ("entry",)
     ENTRY_FIELD_NUMBER: _ClassVar[int]
@@ -222,7 +258,7 @@ class SnapshotReady(_message.Message):
     def __init__(self, path: _Optional[str] = ..., index: _Optional[int] = ...) -> None: ...
 
 class RoleChange(_message.Message):
-    __slots__ = ("role", "term", "leader", "commit_index", "applied_index", "connected", "log_bytes", "newest_levels")
+    __slots__ = ("role", "term", "leader", "commit_index", "applied_index", "connected", "log_bytes", "newest_levels", "last_index", "acknowledged", "applicants")
     class NewestLevelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -230,6 +266,20 @@ class RoleChange(_message.Message):
         key: str
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class AcknowledgedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class ApplicantsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     ROLE_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
@@ -238,6 +288,9 @@ class RoleChange(_message.Message):
     CONNECTED_FIELD_NUMBER: _ClassVar[int]
     LOG_BYTES_FIELD_NUMBER: _ClassVar[int]
     NEWEST_LEVELS_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    APPLICANTS_FIELD_NUMBER: _ClassVar[int]
     role: str
     term: int
     leader: str
@@ -246,4 +299,7 @@ class RoleChange(_message.Message):
     connected: _containers.RepeatedScalarFieldContainer[str]
     log_bytes: int
     newest_levels: _containers.ScalarMap[str, int]
-    def __init__(self, role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[str] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., connected: _Optional[_Iterable[str]] = ..., log_bytes: _Optional[int] = ..., newest_levels: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    last_index: int
+    acknowledged: _containers.ScalarMap[str, int]
+    applicants: _containers.ScalarMap[str, str]
+    def __init__(self, role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[str] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., connected: _Optional[_Iterable[str]] = ..., log_bytes: _Optional[int] = ..., newest_levels: _Optional[_Mapping[str, int]] = ..., last_index: _Optional[int] = ..., acknowledged: _Optional[_Mapping[str, int]] = ..., applicants: _Optional[_Mapping[str, str]] = ...) -> None: ...

@@ -1082,3 +1082,21 @@ class Master(_message.Message):
     grpc_address: str
     http_address: str
     def __init__(self, id: _Optional[str] = ..., grpc_address: _Optional[str] = ..., http_address: _Optional[str] = ...) -> None: ...
+
+class Member(_message.Message):
+    __slots__ = ("id", "address", "voter")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    VOTER_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    address: str
+    voter: bool
+    def __init__(self, id: _Optional[str] = ..., address: _Optional[str] = ..., voter: bool = ...) -> None: ...
+
+class Configuration(_message.Message):
+    __slots__ = ("version", "members")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    members: _containers.RepeatedCompositeFieldContainer[Member]
+    def __init__(self, version: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
