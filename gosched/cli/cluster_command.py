@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gosched.cli.backup_commands import backup, backup_show, restore
 from gosched.cli.connect import connect
 from gosched.cli.output import say
 from gosched.client.shapes import time_json
@@ -12,6 +13,11 @@ from gosched.client.shapes import time_json
 @click.group()
 def command() -> None:
     """Do something to the cluster as a whole."""
+
+
+command.add_command(backup)
+command.add_command(backup_show)
+command.add_command(restore)
 
 
 @command.command("set-clock")

@@ -95,6 +95,7 @@ class FrozenState:
     revision: int
     feature_level: int
     cluster_id: str
+    lineage: tuple[str, ...]
     clock_ms: int
     epoch: int
     leader: str
@@ -135,6 +136,7 @@ class ClusterState:
         self.revision = 0  # count of applied commands
         self.feature_level = feature_level
         self.cluster_id = ""  # empty: not founded yet, or founded by a release that gave none
+        self.lineage: tuple[str, ...] = ()  # ids of the clusters whose backups this one was restored from, oldest first
         self.clock_ms = 0
         self.epoch = 0
         self.leader = ""
@@ -487,6 +489,7 @@ class ClusterState:
             revision=self.revision,
             feature_level=self.feature_level,
             cluster_id=self.cluster_id,
+            lineage=self.lineage,
             clock_ms=self.clock_ms,
             epoch=self.epoch,
             leader=self.leader,
@@ -521,6 +524,8 @@ class ClusterState:
         scalars = f"{self.revision} {self.clock_ms} {self.epoch} {self.next_sequence} {self._sum} {self.leader}"
         if self.feature_level > FeatureLevel.FIRST:  # the release before knows neither
             scalars += f" {self.feature_level} {self.cluster_id}"
+        if self.lineage:
+            scalars += f" {' '.join(self.lineage)}"
         return blake2b(scalars.encode(), digest_size=16).hexdigest()
 
     def _keep_answer(self, answer: Answer) -> dict[str, Answer]:
@@ -654,6 +659,7 @@ def restore(frozen: FrozenState) -> ClusterState:
     state = ClusterState(feature_level=frozen.feature_level)
     state.revision = frozen.revision
     state.cluster_id = frozen.cluster_id
+    state.lineage = frozen.lineage
     state.clock_ms = frozen.clock_ms
     state.epoch = frozen.epoch
     state.leader = frozen.leader

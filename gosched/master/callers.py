@@ -35,6 +35,8 @@ BY_METHOD = {
     "NodeService/RegisterNode": frozenset({Role.AGENT}),
     "NodeService/Heartbeat": frozenset({Role.AGENT}),
     "ClusterService/FinalizeUpgrade": _CLIENTS,
+    "ClusterService/TakeBackup": _CLIENTS,
+    "ClusterService/GetMasterHealth": _CLIENTS,
     "SchedulerService/GetClusterStatus": frozenset({Role.CLIENT, Role.AGENT}),
 }
 

@@ -90,9 +90,14 @@ def verify(data: bytes) -> None:
 
 def ends(data: bytes) -> tuple[Entry, Entry]:
     """The last two entries of a snapshot, after verifying the whole file. Raises DamagedLog."""
-    verify(data)
-    header = log_pb2.SnapshotHeader.FromString(next(_frames(data)))
+    header = header_of(data)
     return _entry(header.previous), _entry(header.last)
+
+
+def header_of(data: bytes) -> log_pb2.SnapshotHeader:
+    """Return what a snapshot says of itself, after verifying the whole file. Raises DamagedLog."""
+    verify(data)
+    return log_pb2.SnapshotHeader.FromString(next(_frames(data)))
 
 
 def decode(data: bytes) -> Snapshot:
@@ -158,6 +163,7 @@ def _chunks(snapshot: Snapshot) -> Iterator[bytes]:
         revision=state.revision,
         feature_level=state.feature_level if state.feature_level > FeatureLevel.FIRST else 0,
         cluster_id=state.cluster_id,
+        lineage=state.lineage,
         clock_ms=state.clock_ms,
         epoch=state.epoch,
         leader=state.leader,
@@ -229,6 +235,7 @@ def _state_of(header: log_pb2.SnapshotHeader, tables: dict[str, dict[str, object
         revision=header.revision,
         feature_level=header.feature_level or FeatureLevel.FIRST,
         cluster_id=header.cluster_id,
+        lineage=tuple(header.lineage),
         clock_ms=header.clock_ms,
         epoch=header.epoch,
         leader=header.leader,

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from gosched.wire.v1 import types_pb2 as gosched_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18gosched/v1/cluster.proto\x12\ngosched.v1\x1a\x16gosched/v1/types.proto\";\n\x15\x41nnounceMasterRequest\x12\"\n\x06master\x18\x01 \x01(\x0b\x32\x12.gosched.v1.Master\"\x18\n\x16\x41nnounceMasterResponse\"\x12\n\x10ReadClockRequest\"6\n\x11ReadClockResponse\x12\x10\n\x08\x63lock_ms\x18\x01 \x01(\x03\x12\x0f\n\x07version\x18\x02 \x01(\t\"?\n\x16\x46inalizeUpgradeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\"U\n\x17\x46inalizeUpgradeResponse\x12\x15\n\rfeature_level\x18\x01 \x01(\x05\x12\x11\n\tunchanged\x18\x02 \x01(\x08\x12\x10\n\x08revision\x18\x03 \x01(\x03\"\x18\n\x16GetStateDigestsRequest\"C\n\x17GetStateDigestsResponse\x12(\n\x07\x64igests\x18\x01 \x03(\x0b\x32\x17.gosched.v1.StateDigest\"=\n\x0bStateDigest\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x0c\n\x04part\x18\x02 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t2\xeb\x02\n\x0e\x43lusterService\x12W\n\x0e\x41nnounceMaster\x12!.gosched.v1.AnnounceMasterRequest\x1a\".gosched.v1.AnnounceMasterResponse\x12H\n\tReadClock\x12\x1c.gosched.v1.ReadClockRequest\x1a\x1d.gosched.v1.ReadClockResponse\x12Z\n\x0f\x46inalizeUpgrade\x12\".gosched.v1.FinalizeUpgradeRequest\x1a#.gosched.v1.FinalizeUpgradeResponse\x12Z\n\x0fGetStateDigests\x12\".gosched.v1.GetStateDigestsRequest\x1a#.gosched.v1.GetStateDigestsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18gosched/v1/cluster.proto\x12\ngosched.v1\x1a\x16gosched/v1/types.proto\";\n\x15\x41nnounceMasterRequest\x12\"\n\x06master\x18\x01 \x01(\x0b\x32\x12.gosched.v1.Master\"\x18\n\x16\x41nnounceMasterResponse\"\x12\n\x10ReadClockRequest\"6\n\x11ReadClockResponse\x12\x10\n\x08\x63lock_ms\x18\x01 \x01(\x03\x12\x0f\n\x07version\x18\x02 \x01(\t\"?\n\x16\x46inalizeUpgradeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\"U\n\x17\x46inalizeUpgradeResponse\x12\x15\n\rfeature_level\x18\x01 \x01(\x05\x12\x11\n\tunchanged\x18\x02 \x01(\x08\x12\x10\n\x08revision\x18\x03 \x01(\x03\"\x18\n\x16GetStateDigestsRequest\"C\n\x17GetStateDigestsResponse\x12(\n\x07\x64igests\x18\x01 \x03(\x0b\x32\x17.gosched.v1.StateDigest\"=\n\x0bStateDigest\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x0c\n\x04part\x18\x02 \x01(\x05\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\")\n\x11TakeBackupRequest\x12\x14\n\x0cmin_revision\x18\x01 \x01(\x03\"@\n\nBackupPart\x12$\n\x04info\x18\x01 \x01(\x0b\x32\x16.gosched.v1.BackupInfo\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\"\xb1\x01\n\nBackupInfo\x12\x0f\n\x07release\x18\x01 \x01(\t\x12\x0e\n\x06master\x18\x02 \x01(\t\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x10\n\x08revision\x18\x04 \x01(\x03\x12\x15\n\rfeature_level\x18\x05 \x01(\x05\x12\x13\n\x0btaken_at_ms\x18\x06 \x01(\x03\x12\x0c\n\x04jobs\x18\x07 \x01(\x03\x12\r\n\x05nodes\x18\x08 \x01(\x03\x12\x13\n\x0b\x61llocations\x18\t \x01(\x03\"\x18\n\x16GetMasterHealthRequest\"\xf5\x01\n\x0cMasterHealth\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07release\x18\x02 \x01(\t\x12\x15\n\rfeature_level\x18\x03 \x01(\x05\x12\x1c\n\x14newest_feature_level\x18\x04 \x01(\x05\x12\x15\n\rapplied_index\x18\x05 \x01(\x03\x12\x14\n\x0c\x63ommit_index\x18\x06 \x01(\x03\x12\x10\n\x08revision\x18\x07 \x01(\x03\x12\x0e\n\x06leader\x18\x08 \x01(\t\x12\x10\n\x08\x63lock_ms\x18\t \x01(\x03\x12\x17\n\x0f\x64isk_free_bytes\x18\n \x01(\x03\x12\x19\n\x11\x64isk_needed_bytes\x18\x0b \x01(\x03\x32\x83\x04\n\x0e\x43lusterService\x12W\n\x0e\x41nnounceMaster\x12!.gosched.v1.AnnounceMasterRequest\x1a\".gosched.v1.AnnounceMasterResponse\x12H\n\tReadClock\x12\x1c.gosched.v1.ReadClockRequest\x1a\x1d.gosched.v1.ReadClockResponse\x12Z\n\x0f\x46inalizeUpgrade\x12\".gosched.v1.FinalizeUpgradeRequest\x1a#.gosched.v1.FinalizeUpgradeResponse\x12Z\n\x0fGetStateDigests\x12\".gosched.v1.GetStateDigestsRequest\x1a#.gosched.v1.GetStateDigestsResponse\x12\x45\n\nTakeBackup\x12\x1d.gosched.v1.TakeBackupRequest\x1a\x16.gosched.v1.BackupPart0\x01\x12O\n\x0fGetMasterHealth\x12\".gosched.v1.GetMasterHealthRequest\x1a\x18.gosched.v1.MasterHealthb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -50,6 +50,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSTATEDIGESTSRESPONSE']._serialized_end=472
   _globals['_STATEDIGEST']._serialized_start=474
   _globals['_STATEDIGEST']._serialized_end=535
-  _globals['_CLUSTERSERVICE']._serialized_start=538
-  _globals['_CLUSTERSERVICE']._serialized_end=901
+  _globals['_TAKEBACKUPREQUEST']._serialized_start=537
+  _globals['_TAKEBACKUPREQUEST']._serialized_end=578
+  _globals['_BACKUPPART']._serialized_start=580
+  _globals['_BACKUPPART']._serialized_end=644
+  _globals['_BACKUPINFO']._serialized_start=647
+  _globals['_BACKUPINFO']._serialized_end=824
+  _globals['_GETMASTERHEALTHREQUEST']._serialized_start=826
+  _globals['_GETMASTERHEALTHREQUEST']._serialized_end=850
+  _globals['_MASTERHEALTH']._serialized_start=853
+  _globals['_MASTERHEALTH']._serialized_end=1098
+  _globals['_CLUSTERSERVICE']._serialized_start=1101
+  _globals['_CLUSTERSERVICE']._serialized_end=1616
 # @@protoc_insertion_point(module_scope)
