@@ -7,6 +7,7 @@ import click
 from gosched.cli.backup_commands import backup, backup_show, restore
 from gosched.cli.connect import connect
 from gosched.cli.output import say
+from gosched.cli.upgrade_commands import upgrade_check
 from gosched.client.shapes import time_json
 
 
@@ -18,6 +19,7 @@ def command() -> None:
 command.add_command(backup)
 command.add_command(backup_show)
 command.add_command(restore)
+command.add_command(upgrade_check)
 
 
 @command.command("set-clock")
