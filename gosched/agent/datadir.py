@@ -1,7 +1,7 @@
 """The agent's data directory: who this node is, which cluster it belongs to, and the highest epoch it has seen.
 
-Invariant: one agent at a time holds it; a node belongs to the first cluster that it joined, for as long as it has this
-directory.
+Invariant: one agent at a time holds it; a node belongs to the first cluster that it joined, or to one that was restored
+from a backup of that, for as long as it has this directory.
 """
 
 from __future__ import annotations
@@ -73,6 +73,11 @@ class DataDir:
         if cluster_id and not self._cluster_id:
             write_synced(self.path / "cluster", f"{cluster_id}\n".encode())
             self._cluster_id = cluster_id
+
+    def follow_to(self, cluster_id: str) -> None:
+        """The cluster that this node belongs to was restored from a backup, under this id."""
+        write_synced(self.path / "cluster", f"{cluster_id}\n".encode())
+        self._cluster_id = cluster_id
 
     def belongs_to(self, cluster_id: str) -> bool:
         """Whether a master of this cluster may order something here."""

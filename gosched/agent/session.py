@@ -38,6 +38,7 @@ BACKOFF_MAX_S = 2.0
 MAX_MASTERS = 64  # that the masters may tell of
 STOP_FIRST_LIMIT_S = 5.0
 HEARTBEATS_PER_LEASE = 5
+MAX_LEFTOVERS_NAMED = 20  # in a line of the log
 
 Connect = Callable[[str], Awaitable[Any]]  # address -> grpc.aio.Channel; raises NotAMaster, Unreachable
 
@@ -105,6 +106,7 @@ class Session:
         self._heartbeat_s = heartbeat_ms / 1000
         self._lease_s = math.inf
         self._registered = False
+        self._followed = False  # to a restored cluster, which has not let this node in yet
         self._failures = 0  # since the last answer
         self._refused: dict[str, grpc.StatusCode | None] = {}  # master -> why it did not let this node in, since then
         self._obeying: asyncio.Task[None] | None = None
@@ -171,7 +173,10 @@ class Session:
             if _is_final(error):
                 raise MasterRefused(error.details()) from error
             raise
-        self._check_cluster(answer.cluster_id)
+        self._check_cluster(answer.cluster_id, answer.lineage)
+        if not self._data_dir.belongs_to(answer.cluster_id):
+            self._follow_to(answer.cluster_id)
+            return  # and register with all that this node knows
         if answer.epoch_confirmed and answer.epoch < seen:
             # It was opened after `seen` was heard of, and epochs only grow: no leader of this cluster ever said `seen`.
             self._log.warning("an epoch that never was is forgotten", epoch=seen, instead=answer.epoch)
@@ -183,15 +188,18 @@ class Session:
         if not await self._tasks.obey(Desired(stop=stops), {}, epoch=answer.epoch):
             raise NotOurMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
         self._data_dir.hear(answer.epoch)
+        if self._followed:
+            await self._tasks.drop(answer.forget)
         self._joined.set()
         self._answered(sent_ms, answer.lease_ms)
         if answer.stop_first:
-            self._log.info("leftovers are stopped before this node takes work", tasks=len(leftovers))
+            named = ", ".join(leftovers[:MAX_LEFTOVERS_NAMED])
+            self._log.info("leftovers are stopped before this node takes work", tasks=len(leftovers), named=named)
             await self._wait_until_ended(leftovers)
             return
         if answer.heartbeat_ms > 0:
             self._heartbeat_s = min(answer.heartbeat_ms, self._heartbeat_limit_ms) / 1000
-        self._registered = True
+        self._registered, self._followed = True, False
         self._log.info("registered", epoch=answer.epoch, address=me.address)
 
     async def _heartbeat(self, stub: Any) -> None:
@@ -207,7 +215,10 @@ class Session:
         )
         sent_ms = boot_ms()
         answer = await stub.Heartbeat(request, timeout=CALL_TIMEOUT_S)
-        self._check_cluster(answer.cluster_id)
+        self._check_cluster(answer.cluster_id, answer.lineage)
+        if not self._data_dir.belongs_to(answer.cluster_id):
+            self._registered = False  # by a registration this node goes over
+            return
         self._check_epoch(answer.epoch)
         self._data_dir.hear(answer.epoch)
         if answer.register_again:
@@ -255,14 +266,24 @@ class Session:
         )
         return desired, orders
 
-    def _check_cluster(self, cluster_id: str) -> None:
-        """Before the answer is believed in anything. Raises NotOurMaster."""
-        if not self._data_dir.belongs_to(cluster_id):
+    def _check_cluster(self, cluster_id: str, lineage: Sequence[str]) -> None:
+        """Before the answer is believed in anything: it is of this node's cluster, or of one that continues it. Raises
+        NotOurMaster."""
+        if not self._data_dir.belongs_to(cluster_id) and self._data_dir.cluster_id not in lineage:
             raise NotOurMaster(
                 f"it is of cluster {cluster_id or 'without an id'}, and this node belongs to "
                 f"{self._data_dir.cluster_id}: nothing is stopped; correct --master, or, to move the node over, end "
                 "its tasks and start it with an empty data directory"
             )
+
+    def _follow_to(self, cluster_id: str) -> None:
+        """What ended since the backup, or is reported to nobody yet, the restored masters have to hear of."""
+        self._log.warning(
+            "this node's cluster was restored from a backup: it goes over", to=cluster_id, was=self._data_dir.cluster_id
+        )
+        self._tasks.recall()
+        self._data_dir.follow_to(cluster_id)
+        self._followed = True
 
     def _check_epoch(self, epoch: int) -> None:
         """Raises NotOurMaster."""

@@ -6,8 +6,10 @@ import time
 
 import click
 
+from gosched.cli.backup_commands import backup, backup_show, restore
 from gosched.cli.connect import connect, output_option, read_duration_s, watch_option
 from gosched.cli.output import Column, Json, print_listing, say
+from gosched.cli.upgrade_commands import upgrade_check
 from gosched.client import GoSchedClient, Unavailable
 from gosched.client.model import MasterMember
 from gosched.client.shapes import time_json
@@ -86,6 +88,12 @@ def remove_master(ctx: click.Context, member: str, timeout: str) -> None:
             if time.monotonic() > ends:
                 raise
     say(f"{member} is removed" if removed else f"{member} is no master of this cluster")
+
+
+command.add_command(backup)
+command.add_command(backup_show)
+command.add_command(restore)
+command.add_command(upgrade_check)
 
 
 @command.command("set-clock")

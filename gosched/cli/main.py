@@ -26,7 +26,7 @@ COMMANDS = {
     "job": "List, show, cancel, hold, suspend, requeue and wait for jobs.",
     "node": "List, show, cordon, uncordon, drain and remove nodes.",
     "top": "What nodes, jobs and queues use now.",
-    "cluster": "Set the cluster's clock back, finish an upgrade.",
+    "cluster": "Back up and restore the cluster, check and finish an upgrade, set its clock back.",
     "queue": "List, show and replace queues.",
     "quota": "List and set quotas of tenants.",
     "reservation": "Keep nodes for some, or for nobody, for a time.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gosched.cli.connect import connect, output_option
-from gosched.cli.output import Column, Json, as_data, bytes_text, emit, table
+from gosched.cli.output import Column, Json, ago, as_data, bytes_text, emit, table
 from gosched.client.shapes import status_json
 
 _MASTERS: list[Column] = [
@@ -54,12 +54,21 @@ def status_text(status: Json) -> str:
             f"State      {bytes_text(status['state_bytes'])} of {bytes_text(status['state_bytes_limit'])}",
             *([f"Clock      {problem}"] if problem else []),
             *_feature_level(status),
+            *_backup(status["backup"]),
             "",
             table(status["masters"], _MASTERS),
             "",
             table(status["queues"], _QUEUES),
         ]
     )
+
+
+def _backup(backup: Json | None) -> list[str]:
+    if backup is None:
+        return []
+    last = f"{ago(backup['last_success_at'])} ago" if backup["last_success_at"] else "none yet"
+    problem = f"; the last try failed: {backup['problem']}" if backup["problem"] else ""
+    return [f"Backup     {last}{problem}"]
 
 
 def _feature_level(status: Json) -> list[str]:

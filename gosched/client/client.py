@@ -16,6 +16,7 @@ from typing import Any
 
 import grpc
 
+from gosched.client.cluster import MasterHealth, master_health, take_backup
 from gosched.client.errors import GoSchedError, NotFound, Refused, TimedOut, Unavailable
 from gosched.client.forecast import JobPlan, Reserved, WindowSet
 from gosched.client.masters import Masters, TlsFiles
@@ -38,6 +39,7 @@ from gosched.core.command import Action
 from gosched.core.job import Job, JobState
 from gosched.core.resources import AmountMap
 from gosched.core.spec import JobSpec
+from gosched.wire.backup_file import BackupInfo
 from gosched.wire.codec import to_message, to_record
 from gosched.wire.v1 import cluster_pb2, node_pb2, scheduler_pb2, types_pb2
 from gosched.wire.v1.cluster_pb2_grpc import ClusterServiceStub
@@ -272,6 +274,15 @@ class GoSchedClient:
             lambda channel, timeout: getattr(ClusterServiceStub(channel), method)(request, timeout=timeout),
             timeout_s=self._timeout_s,
         )
+
+    def take_backup(self) -> tuple[BackupInfo, Iterator[bytes]]:
+        """What the backup is of, and its content, which can be read once: for `gosched.wire.backup_file`. All that was
+        acknowledged before is in it, from whichever master."""
+        return take_backup(self._masters, min_revision=self.get_status().revision, timeout_s=self._timeout_s)
+
+    def master_health(self, address: str) -> MasterHealth:
+        """Of the master at this address, `host:port` of gRPC, by its own word."""
+        return master_health(self._masters, address)
 
     def watch(self, job: str, *, timeout_s: float | None = None) -> Iterator[JobDetail]:
         """The job now and after each change, until it has ended. Raises TimedOut when `timeout_s` are over."""

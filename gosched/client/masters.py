@@ -94,6 +94,10 @@ class Masters:
         asked = ", ".join(self._endpoints)
         raise Unavailable(f"no master answered within {timeout_s:g} s ({asked}): {self._last_error or 'no reply'}")
 
+    def at(self, target: str) -> Any:
+        """A channel to the master at this very address."""
+        return self._channel(target)
+
     def failed(self, error: Any) -> None:
         """Moves on to the next master; raises when the error is an answer."""
         if not is_transient(error):

@@ -82,6 +82,26 @@ class QuotaStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackupStatus:
+    """Of scheduled backups. `last_success_ms` 0: none is known; `failures`: since the leader was started; `problem`: of
+    the last try, empty when it went well."""
+
+    last_success_ms: int
+    last_bytes: int
+    failures: int
+    problem: str
+
+    @staticmethod
+    def of(message: scheduler_pb2.BackupStatus) -> BackupStatus:
+        return BackupStatus(
+            last_success_ms=message.last_success_ms,
+            last_bytes=message.last_bytes,
+            failures=message.failures,
+            problem=message.problem,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """Counts of the whole cluster. `jobs` counts all that are kept; `digest` is of the state at `revision`, if asked
     for. `state_bytes`: what the replicated state takes, of `state_bytes_limit`; both 0 from an older master.
@@ -108,6 +128,7 @@ class Status:
     clock_problem: str = ""
     feature_level: int = 0
     newest_feature_level: int = 0  # that all masters know; 0: one is away
+    backup: BackupStatus | None = None  # None: none is scheduled
 
     @staticmethod
     def of(message: scheduler_pb2.ClusterStatus) -> Status:
@@ -145,6 +166,7 @@ class Status:
             clock_problem=message.clock_problem,
             feature_level=message.feature_level,
             newest_feature_level=message.newest_feature_level,
+            backup=BackupStatus.of(message.backup) if message.HasField("backup") else None,
         )
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gosched.client.model import (
+    BackupStatus,
     Holder,
     JobDetail,
     JobExplanation,
@@ -61,6 +62,19 @@ def status_json(status: Status) -> Json:
         "clock": {"at": time_json(status.clock_ms), "problem": status.clock_problem},
         "feature_level": status.feature_level,
         "newest_feature_level": status.newest_feature_level,
+        "backup": _backup(status.backup),
+    }
+
+
+def _backup(backup: BackupStatus | None) -> Json | None:
+    """None: no backups are scheduled."""
+    if backup is None:
+        return None
+    return {
+        "last_success_at": time_json(backup.last_success_ms) if backup.last_success_ms else None,
+        "last_bytes": backup.last_bytes,
+        "failures": backup.failures,
+        "problem": backup.problem,
     }
 
 

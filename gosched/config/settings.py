@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from gosched.config.address import Listen, join_address, resolve_listen, split_address
+from gosched.config.backup_model import Backup
 from gosched.config.errors import ConfigError, shown
 from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quotas, check_tree, queue_tree
 from gosched.config.validation import LabelKey, Millis, Model, Name, Pairs, problem_at
@@ -222,6 +223,7 @@ class MasterSettings(Settings):
     lease: Lease = Lease()
     scheduling: Scheduling = Scheduling()
     limits: Limits = Limits()
+    backup: Backup | None = None
 
     @model_validator(mode="after")
     def _lists_agree(self) -> MasterSettings:

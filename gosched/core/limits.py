@@ -16,6 +16,7 @@ MAX_VALUES = 1000  # of one affinity term
 MAX_CPUS = 8192  # of one node whose CPUs are named
 MAX_GPUS = 1024  # of one node
 MAX_MASTERS = 64
+MAX_LINEAGE = 32  # clusters that one remembers to have been restored from
 MAX_CLIENTS_REMEMBERED = 1024
 MAX_ANSWERS_PER_CLIENT = 1024
 MAX_ANSWER_BYTES = 64 << 20  # of all clients together, as core/footprint.py counts; so are the next

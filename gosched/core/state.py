@@ -97,6 +97,7 @@ class FrozenState:
     feature_level: int
     cluster_id: str
     configuration: Configuration | None
+    lineage: tuple[str, ...]
     clock_ms: int
     epoch: int
     leader: str
@@ -138,6 +139,7 @@ class ClusterState:
         self.feature_level = feature_level
         self.cluster_id = ""  # empty: not founded yet, or founded by a release that gave none
         self.configuration: Configuration | None = None  # of the replicated log; None: the log names no members yet
+        self.lineage: tuple[str, ...] = ()  # ids of the clusters whose backups this one was restored from, oldest first
         self.clock_ms = 0
         self.epoch = 0
         self.leader = ""
@@ -500,6 +502,7 @@ class ClusterState:
             feature_level=self.feature_level,
             cluster_id=self.cluster_id,
             configuration=self.configuration,
+            lineage=self.lineage,
             clock_ms=self.clock_ms,
             epoch=self.epoch,
             leader=self.leader,
@@ -536,6 +539,8 @@ class ClusterState:
             scalars += f" {self.feature_level} {self.cluster_id}"
         if self.configuration is not None:
             scalars += f" {record_digest('configuration', '', self.configuration)}"
+        if self.lineage:
+            scalars += f" {' '.join(self.lineage)}"
         return blake2b(scalars.encode(), digest_size=16).hexdigest()
 
     def _keep_answer(self, answer: Answer) -> dict[str, Answer]:
@@ -671,6 +676,7 @@ def restore(frozen: FrozenState) -> ClusterState:
     state.cluster_id = frozen.cluster_id
     if frozen.configuration is not None:
         state.set_configuration(frozen.configuration)
+    state.lineage = frozen.lineage
     state.clock_ms = frozen.clock_ms
     state.epoch = frozen.epoch
     state.leader = frozen.leader

@@ -38,6 +38,8 @@ BY_METHOD = {
     "ClusterService/AddMaster": _CLIENTS,
     "ClusterService/RemoveMaster": _CLIENTS,
     "ClusterService/ListMembers": _CLIENTS,
+    "ClusterService/TakeBackup": _CLIENTS,
+    "ClusterService/GetMasterHealth": _CLIENTS,
     "SchedulerService/GetClusterStatus": frozenset({Role.CLIENT, Role.AGENT}),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,12 @@ from gosched import __version__
 from gosched.core.cluster import Master
 from gosched.core.command import AnnounceMaster
 from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.master.backup_source import BackupSource
 from gosched.master.channels import Channels
 from gosched.master.clock import StateClock
 from gosched.master.errors import accepted, invalid, parsed, unavailable
 from gosched.master.feature_levels import FeatureLevels
+from gosched.master.health import master_health
 from gosched.master.leadership import Leadership
 from gosched.master.members import MemberControl
 from gosched.master.proposals import Proposals
@@ -42,6 +45,8 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
     levels: FeatureLevels
     digests: StateDigests
     members: MemberControl
+    backups: BackupSource
+    data_dir: str
 
     async def AnnounceMaster(
         self, request: cluster_pb2.AnnounceMasterRequest, context: Any
@@ -87,6 +92,17 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
         return cluster_pb2.GetStateDigestsResponse(
             digests=[cluster_pb2.StateDigest(revision=one.revision, part=one.part, digest=one.digest) for one in kept]
         )
+
+    async def TakeBackup(
+        self, request: cluster_pb2.TakeBackupRequest, context: Any
+    ) -> AsyncIterator[cluster_pb2.BackupPart]:
+        async for part in self.backups.parts(request.min_revision):
+            yield part
+
+    async def GetMasterHealth(
+        self, request: cluster_pb2.GetMasterHealthRequest, context: Any
+    ) -> cluster_pb2.MasterHealth:
+        return master_health(self.replication, self.clock, self.data_dir)
 
 
 async def keep_announced(replication: Replication, leadership: Leadership, masters: Channels, me: Master) -> None:

@@ -19,6 +19,7 @@ import click
 
 from gosched import __version__
 from gosched.config import ConfigError, MasterSettings, load_master_settings
+from gosched.master.restoration import Restoration
 from gosched.master.server import MasterServer
 from gosched.observe.logs import configure
 from gosched.replication.applier import GC_THRESHOLD
@@ -43,20 +44,26 @@ SWITCH_INTERVAL_S = 0.0002  # the planner computes in a thread beside the event 
 @click.option("--raft-bind-addr", metavar="ADDR", help="Where this member listens for its peers.")
 @click.option("--peers", metavar="LIST", help="The other members: host:port or id=host:port, with commas.")
 @click.option("--bootstrap/--no-bootstrap", default=None, help="Found the cluster, or join one that exists.")
-@click.option(
-    "--restore-from",
-    metavar="DIR",
-    help="Fill the empty data directory from another master's, and end: see docs/operations.md.",
-)
+@click.option("--restore", metavar="FILE", help="Fill the empty data directory from a backup, and end.")
+@click.option("--tasks", type=click.Choice(["adopt", "lost"]), help="With --restore: what becomes of what ran then.")
+@click.option("--new-cluster", metavar="NAME", help="With --restore: the same on all masters of the new cluster.")
+@click.option("--passphrase-file", metavar="FILE", help="With --restore: of an encrypted backup.")
+@click.option("--key-file", metavar="FILE", help="With --restore: of a backup encrypted with a key.")
+@click.option("--restore-from", metavar="DIR", help="Fill the empty data directory from another master's, and end.")
+@click.option("--yes-i-lost", metavar="WORDS", help="With --restore-from: the words that it would ask for.")
 @click.option("--insecure", is_flag=True, default=None, help="Listen without TLS on addresses that are not loopback.")
 @click.option("--tls-cert", metavar="FILE", help="PEM file of this master's certificate.")
 @click.option("--tls-key", metavar="FILE", help="PEM file of its key.")
 @click.option("--tls-ca", metavar="FILE", help="PEM file of the authority that signs all certificates.")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
 @click.version_option(__version__, prog_name="gosched-master")
-def main(config_path: str | None, raft_bind_addr: str | None, restore_from: str | None, **flags: object) -> None:
-    """A master of a gosched cluster."""
+def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -> None:
+    """A master of a gosched cluster.
+
+    With --restore or --restore-from it does not run: docs/operations.md says when to use which.
+    """
     flags["bind_addr"] = raft_bind_addr
+    asked = Restoration(**{name: flags.pop(name) for name in Restoration.FLAGS})  # type: ignore[arg-type]
     if flags.get("peers"):
         flags["raft_enabled"] = True
     try:
@@ -65,7 +72,7 @@ def main(config_path: str | None, raft_bind_addr: str | None, restore_from: str 
         _check_data_dir(settings.data_dir)
         buffer_stderr()
         configure(settings.log_level)
-        code = _restore(restore_from, settings) if restore_from else asyncio.run(serve(settings, read))
+        code = _restore(asked, settings) if asked.is_wanted else asyncio.run(serve(settings, read))
     except (ConfigError, ReplicaFailed) as error:
         click.echo(f"gosched-master: {error}", err=True)
         code = CANNOT_START
@@ -112,10 +119,8 @@ async def serve(settings: MasterSettings, read_again: Callable[[], MasterSetting
         await server.stop()
 
 
-def _restore(source: str, settings: MasterSettings) -> int:
-    from gosched.replication.restore import restore_data_dir
-
-    click.echo(f"gosched-master: {restore_data_dir(source, settings)}", err=True)
+def _restore(asked: Restoration, settings: MasterSettings) -> int:
+    click.echo(f"gosched-master: {asked.carry_out(settings)}", err=True)
     return 0
 
 

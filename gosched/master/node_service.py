@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 import grpc
+import structlog
 
 from gosched.config import MasterSettings
 from gosched.core.cluster import ClosedBy, Node, NodeState
@@ -41,8 +42,11 @@ PROBE_TIMEOUT_S = 1.0
 FOREIGN_ADVICE = (
     "correct the agent's masters, or, to move the node over, end its tasks and start it with an empty data directory"
 )
+MAX_LEFTOVERS_NAMED = 20  # in a line of the log
 MAX_REPORTS = 256  # in one command: each may carry a long detail
 MAX_START_BYTES = 1024 * 1024  # of start orders in one heartbeat; the others follow with the next one
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +71,24 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         self._check_clock(request)
         await self._check_not_in_use(request)
         epoch = self.leadership.epoch
-        leftovers = compare(self.replication.state, request.node_id, observed).leftovers
+        found = compare(self.replication.state, request.node_id, observed)
+        leftovers = found.leftovers
         answer = node_pb2.RegisterNodeResponse(
             stop_first=leftovers,
+            forget=found.forget,
             heartbeat_ms=self.settings.lease.heartbeat_ms,
             epoch=epoch,
             cluster_id=self.replication.state.cluster_id,
+            lineage=self.replication.state.lineage,
             epoch_confirmed=True,
         )
         if leftovers:
+            log.warning(
+                "a node has tasks that this cluster does not know: they are stopped before it takes work",
+                node=request.node_id,
+                tasks=", ".join(leftovers[:MAX_LEFTOVERS_NAMED]),
+                count=len(leftovers),
+            )
             await self.proposals.barrier()
             self._check_leads(epoch)
             return answer  # without a lease: it has none yet
@@ -89,7 +102,9 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         epoch, state = self.leadership.epoch, self.replication.state
         node = state.nodes.get(request.node_id)
         if node is None or not _is_alive(node, request.incarnation):
-            return node_pb2.HeartbeatResponse(epoch=epoch, register_again=True, cluster_id=state.cluster_id)
+            return node_pb2.HeartbeatResponse(
+                epoch=epoch, register_again=True, cluster_id=state.cluster_id, lineage=state.lineage
+            )
         self._check_own_node(request.node_id, node.name, context)
         self._check_kept(request.node_id)
         self.leases.renew(request.node_id)
@@ -103,7 +118,9 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         await self.unfit.take(state.nodes[request.node_id], request.unfit, epoch)  # first: what it lost may come again
         if verdict.reports:
             if not await self._commit(request, verdict.reports, epoch):
-                return node_pb2.HeartbeatResponse(epoch=epoch, register_again=True, cluster_id=state.cluster_id)
+                return node_pb2.HeartbeatResponse(
+                    epoch=epoch, register_again=True, cluster_id=state.cluster_id, lineage=state.lineage
+                )
             verdict = compare(self.replication.state, request.node_id, observed)
         if _holds_lonely_tasks(self.replication.state, request.node_id):
             await self._confirm(epoch)
@@ -212,7 +229,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         """A node of another cluster is sent away before it is told to stop anything. One that has not joined any yet,
         and has tasks, must be known here."""
         state = self.replication.state
-        if request.cluster_id and request.cluster_id != state.cluster_id:
+        if request.cluster_id and request.cluster_id not in (state.cluster_id, *state.lineage):
             whose = f"belongs to cluster {request.cluster_id[:MAX_NAME_LENGTH]!a}"
         elif not request.cluster_id and request.tasks and request.node_id not in state.nodes:
             whose = f"has {len(request.tasks)} tasks and is not known here"
@@ -281,6 +298,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             lease_ms=self.leases.timeout_ms,
             cluster_id=state.cluster_id,
             masters=[master.grpc_address for master in state.masters.values()],
+            lineage=state.lineage,
         )
         size = 0
         for allocation_id in verdict.start:

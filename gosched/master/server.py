@@ -6,6 +6,7 @@ Rule: this is the only place that knows all parts; each part gets what it needs 
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +16,7 @@ from gosched.config import ConfigError, Listen, MasterSettings
 from gosched.config.address import join_address
 from gosched.core.cluster import Master, NodeState
 from gosched.master.admission import Admissions
+from gosched.master.backup_source import BackupSource
 from gosched.master.channels import Channels, own_certificate, read_tls
 from gosched.master.clock import Clock, StateClock, SystemClock
 from gosched.master.clock_keeper import ClockKeeper
@@ -44,6 +46,7 @@ from gosched.master.plugin_loader import load_plugins
 from gosched.master.plugin_runner import PluginRunner
 from gosched.master.proposals import Proposals
 from gosched.master.reload import Reload
+from gosched.master.scheduled_backups import BackupFacts, ScheduledBackups
 from gosched.master.scheduler_service import SchedulerService
 from gosched.master.schedules import Schedules
 from gosched.master.state_digests import DigestComparison, StateDigests
@@ -51,7 +54,7 @@ from gosched.master.status import StatusReader
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.health import HealthPort
 from gosched.observe.logs import log_events
-from gosched.observe.metrics import ClusterFacts, MasterMetrics, RaftFacts, tally
+from gosched.observe.metrics import BackupGauges, ClusterFacts, MasterMetrics, RaftFacts, tally
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
 from gosched.scheduling import Policy
 from gosched.scheduling.policy import ALL
@@ -114,8 +117,16 @@ class MasterServer:
             replication=replication, leadership=self._leadership, masters=self._masters
         )
         self._digests = StateDigests(replication)
+        self._backups = BackupSource(replication, clock)
+        self._scheduled = self._scheduled_backups(clock)
         self._status = StatusReader(
-            replication, self._counts, lambda: self._cycles.shares, self._keeper, self._levels, self._members
+            replication,
+            self._counts,
+            lambda: self._cycles.shares,
+            self._keeper,
+            self._levels,
+            self._members,
+            self._backup_facts,
         )
         self._clock = clock
         self._scheduler_service = self._make_scheduler_service()
@@ -187,6 +198,7 @@ class MasterServer:
             asyncio.ensure_future(self._keeper.hear()),
             asyncio.ensure_future(self._member_control.admit()),
             asyncio.ensure_future(self._comparison().run()),
+            *([asyncio.ensure_future(self._scheduled.run())] if self._scheduled else []),
         ]
         for task in self._work:
             task.add_done_callback(self._work_ended)
@@ -263,7 +275,24 @@ class MasterServer:
             levels=self._levels,
             digests=self._digests,
             members=self._member_control,
+            backups=self._backups,
+            data_dir=self._settings.data_dir,
         )
+
+    def _scheduled_backups(self, clock: StateClock) -> ScheduledBackups | None:
+        if self._settings.backup is None:
+            return None
+        return ScheduledBackups(
+            self._settings.backup,
+            self._backups,
+            leads=lambda: bool(self._leadership.epoch),
+            cluster_id=self._cluster_id,
+            now_ms=clock.wall_ms,
+        )
+
+    def _backup_facts(self) -> BackupFacts | None:
+        """Of the leader, which makes them."""
+        return self._scheduled.facts if self._scheduled and self._leadership.epoch else None
 
     def _comparison(self) -> DigestComparison:
         return DigestComparison(
@@ -341,6 +370,18 @@ class MasterServer:
             fences=len(state.fences),
             reservations=len(state.reservations),
             state_bytes=state.footprint.by_kind(),
+            backup=self._backup_gauges(),
+        )
+
+    def _backup_gauges(self) -> BackupGauges | None:
+        facts = self._backup_facts()
+        if facts is None:
+            return None
+        age_ms = self._clock.wall_ms() - facts.last_success_ms
+        return BackupGauges(
+            age_s=max(0, age_ms) / 1000 if facts.last_success_ms else math.inf,
+            last_bytes=facts.last_bytes,
+            failures=facts.failures,
         )
 
 

@@ -13,6 +13,7 @@ from gosched.core.sharing import BUILT_IN, MODEL_PREFIX, Amounts, as_map
 from gosched.master.clock_keeper import ClockKeeper
 from gosched.master.feature_levels import FeatureLevels
 from gosched.master.members import MemberList
+from gosched.master.scheduled_backups import BackupFacts
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.sharing import QueueUse, Shares, queue_uses, tenant_uses
 from gosched.replication.interface import Part, Replication
@@ -31,6 +32,7 @@ class StatusReader:
         keeper: ClockKeeper,
         levels: FeatureLevels,
         members: MemberList,
+        backup: Callable[[], BackupFacts | None],
     ) -> None:
         self._replication = replication
         self._counts = counts
@@ -38,6 +40,7 @@ class StatusReader:
         self._keeper = keeper
         self._levels = levels
         self._members = members
+        self._backup = backup
 
     def read(self) -> scheduler_pb2.ClusterStatus:
         state, counts = self._replication.state, self._counts
@@ -61,6 +64,9 @@ class StatusReader:
         )
         fill(_resources(state.total), status.total)
         fill(sum(state.charges.values(), ZERO), status.used)
+        if (backup := self._backup()) is not None:
+            status.backup.last_success_ms, status.backup.last_bytes = backup.last_success_ms, backup.last_bytes
+            status.backup.failures, status.backup.problem = backup.failures, backup.problem
         status.queues.extend([_queue_status(use) for use in self.queue_uses().values()])
         return status
 

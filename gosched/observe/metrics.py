@@ -46,6 +46,15 @@ class RaftFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackupGauges:
+    """Of scheduled backups. `age_s`: of the last one that went well; infinite: none is known."""
+
+    age_s: float
+    last_bytes: int
+    failures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
     """Of the leader. `pending`: (queue, reason) -> jobs."""
 
@@ -56,6 +65,7 @@ class ClusterFacts:
     fences: int = 0
     reservations: int = 0
     state_bytes: Mapping[str, int] = field(default_factory=dict)  # by kind: core/footprint.py
+    backup: BackupGauges | None = None  # none are scheduled
 
 
 class MasterMetrics:
@@ -170,7 +180,7 @@ class _Gauges(Collector):
         return ()  # registering must not collect: the sources are not ready then
 
 
-def _of_cluster(cluster: ClusterFacts) -> Iterable[GaugeMetricFamily]:
+def _of_cluster(cluster: ClusterFacts) -> Iterable[Metric]:
     counts = cluster.counts
     shown = dict(islice(cluster.queues.items(), MAX_QUEUES_SHOWN))
     states = [state for state in JobState if state]
@@ -190,6 +200,11 @@ def _of_cluster(cluster: ClusterFacts) -> Iterable[GaugeMetricFamily]:
     sizes = [((kind,), size) for kind, size in cluster.state_bytes.items()]
     yield _gauge("state_bytes", "What the replicated state takes, as core/footprint.py counts", ("kind",), sizes)
     yield _gauge("state_bytes_limit", "Beyond this no jobs are accepted", (), [((), MAX_STATE_BYTES)])
+    if cluster.backup is not None:
+        yield _gauge("backup_age_seconds", "Of the last backup that went well", (), [((), cluster.backup.age_s)])
+        yield _gauge("backup_bytes", "Size of the last backup", (), [((), cluster.backup.last_bytes)])
+        text = "Scheduled backups that failed, since this leader was started"
+        yield CounterMetricFamily("gosched_backup_failures", text, cluster.backup.failures)
     ratios = [((queue,), use.fair_share_ratio) for queue, use in shown.items()]
     yield _gauge(
         "queue_fair_share_ratio",

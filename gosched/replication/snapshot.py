@@ -92,9 +92,14 @@ def verify(data: bytes) -> None:
 
 def ends(data: bytes) -> tuple[Entry, Entry]:
     """The last two entries of a snapshot, after verifying the whole file. Raises DamagedLog."""
-    verify(data)
-    header = log_pb2.SnapshotHeader.FromString(next(_frames(data)))
+    header = header_of(data)
     return _entry(header.previous), _entry(header.last)
+
+
+def header_of(data: bytes) -> log_pb2.SnapshotHeader:
+    """Return what a snapshot says of itself, after verifying the whole file. Raises DamagedLog."""
+    verify(data)
+    return log_pb2.SnapshotHeader.FromString(next(_frames(data)))
 
 
 def decode(data: bytes) -> Snapshot:
@@ -161,6 +166,7 @@ def _chunks(snapshot: Snapshot) -> Iterator[bytes]:
         revision=state.revision,
         feature_level=state.feature_level if state.feature_level > FeatureLevel.FIRST else 0,
         cluster_id=state.cluster_id,
+        lineage=state.lineage,
         clock_ms=state.clock_ms,
         epoch=state.epoch,
         leader=state.leader,
@@ -235,6 +241,7 @@ def _state_of(header: log_pb2.SnapshotHeader, tables: dict[str, dict[str, object
         feature_level=header.feature_level or FeatureLevel.FIRST,
         cluster_id=header.cluster_id,
         configuration=tables["configuration"].get(""),  # type: ignore[arg-type] # each table holds its own kind
+        lineage=tuple(header.lineage),
         clock_ms=header.clock_ms,
         epoch=header.epoch,
         leader=header.leader,

@@ -54,6 +54,8 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
     def __init__(self, epoch: int = 1) -> None:
         self.epoch = epoch
         self.cluster_id = ""
+        self.lineage: list[str] = []
+        self.forget_first: list[str] = []
         self.epoch_confirmed = False
         self.registrations: list[Any] = []
         self.heartbeats: list[Any] = []
@@ -104,6 +106,8 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
             epoch=self.epoch,
             lease_ms=self.lease_ms,
             cluster_id=self.cluster_id,
+            lineage=self.lineage,
+            forget=self.forget_first,
             epoch_confirmed=self.epoch_confirmed,
         )
 
@@ -120,6 +124,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
             register_again=again,
             lease_ms=self.lease_ms,
             cluster_id=self.cluster_id,
+            lineage=self.lineage,
         )
 
     def seen(self, allocation_id: str) -> Any | None:

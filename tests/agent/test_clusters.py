@@ -109,3 +109,36 @@ def test_a_node_of_a_cluster_without_an_id_takes_the_one_that_it_gets_later(
     assert (agent.data_dir / "cluster").read_text() == "ours\n"
     agent.end(signal.SIGTERM)
     assert agent.start(master).identity.cluster_id == "ours"
+
+
+def test_an_agent_goes_over_to_a_cluster_that_was_restored_from_its_own_and_tells_all_it_knows(
+    ours: FakeMaster, other: FakeMaster, make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    """What runs goes on; what ended and was forgotten is reported again, and what the new one does not know is dropped,
+    so that its id may come again."""
+    ended, unknown = "j2/main/0.1", "j3/main/0.1"
+    (tmp_path / "agent.yaml").write_text("heartbeat: 100ms\n")
+    agent = make_agent(f"{ours.address},{other.address}", f"--config={tmp_path}/agent.yaml")
+    agent.data_dir.mkdir()
+    (agent.data_dir / "cluster").write_text("ours\n")
+    agent.start(ours)
+    pid = running(agent, tmp_path)
+    for id in (ended, unknown):
+        agent.run(shell(id, "true"), cluster_id="ours")
+        ours.await_state(id, "SUCCEEDED")
+    ours.forget = [ended, unknown]
+    wait_for(lambda: {task.allocation_id for task in ours.heartbeats[-1].tasks} == {ID}, why="both are forgotten")
+    ours.vanish()
+    other.stop_first, other.epoch = [], 1
+    other.forget_first, other.lineage = [unknown], ["older", "ours"]
+    wait_for(lambda: len(other.heartbeats) > 1)
+    wait_for(lambda: {task.allocation_id for task in other.heartbeats[-1].tasks} == {ID, ended}, why="it goes over")
+    first, second = other.registrations[-2:]
+    assert ({task.allocation_id for task in first.tasks}, first.cluster_id) == ({ID}, "ours")
+    assert ({task.allocation_id for task in second.tasks}, second.cluster_id) == ({ID, ended, unknown}, "theirs")
+    assert (agent.data_dir / "cluster").read_text() == "theirs\n"
+    assert lives(pid)
+    agent.run(shell(unknown, f"touch {tmp_path}/again"), cluster_id="theirs")
+    wait_for((tmp_path / "again").exists, why="the id may come again")
+    agent.stop(ID, 0, cluster_id="theirs")
+    other.await_end(ID)

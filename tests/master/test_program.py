@@ -128,10 +128,18 @@ def test_a_data_directory_is_restored_from_another_ones_copy_and_only_into_an_em
         assert process.wait(LIMIT_S) == 0
     restore = (*LOOPBACK, "--data-dir", str(new), "--restore-from", str(kept))
     code, line = refusal(*restore)
+    assert code == 2
+    assert "What a majority had acknowledged after that is lost for good. Say that you know it: --yes-i-lost" in line
+    assert not new.joinpath("raft").exists()
+    code, other = refusal(*restore, "--yes-i-lost", "some of it")
+    assert (code, other) == (2, line)
+    words = ("--yes-i-lost", line.split('"')[1])
+    assert words[1].startswith("what came after revision ")
+    code, line = refusal(*restore, *words)
     assert (code, "holds the log of" in line) == (0, True), line
     with running(*LOOPBACK, "--data-dir", str(new)):
         pass
-    code, line = refusal(*restore)
+    code, line = refusal(*restore, *words)
     assert (code, "is not empty: move it away first" in line) == (2, True), line
 
 

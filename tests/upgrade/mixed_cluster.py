@@ -31,18 +31,23 @@ class MixedCluster(LocalCluster):
     def is_new(self, program: Program) -> bool:
         return program._command == self._new[program.id]
 
+    def install(self, program: Program) -> None:
+        """This release, for its next start."""
+        program._command = self._new[program.id]
+
     def upgrade(self, program: Program) -> None:
         """Kill it, and start it again as this release; returns once it has all that was committed."""
         index = applied_index(self.leader())
         if program.is_alive:
             kill_whole(program)
-        program._command = self._new[program.id]
+        self.install(program)
         self.restart(program)
         until(lambda: applied_index(program) >= index, f"{program.id} is back, upgraded")
 
     def downgrade(self, program: Program) -> None:
         """Kill it, wipe its directory, which the previous release cannot read, and let that one join anew."""
-        kill_whole(program)
+        if program.is_alive:
+            kill_whole(program)
         shutil.rmtree(self.data_dir / program.id)
         config = self.data_dir / f"{program.id}.yaml"
         settings = yaml.safe_load(config.read_text())

@@ -149,6 +149,9 @@ class Spool:
     def mark_forgotten(self) -> None:
         (self.path / "forgotten").touch()
 
+    def unmark_forgotten(self) -> None:
+        (self.path / "forgotten").unlink(missing_ok=True)
+
     def remove(self, trash: Path) -> None:
         """Out of sight at once, so that a crash halfway leaves no half of an allocation."""
         target = trash / f"{self.path.name[:200]}-{time.monotonic_ns()}"

@@ -205,6 +205,21 @@ class Tasks:
             with contextlib.suppress(OSError):
                 task.spool.mark_forgotten()
 
+    def recall(self) -> None:
+        """Report all that ended once more: masters that were restored from a backup may not know of it."""
+        for task in self._tasks.values():
+            if task.forgotten_at is not None:
+                task.forgotten_at = None
+                task.spool.unmark_forgotten()
+
+    async def drop(self, allocation_ids: Iterable[str]) -> None:
+        """Remove the records of ended tasks at once: masters that do not know of them may give their ids again."""
+        for allocation_id in allocation_ids:
+            task = self._tasks.get(allocation_id)
+            if task is not None and task.ending is not None:
+                del self._tasks[allocation_id]
+                await self._remove(allocation_id, partial(task.spool.remove, self._data_dir.trash))
+
     # What keeps the disk free (gosched.agent.hardware.disk)
 
     def works(self) -> list[Work]:

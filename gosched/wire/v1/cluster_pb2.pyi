@@ -120,3 +120,69 @@ class StateDigest(_message.Message):
     part: int
     digest: str
     def __init__(self, revision: _Optional[int] = ..., part: _Optional[int] = ..., digest: _Optional[str] = ...) -> None: ...
+
+class TakeBackupRequest(_message.Message):
+    __slots__ = ("min_revision",)
+    MIN_REVISION_FIELD_NUMBER: _ClassVar[int]
+    min_revision: int
+    def __init__(self, min_revision: _Optional[int] = ...) -> None: ...
+
+class BackupPart(_message.Message):
+    __slots__ = ("info", "data")
+    INFO_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    info: BackupInfo
+    data: bytes
+    def __init__(self, info: _Optional[_Union[BackupInfo, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class BackupInfo(_message.Message):
+    __slots__ = ("release", "master", "cluster_id", "revision", "feature_level", "taken_at_ms", "jobs", "nodes", "allocations")
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    MASTER_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATIONS_FIELD_NUMBER: _ClassVar[int]
+    release: str
+    master: str
+    cluster_id: str
+    revision: int
+    feature_level: int
+    taken_at_ms: int
+    jobs: int
+    nodes: int
+    allocations: int
+    def __init__(self, release: _Optional[str] = ..., master: _Optional[str] = ..., cluster_id: _Optional[str] = ..., revision: _Optional[int] = ..., feature_level: _Optional[int] = ..., taken_at_ms: _Optional[int] = ..., jobs: _Optional[int] = ..., nodes: _Optional[int] = ..., allocations: _Optional[int] = ...) -> None: ...
+
+class GetMasterHealthRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class MasterHealth(_message.Message):
+    __slots__ = ("id", "release", "feature_level", "newest_feature_level", "applied_index", "commit_index", "revision", "leader", "clock_ms", "disk_free_bytes", "disk_needed_bytes")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_INDEX_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_NEEDED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    release: str
+    feature_level: int
+    newest_feature_level: int
+    applied_index: int
+    commit_index: int
+    revision: int
+    leader: str
+    clock_ms: int
+    disk_free_bytes: int
+    disk_needed_bytes: int
+    def __init__(self, id: _Optional[str] = ..., release: _Optional[str] = ..., feature_level: _Optional[int] = ..., newest_feature_level: _Optional[int] = ..., applied_index: _Optional[int] = ..., commit_index: _Optional[int] = ..., revision: _Optional[int] = ..., leader: _Optional[str] = ..., clock_ms: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_needed_bytes: _Optional[int] = ...) -> None: ...

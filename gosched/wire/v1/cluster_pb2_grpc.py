@@ -69,6 +69,16 @@ class ClusterServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_cluster__pb2.GetStateDigestsRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_cluster__pb2.GetStateDigestsResponse.FromString,
                 _registered_method=True)
+        self.TakeBackup = channel.unary_stream(
+                '/gosched.v1.ClusterService/TakeBackup',
+                request_serializer=gosched_dot_v1_dot_cluster__pb2.TakeBackupRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_cluster__pb2.BackupPart.FromString,
+                _registered_method=True)
+        self.GetMasterHealth = channel.unary_unary(
+                '/gosched.v1.ClusterService/GetMasterHealth',
+                request_serializer=gosched_dot_v1_dot_cluster__pb2.GetMasterHealthRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_cluster__pb2.MasterHealth.FromString,
+                _registered_method=True)
 
 
 class ClusterServiceServicer(object):
@@ -122,6 +132,20 @@ class ClusterServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TakeBackup(self, request, context):
+        """The state of the master that is asked, as a snapshot: the first part describes it, the others are its bytes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetMasterHealth(self, request, context):
+        """What an upgrade needs to know of the master that is asked.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ClusterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -159,6 +183,16 @@ def add_ClusterServiceServicer_to_server(servicer, server):
                     servicer.GetStateDigests,
                     request_deserializer=gosched_dot_v1_dot_cluster__pb2.GetStateDigestsRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_cluster__pb2.GetStateDigestsResponse.SerializeToString,
+            ),
+            'TakeBackup': grpc.unary_stream_rpc_method_handler(
+                    servicer.TakeBackup,
+                    request_deserializer=gosched_dot_v1_dot_cluster__pb2.TakeBackupRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_cluster__pb2.BackupPart.SerializeToString,
+            ),
+            'GetMasterHealth': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMasterHealth,
+                    request_deserializer=gosched_dot_v1_dot_cluster__pb2.GetMasterHealthRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_cluster__pb2.MasterHealth.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -350,6 +384,60 @@ class ClusterService(object):
             '/gosched.v1.ClusterService/GetStateDigests',
             gosched_dot_v1_dot_cluster__pb2.GetStateDigestsRequest.SerializeToString,
             gosched_dot_v1_dot_cluster__pb2.GetStateDigestsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TakeBackup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/gosched.v1.ClusterService/TakeBackup',
+            gosched_dot_v1_dot_cluster__pb2.TakeBackupRequest.SerializeToString,
+            gosched_dot_v1_dot_cluster__pb2.BackupPart.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetMasterHealth(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.ClusterService/GetMasterHealth',
+            gosched_dot_v1_dot_cluster__pb2.GetMasterHealthRequest.SerializeToString,
+            gosched_dot_v1_dot_cluster__pb2.MasterHealth.FromString,
             options,
             channel_credentials,
             insecure,

@@ -378,7 +378,7 @@ class TaskReport(_message.Message):
     def __init__(self, allocation_id: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.TaskState, str]] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., frozen: bool = ..., blames_node: bool = ...) -> None: ...
 
 class SnapshotHeader(_message.Message):
-    __slots__ = ("schema", "previous", "last", "revision", "clock_ms", "epoch", "leader", "next_sequence", "records", "feature_level", "cluster_id")
+    __slots__ = ("schema", "previous", "last", "revision", "clock_ms", "epoch", "leader", "next_sequence", "records", "feature_level", "cluster_id", "lineage")
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
@@ -390,6 +390,7 @@ class SnapshotHeader(_message.Message):
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
     schema: int
     previous: LogEntry
     last: LogEntry
@@ -401,7 +402,8 @@ class SnapshotHeader(_message.Message):
     records: int
     feature_level: int
     cluster_id: str
-    def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., records: _Optional[int] = ..., feature_level: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    lineage: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., records: _Optional[int] = ..., feature_level: _Optional[int] = ..., cluster_id: _Optional[str] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SnapshotRecord(_message.Message):
     __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account", "fence", "reservation", "window", "spec_part", "stored_job", "follow_up", "configuration")

@@ -74,20 +74,24 @@ class RegisterNodeRequest(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., capacity: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[TaskObservation, _Mapping]]] = ..., clock_ms: _Optional[int] = ..., version: _Optional[str] = ..., taints: _Optional[_Iterable[_Union[_types_pb2.Taint, _Mapping]]] = ..., hardware: _Optional[_Union[_types_pb2.Hardware, _Mapping]] = ..., isolation: _Optional[str] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class RegisterNodeResponse(_message.Message):
-    __slots__ = ("stop_first", "heartbeat_ms", "epoch", "lease_ms", "cluster_id", "epoch_confirmed")
+    __slots__ = ("stop_first", "heartbeat_ms", "epoch", "lease_ms", "cluster_id", "epoch_confirmed", "lineage", "forget")
     STOP_FIRST_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_MS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
+    FORGET_FIELD_NUMBER: _ClassVar[int]
     stop_first: _containers.RepeatedScalarFieldContainer[str]
     heartbeat_ms: int
     epoch: int
     lease_ms: int
     cluster_id: str
     epoch_confirmed: bool
-    def __init__(self, stop_first: _Optional[_Iterable[str]] = ..., heartbeat_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., epoch_confirmed: bool = ...) -> None: ...
+    lineage: _containers.RepeatedScalarFieldContainer[str]
+    forget: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, stop_first: _Optional[_Iterable[str]] = ..., heartbeat_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., epoch_confirmed: bool = ..., lineage: _Optional[_Iterable[str]] = ..., forget: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
     __slots__ = ("node_id", "incarnation", "tasks", "epoch", "unfit", "usage", "version", "clock_ms")
@@ -144,7 +148,7 @@ class GpuUsage(_message.Message):
     def __init__(self, gpu: _Optional[int] = ..., name: _Optional[str] = ..., uuid: _Optional[str] = ..., busy_milli: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms", "cluster_id", "masters")
+    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms", "cluster_id", "masters", "lineage")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -155,6 +159,7 @@ class HeartbeatResponse(_message.Message):
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     MASTERS_FIELD_NUMBER: _ClassVar[int]
+    LINEAGE_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     start: _containers.RepeatedCompositeFieldContainer[_worker_pb2.TaskOrder]
     stop: _containers.RepeatedCompositeFieldContainer[_worker_pb2.StopOrder]
@@ -165,7 +170,8 @@ class HeartbeatResponse(_message.Message):
     lease_ms: int
     cluster_id: str
     masters: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., masters: _Optional[_Iterable[str]] = ...) -> None: ...
+    lineage: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., masters: _Optional[_Iterable[str]] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ControlNodeRequest(_message.Message):
     __slots__ = ("request_id", "client_id", "node", "reason", "drain_in_ms")

@@ -457,7 +457,7 @@ class GetClusterStatusRequest(_message.Message):
     def __init__(self, digest: bool = ...) -> None: ...
 
 class ClusterStatus(_message.Message):
-    __slots__ = ("leader", "epoch", "revision", "masters", "nodes", "nodes_ready", "jobs", "pending", "running", "total", "used", "queues", "digest", "version", "state_bytes", "state_bytes_limit", "clock_ms", "clock_problem", "feature_level", "newest_feature_level")
+    __slots__ = ("leader", "epoch", "revision", "masters", "nodes", "nodes_ready", "jobs", "pending", "running", "total", "used", "queues", "digest", "version", "state_bytes", "state_bytes_limit", "clock_ms", "clock_problem", "feature_level", "newest_feature_level", "backup")
     LEADER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
@@ -478,6 +478,7 @@ class ClusterStatus(_message.Message):
     CLOCK_PROBLEM_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     NEWEST_FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    BACKUP_FIELD_NUMBER: _ClassVar[int]
     leader: str
     epoch: int
     revision: int
@@ -498,7 +499,20 @@ class ClusterStatus(_message.Message):
     clock_problem: str
     feature_level: int
     newest_feature_level: int
-    def __init__(self, leader: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., masters: _Optional[_Iterable[_Union[MasterStatus, _Mapping]]] = ..., nodes: _Optional[int] = ..., nodes_ready: _Optional[int] = ..., jobs: _Optional[int] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., total: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., used: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., digest: _Optional[str] = ..., version: _Optional[str] = ..., state_bytes: _Optional[int] = ..., state_bytes_limit: _Optional[int] = ..., clock_ms: _Optional[int] = ..., clock_problem: _Optional[str] = ..., feature_level: _Optional[int] = ..., newest_feature_level: _Optional[int] = ...) -> None: ...
+    backup: BackupStatus
+    def __init__(self, leader: _Optional[str] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., masters: _Optional[_Iterable[_Union[MasterStatus, _Mapping]]] = ..., nodes: _Optional[int] = ..., nodes_ready: _Optional[int] = ..., jobs: _Optional[int] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., total: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., used: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueStatus, _Mapping]]] = ..., digest: _Optional[str] = ..., version: _Optional[str] = ..., state_bytes: _Optional[int] = ..., state_bytes_limit: _Optional[int] = ..., clock_ms: _Optional[int] = ..., clock_problem: _Optional[str] = ..., feature_level: _Optional[int] = ..., newest_feature_level: _Optional[int] = ..., backup: _Optional[_Union[BackupStatus, _Mapping]] = ...) -> None: ...
+
+class BackupStatus(_message.Message):
+    __slots__ = ("last_success_ms", "last_bytes", "failures", "problem")
+    LAST_SUCCESS_MS_FIELD_NUMBER: _ClassVar[int]
+    LAST_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    last_success_ms: int
+    last_bytes: int
+    failures: int
+    problem: str
+    def __init__(self, last_success_ms: _Optional[int] = ..., last_bytes: _Optional[int] = ..., failures: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class MasterStatus(_message.Message):
     __slots__ = ("id", "address", "role", "healthy", "grpc_address", "http_address", "clock_offset_ms", "newest_feature_level", "version")

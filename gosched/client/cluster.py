@@ -1,0 +1,82 @@
+"""What operators ask of single masters: a backup from any of them, and the health of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from typing import Any
+
+import grpc
+
+from gosched.client.errors import Unavailable, from_rpc
+from gosched.client.masters import TRY_S, Masters
+from gosched.wire.backup_file import BackupInfo
+from gosched.wire.v1 import cluster_pb2
+from gosched.wire.v1.cluster_pb2_grpc import ClusterServiceStub
+
+BACKUP_S = 3600.0  # for all of one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterHealth:
+    """What a master says of itself. Empty or 0: it is of a release that does not say."""
+
+    id: str = ""
+    release: str = ""
+    #: Of the state that it has applied, and the newest that it knows.
+    feature_level: int = 0
+    newest_feature_level: int = 0
+    applied_index: int = 0
+    commit_index: int = 0
+    revision: int = 0
+    #: The master that it follows, or is; empty: none.
+    leader: str = ""
+    #: Its wall clock.
+    clock_ms: int = 0
+    disk_free_bytes: int = 0
+    #: What it may have to write beside what is there.
+    disk_needed_bytes: int = 0
+
+
+def take_backup(masters: Masters, *, min_revision: int, timeout_s: float) -> tuple[BackupInfo, Iterator[bytes]]:
+    """What the backup is of, and its content, which can be read once. Both raise GoSchedError."""
+    request = cluster_pb2.TakeBackupRequest(min_revision=min_revision)
+    for channel, _ in masters.tries(timeout_s):
+        stream = ClusterServiceStub(channel).TakeBackup(request, timeout=BACKUP_S)
+        try:
+            first = next(stream)
+        except grpc.RpcError as error:
+            masters.failed(error)
+            continue
+        return BackupInfo(**_values(first.info, BackupInfo)), _data(stream)
+    raise AssertionError("tries() ends by raising")
+
+
+def master_health(masters: Masters, address: str) -> MasterHealth:
+    """Raises GoSchedError: Unavailable where nobody answers, Refused for a master of the release before."""
+    request = cluster_pb2.GetMasterHealthRequest()
+    try:
+        answer = ClusterServiceStub(masters.at(address)).GetMasterHealth(request, timeout=TRY_S)
+    except grpc.RpcError as error:
+        if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            raise Unavailable(f"{address} does not answer") from error
+        raise from_rpc(error) from error
+    return MasterHealth(**_values(answer, MasterHealth))
+
+
+def _values(message: Any, kind: type) -> dict[str, Any]:
+    return {field.name: getattr(message, field.name) for field in fields(kind)}
+
+
+def _data(stream: Any) -> Iterator[bytes]:
+    try:
+        for part in stream:
+            yield part.data
+    except grpc.RpcError as error:
+        raise Unavailable(
+            f"the master was lost in the middle of the backup ({error.details()}): take it anew"
+        ) from error
+    finally:
+        with suppress(grpc.RpcError):
+            stream.cancel()
