@@ -20,6 +20,7 @@ from gosched.replication.journal import Journal
 from gosched.replication.journal_format import FILE as JOURNAL
 from gosched.replication.log_files import check_fit, read_log
 from gosched.replication.replica_config import ReplicaConfig
+from gosched.replication.restore_members import named_anew
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import ends
 from gosched.replication.vote import Vote, VoteFile
@@ -71,6 +72,7 @@ def _copy(old: PosixDisk, config: ReplicaConfig) -> int:
         entries = [previous, last, *later]
     elif entries[0][1] > 1:
         raise CannotRestore(f"{old.folder} has no {SNAPSHOT}, but its log starts at {entries[0][1]}: take another copy")
+    entries = named_anew(entries, data, config, beyond=found.vote.record.term)
     new = PosixDisk(config.folder)
     lock = new.lock()
     try:
@@ -92,7 +94,7 @@ def _copy(old: PosixDisk, config: ReplicaConfig) -> int:
 def _identity(old: PosixDisk, config: ReplicaConfig, boot: int) -> Identity:
     """`joined`: the other members accept a disk that took the place of one they knew."""
     known = stamped.read(old, IDENTITY, if_lost="the copy gets the cluster's id from the log") or {}
-    if known.get("cluster", config.cluster) != config.cluster:
+    if known.get("cluster", config.cluster) != config.cluster and not known.get("settled"):
         theirs = known["cluster"]
         raise CannotRestore(f"{old.folder} is of a cluster of {theirs}, the config names {config.cluster}: correct it")
     return Identity(
