@@ -21,6 +21,7 @@ from gosched.replication.journal_format import Entry
 from gosched.replication.log_files import check_fit, read_log
 from gosched.replication.peer_messages import BATCHES
 from gosched.replication.replica_config import ReplicaConfig
+from gosched.replication.restore_members import named_anew
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import ends, header_of
 from gosched.replication.vote import Vote, VoteFile
@@ -95,6 +96,7 @@ def _copy(old: PosixDisk, config: ReplicaConfig) -> int:
     elif entries[0][1] > 1:
         raise CannotRestore(f"{old.folder} has no {SNAPSHOT}, but its log starts at {entries[0][1]}: take another copy")
     cluster_id = _cluster_id(old, config)
+    entries = named_anew(entries, data, config, beyond=found.vote.record.term)
     new = PosixDisk(config.folder)
     lock = new.lock()
     try:
@@ -140,7 +142,7 @@ def fill(
 
 def _cluster_id(old: PosixDisk, config: ReplicaConfig) -> str:
     known = stamped.read(old, IDENTITY, if_lost="the copy gets the cluster's id from the log") or {}
-    if known.get("cluster", config.cluster) != config.cluster:
+    if known.get("cluster", config.cluster) != config.cluster and not known.get("settled"):
         theirs = known["cluster"]
         raise CannotRestore(f"{old.folder} is of a cluster of {theirs}, the config names {config.cluster}: correct it")
     return str(known.get("cluster_id", ""))

@@ -14,6 +14,7 @@ from gosched.core.features import NEWEST_LEVEL
 from gosched.replication.interface import ChangeRefused, ReplicaFailed
 from gosched.replication.process import ProcessReplication
 from gosched.replication.replica_config import ReplicaConfig
+from gosched.replication.restore import restore
 from tests.ports import HeldPort
 
 from .conftest import LIMIT_S, Cluster, a_node, cluster, until
@@ -153,5 +154,28 @@ def test_what_cannot_be_done_is_refused_with_what_to_do(tmp_path: Path) -> None:
             with pytest.raises(ChangeRefused, match=f"without {left} the masters had no majority: {dead} is not"):
                 await leader.change_members(left, "")
             await change(c, dead)
+
+    asyncio.run(story())
+
+
+def test_a_cluster_is_restored_from_one_directory_under_other_ids(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with cluster(tmp_path / "old", compact_entries=20) as c:
+            await c.commit(NAMED)
+            for i in range(30):
+                await c.commit(a_node(f"n{i}"))
+            await c.converged()
+            await asyncio.gather(*(c.kill(m) for m in list(c.members)))
+        new = Cluster(tmp_path / "new", size=2)
+        for number, member in enumerate(list(new.configs)):  # m1 and m2 again, at other addresses, and no m3
+            restore(tmp_path / "old" / f"m{number + 2}", new.configs[member])
+        try:
+            await new.start()
+            await new.commit(a_node("after"))
+            await new.converged()
+            assert voting(new) == {"m1": True, "m2": True}
+            assert len(new.members["m1"].state.nodes) == 31
+        finally:
+            await new.close()
 
     asyncio.run(story())
