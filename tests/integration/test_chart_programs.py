@@ -161,5 +161,5 @@ def test_masters_of_a_larger_release_join_and_of_a_smaller_one_leave(release: Re
         assert len(release.members()) == 5
         release.scale(3)
         release.leave()
-        assert sorted(release.members()) == three
+        until(lambda: sorted(release.members()) == three, "every master knows that both are gone")
     assert release.goschedctl("run", "--cpu", "0.1", "--", "/bin/true").returncode == 0
