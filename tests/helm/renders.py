@@ -20,9 +20,11 @@ LIMIT_S = 120
 NEWEST = "--kube-version=1.37.0"  # a Helm that was built from its module says that it knows none
 
 
-def render(helm: str, case: str) -> list[dict[str, Any]]:
-    """Return the objects of a release `gosched` in the namespace `batch`, the hooks included."""
+def render(helm: str, case: str, *values: str) -> list[dict[str, Any]]:
+    """Return the objects of a release `gosched` in the namespace `batch`, the hooks included. `values`: others, as
+    `key=value`."""
     words = [helm, "template", "gosched", str(CHART), "--namespace=batch", f"--values={HERE / 'values' / case}.yaml"]
+    words += [f"--set={value}" for value in values]
     done = subprocess.run([*words, NEWEST], stdout=subprocess.PIPE, text=True, timeout=LIMIT_S, check=True)
     return [found for found in yaml.safe_load_all(done.stdout) if found]
 

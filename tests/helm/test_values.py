@@ -78,7 +78,7 @@ def test_a_config_takes_the_keys_of_its_program_and_no_others(path: str) -> None
     known = {field.alias or name for name, field in fields.items()}
     assert known - taken - OF_THE_CHART <= {"masters", "health_addr"}
     # Those of `server` that may stand at the top.
-    assert taken - known <= {"algorithm", "schedule_period", "backup"}
+    assert taken - known <= {"algorithm", "schedule_period"}
 
 
 def test_the_chart_has_the_version_of_the_programs() -> None:

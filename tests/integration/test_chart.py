@@ -104,6 +104,7 @@ def test_masters_and_agents_take_the_configs(case: str, tmp_path: Path) -> None:
             master = load_master_settings(str(tmp_path / "gosched.yaml"), {"node_id": "x"})
             assert len(master.raft.peers) == replicas
             assert master.raft.enabled
+            assert master.raft.join is (replicas > 1)
         if "agent.yaml" in data:
             (tmp_path / "agent.yaml").write_text(data["agent.yaml"])
             agent = load_agent_settings(str(tmp_path / "agent.yaml"), {})

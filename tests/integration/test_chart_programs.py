@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from tests.ports import HeldPort
 from tools.chart_tools import chart_tools
 
 PROGRAMS = Path(sys.executable).parent
+HELM = str(chart_tools() / "bin" / "helm")
 
 
 class Release:
@@ -27,15 +29,19 @@ class Release:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.objects = render(str(chart_tools() / "bin" / "helm"), "default")
+        self.objects = render(HELM, "default")
         for found in self.objects:
             if found["kind"] == "Secret":
                 secret = folder / found["metadata"]["name"]
                 secret.mkdir()
                 for name, data in found["data"].items():
                     (secret / name).write_bytes(base64.b64decode(data))
-        self.ports = [{name: HeldPort() for name in ("grpc", "http", "raft")} for _ in range(3)]
+        self.ports = [{name: HeldPort() for name in ("grpc", "http", "raft")} for _ in range(5)]
         self.grpc = [f"localhost:{ports['grpc'].number}" for ports in self.ports]
+
+    def scale(self, replicas: int) -> None:
+        """What a pod is given from now on, as after an upgrade. The secrets are kept."""
+        self.objects = render(HELM, "default", f"master.replicaCount={replicas}")
 
     def config(self, name: str, file: str) -> Any:
         data = next(o["data"] for o in self.objects if o["kind"] == "ConfigMap" and o["metadata"]["name"] == name)
@@ -53,7 +59,7 @@ class Release:
         config["server"] |= {f"{api}_addr": ports[api].address for api in ("grpc", "http")}
         config["raft"]["bind_addr"] = ports["raft"].address
         peers = [peer.partition("=")[0] for peer in config["raft"]["peers"]]
-        config["raft"]["peers"] = [f"{p}={o['raft'].address}" for p, o in zip(peers, self.ports, strict=True)]
+        config["raft"]["peers"] = [f"{p}={o['raft'].address}" for p, o in zip(peers, self.ports, strict=False)]
         env = {
             "GOSCHED_NODE_ID": pod,
             "GOSCHED_ADVERTISE_HOST": "localhost",
@@ -75,6 +81,26 @@ class Release:
         folder = self.folder / secret
         files = {"CERT": folder / f"{cert}.crt", "KEY": folder / f"{key}.key", "CA": folder / "ca.crt"}
         return {f"GOSCHED_TLS_{name}": str(file) for name, file in files.items()}
+
+    def members(self) -> list[str]:
+        return self.goschedctl("cluster", "members", "-o", "name").stdout.split()
+
+    def voters(self) -> list[str]:
+        listed = json.loads(self.goschedctl("cluster", "members", "-o", "json").stdout or "[]")
+        return [member["id"] for member in listed if member["role"] in ("voter", "leader")]
+
+    def leave(self) -> None:
+        """The hook before an upgrade or a rollback, where goschedctl is on the path."""
+        job = next(o for o in self.objects if o["kind"] == "Job")["spec"]["template"]["spec"]["containers"][0]
+        script = self.folder / "leave.py"
+        script.write_text(next(o["data"] for o in self.objects if "leave.py" in o.get("data", {}))["leave.py"])
+        env = {
+            "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
+            "GOSCHED_ENDPOINTS": ",".join(self.grpc),
+            **self.tls("gosched-client-tls"),
+        }
+        words = [sys.executable, str(script), *job["command"][2:]]
+        subprocess.run(words, env=env, timeout=4 * PATIENCE_S, check=True)
 
     @contextmanager
     def running(self, program: str, config: str, env: dict[str, str]) -> Iterator[None]:
@@ -123,3 +149,17 @@ def test_the_agents_certificate_is_no_clients(release: Release) -> None:
     refused = release.goschedctl("node", "list", secret="gosched-agent-tls")
     assert refused.returncode != 0
     assert "a certificate of role agent may not call ListNodes" in refused.stderr
+
+
+def test_masters_of_a_larger_release_join_and_of_a_smaller_one_leave(release: Release) -> None:
+    three = ["gosched-0", "gosched-1", "gosched-2"]
+    assert sorted(release.members()) == three
+    release.scale(5)
+    with release.master(3), release.master(4):
+        until(lambda: sorted(release.voters()) == [*three, "gosched-3", "gosched-4"], "both are members that vote")
+        release.leave()
+        assert len(release.members()) == 5
+        release.scale(3)
+        release.leave()
+        until(lambda: sorted(release.members()) == three, "every master knows that both are gone")
+    assert release.goschedctl("run", "--cpu", "0.1", "--", "/bin/true").returncode == 0

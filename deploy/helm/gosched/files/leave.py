@@ -24,7 +24,10 @@ def main() -> int:
     ordinals = [int(found[1]) for m in listed.stdout.split() if (found := re.fullmatch(f"{re.escape(name)}-(\\d+)", m))]
     for ordinal in sorted((o for o in ordinals if o >= count), reverse=True):
         print(f"taking {name}-{ordinal} out of the cluster", flush=True)
-        subprocess.run(["goschedctl", "cluster", "remove-master", f"{name}-{ordinal}"], check=True, timeout=120)
+        removed = subprocess.run(["goschedctl", "cluster", "remove-master", f"{name}-{ordinal}"], timeout=60)
+        if removed.returncode:
+            print("so the upgrade stops here: what goschedctl says above comes first", file=sys.stderr)
+            return 1
     return 0
 
 
