@@ -61,13 +61,13 @@ def backup(ctx: click.Context, file: str, passphrase_file: str | None, key_file:
 def backup_show(file: Path, passphrase_file: str | None, key_file: str | None, output: str) -> None:
     """Read all of a backup, check it, and say what is in it."""
     from gosched.core.job import JobState
-    from gosched.replication.backup import state_in
     from gosched.replication.damage import DamagedLog
+    from gosched.replication.snapshot import decode, restored
 
     try:
         with file.open("rb") as source:
             found = read_from(source, read_secret(passphrase_file, key_file))
-            state = state_in(b"".join(found.chunks()))
+            state = restored(decode(b"".join(found.chunks())))
     except (BadBackup, DamagedLog) as error:
         raise click.ClickException(f"{file}: {error}") from error
     except OSError as error:

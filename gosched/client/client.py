@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc
 
-from gosched.client.cluster import MasterHealth, master_health, take_backup
+from gosched.client.cluster import ClusterCalls, take_backup
 from gosched.client.errors import GoSchedError, NotFound, Refused, TimedOut, Unavailable
 from gosched.client.forecast import JobPlan, Reserved, WindowSet
 from gosched.client.masters import Masters, TlsFiles
@@ -26,7 +26,6 @@ from gosched.client.model import (
     JobDetail,
     JobExplanation,
     LogChunk,
-    MasterMember,
     NodeDetail,
     QuotaStatus,
     Status,
@@ -51,7 +50,7 @@ _STREAM_S = 60.0  # how long a stream that had begun looks for a master to go on
 _STREAM_NAMES = {1: "stdout", 2: "stderr"}
 
 
-class GoSchedClient:
+class GoSchedClient(ClusterCalls):
     """`endpoints`: `http://host:8080`, or all masters as `host:9090,host:9091` or a list.
 
     Every method raises a GoSchedError; `timeout_s` bounds how long a call looks for a leader.
@@ -255,34 +254,10 @@ class GoSchedClient:
         )
         return Upgraded(feature_level=answer.feature_level, unchanged=answer.unchanged)
 
-    def add_master(self, member: str, address: str) -> MasterMember:
-        """Adds a master whose replica listens at `address`, or says how far it is: it votes once it has caught up."""
-        request = cluster_pb2.AddMasterRequest(id=member, address=address)
-        return MasterMember.of(self._cluster("AddMaster", request).member)
-
-    def remove_master(self, member: str) -> bool:
-        """Removes a master, which then stops by itself; says whether it was one."""
-        return not self._cluster("RemoveMaster", cluster_pb2.RemoveMasterRequest(id=member)).unchanged
-
-    def members(self) -> tuple[MasterMember, ...]:
-        """By the replicated log; none where it does not name them yet."""
-        answer = self._cluster("ListMembers", cluster_pb2.ListMembersRequest())
-        return tuple(MasterMember.of(message) for message in answer.members)
-
-    def _cluster(self, method: str, request: Any) -> Any:
-        return self._masters.call(
-            lambda channel, timeout: getattr(ClusterServiceStub(channel), method)(request, timeout=timeout),
-            timeout_s=self._timeout_s,
-        )
-
     def take_backup(self) -> tuple[BackupInfo, Iterator[bytes]]:
         """What the backup is of, and its content, which can be read once: for `gosched.wire.backup_file`. All that was
         acknowledged before is in it, from whichever master."""
         return take_backup(self._masters, min_revision=self.get_status().revision, timeout_s=self._timeout_s)
-
-    def master_health(self, address: str) -> MasterHealth:
-        """Of the master at this address, `host:port` of gRPC, by its own word."""
-        return master_health(self._masters, address)
 
     def watch(self, job: str, *, timeout_s: float | None = None) -> Iterator[JobDetail]:
         """The job now and after each change, until it has ended. Raises TimedOut when `timeout_s` are over."""

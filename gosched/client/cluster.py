@@ -11,6 +11,7 @@ import grpc
 
 from gosched.client.errors import Unavailable, from_rpc
 from gosched.client.masters import TRY_S, Masters
+from gosched.client.model import MasterMember
 from gosched.wire.backup_file import BackupInfo
 from gosched.wire.v1 import cluster_pb2
 from gosched.wire.v1.cluster_pb2_grpc import ClusterServiceStub
@@ -37,6 +38,37 @@ class MasterHealth:
     disk_free_bytes: int = 0
     #: What it may have to write beside what is there.
     disk_needed_bytes: int = 0
+
+
+class ClusterCalls:
+    """What a client of the whole cluster has for the masters themselves."""
+
+    _masters: Masters
+    _timeout_s: float
+
+    def master_health(self, address: str) -> MasterHealth:
+        """Of the master at this address, `host:port` of gRPC, by its own word."""
+        return master_health(self._masters, address)
+
+    def add_master(self, member: str, address: str) -> MasterMember:
+        """Adds a master whose replica listens at `address`, or says how far it is: it votes once it has caught up."""
+        request = cluster_pb2.AddMasterRequest(id=member, address=address)
+        return MasterMember.of(self._cluster("AddMaster", request).member)
+
+    def remove_master(self, member: str) -> bool:
+        """Removes a master, which then stops by itself; says whether it was one."""
+        return not self._cluster("RemoveMaster", cluster_pb2.RemoveMasterRequest(id=member)).unchanged
+
+    def members(self) -> tuple[MasterMember, ...]:
+        """By the replicated log; none where it does not name them yet."""
+        answer = self._cluster("ListMembers", cluster_pb2.ListMembersRequest())
+        return tuple(MasterMember.of(message) for message in answer.members)
+
+    def _cluster(self, method: str, request: Any) -> Any:
+        return self._masters.call(
+            lambda channel, timeout: getattr(ClusterServiceStub(channel), method)(request, timeout=timeout),
+            timeout_s=self._timeout_s,
+        )
 
 
 def take_backup(masters: Masters, *, min_revision: int, timeout_s: float) -> tuple[BackupInfo, Iterator[bytes]]:

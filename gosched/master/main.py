@@ -19,7 +19,6 @@ import click
 
 from gosched import __version__
 from gosched.config import ConfigError, MasterSettings, load_master_settings
-from gosched.master.restoration import Restoration
 from gosched.master.server import MasterServer
 from gosched.observe.logs import configure
 from gosched.replication.applier import GC_THRESHOLD
@@ -63,6 +62,8 @@ def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -
     With --restore or --restore-from it does not run: docs/operations.md says when to use which.
     """
     flags["bind_addr"] = raft_bind_addr
+    from gosched.master.restoration import Restoration  # it brings pysyncobj along
+
     asked = Restoration(**{name: flags.pop(name) for name in Restoration.FLAGS})  # type: ignore[arg-type]
     if flags.get("peers"):
         flags["raft_enabled"] = True
@@ -72,7 +73,11 @@ def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -
         _check_data_dir(settings.data_dir)
         buffer_stderr()
         configure(settings.log_level)
-        code = _restore(asked, settings) if asked.is_wanted else asyncio.run(serve(settings, read))
+        if asked.is_wanted:
+            click.echo(f"gosched-master: {asked.carry_out(settings)}", err=True)
+            code = 0
+        else:
+            code = asyncio.run(serve(settings, read))
     except (ConfigError, ReplicaFailed) as error:
         click.echo(f"gosched-master: {error}", err=True)
         code = CANNOT_START
@@ -117,11 +122,6 @@ async def serve(settings: MasterSettings, read_again: Callable[[], MasterSetting
         return CANNOT_GO_ON
     finally:
         await server.stop()
-
-
-def _restore(asked: Restoration, settings: MasterSettings) -> int:
-    click.echo(f"gosched-master: {asked.carry_out(settings)}", err=True)
-    return 0
 
 
 def _resolve(ended: asyncio.Future[str], detail: str) -> None:

@@ -297,7 +297,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             thaw=verdict.thaw,
             lease_ms=self.leases.timeout_ms,
             cluster_id=state.cluster_id,
-            masters=[master.grpc_address for master in state.masters.values()],
+            masters=[master.grpc_address for master in state.masters.values() if master.grpc_address],
             lineage=state.lineage,
         )
         size = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import re
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from gosched.config.backup_model import NAME_PLACE, Backup
 from gosched.config.cron import next_run_ms
 from gosched.core.text import printable
 from gosched.master.backup_source import BackupSource
+from gosched.observe.metrics import BackupGauges
 from gosched.wire.backup_file import write_backup
 from gosched.wire.backup_seal import BadBackup, read_secret
 
@@ -188,6 +190,14 @@ class ScheduledBackups:
         except OSError:
             return []
         return sorted(found, key=lambda path: (_at(path), path.name))
+
+
+def backup_gauges(facts: BackupFacts | None, now_ms: int) -> BackupGauges | None:
+    """As metrics show them; None: none are scheduled here."""
+    if facts is None:
+        return None
+    age_s = max(0, now_ms - facts.last_success_ms) / 1000 if facts.last_success_ms else math.inf
+    return BackupGauges(age_s=age_s, last_bytes=facts.last_bytes, failures=facts.failures)
 
 
 def _at(path: Path) -> str:

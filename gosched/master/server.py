@@ -6,7 +6,6 @@ Rule: this is the only place that knows all parts; each part gets what it needs 
 from __future__ import annotations
 
 import asyncio
-import math
 import socket
 from collections.abc import Callable
 from dataclasses import replace
@@ -46,7 +45,7 @@ from gosched.master.plugin_loader import load_plugins
 from gosched.master.plugin_runner import PluginRunner
 from gosched.master.proposals import Proposals
 from gosched.master.reload import Reload
-from gosched.master.scheduled_backups import BackupFacts, ScheduledBackups
+from gosched.master.scheduled_backups import BackupFacts, ScheduledBackups, backup_gauges
 from gosched.master.scheduler_service import SchedulerService
 from gosched.master.schedules import Schedules
 from gosched.master.state_digests import DigestComparison, StateDigests
@@ -54,7 +53,7 @@ from gosched.master.status import StatusReader
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.health import HealthPort
 from gosched.observe.logs import log_events
-from gosched.observe.metrics import BackupGauges, ClusterFacts, MasterMetrics, RaftFacts, tally
+from gosched.observe.metrics import ClusterFacts, MasterMetrics, RaftFacts, tally
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
 from gosched.scheduling import Policy
 from gosched.scheduling.policy import ALL
@@ -370,18 +369,7 @@ class MasterServer:
             fences=len(state.fences),
             reservations=len(state.reservations),
             state_bytes=state.footprint.by_kind(),
-            backup=self._backup_gauges(),
-        )
-
-    def _backup_gauges(self) -> BackupGauges | None:
-        facts = self._backup_facts()
-        if facts is None:
-            return None
-        age_ms = self._clock.wall_ms() - facts.last_success_ms
-        return BackupGauges(
-            age_s=max(0, age_ms) / 1000 if facts.last_success_ms else math.inf,
-            last_bytes=facts.last_bytes,
-            failures=facts.failures,
+            backup=backup_gauges(self._backup_facts(), self._clock.wall_ms()),
         )
 
 

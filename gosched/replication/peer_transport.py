@@ -283,11 +283,11 @@ class PeerTransport(RuledTransport):
             self._make_room()
             connection = self._stranger(sock, self._tls.server if self._tls else None, address[0], None)
             if self._tls is None and (problem := refusal(address[0])):
-                self._refuse_host(connection, problem)
+                self._turn_stranger_away(connection, problem)
             else:
                 connection.begin()
 
-    def _refuse_host(self, connection: Connection, problem: str) -> None:
+    def _turn_stranger_away(self, connection: Connection, problem: str) -> None:
         if problem not in self._turned_away:  # a peer would dial again at once
             self._turned_away.append(problem)
             log.warning("peer refused", reason=problem)

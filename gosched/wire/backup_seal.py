@@ -132,12 +132,10 @@ def _nonce(index: int, *, final: bool) -> bytes:
 
 
 def _derived(secret: Secret, salt: bytes, costs: dict[str, int]) -> bytes:
-    try:
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-        from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
-    except ImportError as error:
-        raise BadBackup("encrypted backups need the package cryptography: pip install cryptography") from error
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+    from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
     if secret.is_key:
         return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=salt, info=b"gosched backup").derive(secret.value)
     return Scrypt(salt=salt, length=KEY_BYTES, **costs).derive(secret.value)
