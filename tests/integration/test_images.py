@@ -95,12 +95,11 @@ def test_the_same_sources_make_the_same_files_down_to_their_times(tmp_path: Path
         "python3 image_root.py base requirements/client.lock --with-system && python3 image_root.py gosched && "
         "tar -C /image -cf /out/base.tar . && tar -C /gosched -cf /out/gosched.tar ."
     )
-    archive = image_archive()
     with builder() as make:
         base = f"BASE={make.base}"
         stage = make.docker("build", "--quiet", "--network=host", "--target=ctl-gosched", "--build-arg", base, ".")
         make.docker("run", "--rm", "--network=none", "-v", f"{tmp_path}:/out", stage, "sh", "-c", again)
-    with tarfile.open(archive) as image:
+    with image_archive() as archive, tarfile.open(archive) as image:
         manifests = json.load(image.extractfile("manifest.json") or pytest.fail("no manifest"))
         manifest = next(found for found in manifests if "goschedctl:dev" in found["RepoTags"])
         layers = [_files(image.extractfile(name)) for name in manifest["Layers"]]
@@ -117,7 +116,7 @@ def _files(layer: IO[bytes] | None) -> dict[str, tuple[object, ...]]:
             file = archive.extractfile(member) if member.isfile() else None
             content = hashlib.sha256(file.read()).hexdigest() if file else member.linkname
             name = member.name.removeprefix("./").rstrip("/")
-            found[name] = (member.type, oct(member.mode), int(member.mtime), content)
+            found[name] = (member.type, oct(member.mode & 0o7777), int(member.mtime), content)
     return {name: about for name, about in found.items() if name not in ("", ".")}
 
 
