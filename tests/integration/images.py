@@ -66,10 +66,13 @@ class DockerHost:
 
     def goschedctl(self, *words: str, endpoints: str = "127.0.0.1:9090") -> str:
         """Return what it writes; as a user of the host runs it."""
-        program = str(Path(sys.executable).with_name("goschedctl"))
-        done = self.run(program, *words, timeout_s=2 * PATIENCE_S, GOSCHED_ENDPOINTS=endpoints)
+        done = self.try_goschedctl(*words, endpoints=endpoints)
         assert done.returncode == 0, f"goschedctl {' '.join(words)}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def try_goschedctl(self, *words: str, endpoints: str) -> subprocess.CompletedProcess[str]:
+        program = str(Path(sys.executable).with_name("goschedctl"))
+        return self.run(program, *words, timeout_s=2 * PATIENCE_S, GOSCHED_ENDPOINTS=endpoints)
 
     def address_of(self, container: str) -> str:
         return self.docker("inspect", "-f", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", container)
