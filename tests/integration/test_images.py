@@ -103,7 +103,10 @@ def test_the_same_sources_make_the_same_files_down_to_their_times(tmp_path: Path
         manifests = json.load(image.extractfile("manifest.json") or pytest.fail("no manifest"))
         manifest = next(found for found in manifests if "goschedctl:dev" in found["RepoTags"])
         layers = [_files(image.extractfile(name)) for name in manifest["Layers"]]
-    made = [_files((tmp_path / name).open("rb")) for name in ("base.tar", "gosched.tar")]
+    made = []
+    for name in ("base.tar", "gosched.tar"):
+        with (tmp_path / name).open("rb") as layer:
+            made.append(_files(layer))
     assert [len(files) > 50 for files in made] == [True, True]
     for shipped, built in zip(layers, made, strict=True):
         assert shipped == built
@@ -124,7 +127,7 @@ def test_two_commands_make_a_cluster_that_runs_a_gang_and_ends_cleanly(host: Doc
     began = time.monotonic()
     with ExitStack() as both:
         master = both.enter_context(host.container("-p", "9090:9090", "-p", "8080:8080", "gosched-master:dev"))
-        (gateway,) = host.docker("network", "inspect", "-f", "{{(index .IPAM.Config 0).Gateway}}", "bridge").split()
+        gateway = host.docker("inspect", "-f", "{{.NetworkSettings.Gateway}}", master)  # the host's own address there
         agent = both.enter_context(host.container("--privileged", "gosched-agent:dev", f"--master={gateway}:9090"))
         until(lambda: "ready" in host.logs(master), "the master is ready")
         until(lambda: ready_nodes(host) == 1, "the agent has joined")
@@ -234,7 +237,7 @@ def test_without_tls_public_callers_are_refused_everywhere_but_at_the_health_por
             python = (*on, "--entrypoint", "python")
             http = host.try_docker(*python, "goschedctl:dev", "-c", asks.replace("MASTER", address))
             assert "403: Forbidden" in http.stderr
-            probe = "import sys; from gosched.health import ask; sys.exit(ask(sys.argv[1], 'ready'))"
+            probe = "import sys; from gosched.health import ask; print(ask(sys.argv[1], 'ready'))"
             assert host.docker(*python, "gosched-master:dev", "-c", probe, f"{address}:9091") == ""
             with host.container(
                 "--network=public", "gosched-agent:dev", "--grpc-addr=:9100", f"--master={address}:9090"
