@@ -84,7 +84,7 @@ LABEL org.opencontainers.image.title=goschedctl \
 # containers and starts tasks as the users that they ask for. tini is its init: a task whose supervisor was killed is a
 # child of process 1, and tini reaps it.
 FROM ${BASE} AS agent
-RUN command -v crun tini >/dev/null || { \
+RUN { command -v crun && command -v tini; } >/dev/null || { \
         apt-get update -qq && apt-get install -y -qq --no-install-recommends crun tini && \
         rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log; }
 COPY --from=agent-base /image/ /

@@ -11,6 +11,7 @@ and a refusal ends this master only where it comes from an address that was dial
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import errno
 import os
 import random
@@ -280,21 +281,23 @@ class PeerTransport(RuledTransport):
                 if error.errno in (errno.EMFILE, errno.ENFILE):
                     self._refuse_one()
                 return
+            if self._tls is None and (problem := refusal(address[0])):
+                self._turn_stranger_away(sock, problem)
+                continue
             self._make_room()
             connection = self._stranger(sock, self._tls.server if self._tls else None, address[0], None)
-            if self._tls is None and (problem := refusal(address[0])):
-                self._turn_stranger_away(connection, problem)
-            else:
-                connection.begin()
+            connection.begin()
 
-    def _turn_stranger_away(self, connection: Connection, problem: str) -> None:
+    def _turn_stranger_away(self, sock: socket.socket, problem: str) -> None:
+        """It learns why, and nothing else of this member."""
         if problem not in self._turned_away:  # a peer would dial again at once
             self._turned_away.append(problem)
             log.warning("peer refused", reason=problem)
-        connection.begin()
         hello = raft_pb2.PeerHello(member=self._me, protocol=PROTOCOL, refusal=problem)
-        connection.send(raft_pb2.PeerFrame(hello=hello).SerializeToString())
-        connection.close(problem)
+        frame = raft_pb2.PeerFrame(hello=hello).SerializeToString()
+        with contextlib.suppress(OSError), sock:
+            sock.setblocking(False)
+            sock.send(len(frame).to_bytes(4, "big") + frame)
 
     def _make_room(self) -> None:
         """The longest of the host with the most goes: idle connections, however many, keep no member out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -20,6 +21,15 @@ import docker
 from tests.integration.containers import needs, tar_of
 from tests.integration.support import PATIENCE_S, until
 
+_CAP_SYS_RESOURCE = 24
+_RUNC_WITHOUT = """#!/bin/sh
+for word; do
+    case $before in --bundle) spec=$word/config.json ;; --process) spec=$word ;; esac
+    before=$word
+done
+[ -z "$spec" ] || sed -i 's/"CAP_SYS_RESOURCE",//g' "$spec"
+exec runc "$@"
+"""
 # PR_SET_PDEATHSIG, SIGTERM
 _END_WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
 
@@ -30,7 +40,7 @@ def docker_daemon(base: Path, *, network: str = "") -> Iterator[str]:
     in which it makes bridges and publishes ports; without one its containers have this machine's network or none."""
     needs("dockerd", "containerd", "runc")
     address = f"unix://{base}/docker.sock"
-    (base / "daemon.json").write_text("{}")  # this machine's own may not suit
+    (base / "daemon.json").write_text(json.dumps(_runtime(base)))  # this machine's own may not suit
     words = ["dockerd", "--host", address, "--group", "root"]
     words = (
         ["nsenter", f"--net=/run/netns/{network}", *words] if network else [*words, "--iptables=false", "--bridge=none"]
@@ -45,6 +55,17 @@ def docker_daemon(base: Path, *, network: str = "") -> Iterator[str]:
     with _service(words, base) as daemon:
         _await_socket(base / "docker.sock", daemon)
         yield address
+
+
+def _runtime(base: Path) -> dict[str, object]:
+    """Return the settings of runc for privileged containers: they get all capabilities, and this machine's root may
+    have fewer."""
+    bounds = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapBnd"))
+    if int(bounds.split()[1], 16) >> _CAP_SYS_RESOURCE & 1:
+        return {}
+    (base / "runc").write_text(_RUNC_WITHOUT)
+    (base / "runc").chmod(0o755)
+    return {"runtimes": {"fewer": {"path": str(base / "runc")}}, "default-runtime": "fewer"}
 
 
 @contextlib.contextmanager

@@ -26,6 +26,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gosc
 DOCKER = "/usr/bin/docker"  # Debian's, which builds with BuildKit by itself
 IMAGES = ("gosched-master:dev", "gosched-agent:dev", "goschedctl:dev")
 BUILD_S = 500
+ARCHIVES_KEPT = 2
 LAYERS_KEPT = "3GB"  # of the builder, from run to run: most of an image changes with the locks alone
 # What the images are made from; .dockerignore keeps all else from them.
 SOURCES = (
@@ -65,10 +66,13 @@ class DockerHost:
 
     def goschedctl(self, *words: str, endpoints: str = "127.0.0.1:9090") -> str:
         """Return what it writes; as a user of the host runs it."""
-        program = str(Path(sys.executable).with_name("goschedctl"))
-        done = self.run(program, *words, timeout_s=2 * PATIENCE_S, GOSCHED_ENDPOINTS=endpoints)
+        done = self.try_goschedctl(*words, endpoints=endpoints)
         assert done.returncode == 0, f"goschedctl {' '.join(words)}: {done.stdout}{done.stderr}"
         return done.stdout
+
+    def try_goschedctl(self, *words: str, endpoints: str) -> subprocess.CompletedProcess[str]:
+        program = str(Path(sys.executable).with_name("goschedctl"))
+        return self.run(program, *words, timeout_s=2 * PATIENCE_S, GOSCHED_ENDPOINTS=endpoints)
 
     def address_of(self, container: str) -> str:
         return self.docker("inspect", "-f", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", container)
@@ -93,32 +97,34 @@ class DockerHost:
 @contextlib.contextmanager
 def docker_host(base: Path) -> Iterator[DockerHost]:
     needs("dockerd", "containerd", "runc", "iptables", "ip", "nsenter")
-    archive = image_archive()
     network = f"gosched-{os.getpid()}"
     subprocess.run(["ip", "netns", "add", network], check=True)
     try:
         subprocess.run(["ip", "-n", network, "link", "set", "lo", "up"], check=True)
         with docker_daemon(base, network=network) as address:
             host = DockerHost(address=address, network=network, base=base)
-            host.docker("load", "--quiet", "--input", str(archive))
+            with image_archive() as archive:
+                host.docker("load", "--quiet", "--input", str(archive))
             yield host
     finally:
         subprocess.run(["ip", "netns", "del", network], check=True)
 
 
-def image_archive() -> Path:
-    """Return a `docker save` of the images; built unless the last one was made from the same sources."""
+@contextlib.contextmanager
+def image_archive() -> Iterator[Path]:
+    """Yield a `docker save` of the images; built unless there is one that was made from the same sources. It stays at
+    least as long as this context: whoever builds others waits."""
     with builder() as make:
         archive = CACHE / f"image-archive-{_digest()}.tar"
         if not archive.exists():
-            for old in CACHE.glob("image-archive-*.tar"):
+            for old in sorted(CACHE.glob("image-archive-*.tar"), key=os.path.getmtime)[:-ARCHIVES_KEPT]:
                 old.unlink()
             began = time.monotonic()
             make.images()
             make.docker("save", "--output", str(archive.with_suffix(".part")), *IMAGES)
             archive.with_suffix(".part").rename(archive)
             print(f"the images were built in {time.monotonic() - began:.0f} s")
-        return archive
+        yield archive
 
 
 class Builder:
