@@ -113,4 +113,4 @@ docker: ## build the images gosched-master:dev, gosched-agent:dev and goschedctl
 			--build-arg REVISION=$$revision --target $${image%:*} --tag $${image#*:}:dev . || exit 1; done
 
 clean: ## remove the environment and the caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

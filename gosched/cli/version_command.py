@@ -25,7 +25,7 @@ _COLUMNS: list[Column] = [
 def command(ctx: click.Context, alone: bool, with_agents: bool, output: str) -> int:
     """The versions of goschedctl and the masters; warns of releases that do not go together.
 
-    Programs may be one minor release apart, and none should be newer than the masters. Where no master answers, the
+    Programs may be one release apart, and none should be newer than the masters. Where no master answers, the
     exit code is 5.
     """
     found: Json = {"client": __version__, "masters": [], "agents": [], "warnings": []}

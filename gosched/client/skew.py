@@ -1,14 +1,13 @@
-"""Which releases of the client, the masters and the agents go together, and what is said where they do not.
+"""What is said of a client, masters and agents whose releases do not go together.
 
-Invariant: programs at most one minor release apart work together; none is newer than the masters that it talks to.
+Invariant: one release apart, as an upgrade goes, is fine; no program is newer than the masters that it talks to.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
-_RELEASE = re.compile(r"(\d{1,6})\.(\d{1,6})(\D|$)")
+from gosched.client.upgrade import BadVersion, Release, is_one_step, parse_release
 
 
 def warnings(client: str, masters: Mapping[str, str], agents: Mapping[str, str]) -> list[str]:
@@ -18,10 +17,10 @@ def warnings(client: str, masters: Mapping[str, str], agents: Mapping[str, str])
         return []
     oldest, newest = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
     lines = []
-    if _is_far(known[oldest], known[newest]):
+    if not is_one_step(known[oldest], known[newest]):
         lines.append(
-            f"master {newest} ({masters[newest]}) is more than one minor release ahead of {oldest} ({masters[oldest]}):"
-            " upgrade one minor release at a time"
+            f"master {newest} ({masters[newest]}) is more than one release ahead of {oldest} ({masters[oldest]}):"
+            " upgrade one release at a time"
         )
     mine = _release(client)
     if mine and mine > known[oldest]:
@@ -29,30 +28,30 @@ def warnings(client: str, masters: Mapping[str, str], agents: Mapping[str, str])
             f"goschedctl {client} is newer than master {oldest} ({masters[oldest]}): use goschedctl {masters[oldest]},"
             " or upgrade the masters"
         )
-    elif mine and _is_far(mine, known[newest]):
+    elif mine and _is_far_behind(mine, known[newest]):
         lines.append(
-            f"goschedctl {client} is more than one minor release behind master {newest} ({masters[newest]}): upgrade"
+            f"goschedctl {client} is more than one release behind master {newest} ({masters[newest]}): upgrade"
             " goschedctl"
         )
     releases = {name: release for name, version in agents.items() if (release := _release(version))}
     ahead = [name for name, release in releases.items() if release > known[oldest]]
-    behind = [name for name, release in releases.items() if release < known[newest] and _is_far(release, known[newest])]
+    behind = [name for name, release in releases.items() if _is_far_behind(release, known[newest])]
     if ahead:
         lines.append(f"{_some(ahead)} newer than master {oldest} ({masters[oldest]}): upgrade masters before agents")
     if behind:
-        lines.append(
-            f"{_some(behind)} more than one minor release behind master {newest} ({masters[newest]}): upgrade them"
-        )
+        lines.append(f"{_some(behind)} more than one release behind master {newest} ({masters[newest]}): upgrade them")
     return lines
 
 
-def _release(version: str) -> tuple[int, int] | None:
-    found = _RELEASE.match(version)
-    return (int(found[1]), int(found[2])) if found else None
+def _release(version: str) -> Release | None:
+    try:
+        return parse_release(version)
+    except BadVersion:  # of a release that does not say
+        return None
 
 
-def _is_far(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one[0] != other[0] or abs(one[1] - other[1]) > 1
+def _is_far_behind(old: Release, new: Release) -> bool:
+    return old < new and not is_one_step(old, new)
 
 
 def _some(names: Iterable[str]) -> str:

@@ -95,10 +95,10 @@ def _releases(known: Mapping[str, MasterHealth], wanted: Release | None, target:
     if not parsed:
         return Check(name="releases", ok=False, detail=f"masters run {shown or UNKNOWN}: which one is not known")
     oldest = min(parsed)
-    if not _is_one_step(oldest, max(parsed)):
+    if not is_one_step(oldest, max(parsed)):
         detail = f"{shown}: more than one release apart; bring the older ones to {_text(_after(oldest))} first"
         return Check(name="releases", ok=False, detail=detail)
-    if wanted is not None and not _is_one_step(oldest, wanted):
+    if wanted is not None and not is_one_step(oldest, wanted):
         step = _text(_after(oldest))
         detail = f"{parsed[oldest]} to {target} skips a release: upgrade all masters to {step} first, and finish that"
         return Check(name="releases", ok=False, detail=detail)
@@ -135,7 +135,7 @@ def _disk(known: Mapping[str, MasterHealth]) -> Check:
     return Check(name="disk", ok=True, detail=f"at least {least >> 20} MiB are free")
 
 
-def _is_one_step(old: Release, new: Release) -> bool:
+def is_one_step(old: Release, new: Release) -> bool:
     """Backward, too: by one release it is possible until the feature level is raised."""
     first, second = sorted((old, new))
     return second in (first, _after(first), (first[0] + 1, 0))
