@@ -50,6 +50,7 @@ _OTHER_DIALS_S = 2.0  # the member with the smaller id waits for so long
 _UNKNOWN_AGAIN_S = 1.0  # between two calls at a cluster that does not know this member yet
 _SAY_AGAIN_S = 30.0
 MAX_APPLICANTS = 8
+MAX_GUESTS = 8
 _APPLICANT_S = 5.0  # how long a wish to be added counts
 
 log = structlog.get_logger()
@@ -423,6 +424,9 @@ class PeerTransport(RuledTransport):
             self._note_applicant(hello)
             self._turn_away(connection, hello.member, place)
             return
+        if hello.member not in self._peers and sum(not peer.addresses for peer in self._peers.values()) >= MAX_GUESTS:
+            connection.close("too many that the log here does not name")
+            return
         if refusal := self._refusal(connection, hello):
             log.warning("peer refused", member=hello.member, reason=refusal)
             connection.send(self._hello(refusal))
@@ -528,7 +532,7 @@ class PeerTransport(RuledTransport):
 
     def _on_closed(self, connection: Connection, reason: str) -> None:
         self._strangers.pop(connection, None)
-        for peer in self._peers.values():
+        for peer in list(self._peers.values()):
             if peer.dialling is connection:
                 peer.dialling = None
                 self._complain(peer, reason)
@@ -538,6 +542,8 @@ class PeerTransport(RuledTransport):
                 peer.alone_since = time.monotonic()
                 log.info("peer lost", member=peer.node.id, reason=reason)
                 self._onNodeDisconnected(peer.node)
+                if not peer.addresses:
+                    del self._peers[peer.node.id]
 
     def _complain(self, peer: _Peer, reason: str) -> None:
         if reason != peer.last_complaint:

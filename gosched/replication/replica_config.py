@@ -65,7 +65,7 @@ class ReplicaConfig:
             join=raft.enabled and raft.join,
             peers=peers,
             data_dir=settings.data_dir,
-            bootstrap=(raft.bootstrap and not raft.join) or not peers,
+            bootstrap=raft.bootstrap or not peers,
             timing=Timing.for_round_trip(raft.max_round_trip_ms / 1000),
             tls=TlsFiles(cert=settings.tls.cert, key=settings.tls.key, ca=settings.tls.ca) if settings.tls else None,
         )

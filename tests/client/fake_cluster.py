@@ -154,7 +154,8 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         others = [scheduler_pb2.MasterStatus(id=address, grpc_address=address) for address in self.others]
         return scheduler_pb2.ClusterStatus(
             leader="master-1", epoch=3, revision=9, masters=[master, *others], nodes=2, nodes_ready=1,
-            jobs=len(self.jobs), pending=pending, total=types_pb2.Resources(cpu_millis=8500), state_bytes=1536, state_bytes_limit=2 << 30,
+            jobs=len(self.jobs), pending=pending, total=types_pb2.Resources(cpu_millis=8500),
+            state_bytes=1536, state_bytes_limit=2 << 30,
             queues=[scheduler_pb2.QueueStatus(path="default", type="fifo", pending=pending)],
         )  # fmt: skip
 
