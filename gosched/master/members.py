@@ -143,7 +143,7 @@ class MemberControl:
         except ApiError as error:
             return error.detail
         except grpc.aio.AioRpcError as error:
-            return error.details() or error.code().name
+            return str(error.details() or error.code().name)
         return ""
 
     async def _change(self, member: str, address: str) -> None:

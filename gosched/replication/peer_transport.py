@@ -191,7 +191,7 @@ class PeerTransport(RuledTransport):
                 continue
             place = standing(peer.introduction, newest, applied)
             if place in (Standing.REMOVED, Standing.UNKNOWN):
-                self._turn_away(peer.connection, member, place)
+                self._part_with(peer.connection, member, place)
 
     def destroy(self) -> None:
         self._poller.unsubscribe(self._listener.fileno())
@@ -422,7 +422,7 @@ class PeerTransport(RuledTransport):
         place = self._standing_of(hello)
         if place in (Standing.REMOVED, Standing.UNKNOWN):
             self._note_applicant(hello)
-            self._turn_away(connection, hello.member, place)
+            self._part_with(connection, hello.member, place)
             return
         if hello.member not in self._peers and sum(not peer.addresses for peer in self._peers.values()) >= MAX_GUESTS:
             connection.close("too many that the log here does not name")
@@ -481,7 +481,7 @@ class PeerTransport(RuledTransport):
         is_seed = place is Standing.UNKNOWN and hello.member in self._seeds and not members.is_one
         return Standing.GUEST if is_seed else place  # whoever may know the way into the cluster is heard
 
-    def _turn_away(self, connection: Connection, member: str, place: Standing) -> None:
+    def _part_with(self, connection: Connection, member: str, place: Standing) -> None:
         if place is Standing.REMOVED:
             log.info("peer turned away: it was removed from the cluster", member=member)
             connection.send(self._hello(removal_of(member), removed=True))

@@ -240,7 +240,7 @@ class RaftNode(SyncObj):
         """R14: the library commits at once what its only voter is to hold."""
         if self._isLeader() and not self.voters:
             synced = max(self.raftLastApplied, self._journal.synced_index)
-            self._SyncObj__raftCommitIndex: int = min(self.raftCommitIndex, synced)
+            self._SyncObj__raftCommitIndex = min(self.raftCommitIndex, synced)
 
     def _set_members(self) -> None:
         me, now, last = self.members.me, library.monotonicTime(), self._journal.last_index

@@ -268,7 +268,7 @@ class RuledTransport(Transport):
         """The members in force have changed, and `voters` and `match_index` with them."""
         for kept in (self._reported, self._floors, self._waiting, self._heard):
             for gone in [node for node in kept if node not in self._raft.match_index]:
-                del kept[gone]  # type: ignore[attr-defined] # dicts by node, all of them
+                del kept[gone]
 
     def _hold(self, node: Any, message: Message) -> bool:  # R7
         held = self._held.get(node)
