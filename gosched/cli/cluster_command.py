@@ -17,7 +17,7 @@ from gosched.client.shapes import time_json
 _LOOK_S = 0.5
 _MEMBERS: list[Column] = [
     ("ID", lambda m: m["id"]),
-    ("RAFT-ADDRESS", lambda m: m["address"]),
+    ("RAFT-ADDRESS", lambda m: m["address"] or "-"),
     ("ROLE", lambda m: m["role"]),
     ("HEALTHY", lambda m: "yes" if m["healthy"] else "no"),
     ("BEHIND", lambda m: "-" if m["behind"] is None else m["behind"]),

@@ -102,7 +102,7 @@ class Raft(Model):
     """`enabled: false` is a cluster of one, with the same log. `bootstrap`: with an empty data
     directory it founds the cluster with its peers, unless one of them says that it exists; false: it only joins.
     The peers are where to begin: once the log names the masters, it says who they are and where they listen.
-    `join`: an empty master that the cluster of its peers does not know asks to be added, at `advertise_addr`.
+    `join`: a master that finds that the cluster of its peers exists without it asks to be added, at `advertise_addr`.
     `max_round_trip_ms`: the longest between two masters; the timeouts of elections and connections follow from it."""
 
     enabled: bool = False

@@ -16,7 +16,7 @@ import structlog
 
 from gosched.config import MasterSettings
 from gosched.config.address import split_address
-from gosched.core.cluster import Configuration
+from gosched.core.cluster import Configuration, Member
 from gosched.machine.names import name_problem
 from gosched.master.channels import Channels
 from gosched.master.errors import ApiError, invalid, unavailable, unmet
@@ -39,6 +39,7 @@ class MemberList:
         self._replication = replication
         raft = settings.raft
         self._listed = {peer.id: peer.address for peer in raft.others} if raft.enabled else {}
+        self._own_address = settings.raft_advertised() if raft.enabled else ""
 
     def others(self) -> dict[str, str]:
         """Return the address of the replica of each other master, by its id."""
@@ -46,6 +47,11 @@ class MemberList:
         if configuration is None:
             return self._listed
         return {m.id: m.address for m in configuration.members if m.id != self._replication.member_id}
+
+    def listed(self) -> tuple[Member, ...]:
+        """Return the masters by the config."""
+        own = {self._replication.member_id: self._own_address}
+        return tuple(Member(id=m, address=a) for m, a in sorted({**self._listed, **own}.items()))
 
     def count(self) -> int:
         """Return how many vote."""
@@ -62,6 +68,7 @@ class MemberControl:
     replication: Replication
     leadership: Leadership
     masters: Channels
+    members: MemberList
 
     async def add(self, member: str, address: str) -> cluster_pb2.MemberStatus:
         """A learner at first; the answer says whether it votes yet. Raises ApiError."""
@@ -92,7 +99,7 @@ class MemberControl:
     def list(self) -> list[cluster_pb2.MemberStatus]:
         """On the leader: only it knows how far the others are."""
         role, state, me = self.replication.role, self.replication.state, self.replication.member_id
-        members = state.configuration.members if state.configuration is not None else ()
+        members = state.configuration.members if state.configuration is not None else self.members.listed()
         found = []
         for member in members:
             record = state.masters.get(member.id)

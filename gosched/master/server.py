@@ -113,7 +113,7 @@ class MasterServer:
         self._keeper = ClockKeeper(replication, self._proposals, self._masters, clock, bound_ms=bound_ms)
         self._levels = FeatureLevels(replication, self._members)
         self._member_control = MemberControl(
-            replication=replication, leadership=self._leadership, masters=self._masters
+            replication=replication, leadership=self._leadership, masters=self._masters, members=self._members
         )
         self._digests = StateDigests(replication)
         self._backups = BackupSource(replication, clock)

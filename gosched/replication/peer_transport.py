@@ -51,6 +51,7 @@ _OTHER_DIALS_S = 2.0  # the member with the smaller id waits for so long
 _UNKNOWN_AGAIN_S = 1.0  # between two calls at a cluster that does not know this member yet
 _SAY_AGAIN_S = 30.0
 MAX_APPLICANTS = 8
+MAX_GUESTS = 8
 _APPLICANT_S = 5.0  # how long a wish to be added counts
 
 log = structlog.get_logger()
@@ -191,7 +192,7 @@ class PeerTransport(RuledTransport):
                 continue
             place = standing(peer.introduction, newest, applied)
             if place in (Standing.REMOVED, Standing.UNKNOWN):
-                self._turn_away(peer.connection, member, place)
+                self._part_with(peer.connection, member, place)
 
     def destroy(self) -> None:
         self._poller.unsubscribe(self._listener.fileno())
@@ -424,7 +425,10 @@ class PeerTransport(RuledTransport):
         place = self._standing_of(hello)
         if place in (Standing.REMOVED, Standing.UNKNOWN):
             self._note_applicant(hello)
-            self._turn_away(connection, hello.member, place)
+            self._part_with(connection, hello.member, place)
+            return
+        if hello.member not in self._peers and sum(not peer.addresses for peer in self._peers.values()) >= MAX_GUESTS:
+            connection.close("too many that the log here does not name")
             return
         if refusal := self._refusal(connection, hello):
             log.warning("peer refused", member=hello.member, reason=refusal)
@@ -480,7 +484,7 @@ class PeerTransport(RuledTransport):
         is_seed = place is Standing.UNKNOWN and hello.member in self._seeds and not members.is_one
         return Standing.GUEST if is_seed else place  # whoever may know the way into the cluster is heard
 
-    def _turn_away(self, connection: Connection, member: str, place: Standing) -> None:
+    def _part_with(self, connection: Connection, member: str, place: Standing) -> None:
         if place is Standing.REMOVED:
             log.info("peer turned away: it was removed from the cluster", member=member)
             connection.send(self._hello(removal_of(member), removed=True))
@@ -531,7 +535,7 @@ class PeerTransport(RuledTransport):
 
     def _on_closed(self, connection: Connection, reason: str) -> None:
         self._strangers.pop(connection, None)
-        for peer in self._peers.values():
+        for peer in list(self._peers.values()):
             if peer.dialling is connection:
                 peer.dialling = None
                 self._complain(peer, reason)
@@ -541,6 +545,8 @@ class PeerTransport(RuledTransport):
                 peer.alone_since = time.monotonic()
                 log.info("peer lost", member=peer.node.id, reason=reason)
                 self._onNodeDisconnected(peer.node)
+                if not peer.addresses:
+                    del self._peers[peer.node.id]
 
     def _complain(self, peer: _Peer, reason: str) -> None:
         if reason != peer.last_complaint:

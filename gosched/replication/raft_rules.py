@@ -89,6 +89,7 @@ class RuledTransport(Transport):
         match message["type"]:
             case "append_entries":
                 self._deliver_append(node, message)
+                self._raft.follow_members()  # R16
             case "next_node_idx":
                 self._deliver_reply(node, message)
             case "request_vote" | "pre_vote" if self.joining:
@@ -105,10 +106,6 @@ class RuledTransport(Transport):
                 self._onMessageReceived(node, message)
 
     def _deliver_append(self, node: Any, message: Message) -> None:
-        self._take_append(node, message)
-        self._raft.follow_members()  # R16
-
-    def _take_append(self, node: Any, message: Message) -> None:
         current = message["term"] >= self._raft.raftCurrentTerm
         if current:
             self._elections.heard_leader()

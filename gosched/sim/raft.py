@@ -24,6 +24,7 @@ NAMES = ["a", "b", "c"]
 SPARE = ["d", "e"]
 CHUNK_BYTES = 1500
 HEALING_S = 30.0
+NOTICED_S = 3.0  # after which the leader knows that a disk is lost
 _AT_ONCE = 0.5  # of the new leaders are asked for a change in their first turn
 
 
@@ -79,6 +80,7 @@ class Simulation:
         self.names = NAMES + SPARE if self.profile.members else NAMES
         self._network = Network(self.clock, self._seed, self.names, self.profile.weather, self.note)
         self.members = {n: self._member(n) for n in self.names}
+        self._wiped_at = -NOTICED_S
         self._led: set[str] = set()  # members that lead, as far as was seen
         self._lost: set[str] = set()  # members whose machines are gone until they are removed
         self._network.members.update(self.members)
@@ -254,6 +256,7 @@ class Simulation:
             if member.name not in counted or not counted - {member.name} <= others or len(counted) < 3:
                 return False
         member.wipe()
+        self._wiped_at = self.clock.now
         return True
 
     def _counted(self) -> list[set[str]]:
@@ -267,6 +270,8 @@ class Simulation:
         """Ask a leader, which may be one that does not know yet that it is none any more."""
         there = ids(leader.newest)
         lost = sorted(there & self._lost)
+        if kind == "remove" and self.clock.now - self._wiped_at < NOTICED_S:
+            return  # a master less and a disk less at once are more than three can bear
         if kind == "remove":
             name = lost[0] if lost else self._rng.choice(sorted(there))
         else:

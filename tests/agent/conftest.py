@@ -66,6 +66,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
         self.forget: list[str] = []
         self.freeze: list[str] = []
         self.thaw: list[str] = []
+        self.masters: list[str] = []
         self.lease_ms = 10_000
         self.heartbeat_ms = 5000
         self.register_again = False
@@ -125,6 +126,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
             lease_ms=self.lease_ms,
             cluster_id=self.cluster_id,
             lineage=self.lineage,
+            masters=self.masters,
         )
 
     def seen(self, allocation_id: str) -> Any | None:

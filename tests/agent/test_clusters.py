@@ -142,3 +142,20 @@ def test_an_agent_goes_over_to_a_cluster_that_was_restored_from_its_own_and_tell
     wait_for((tmp_path / "again").exists, why="the id may come again")
     agent.stop(ID, 0, cluster_id="theirs")
     other.await_end(ID)
+
+
+def test_an_agent_finds_masters_that_came_after_those_that_it_was_told_of(
+    ours: FakeMaster, make_agent: MakeAgent
+) -> None:
+    later = FakeMaster(epoch=1)
+    later.cluster_id = "ours"
+    later.serve()
+    try:
+        ours.masters = [ours.address, later.address]
+        ours.heartbeat_ms = 200
+        make_agent(ours).start(ours)
+        wait_for(lambda: len(ours.heartbeats) >= 2, why="it has heard of the other")
+        ours.vanish()
+        wait_for(lambda: later.heartbeats, why="it goes on with the master that nobody configured")
+    finally:
+        later.vanish()

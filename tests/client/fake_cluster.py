@@ -31,6 +31,7 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         self.calls: list[str] = []
         self.views: list[list[tuple[JobState, int]]] = []  # for each WatchJob: the states to send, at which revision
         self.log: bytes = b""
+        self.others: list[str] = []  # where other masters of its cluster listen
         self.planned = scheduler_pb2.PlanJobResponse()
         self.explained = scheduler_pb2.JobExplanation()
         self.reserved = scheduler_pb2.ListReservationsResponse()
@@ -150,9 +151,11 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         master = scheduler_pb2.MasterStatus(
             id="master-1", address="127.0.0.1:7000", role="leader", healthy=True, grpc_address=self.address
         )
+        others = [scheduler_pb2.MasterStatus(id=address, grpc_address=address) for address in self.others]
         return scheduler_pb2.ClusterStatus(
-            leader="master-1", epoch=3, revision=9, masters=[master], nodes=2, nodes_ready=1, jobs=len(self.jobs),
-            pending=pending, total=types_pb2.Resources(cpu_millis=8500), state_bytes=1536, state_bytes_limit=2 << 30,
+            leader="master-1", epoch=3, revision=9, masters=[master, *others], nodes=2, nodes_ready=1,
+            jobs=len(self.jobs), pending=pending, total=types_pb2.Resources(cpu_millis=8500),
+            state_bytes=1536, state_bytes_limit=2 << 30,
             queues=[scheduler_pb2.QueueStatus(path="default", type="fifo", pending=pending)],
         )  # fmt: skip
 

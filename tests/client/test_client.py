@@ -56,6 +56,17 @@ def test_dead_master_is_passed_over(start_master):
             assert client.get_status().epoch == 3
 
 
+def test_a_client_that_lives_on_finds_the_masters_that_came_after_those_that_it_was_told_of(start_master, monkeypatch):
+    monkeypatch.setattr(masters, "LEARN_EVERY_S", 0.0)
+    told, later = start_master(), start_master()
+    told.others = [later.address]
+    with GoSchedClient(told.address, timeout_s=30) as client:
+        client.list_nodes()
+        told.stop()
+        assert client.get_status().epoch == 3
+    assert "GetClusterStatus" in later.calls
+
+
 def test_frozen_master_is_passed_over_within_its_try(start_master, monkeypatch):
     monkeypatch.setattr(masters, "TRY_S", 0.2)
     frozen, alive = start_master(), start_master()

@@ -121,7 +121,7 @@ MUTATIONS = {
         'message["next_node_idx"]',
     ),
     "R14: a leader's own disk is waited for": Mutation(
-        RuledTransport, "_count_synced", "len(reported) >= majority", "False"
+        RuledTransport, "_count_synced", "len(counted) >= majority", "False"
     ),
     "R14: a leader that is the only voter commits at once": Mutation(
         RaftNode, "_commit_synced", "self._isLeader() and not self.voters", "False"

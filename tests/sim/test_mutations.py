@@ -24,7 +24,7 @@ _SEEDS = 80
         ("R7: success is told of more than is synced", "slowsync", "only on the disks"),
         ("R14: a leader counts what it has not synced", "slowsync", "only on the disks"),
         ("R16: learners are counted", "members", "no agreement"),
-        ("R16: another change begins before the last one is committed", "members", "without the committed entry"),
+        ("R16: another change begins before the last one is committed", "membersnap", "without the committed entry"),
         ("the journal is not synced", "crash", "only on the disks"),
         ("term and vote are not synced", "crash", "restarts in term"),
         ("entries after the snapshot are dropped at the start", "crash", "only on the disks"),
