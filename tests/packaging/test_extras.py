@@ -18,7 +18,6 @@ NEED_THE_SERVER = {
     ("local", "up"): "psutil",
     ("simulate", "README.md", "--nodes", "README.md"): "numpy",
     ("replay", "--data-dir", "."): "numpy",
-    ("cluster", "backup-show", "README.md"): "pysyncobj",
 }
 HIDE = "import sys; sys.modules.update(dict.fromkeys({hidden!r})); "
 
