@@ -21,6 +21,7 @@ from pysyncobj.node import Node
 from pysyncobj.poller import createPoller
 
 from gosched.core.state import ClusterState
+from gosched.replication import peer_transport
 from gosched.replication.configuration import Members
 from gosched.replication.disk import PosixDisk
 from gosched.replication.identity import Identity, KnownDisks
@@ -310,17 +311,8 @@ def test_members_with_another_idea_of_the_cluster_stay_apart_and_say_so(
     asyncio.run(story())
 
 
-def test_a_name_lookup_that_hangs_does_not_hold_the_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks_up, go_on, looked_up = threading.Event(), threading.Event(), threading.Event()
-
-    def hang(*_: object, **__: object) -> list[Any]:
-        looks_up.set()
-        go_on.wait(LIMIT_S)
-        looked_up.set()
-        raise OSError("no such name")
-
-    monkeypatch.setattr(socket, "getaddrinfo", hang)
-    callbacks: list[Any] = []
+def transport_of_m2(tmp_path: Path, callbacks: list[Any], listener: socket.socket) -> PeerTransport:
+    """Its tick is the first of `callbacks`."""
     journal = Journal(PosixDisk(tmp_path))
     raft = SimpleNamespace(
         members=Members("m2", journal, ClusterState, {"m1": "nowhere.invalid:1", "m2": "m2:1"}),
@@ -332,20 +324,48 @@ def test_a_name_lookup_that_hangs_does_not_hold_the_tick(tmp_path: Path, monkeyp
         expect_answers_within=lambda seconds: None,
     )
     disk = PosixDisk(tmp_path)
-    transport = PeerTransport(
+    return PeerTransport(
         raft,
         Node("m2"),
         [Node("m1")],
         journal=journal,
         membership=Membership(disk, Identity(cluster="m1,m2", member="m2", disk="d", joining=False), ["m1"], now=0.0),
         known=KnownDisks(disk),
-        listener=socket.create_server(("127.0.0.1", 0)),
+        listener=listener,
         seeds={"m1": "nowhere.invalid:1"},
         joins_at="",
         tls=None,
         timing=Timing(),
         refused=lambda why: None,
     )
+
+
+def test_without_tls_a_caller_of_a_public_address_is_told_why_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_transport, "refusal", lambda host: f"{host}: configure tls")
+    listener = socket.create_server(("127.0.0.1", 0))
+    transport = transport_of_m2(tmp_path, [], listener)
+    with socket.create_connection(listener.getsockname(), LIMIT_S) as stranger:
+        transport._accept(0, 0)
+        frame = stranger.makefile("rb").read()
+    hello = raft_pb2.PeerFrame.FromString(frame[4:]).hello
+    assert (hello.member, hello.refusal, hello.cluster_id) == ("m2", "127.0.0.1: configure tls", "")
+    transport.destroy()
+
+
+def test_a_name_lookup_that_hangs_does_not_hold_the_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks_up, go_on, looked_up = threading.Event(), threading.Event(), threading.Event()
+
+    def hang(*_: object, **__: object) -> list[Any]:
+        looks_up.set()
+        go_on.wait(LIMIT_S)
+        looked_up.set()
+        raise OSError("no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    callbacks: list[Any] = []
+    transport = transport_of_m2(tmp_path, callbacks, socket.create_server(("127.0.0.1", 0)))
     transport.set_members()
     callbacks[0]()
     assert looks_up.wait(LIMIT_S)
