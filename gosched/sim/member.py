@@ -370,7 +370,7 @@ class Member:
         if self.node is None or other.node is None:
             return
         place = self._standing_of(peer)
-        if place is Standing.REMOVED:
+        if place is Standing.REMOVED and not self._network.is_cut(self.name, peer):
             self._clock.after(0.01, other.hear_removal)
         if place is Standing.UNKNOWN:
             self._membership.heard(peer, empty=other._membership.is_empty(other._journal.last_index))

@@ -104,6 +104,9 @@ class Network:
     def cut(self, sender: str, receiver: str) -> None:
         self._cuts.add((sender, receiver))
 
+    def is_cut(self, sender: str, receiver: str) -> bool:
+        return (sender, receiver) in self._cuts
+
     def heal(self) -> None:
         self._cuts.clear()
 
