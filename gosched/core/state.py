@@ -256,7 +256,7 @@ class ClusterState:
         """Masters that are no members any more are forgotten."""
         self.configuration = configuration
         self.footprint.put_record("configuration", "", content_bytes(configuration))
-        members = {member.id for member in configuration.members}
+        members = [member.id for member in configuration.members]
         for gone in [master for master in self.masters if master not in members]:
             del self.masters[gone]
             self._touch("masters", gone)

@@ -32,15 +32,15 @@ def one_more(c: Cluster, folder: Path, member: str, **changes: object) -> str:
 
 
 async def change(c: Cluster, member: str, address: str = "") -> None:
-    """Until the change is committed, whoever leads."""
+    """Until the change is committed, whoever leads, and however long the others need to be heard."""
     deadline = asyncio.get_running_loop().time() + LIMIT_S
     while True:
         leader = await c.leader()
         try:
             await leader.change_members(member, address)
             break
-        except ChangeRefused as refused:
-            if not refused.again or asyncio.get_running_loop().time() > deadline:
+        except ChangeRefused:
+            if asyncio.get_running_loop().time() > deadline:
                 raise
             await asyncio.sleep(0.05)
     wanted = {member: True} if address else {}
