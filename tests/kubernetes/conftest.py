@@ -38,11 +38,10 @@ def figure() -> Callable[[str], None]:
 
 @pytest.fixture(scope="session")
 def kube(figure: Callable[[str], None]) -> Iterator[Cluster]:
-    archive = image_archive()
     began = time.monotonic()
     with cluster(keep_logs=LOGS) as running:
-        ready_s = time.monotonic() - began
+        figure(f"Kubernetes ready after {time.monotonic() - began:.1f} s")
         running.add_volumes(VOLUMES)
-        running.load(archive)
-        figure(f"Kubernetes ready after {ready_s:.1f} s, images loaded after {time.monotonic() - began:.1f} s")
+        with image_archive() as archive:
+            running.load(archive)
         yield running

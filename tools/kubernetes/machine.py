@@ -123,6 +123,8 @@ class Machine:
         """Kill all that is on the machine, and wait until it has gone."""
         self._outer.kill()  # its child, the init, is killed with it
         self._outer.wait(END_LIMIT_S)
+        if self._outer.stdout is not None:
+            self._outer.stdout.close()
         for program in self._programs.values():
             program.wait(END_LIMIT_S)
         subprocess.run(["ip", "link", "del", WIRE], capture_output=True, timeout=COMMAND_LIMIT_S, check=False)
