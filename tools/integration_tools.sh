@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what `make test-integration` needs and does not find: Spark into .venv, and packages of the system (root, apt-get;
-# else it says what is missing). It never stops the tests: those whose tools could not be had fail, and are not skipped.
+# Installs what `make test-integration` and `make test-kubernetes` need and do not find: Spark into .venv, and packages of the
+# system (root, apt-get; else it says what is missing). It never stops the tests: those whose tools could not be had fail, and are not skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,6 +24,9 @@ needed=(
     runc runc
     dockerd docker.io
     podman podman
+    containerd containerd
+    /usr/lib/cni/bridge containernetworking-plugins
+    nft nftables
     mmdebstrap mmdebstrap
     iptables iptables
     /lib/systemd/systemd systemd
