@@ -48,6 +48,10 @@ class Members:
         return self._state().configuration
 
     @property
+    def feature_level(self) -> int:
+        return self._state().feature_level
+
+    @property
     def is_one(self) -> bool:
         """Whether this member is among those in force."""
         return self.me in ids(self.newest().configuration)

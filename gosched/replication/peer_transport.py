@@ -424,7 +424,8 @@ class PeerTransport(RuledTransport):
             return
         place = self._standing_of(hello)
         if place in (Standing.REMOVED, Standing.UNKNOWN):
-            self._note_applicant(hello)
+            if place is Standing.UNKNOWN:  # one that was removed says so too, until it has heard of it
+                self._note_applicant(hello)
             self._part_with(connection, hello.member, place)
             return
         if hello.member not in self._peers and sum(not peer.addresses for peer in self._peers.values()) >= MAX_GUESTS:
@@ -506,7 +507,9 @@ class PeerTransport(RuledTransport):
 
     def _refusal(self, connection: Connection, hello: raft_pb2.PeerHello) -> str:
         """The peer is certainly wrong: it is told why, and stops."""
-        met = met_in(hello)
+        met, level = met_in(hello), self._raft.members.feature_level
+        if (known := hello.newest_level or FeatureLevel.FIRST) < level:
+            return f"the cluster is at feature level {level}, {hello.member} knows {known:d} only: upgrade it"
         return self._known.refusal(hello.member, met) or self._lost_entries(hello, met)
 
     def _lost_entries(self, hello: raft_pb2.PeerHello, met: Met) -> str:

@@ -23,8 +23,8 @@ _MET = {
     "rtt300": {"snapshots_taken": 300, "snapshots_installed": 30},
     "crash": {"crashes": 1000, "crashes_in_replace": 100, "torn_tails": 200, "disks_full": 50},
     "wipe": {"wiped_and_joined": 50},
-    "members": {"members_added": 200, "members_removed": 200, "wiped_and_joined": 100, "transfers": 100},
-    "membersnap": {"members_added": 200, "members_removed": 200, "snapshots_installed": 100},
+    "members": {"members_added": 150, "members_removed": 150, "wiped_and_joined": 100, "transfers": 100},
+    "membersnap": {"members_added": 150, "members_removed": 150, "snapshots_installed": 100},
     "plain": {"transfers": 20, "disks_full": 10, "torn_tails": 30},
 }
 

@@ -112,6 +112,20 @@ def test_a_dead_member_is_replaced_with_no_config_edited_and_its_disk_hears_that
     asyncio.run(story())
 
 
+def test_one_that_is_removed_does_not_ask_to_be_added_though_its_config_says_so(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with cluster(tmp_path, join=True) as c:
+            await c.commit(NAMED)
+            leader = await c.leader()
+            removed = next(m for m in c.members if c.members[m] is not leader)
+            await change(c, removed)
+            await until(lambda: c.members[removed].failure, what="it is told")
+            others = [m for name, m in c.members.items() if name != removed]
+            assert not any(m.role.applicants for m in others)
+
+    asyncio.run(story())
+
+
 def test_a_cluster_of_one_grows_and_a_member_that_only_lists_one_seed_finds_all(tmp_path: Path) -> None:
     async def story() -> None:
         async with cluster(tmp_path, size=1) as c:

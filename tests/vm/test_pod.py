@@ -110,6 +110,9 @@ def node() -> Iterator[Node]:
         raise
     yield made
     made.close()
+    for rootfs in PODS.glob("*/rootfs"):
+        if rootfs.is_mount():
+            run("umount", str(rootfs))
 
 
 def test_a_task_outlives_the_pod_of_its_agent_and_the_next_pod_adopts_it(node: Node, figure: Figure) -> None:
