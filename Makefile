@@ -13,7 +13,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help demo test test-integration test-kubernetes vm chaos lint format proto bench bench-smoke lock dist man deb sbom docker clean
+.PHONY: help demo test test-tools test-integration test-kubernetes vm chaos lint format proto bench bench-smoke lock dist man deb sbom docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -35,13 +35,17 @@ test: $(STAMP) ## every test that needs no root and no other service
 	$(PY) -m pytest -q -n 3 --dist loadfile tests --ignore=tests/integration --ignore=tests/chaos --ignore=tests/vm --ignore=tests/systemd \
 		--ignore=tests/kubernetes
 
-test-integration: $(STAMP) ## whole clusters of real processes on loopback; cgroups in a virtual machine, containers, Spark
+# What is slow to make when it is new is made before the tests, whose times are bounded; what cannot be made fails its tests.
+test-tools: $(STAMP)
 	tools/integration_tools.sh
+	-tools/image_base.sh
+	-tools/docker_compose.sh
+	-$(PY) -m tools.kubernetes build
+
+test-integration: test-tools ## whole clusters of real processes on loopback; cgroups in a virtual machine, containers, Spark
 	$(PY) -m pytest -q -n 2 --dist loadfile tests/integration
 
-test-kubernetes: $(STAMP) ## the chart on a real Kubernetes, with real pods; as root on Debian
-	tools/integration_tools.sh
-	$(PY) -m tools.kubernetes build
+test-kubernetes: test-tools ## the chart on a real Kubernetes, with real pods; as root on Debian
 	$(PY) -m pytest -q tests/kubernetes
 
 vm: $(STAMP) ## the agent's tests on pure cgroup v2, in a virtual machine
