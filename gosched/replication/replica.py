@@ -73,6 +73,7 @@ class Replica:
         self._snapshot_index = 0  # of a snapshot the front has to load first; 0: none
         self._told_status: raft_pb2.RoleChange | None = None
         self._next_status = 0.0
+        self._follow_at = 0.0  # a loaded replica turns a thousand times a second: members are looked after now and then
         self._front_silent_s = 0.0
         self._turned_at = time.monotonic()
 
@@ -112,7 +113,9 @@ class Replica:
             raise Stop(self._refusal)
         self._membership.decide(time.monotonic())
         self._membership.belongs_to(self._applier.state.cluster_id)
-        self._follow_members()
+        if time.monotonic() >= self._follow_at:
+            self._follow_at = time.monotonic() + TICK_S
+            self._follow_members()
         if self._log_is_long():
             self._node.forceLogCompaction()
         self._feed_front()
