@@ -8,8 +8,9 @@ import time
 
 from benchmarks.report import Report
 from benchmarks.workloads import CAPACITY_QUEUES, DAY_S, storm, storm_nodes
-from gosched.scheduling import Policy, ViewBuilder, look_again
-from gosched.scheduling.seed import seed_of
+from gosched.scheduling import Policy, ViewBuilder
+from gosched.scheduling.queries.explain_on_request import explain_on_request
+from gosched.scheduling.rng_seed import seed_of
 from gosched.sim.cluster.report import percentile
 from gosched.sim.cluster.simulator import START_MS, Simulator
 
@@ -33,7 +34,7 @@ def main() -> None:
     for job_id in asked:
         began = time.perf_counter()
         view = builder.view(state)
-        why = look_again(view, POLICY, job_id, START_MS, seed_of(state.epoch, state.revision))
+        why = explain_on_request(view, POLICY, job_id, START_MS, seed_of(state.epoch, state.revision))
         times.append(1000 * (time.perf_counter() - began))
         said += why is not None
     if said < len(asked):

@@ -26,11 +26,11 @@ from gosched.core.command import (
 from gosched.core.job import TaskState, allocation_id
 from gosched.core.outcome import Accepted
 from gosched.core.state import ClusterState
-from gosched.machine import apply
 from gosched.observe.counts import ClusterCounts
 from gosched.replication.applier import GC_THRESHOLD
 from gosched.scheduling import Policy, ViewBuilder, schedule
 from gosched.sim.cluster.simulator import Simulator
+from gosched.state_machine import apply
 
 MIB = 1 << 20
 KEPT_JOBS = 1000

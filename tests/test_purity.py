@@ -8,7 +8,7 @@ import pytest
 import gosched
 
 ROOT = Path(gosched.__file__).parent
-FILES = sorted([*(ROOT / "core").rglob("*.py"), *(ROOT / "machine").rglob("*.py")])
+FILES = sorted([*(ROOT / "core").rglob("*.py"), *(ROOT / "state_machine").rglob("*.py")])
 
 ALLOWED_IMPORTS = {
     "__future__",
@@ -68,7 +68,7 @@ def _why(node: ast.AST) -> list[str]:
 
 
 def _may_import(module: str) -> bool:
-    return module in ALLOWED_IMPORTS or module.split(".")[:2] in (["gosched", "core"], ["gosched", "machine"])
+    return module in ALLOWED_IMPORTS or module.split(".")[:2] in (["gosched", "core"], ["gosched", "state_machine"])
 
 
 # A cache in front of a look-up by content: what is found is the same.
@@ -85,7 +85,7 @@ def test_pure_code_stays_pure(path):
 
 def test_the_state_machine_and_the_records_are_looked_at():
     names = {str(p.relative_to(ROOT)) for p in FILES}
-    assert {"core/state.py", "core/job.py", "machine/apply.py", "machine/plans.py"} <= names
+    assert {"core/state.py", "core/job.py", "state_machine/apply.py", "state_machine/plans.py"} <= names
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from gosched.agent.datadir import DataDir, DataDirError
 from gosched.agent.exec.streams import Execs
 from gosched.agent.hardware.disk import Disk, watch
 from gosched.agent.hardware.vitals import Vitals
-from gosched.agent.machine import CannotStart, Machine
+from gosched.agent.host import CannotStart, Machine
 from gosched.agent.masters import Connector, MastersOnly, own_cluster
 from gosched.agent.metrics import AgentFacts, AgentMetrics
 from gosched.agent.server import MAX_MESSAGE_BYTES, WorkerService

@@ -15,7 +15,7 @@ from typing import Any
 
 import grpc
 
-from gosched.agent.machine import CannotStart
+from gosched.agent.host import CannotStart
 from gosched.config.address import split_address
 from gosched.config.settings import Tls
 from gosched.wire.certificates import caller_identity, dialling_context, own_identity, server_identity

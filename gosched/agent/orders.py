@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
+from gosched.agent.logic.reconcile import StopWish
 from gosched.core.resources import ZERO, Resources
 from gosched.core.spec import PLAIN, Isolation, Runtime, StringMap
-from gosched.node_logic.reconcile import StopWish
 from gosched.wire.codec import fill, map_pairs, to_record
 from gosched.wire.v1 import types_pb2, worker_pb2
 

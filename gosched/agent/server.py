@@ -13,11 +13,11 @@ import grpc
 
 from gosched.agent.datadir import DataDir
 from gosched.agent.exec.streams import ExecRefused, Execs, ExecTarget
+from gosched.agent.logic.reconcile import Desired
 from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
 from gosched.agent.tasks.logs import Stream, read_logs
 from gosched.agent.tasks.table import Tasks
 from gosched.core.job import TaskState
-from gosched.node_logic.reconcile import Desired
 from gosched.wire.v1 import scheduler_pb2, worker_pb2, worker_pb2_grpc
 
 MAX_LOG_READERS = 1000

@@ -20,6 +20,7 @@ import structlog
 
 from gosched.agent.datadir import DataDir
 from gosched.agent.hardware.vitals import Vitals
+from gosched.agent.logic.reconcile import Desired, StopWish
 from gosched.agent.masters import NotAMaster, Unreachable
 from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
 from gosched.agent.supervisor.records import boot_ms
@@ -28,7 +29,6 @@ from gosched.core.cluster import Hardware
 from gosched.core.command import TaskReport
 from gosched.core.resources import Resources
 from gosched.core.spec import StringMap, Taint
-from gosched.node_logic.reconcile import Desired, StopWish
 from gosched.wire.codec import fill, to_message
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2
 

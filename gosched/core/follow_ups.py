@@ -1,7 +1,7 @@
 """Follow-ups: what a command leaves for later ones, so that no command holds the log's application up.
 
 A job that ends may have thousands of dependents, an array thousands of children. What is to be done for them is kept in
-the state, by the job it follows from, and each command does a bounded part of it (`machine/follow_ups.py`).
+the state, by the job it follows from, and each command does a bounded part of it (`state_machine/follow_ups.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The cluster's state: tables of frozen records, and indexes derived from them.
 
 One thread owns a ClusterState and is the only one that touches it; others get a `FrozenState`, which shares
-the records. Only `gosched.machine` calls the `put_`, `drop_` and `set_` methods.
+the records. Only `gosched.state_machine` calls the `put_`, `drop_` and `set_` methods.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -
     With --restore or --restore-from it does not run: docs/operations.md says when to use which.
     """
     flags["bind_addr"] = raft_bind_addr
-    from gosched.master.restoration import Restoration  # it brings pysyncobj along
+    from gosched.master.backups.restoration import Restoration  # it brings pysyncobj along
 
     asked = Restoration(**{name: flags.pop(name) for name in Restoration.FLAGS})  # type: ignore[arg-type]
     if flags.get("peers"):

@@ -14,42 +14,42 @@ from gosched import __version__
 from gosched.config import ConfigError, Listen, MasterSettings
 from gosched.config.address import join_address
 from gosched.core.cluster import Master, NodeState
-from gosched.master.admission import Admissions
-from gosched.master.backup_source import BackupSource
-from gosched.master.channels import Channels, own_certificate, read_tls
-from gosched.master.clock import Clock, StateClock, SystemClock
-from gosched.master.clock_keeper import ClockKeeper
-from gosched.master.cluster_service import ClusterService, keep_announced
-from gosched.master.cycles import Cycles
-from gosched.master.digests import Digests
-from gosched.master.dispatch import Dispatcher
-from gosched.master.edge import Edge
-from gosched.master.endings import end_all
-from gosched.master.eviction_watch import EvictionWatch
-from gosched.master.exec import Execs
-from gosched.master.feature_levels import FeatureLevels
-from gosched.master.grpc_api import GrpcServer
-from gosched.master.http_api import HttpApi
-from gosched.master.job_changes import JobChanges
-from gosched.master.job_logs import JobLogs
-from gosched.master.lanes import Lanes
-from gosched.master.leader import Leader
-from gosched.master.leader_calls import LeaderCalls
-from gosched.master.leadership import Leadership
-from gosched.master.leases import Leases
-from gosched.master.live_usage import LiveUsage
-from gosched.master.members import MemberControl, MemberList
-from gosched.master.node_control import UnfitNodes
-from gosched.master.node_service import NodeService
-from gosched.master.plugin_loader import load_plugins
-from gosched.master.plugin_runner import PluginRunner
-from gosched.master.proposals import Proposals
-from gosched.master.reload import Reload
-from gosched.master.scheduled_backups import BackupFacts, ScheduledBackups, backup_gauges
-from gosched.master.scheduler_service import SchedulerService
-from gosched.master.schedules import Schedules
-from gosched.master.state_digests import DigestComparison, StateDigests
-from gosched.master.status import StatusReader
+from gosched.master.agents.dispatch import Dispatcher
+from gosched.master.agents.exec import Execs
+from gosched.master.agents.leases import Leases
+from gosched.master.agents.live_usage import LiveUsage
+from gosched.master.agents.node_control import UnfitNodes
+from gosched.master.agents.node_service import NodeService
+from gosched.master.api.cluster_service import ClusterService, keep_announced
+from gosched.master.api.digests import Digests
+from gosched.master.api.grpc_api import GrpcServer
+from gosched.master.api.http_api import HttpApi
+from gosched.master.api.lanes import Lanes
+from gosched.master.api.leader_calls import LeaderCalls
+from gosched.master.api.leader_routing import Edge
+from gosched.master.api.scheduler_service import SchedulerService
+from gosched.master.api.status import StatusReader
+from gosched.master.backups.backup_source import BackupSource
+from gosched.master.backups.scheduled_backups import BackupFacts, ScheduledBackups, backup_gauges
+from gosched.master.base.cancel import end_all
+from gosched.master.base.channels import Channels, own_certificate, read_tls
+from gosched.master.base.clock import Clock, StateClock, SystemClock
+from gosched.master.base.job_changes import JobChanges
+from gosched.master.base.leadership import Leadership
+from gosched.master.base.proposals import Proposals
+from gosched.master.cluster.clock_keeper import ClockKeeper
+from gosched.master.cluster.feature_levels import FeatureLevels
+from gosched.master.cluster.members import MemberControl, MemberList
+from gosched.master.cluster.state_digests import DigestComparison, StateDigests
+from gosched.master.jobs.admission import Admissions
+from gosched.master.jobs.job_logs import JobLogs
+from gosched.master.jobs.schedules import Schedules
+from gosched.master.leader.leader import Leader
+from gosched.master.leader.reload import Reload
+from gosched.master.planning.cycles import Cycles
+from gosched.master.planning.eviction_watch import EvictionWatch
+from gosched.master.planning.plugin_loader import load_plugins
+from gosched.master.planning.plugin_runner import PluginRunner
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.health import HealthPort
 from gosched.observe.logs import log_events

@@ -4,8 +4,7 @@ Rule: what is named here is version 1 of the interface, and stays. `docs/plugins
 """
 
 from gosched.core.resources import Resources
-from gosched.scheduling.labels import BoolArray, IntArray
-from gosched.scheduling.plugin_api import (
+from gosched.scheduling.plugins.interface import (
     API_VERSION,
     MAX_SCORE,
     REQUEST_FIELDS,
@@ -15,6 +14,7 @@ from gosched.scheduling.plugin_api import (
     Waiting,
     with_defaults,
 )
+from gosched.scheduling.snapshot.labels import BoolArray, IntArray
 
 __all__ = [
     "API_VERSION",

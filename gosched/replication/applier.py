@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from gosched.core.features import FeatureLevel
 from gosched.core.state import ClusterState
-from gosched.machine import apply
 from gosched.replication.interface import AppliedCommand
+from gosched.state_machine import apply
 from gosched.wire.batch import Batch, decode_batch
 
 # Records live long and hold no cycles: with Python's own thresholds the collector walks them in vain, for some 4 % of

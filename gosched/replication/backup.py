@@ -21,13 +21,13 @@ from gosched.core.features import NEWEST_LEVEL
 from gosched.core.limits import MAX_LINEAGE
 from gosched.core.outcome import Rejected
 from gosched.core.state import ClusterState
-from gosched.machine import apply
 from gosched.replication.disk import LOCK, InUse, PosixDisk
 from gosched.replication.journal_format import Entry
 from gosched.replication.peer_messages import NO_OP
 from gosched.replication.replica_config import ReplicaConfig, split_address
 from gosched.replication.restore import CannotRestore, fill
 from gosched.replication.snapshot import Snapshot, decode, encode, restored
+from gosched.state_machine import apply
 
 _FIRST_INDEX = 1000  # at least: an empty member must never take the first entries for its own
 _KNOCK_S = 1.0

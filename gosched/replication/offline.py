@@ -12,7 +12,6 @@ from pathlib import Path
 from gosched.core.command import Command, CommitPlan
 from gosched.core.features import FeatureLevel
 from gosched.core.state import ClusterState
-from gosched.machine import apply
 from gosched.replication.damage import DamagedLog
 from gosched.replication.journal_format import FILE as JOURNAL
 from gosched.replication.journal_format import Entry
@@ -20,6 +19,7 @@ from gosched.replication.log_files import entries_in
 from gosched.replication.peer_messages import BATCHES
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import Snapshot, decode, restored
+from gosched.state_machine import apply
 from gosched.wire.batch import decode_batch
 
 

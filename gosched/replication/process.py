@@ -23,7 +23,6 @@ from pathlib import Path
 from gosched.core.command import Command, Noop
 from gosched.core.outcome import Outcome
 from gosched.core.state import ClusterState
-from gosched.machine import MachineBug
 from gosched.replication.applier import Applier
 from gosched.replication.damage import DamagedLog
 from gosched.replication.interface import (
@@ -38,6 +37,7 @@ from gosched.replication.interface import (
 from gosched.replication.raft_node import MAX_ENTRY_BYTES
 from gosched.replication.replica_config import ReplicaConfig
 from gosched.replication.snapshot import decode, restored
+from gosched.state_machine import MachineBug
 from gosched.wire.batch import UnknownSchema, encode_batch, encode_command
 from gosched.wire.v1 import log_pb2, raft_pb2
 

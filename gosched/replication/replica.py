@@ -22,7 +22,6 @@ import structlog
 from gosched.core.cluster import Configuration
 from gosched.core.state import ClusterState
 from gosched.core.text import printable_values
-from gosched.machine import MachineBug
 from gosched.replication.applier import GC_THRESHOLD, Applier
 from gosched.replication.configuration import Members, ids
 from gosched.replication.connection import Connection
@@ -39,6 +38,7 @@ from gosched.replication.replica_config import ReplicaConfig, split_address
 from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshots import Snapshots
 from gosched.replication.storage import open_storage
+from gosched.state_machine import MachineBug
 from gosched.stderr import buffer_stderr
 from gosched.wire.batch import UnknownSchema
 from gosched.wire.certificates import own_identity

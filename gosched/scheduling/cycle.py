@@ -6,19 +6,19 @@ what it was promised, others use until then.
 
 from __future__ import annotations
 
-from gosched.scheduling import explanation
-from gosched.scheduling.asks import PendingGang
-from gosched.scheduling.explanation import Explanation
-from gosched.scheduling.limits import placed_charge
-from gosched.scheduling.ordering import bands
+from gosched.scheduling.cycle_state import CycleState
+from gosched.scheduling.explain import explanation
+from gosched.scheduling.explain.explanation import Explanation
+from gosched.scheduling.fairness.drf_order import DrfOrder
+from gosched.scheduling.fairness.queue_limits import placed_charge
+from gosched.scheduling.fairness.queue_order import bands
+from gosched.scheduling.fairness.queue_usage import QueueUsage
 from gosched.scheduling.plan import ALWAYS_ENCODES, MAX_COMMAND_BYTES, Plan, may_encode
-from gosched.scheduling.plugins import Plugins
+from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.policy import Policy
-from gosched.scheduling.promises import keep_promises, renew_broken
-from gosched.scheduling.scene import Scene
-from gosched.scheduling.standing import Standing
-from gosched.scheduling.turns import Turns
-from gosched.scheduling.view import View
+from gosched.scheduling.reservations import keep_promises, renew_broken
+from gosched.scheduling.snapshot.task_requests import PendingGang
+from gosched.scheduling.snapshot.view import View
 
 
 def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
@@ -26,9 +26,9 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
     it is: it starts, or others are evicted for it, or it waits and, if it is among the first, is promised a start."""
     plan = Plan(revision=view.revision, planned_at_ms=now_ms, seed=seed)
     plugins = Plugins(view, policy.plugins, policy.runner)
-    scene = Scene(view, policy, plugins, plan)
+    scene = CycleState(view, policy, plugins, plan)
     limits = scene.limits
-    standing = Standing(view, limits, now_ms)
+    standing = QueueUsage(view, limits, now_ms)
     plan.shares = standing.shares
     limited: dict[object, Explanation] = {}  # by shape: limits only get tighter, so they hold equal gangs too
     stopped_at: Explanation | None = None
@@ -47,7 +47,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
             standing.take(pending, dict(pending.charge))
 
     for lines in bands(view.queues, waiting, policy, plugins, now_ms):
-        turns = Turns(lines, standing.shares, standing.used)
+        turns = DrfOrder(lines, standing.shares, standing.used)
         while (gang := turns.next()) is not None:
             shape = limits.shape(gang, plugins)
             if gang.not_before_ms > now_ms:

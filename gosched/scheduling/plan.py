@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from gosched.core.cluster import Reservation
 from gosched.core.command import Command, CommitPlan, GangPlacement
 from gosched.core.limits import MAX_NAME_LENGTH
-from gosched.scheduling.asks import PendingGang
-from gosched.scheduling.explanation import Explanation, backoff
-from gosched.scheduling.victims import Victim
+from gosched.scheduling.explain.explanation import Explanation, backoff
+from gosched.scheduling.preemption.eviction_rules import Victim
+from gosched.scheduling.snapshot.task_requests import PendingGang
 
 # One log entry holds 512 KiB; the rest is for the batch and the command around the plan.
 MAX_COMMAND_BYTES = 508 * 1024

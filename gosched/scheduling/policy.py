@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gosched.core.cluster import QueueOrder
 from gosched.core.spec import Strategy
-from gosched.scheduling.plugin_api import Plugin, Runner, unbounded
+from gosched.scheduling.plugins.interface import Plugin, Runner, unbounded
 
 MAX_TASKS_PER_CYCLE = 10_000  # then the cycle ends, so that the first placements travel while others are planned
 MAX_MISSES_PER_CYCLE = 10_000  # different shapes that were tried in vain; jobs behind them wait for the next change

@@ -16,7 +16,6 @@ from pysyncobj.node import Node
 from gosched.core.cluster import Configuration
 from gosched.core.outcome import Outcome
 from gosched.core.state import ClusterState
-from gosched.machine import MachineBug
 from gosched.replication.applier import Applier
 from gosched.replication.configuration import Members, ids, voters
 from gosched.replication.damage import DamagedLog
@@ -37,6 +36,7 @@ from gosched.sim.clock import Clock, PeerNode
 from gosched.sim.disk import SimCrash, SimDisk
 from gosched.sim.history import History, Violation
 from gosched.sim.network import Network
+from gosched.state_machine import MachineBug
 from gosched.wire.batch import UnknownSchema
 
 _LEFT_FOR_LATER = 0.05  # of the frames: the rest waits for the next turn, as when a read comes back short

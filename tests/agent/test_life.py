@@ -192,6 +192,7 @@ def test_a_nursery_that_was_killed_is_replaced_and_its_tasks_go_on(
 ) -> None:
     agent = make_agent(master).start(master)
     agent.run(shell(ID, f"while [ ! -e {tmp_path}/go ]; do sleep 0.02; done; exit 7"))
+    master.await_state(ID, "RUNNING")  # until it has begun, a new supervisor holds its nursery's socket open
     nursery = nursery_of(agent)
     nursery.kill()
     wait_for(lambda: nursery.status() == psutil.STATUS_ZOMBIE, why="what it is asked while it dies is lost")

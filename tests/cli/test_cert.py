@@ -11,7 +11,7 @@ import pytest
 from gosched.cli.authority import describe
 from gosched.cli.main import run_cli
 from gosched.config.settings import Tls
-from gosched.master.channels import own_certificate
+from gosched.master.base.channels import own_certificate
 from gosched.wire.certificates import own_identity
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role
 

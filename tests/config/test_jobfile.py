@@ -15,7 +15,7 @@ from gosched.core.spec import (
     RetryCause,
     Strategy,
 )
-from gosched.machine.specs import spec_problem
+from gosched.state_machine.specs import spec_problem
 
 FULL = """
 name: llm-70b

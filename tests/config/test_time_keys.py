@@ -19,7 +19,7 @@ from gosched.core.spec import (
     Preemption,
     PreemptionPolicy,
 )
-from gosched.machine.specs import spec_problem
+from gosched.state_machine.specs import spec_problem
 
 HOUR_MS = 3_600_000
 

@@ -26,10 +26,10 @@ from gosched.core.outcome import Answer
 from gosched.core.spec import Affinity, Array, Condition, Dependency, Isolation, LabelOp, Volume
 from gosched.core.spec_parts import parts_of
 from gosched.core.state import ClusterState, restore
-from gosched.machine import apply
 from gosched.replication.snapshot import Snapshot, decode, encode, restored
+from gosched.state_machine import apply
 from gosched.wire.batch import decode_batch, encode_batch, encode_command
-from tests.machine.cluster import Cluster, group, spec
+from tests.state_machine.cluster import Cluster, group, spec
 
 ENVIRONMENT = tuple((f"V{number:03}", "x" * 1000) for number in range(250))
 ENDS = (b"p", 1, 1), (b"l", 2, 1)

@@ -13,8 +13,8 @@ from gosched.core.outcome import Answer
 from gosched.core.resources import ZERO, Resources
 from gosched.core.state import ClusterState
 from gosched.core.usage import Spent
-from tests.machine.cluster import Cluster, gang, group, spec
-from tests.machine.test_evictions import evict, forced, high, low
+from tests.state_machine.cluster import Cluster, gang, group, spec
+from tests.state_machine.test_evictions import evict, forced, high, low
 
 TASK, ALLOCATION = "run/worker/0", "run/worker/0.1"
 

@@ -8,8 +8,8 @@ from gosched.core.job import TaskState
 from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
 from gosched.core.outcome import Answer
 from gosched.core.state import ClusterState, restore
-from gosched.machine import apply
-from tests.machine.cluster import Cluster, retrying, spec
+from gosched.state_machine import apply
+from tests.state_machine.cluster import Cluster, retrying, spec
 
 
 def busy() -> Cluster:

@@ -16,7 +16,7 @@ import yaml
 from gosched.cli.authority import describe
 from gosched.config import load_agent_settings, load_master_settings
 from gosched.config.settings import Tls
-from gosched.master.channels import own_certificate
+from gosched.master.base.channels import own_certificate
 from gosched.wire.certificates import own_identity
 from gosched.wire.roles import CertificateHolder, Role, server_name
 from tests.helm.renders import CASES, HERE, LIMIT_S, NEWEST, golden_file, golden_text, render

@@ -13,7 +13,7 @@ import psutil
 
 from gosched.cli.local_cluster import LocalCluster, Program
 from gosched.core.cluster import NodeState
-from gosched.master.lanes import BOUNDS, Lane
+from gosched.master.api.lanes import BOUNDS, Lane
 from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 
 from .support import PATIENCE_S, until

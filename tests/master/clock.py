@@ -6,8 +6,10 @@ import time
 
 import pytest
 
-from gosched.master import clock_keeper, leader, schedules
-from gosched.master.clock import StateClock, SystemClock
+from gosched.master.base.clock import StateClock, SystemClock
+from gosched.master.cluster import clock_keeper
+from gosched.master.jobs import schedules
+from gosched.master.leader import leader
 
 MINUTE_MS = 60_000
 

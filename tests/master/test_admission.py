@@ -20,10 +20,12 @@ from gosched.core.spec import (
     JobSpec,
     OnMiss,
 )
-from gosched.master import admission, forecast, questions
+from gosched.master.api import forecast
+from gosched.master.jobs import admission
+from gosched.master.planning import planner_queries
 from gosched.scheduling import Explanation, Reason
-from gosched.scheduling.admission import Admission
-from gosched.scheduling.what_if import WhatIf, WhatIfPlan
+from gosched.scheduling.queries.deadline_admission import Admission
+from gosched.scheduling.queries.what_if import WhatIf, WhatIfPlan
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import scheduler_pb2, types_pb2
 from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, until
@@ -230,7 +232,7 @@ def test_a_plan_says_what_a_submission_would_say_about_a_deadline(monkeypatch: p
 
 def test_a_planner_that_does_not_answer_in_time_is_said_to_be_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
-    monkeypatch.setattr(questions, "ANSWER_S", 0.05)
+    monkeypatch.setattr(planner_queries, "ANSWER_S", 0.05)
     monkeypatch.setattr(forecast, "what_if", lambda *given: go_on.wait(LIMIT_S))
 
     async def story() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from gosched.core.job import JobState
 from gosched.core.spec import JobSpec
-from gosched.master import leader
+from gosched.master.leader import leader
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import LIMIT_S, Front, one_master, spec, submission, until
 

@@ -9,8 +9,8 @@ import grpc
 import pytest
 
 from gosched.client import GoSchedClient
-from gosched.master import backup_source
-from gosched.master.errors import ApiError
+from gosched.master.backups import backup_source
+from gosched.master.base.errors import ApiError
 from gosched.replication.backup import state_in
 from gosched.wire.v1.cluster_pb2 import BackupPart
 from tests.master.harness import one_master, spec, two_masters, until

@@ -15,7 +15,7 @@ import pytest
 from gosched.config.settings import Tls
 from gosched.core.cluster import Node
 from gosched.core.resources import Resources
-from gosched.master.channels import Channels, own_certificate, read_tls
+from gosched.master.base.channels import Channels, own_certificate, read_tls
 from gosched.replication.replica_config import TlsFiles
 from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
 from tests.master.harness import LIMIT_S

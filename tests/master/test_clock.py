@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gosched.master.clock import DOUBT_S, FRESH_S, MAX_AGENTS, SLOWER, StateClock
+from gosched.master.base.clock import DOUBT_S, FRESH_S, MAX_AGENTS, SLOWER, StateClock
 
 BOUND_MS = 300_000
 NOON = 1_800_000_000_000

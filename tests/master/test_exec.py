@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from gosched.core.spec import Array
-from gosched.master import exec as master_exec
+from gosched.master.agents import exec as master_exec
 from gosched.wire.v1 import scheduler_pb2, types_pb2
 from gosched.wire.v1.scheduler_pb2_grpc import SchedulerServiceStub
 from tests.master.harness import LIMIT_S, RUNNING, FakeAgent, Front, one_master, spec, two_masters, until

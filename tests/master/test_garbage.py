@@ -14,8 +14,8 @@ from gosched.scheduling import ViewBuilder
 from gosched.wire.batch import encode_batch, encode_command
 from gosched.wire.v1 import scheduler_pb2
 from tests.garbage import no_cycles
-from tests.machine import chaos
 from tests.master.harness import LIMIT_S, RUNNING, SUCCEEDED, FakeAgent, Front, agent, one_master, spec, until
+from tests.state_machine import chaos
 
 
 def test_applying_commands_keeping_views_and_taking_snapshots_leaves_no_garbage() -> None:

@@ -10,10 +10,11 @@ import grpc
 import pytest
 
 from gosched.core.state import ClusterState
-from gosched.master import digests, edge, job_logs, lanes
-from gosched.master.callers import FORWARDED, Caller
-from gosched.master.errors import ApiError
-from gosched.master.lanes import Bounds, Lane, Lanes
+from gosched.master.api import digests, lanes, leader_routing
+from gosched.master.api.lanes import Bounds, Lane, Lanes
+from gosched.master.base.callers import FORWARDED, Caller
+from gosched.master.base.errors import ApiError
+from gosched.master.jobs import job_logs
 from gosched.wire.roles import Role
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, two_masters, until
@@ -79,7 +80,7 @@ def test_idle_watches_are_bounded_and_keep_neither_agents_nor_calls_out() -> Non
 
 @pytest.mark.usefixtures("few")
 def test_a_call_whose_request_never_comes_has_a_place_and_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edge, "REQUEST_S", 2.0)
+    monkeypatch.setattr(leader_routing, "REQUEST_S", 2.0)
 
     async def story() -> None:
         async with one_master() as run, agent(run) as node:

@@ -11,7 +11,8 @@ import pytest
 
 from gosched.core.job import JobState
 from gosched.core.outcome import Code, Rejected
-from gosched.master import edge, planner
+from gosched.master.api import leader_routing
+from gosched.master.planning import planner
 from gosched.replication.interface import AppliedBatch
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import LIMIT_S, RUNNING, SUCCEEDED, agent, spec, two_masters, until
@@ -145,7 +146,7 @@ def test_a_call_that_was_forwarded_to_a_follower_is_not_forwarded_again() -> Non
 
 
 def test_without_a_leader_a_call_is_unavailable_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edge, "FIND_LEADER_S", 0.2)
+    monkeypatch.setattr(leader_routing, "FIND_LEADER_S", 0.2)
 
     async def story() -> None:
         async with two_masters() as (cluster, _, two):
@@ -161,7 +162,7 @@ def test_without_a_leader_a_call_is_unavailable_after_a_while(monkeypatch: pytes
 
 
 def test_a_call_is_answered_by_the_leader_that_is_elected_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edge, "FIND_LEADER_S", LIMIT_S)
+    monkeypatch.setattr(leader_routing, "FIND_LEADER_S", LIMIT_S)
 
     async def story() -> None:
         async with two_masters() as (cluster, _, two):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gosched.master.leases import CHECK_S, Leases
+from gosched.master.agents.leases import CHECK_S, Leases
 
 
 class FakeClock:

@@ -7,7 +7,7 @@ import asyncio
 from gosched.core.command import TaskReport
 from gosched.core.job import TaskState
 from gosched.core.usage import NO_USAGE, Usage
-from gosched.master.live_usage import LiveUsage
+from gosched.master.agents.live_usage import LiveUsage
 from gosched.wire.v1 import node_pb2
 from tests.master.test_leases import FakeClock
 from tests.master.test_reconcile import A, cluster

@@ -12,7 +12,7 @@ import pytest
 from gosched.core.cluster import ClosedBy, NodeState
 from gosched.core.job import JobState, TaskState
 from gosched.core.spec import OnDisconnect, RetryCause, RetryPolicy
-from gosched.master import node_control
+from gosched.master.agents import node_control
 from gosched.wire.v1 import node_pb2, scheduler_pb2, types_pb2
 from tests.master.clock import MINUTE_MS, Ahead
 from tests.master.harness import FAILED, LIMIT_S, RUNNING, SUCCEEDED, Front, agent, one_master, spec, two_masters, until

@@ -11,7 +11,8 @@ import pytest
 
 from gosched.core.cluster import NodeState
 from gosched.core.job import JobState, TaskState
-from gosched.master import leader, leases, node_service
+from gosched.master.agents import leases, node_service
+from gosched.master.leader import leader
 from gosched.wire.v1 import node_pb2
 from tests.master.harness import LIMIT_S, RUNNING, SUCCEEDED, FakeAgent, Front, agent, one_master, spec, until
 

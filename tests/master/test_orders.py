@@ -26,8 +26,8 @@ from gosched.core.spec import (
     TaskGroup,
 )
 from gosched.core.state import ClusterState
-from gosched.machine.gangs import MEMBER_FAILED
-from gosched.master.orders import Orders, stop_order
+from gosched.master.agents.orders import Orders, stop_order
+from gosched.state_machine.gangs import MEMBER_FAILED
 
 FIRST_MS, LATER_MS = 1000, 5000
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gosched.master import planner as module
-from gosched.master.planner import MAX_SET_ASIDE, Planner
+from gosched.master.planning import planner as module
+from gosched.master.planning.planner import MAX_SET_ASIDE, Planner
 from gosched.scheduling import Plan, Policy, View, schedule
 from tests.scheduling.cluster import group, job, node, view_of
 

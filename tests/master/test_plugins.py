@@ -17,16 +17,16 @@ from structlog.testing import capture_logs
 
 from gosched.config.errors import ConfigError
 from gosched.config.settings import PluginConfig
-from gosched.master import plugin_loader
-from gosched.master.plugin_loader import load_plugins
-from gosched.master.plugin_runner import PluginRunner
+from gosched.master.planning import plugin_loader
+from gosched.master.planning.plugin_loader import load_plugins
+from gosched.master.planning.plugin_runner import PluginRunner
 from gosched.master.server import MasterServer
 from gosched.plugins import BoolArray, IntArray, Nodes, Plugin, Request
 from gosched.plugins.hadoop import Hadoop
 from gosched.plugins.kubernetes import APP, HOSTNAME, SPREAD_KEY, Kubernetes
 from gosched.plugins.spark import Spark
 from gosched.replication.memory import MemoryReplication
-from gosched.scheduling.plugin_api import PluginFault
+from gosched.scheduling.plugins.interface import PluginFault
 from tests.master.harness import LIMIT_S, Front, agent, one_master, settings, spec, until
 from tests.plugins.cluster import labelled, plan_with
 from tests.scheduling.cluster import node, where

@@ -21,6 +21,7 @@ from gosched.core.command import (
 )
 from gosched.core.job import JobIntent
 from gosched.core.job import TaskState as T
+from gosched.core.lifecycle import SAVING
 from gosched.core.outcome import Accepted
 from gosched.core.resources import Resources
 from gosched.core.spec import (
@@ -32,10 +33,9 @@ from gosched.core.spec import (
 )
 from gosched.core.state import ClusterState
 from gosched.core.usage import NO_USAGE, Usage
-from gosched.machine import apply
-from gosched.master.orders import FIRST_PORT, PORTS, Orders
-from gosched.master.reconcile import compare
-from gosched.node_logic.reconcile import SAVING
+from gosched.master.agents.orders import FIRST_PORT, PORTS, Orders
+from gosched.master.agents.reconcile import compare
+from gosched.state_machine import apply
 
 A = "j/g/0.1"
 

@@ -12,11 +12,11 @@ from gosched.config import MasterSettings
 from gosched.core.command import Command, SetFeatureLevel
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.core.state import ClusterState
-from gosched.machine import apply
-from gosched.master.restoration import Restoration
+from gosched.master.backups.restoration import Restoration
 from gosched.replication.backup import content
 from gosched.replication.interface import ReplicaFailed
 from gosched.replication.snapshot import FILE, decode
+from gosched.state_machine import apply
 from gosched.wire.backup_file import BackupInfo, write_backup
 from tests.replication.certificates import Authority
 

@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from gosched.config import ConfigError
-from gosched.master.callers import FORWARDED, allowed
+from gosched.master.base.callers import FORWARDED, allowed
 from gosched.master.server import MasterServer
 from gosched.replication.memory import MemoryCluster, MemoryReplication
 from gosched.replication.replica_config import TlsFiles

@@ -14,9 +14,9 @@ from gosched.client import GoSchedClient
 from gosched.client.shapes import status_json
 from gosched.config import ConfigError, load_master_settings
 from gosched.config.backup_model import Backup
-from gosched.master.backup_source import BackupSource
-from gosched.master.clock import StateClock, SystemClock
-from gosched.master.scheduled_backups import ScheduledBackups
+from gosched.master.backups.backup_source import BackupSource
+from gosched.master.backups.scheduled_backups import ScheduledBackups
+from gosched.master.base.clock import StateClock, SystemClock
 from gosched.replication.backup import state_in
 from gosched.replication.memory import MemoryReplication
 from gosched.wire.backup_file import read_from

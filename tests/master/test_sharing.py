@@ -18,12 +18,12 @@ from gosched.client import GoSchedClient
 from gosched.config import load_master_settings
 from gosched.core.cluster import Queue, Quota
 from gosched.core.job import JobState
-from gosched.master import cycles, planner
-from gosched.master.cycles import Cycles
-from gosched.master.job_changes import JobChanges
+from gosched.master.base.job_changes import JobChanges
+from gosched.master.planning import cycles, planner
+from gosched.master.planning.cycles import Cycles
 from gosched.scheduling import Plan
-from gosched.scheduling.explanation import Explanation, Reason
-from gosched.scheduling.view import View
+from gosched.scheduling.explain.explanation import Explanation, Reason
+from gosched.scheduling.snapshot.view import View
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import scheduler_pb2, types_pb2
 from tests.master.harness import LIMIT_S, RUNNING, SUCCEEDED, Front, agent, one_master, spec, two_masters, until
@@ -292,7 +292,7 @@ def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
         return Plan(revision=view.revision, explanations=found, shares=shares, faults=("spark: took 80 ms of 50 ms",))
 
     monkeypatch.setattr(planner, "schedule", plan)
-    monkeypatch.setattr(cycles, "look_again", lambda *given: why)
+    monkeypatch.setattr(cycles, "explain_on_request", lambda *given: why)
 
     async def story() -> None:
         async with one_master() as master:

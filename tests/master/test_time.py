@@ -12,9 +12,9 @@ from structlog.testing import capture_logs
 
 from gosched.core.job import JobState
 from gosched.core.spec import Overlap
-from gosched.master import admission
-from gosched.master.schedules import Schedules
-from gosched.scheduling.admission import Admission
+from gosched.master.jobs import admission
+from gosched.master.jobs.schedules import Schedules
+from gosched.scheduling.queries.deadline_admission import Admission
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.clock import MINUTE_MS, Ahead
 from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, two_masters, until

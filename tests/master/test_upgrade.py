@@ -12,7 +12,7 @@ import pytest
 
 from gosched.core.command import RemoveNode
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
-from gosched.master import leader as leader_module
+from gosched.master.leader import leader as leader_module
 from gosched.wire.batch import decode_batch
 from gosched.wire.v1 import cluster_pb2, cluster_pb2_grpc, node_pb2, scheduler_pb2
 from tests.master.harness import LIMIT_S, Front, agent, two_masters, until

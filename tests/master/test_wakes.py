@@ -17,7 +17,7 @@ from gosched.core.outcome import (
     TaskChanged,
     WindowsChanged,
 )
-from gosched.master.cycles import _could_start_a_job
+from gosched.master.planning.cycles import _could_start_a_job
 
 ENDED = TaskChanged(
     job_id="j", task_id="t", allocation_id="a", node_id="n", before=TaskState.STOPPING, after=TaskState.KILLED

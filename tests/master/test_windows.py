@@ -13,8 +13,8 @@ from gosched.core.job import Job, JobState
 from gosched.core.resources import Resources
 from gosched.core.spec import Preemption, RetryCause, RetryPolicy
 from gosched.core.state import ClusterState
-from gosched.master.errors import ApiError
-from gosched.master.windows import chosen_nodes, in_the_way, named_nodes
+from gosched.master.base.errors import ApiError
+from gosched.master.planning.windows import chosen_nodes, in_the_way, named_nodes
 from tests.master.harness import spec
 
 GPU = 1000

@@ -34,8 +34,8 @@ from gosched.core.spec import (
     TaskGroup,
 )
 from gosched.core.state import ClusterState
-from gosched.machine import apply
 from gosched.observe.counts import ClusterCounts
+from gosched.state_machine import apply
 
 ONE = Resources(cpu_millis=1000)
 

@@ -15,7 +15,7 @@ from gosched.core.outcome import (
     ReservationChanged,
     WindowsChanged,
 )
-from gosched.master.eviction_watch import EvictionWatch
+from gosched.master.planning.eviction_watch import EvictionWatch
 from gosched.observe.logs import log_events
 from gosched.observe.metrics import MasterMetrics
 

@@ -12,10 +12,10 @@ from gosched.core.outcome import Accepted
 from gosched.core.resources import Resources
 from gosched.core.spec import GangPolicy, JobSpec, TaskGroup
 from gosched.core.state import ClusterState
-from gosched.machine import apply
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.metrics import ClusterFacts, MasterMetrics, RaftFacts
 from gosched.observe.sharing import QueueUse, queue_uses, tenant_uses
+from gosched.state_machine import apply
 
 GI = 1 << 30
 QUEUES = (

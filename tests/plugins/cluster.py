@@ -10,8 +10,8 @@ from gosched.core.job import Job, JobState, Task, TaskState
 from gosched.core.state import ClusterState
 from gosched.plugins import Nodes, Plugin, Request
 from gosched.scheduling import Plan, Policy, View, ViewBuilder, schedule
-from gosched.scheduling.plugin_api import Runner, unbounded
-from gosched.scheduling.plugins import Plugins
+from gosched.scheduling.plugins.calls import Plugins
+from gosched.scheduling.plugins.interface import Runner, unbounded
 from tests.scheduling.cluster import group, job, state_of
 
 

@@ -19,8 +19,8 @@ LIMIT_S = 100
 PLANNING = """
 import json, sys
 from gosched.config.settings import PluginConfig
-from gosched.master.plugin_loader import load_plugins
-from gosched.master.plugin_runner import PluginRunner
+from gosched.master.planning.plugin_loader import load_plugins
+from gosched.master.planning.plugin_runner import PluginRunner
 from tests.plugins.cluster import labelled, plan_with
 from tests.scheduling.cluster import node, where
 

@@ -13,15 +13,15 @@ from gosched.core.command import Command, SetFeatureLevel
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.core.invariants import check
 from gosched.core.state import ClusterState
-from gosched.machine import apply
 from gosched.replication.backup import RunningTasks, content, continued, found_from_backup, new_id, state_in
 from gosched.replication.disk import PosixDisk
 from gosched.replication.journal_format import FILE as JOURNAL
 from gosched.replication.replica_config import ReplicaConfig
 from gosched.replication.restore import CannotRestore
 from gosched.replication.snapshot import FILE as SNAPSHOT
-from tests.machine import chaos
+from gosched.state_machine import apply
 from tests.replication.conftest import Cluster, a_node
+from tests.state_machine import chaos
 
 
 def busy_state(level: int = NEWEST_LEVEL) -> ClusterState:

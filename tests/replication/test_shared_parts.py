@@ -11,8 +11,8 @@ from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import Accepted
 from gosched.core.spec import Array
 from gosched.core.state import ClusterState
-from tests.machine.cluster import group, spec
 from tests.replication.conftest import Cluster, cluster, until
+from tests.state_machine.cluster import group, spec
 
 ENVIRONMENT = tuple((f"V{number:03}", "x" * 1000) for number in range(250))
 CHILDREN = 400

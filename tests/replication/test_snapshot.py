@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gosched.core.state import ClusterState
-from gosched.machine import apply
 from gosched.replication.damage import DamagedLog
 from gosched.replication.snapshot import Snapshot, decode, encode, ends, restored, verify
+from gosched.state_machine import apply
 from gosched.wire.batch import decode_batch, encode_batch, encode_command
-from tests.machine.chaos import commands, opening
+from tests.state_machine.chaos import commands, opening
 
 PREVIOUS, LAST = (b"\x00p", 41, 3), (b"\x00l", 42, 3)
 

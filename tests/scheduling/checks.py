@@ -38,7 +38,7 @@ class Checks:
     patience_ms: int = 0
 
     def before(self, driver: Driver, plan: Plan) -> None:
-        books = Books(driver.state)
+        books = EvictionBudget(driver.state)
         for gang in plan.gangs:
             self._victims(driver, gang)
             self._windows(driver, gang)
@@ -166,7 +166,7 @@ def check_order(driver: Driver, plan: Plan) -> None:
     assert again == plan, "order: another plan"
 
 
-class Books:
+class EvictionBudget:
     """What each queue and all queues below it hold while a plan is carried out; looks at what is reclaimed."""
 
     def __init__(self, state: ClusterState) -> None:

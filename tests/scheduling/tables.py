@@ -72,8 +72,8 @@ from gosched.core.limits import MAX_CLOCK_STEP_MS
 from gosched.core.outcome import Accepted, Event
 from gosched.core.spec import JobSpec
 from gosched.core.state import ClusterState
-from gosched.machine.apply import apply
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
+from gosched.state_machine.apply import apply
 from tests.scheduling import notation
 from tests.scheduling.notation import NOW_MS, duration, moment
 

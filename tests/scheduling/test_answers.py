@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gosched.core.command import SetQueues
-from gosched.scheduling import Policy, look_again
-from gosched.scheduling.explanation import Explanation
-from gosched.scheduling.what_if import WhatIfPlan, what_if
+from gosched.scheduling import Policy
+from gosched.scheduling.explain.explanation import Explanation
+from gosched.scheduling.queries.explain_on_request import explain_on_request
+from gosched.scheduling.queries.what_if import WhatIfPlan, what_if
 from tests.scheduling import notation, tables
 from tests.scheduling.notation import moment
 from tests.scheduling.tables import World, begin
@@ -16,7 +17,7 @@ RACKS = Policy(topology=("zone", "rack"))
 
 
 def why(world: World, job_id: str, policy: Policy = RACKS) -> Explanation:
-    found = look_again(world.builder.view(world.state), policy, job_id, world.state.clock_ms, tables.SEED)
+    found = explain_on_request(world.builder.view(world.state), policy, job_id, world.state.clock_ms, tables.SEED)
     assert found is not None
     return found
 

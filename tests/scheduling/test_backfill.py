@@ -7,7 +7,7 @@ import pytest
 from gosched.core.command import CancelJob
 from gosched.core.job import JobState
 from gosched.scheduling import Policy
-from gosched.scheduling.claims import Claims
+from gosched.scheduling.backfill.reserved_starts import ReservedStarts
 from gosched.scheduling.policy import ALL
 from tests.scheduling.tables import World, begin, check
 
@@ -67,7 +67,7 @@ def test_an_open_job_may_use_a_reserved_node_as_far_as_the_reservation_leaves_ro
 def test_a_planner_that_forgets_what_it_gave_away_of_a_reserved_node_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Claims, "took", lambda *args: None)
+    monkeypatch.setattr(ReservedStarts, "took", lambda *args: None)
     with pytest.raises(AssertionError, match=r"^the plan is"):
         check_what_a_reservation_leaves()
 

@@ -25,9 +25,9 @@ from gosched.core.command import (
 from gosched.core.job import JobState, TaskState
 from gosched.core.outcome import FenceChanged, JobChanged, JobUpdated, NodeChanged, TaskChanged
 from gosched.core.state import ClusterState
-from gosched.machine.apply import apply
 from gosched.scheduling import Policy, View, ViewBuilder, schedule
-from gosched.scheduling.view import CUSTOM, NO_VALUE, NodeColumns
+from gosched.scheduling.snapshot.view import CUSTOM, NO_VALUE, NodeColumns
+from gosched.state_machine.apply import apply
 from tests.scheduling import notation
 from tests.scheduling.cluster import allocation, group, job, node, resources, state_of
 

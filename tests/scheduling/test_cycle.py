@@ -6,7 +6,8 @@ import pytest
 
 from gosched.core.cluster import NodeState
 from gosched.core.spec import Strategy
-from gosched.scheduling import Policy, gangs, scene
+from gosched.scheduling import Policy, cycle_state
+from gosched.scheduling.placement import gang_placement
 from tests.scheduling.cluster import allocation, group, job, node, plan_of, resources, where, why
 
 BINPACK = Policy(strategy=Strategy.BINPACK)
@@ -140,7 +141,7 @@ def test_a_packing_that_the_first_order_misses_is_found_by_another(monkeypatch: 
     nodes = [node("a", cpu=3), node("b", cpu=4)]
     jobs = [job(1, group(count=2, cpu=2, name="x"), group(count=1, cpu=3, name="y"))]
     assert where(plan_of(nodes, jobs)) == {"j1": "b b a"}
-    monkeypatch.setattr(gangs, "TRIES", 1)
+    monkeypatch.setattr(gang_placement, "TRIES", 1)
     assert where(plan_of(nodes, jobs)) == {}
 
 
@@ -169,8 +170,8 @@ def test_a_gang_larger_than_the_bound_of_a_cycle_is_placed_alone() -> None:
 
 def test_equal_gangs_that_do_not_fit_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
-    place = scene.place
-    monkeypatch.setattr(scene, "place", lambda gang, *rest: tried.append(gang.job_id) or place(gang, *rest))
+    place = cycle_state.place
+    monkeypatch.setattr(cycle_state, "place", lambda gang, *rest: tried.append(gang.job_id) or place(gang, *rest))
     jobs = [job(i, group(count=3, cpu=3)) for i in range(1, 100)] + [job(100, group())]
     plan = plan_of([node("a", cpu=4), node("b", cpu=4), node("c", cpu=2)], jobs)
     assert tried == ["j1", "j100"]

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from gosched.core.outcome import Event, ReservationChanged
-from gosched.scheduling import Policy, claims
-from gosched.scheduling.asks import PendingGang
-from gosched.scheduling.claims import Claim
+from gosched.scheduling import Policy
+from gosched.scheduling.backfill import reserved_starts
+from gosched.scheduling.backfill.reserved_starts import ReservedStart
+from gosched.scheduling.snapshot.task_requests import PendingGang
 from tests.scheduling import notation
 from tests.scheduling.tables import World, begin, check
 
@@ -87,12 +88,12 @@ def test_a_start_that_was_promised_for_a_deadline_is_kept_against_everybody() ->
 
 
 def test_a_planner_that_lets_priorities_break_deadlines_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    outranks = claims._outranks
+    outranks = reserved_starts._outranks
 
-    def mutated(gang: PendingGang, claim: Claim) -> bool:
-        return outranks(gang, Claim(claim.gang, replace(claim.reservation, for_deadline=False)))
+    def mutated(gang: PendingGang, claim: ReservedStart) -> bool:
+        return outranks(gang, ReservedStart(claim.gang, replace(claim.reservation, for_deadline=False)))
 
-    monkeypatch.setattr(claims, "_outranks", mutated)
+    monkeypatch.setattr(reserved_starts, "_outranks", mutated)
     with pytest.raises(AssertionError, match=r"^the plan is"):
         check_a_deadline_is_kept_against_everybody()
 

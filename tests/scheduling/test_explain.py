@@ -8,7 +8,8 @@ import pytest
 
 from gosched.core.cluster import Allocation, Node, NodeState
 from gosched.core.spec import Affinity, LabelOp, TaskGroup
-from gosched.scheduling import Policy, explain, warnings
+from gosched.scheduling import Policy, warnings
+from gosched.scheduling.explain import explainer
 from tests.scheduling.cluster import allocation, group, job, node, plan_of, resources, view_of
 from tests.scheduling.tables import World, sections
 
@@ -240,7 +241,7 @@ def test_jobs_of_one_shape_get_one_explanation() -> None:
 
 
 def test_beyond_the_bound_a_job_gets_the_line_that_its_amounts_justify(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain, "MAX_EXPLAINED", 1)
+    monkeypatch.setattr(explainer, "MAX_EXPLAINED", 1)
     world = World()
     world.fill(sections(f"{MIXED.strip()}\n  j : 9x 4cpu\n  k : 99x 4cpu\n  l : 1x 1cpu 8gpu disk=ssd"))
     plan = world.plan(Policy())

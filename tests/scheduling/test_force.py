@@ -18,14 +18,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from gosched.core.command import GangPlacement, SetQueues
 from gosched.core.state import ClusterState
-from gosched.scheduling import Plan, Policy, ViewBuilder, cycle, preemption, promises
-from gosched.scheduling.asks import PendingGang
-from gosched.scheduling.claims import Claim, Claims
-from gosched.scheduling.limits import Allowance
-from gosched.scheduling.preemption import Preemption
-from gosched.scheduling.rooms import Rooms
-from gosched.scheduling.scene import Scene
-from gosched.scheduling.victims import Books
+from gosched.scheduling import Plan, Policy, ViewBuilder, cycle, reservations
+from gosched.scheduling.backfill.capacity_views import CapacityViews
+from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts
+from gosched.scheduling.cycle_state import CycleState
+from gosched.scheduling.fairness.queue_limits import Allowance
+from gosched.scheduling.preemption import victim_search
+from gosched.scheduling.preemption.eviction_rules import EvictionBudget
+from gosched.scheduling.preemption.victim_search import Preemption
+from gosched.scheduling.snapshot.task_requests import PendingGang
 from tests.scheduling import notation
 from tests.scheduling.checks import Checks, check_order
 from tests.scheduling.driver import Driver, life
@@ -195,7 +196,7 @@ Mutation = Callable[[pytest.MonkeyPatch], None]
 
 def everybody_outranks_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     rescue = Preemption.rescue
-    monkeypatch.setattr(Books, "may_help", lambda self, gang: gang.may_evict)
+    monkeypatch.setattr(EvictionBudget, "may_help", lambda self, gang: gang.may_evict)
 
     def mutated(self: Preemption, gang: PendingGang, *rest: Any) -> Any:
         return rescue(self, replace(gang, priority=gang.priority + 100), *rest)
@@ -204,17 +205,17 @@ def everybody_outranks_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_has_a_least_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Books, "is_evictable", Books.may_be_sent)
+    monkeypatch.setattr(EvictionBudget, "is_evictable", EvictionBudget.may_be_sent)
 
 
 def nobody_keeps_his_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Books, "may_go", lambda *args: True)
+    monkeypatch.setattr(EvictionBudget, "may_go", lambda *args: True)
 
 
 def victims_go_before_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    start = promises._start
+    start = reservations._start
 
-    def mutated(scene: Scene, claim: Claim, allowance: Allowance) -> bool:
+    def mutated(scene: CycleState, claim: ReservedStart, allowance: Allowance) -> bool:
         if start(scene, claim, allowance):
             return True
         scene.lift(claim)
@@ -223,8 +224,8 @@ def victims_go_before_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
         scene.keep(claim)
         return False
 
-    monkeypatch.setattr(promises, "_start", mutated)
-    monkeypatch.setattr(preemption.Preemption, "_is_time", lambda self, victims: True)
+    monkeypatch.setattr(reservations, "_start", mutated)
+    monkeypatch.setattr(victim_search.Preemption, "_is_time", lambda self, victims: True)
 
 
 def whoever_was_to_go_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +245,7 @@ def victims_go_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_new_fence_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Scene, "_fenced", lambda *args: None)
+    monkeypatch.setattr(CycleState, "_fenced", lambda *args: None)
 
 
 def old_fences_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +269,7 @@ def old_fences_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def claims_bind_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Claims, "binding", lambda self, gang, before_ms: ())
+    monkeypatch.setattr(ReservedStarts, "binding", lambda self, gang, before_ms: ())
 
 
 def promises_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,31 +277,31 @@ def promises_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def claims_bind_those_who_end_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    binding = Claims.binding
-    monkeypatch.setattr(Claims, "binding", lambda self, gang, before_ms: binding(self, gang, 1 << 62))
+    binding = ReservedStarts.binding
+    monkeypatch.setattr(ReservedStarts, "binding", lambda self, gang, before_ms: binding(self, gang, 1 << 62))
 
 
 def nobody_borrows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Rooms, "loan", lambda self, gang: None)
+    monkeypatch.setattr(CapacityViews, "loan", lambda self, gang: None)
 
 
 def promises_are_kept_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    standing = promises.standing_claims
+    standing = reservations.standing_claims
 
-    def mutated(scene: Scene) -> list[Claim]:
+    def mutated(scene: CycleState) -> list[ReservedStart]:
         order = list(scene.view.reservations)
         return sorted(standing(scene), key=lambda claim: order.index(claim.gang.job_id))
 
-    monkeypatch.setattr(promises, "standing_claims", mutated)
+    monkeypatch.setattr(reservations, "standing_claims", mutated)
 
 
 def windows_close_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Claims, "windows_of", lambda *args: ())
+    monkeypatch.setattr(ReservedStarts, "windows_of", lambda *args: ())
 
 
 def a_queue_takes_more_than_its_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Books, "_owed", lambda *args: True)
-    monkeypatch.setattr(Books, "evictors", lambda *args: ())
+    monkeypatch.setattr(EvictionBudget, "_owed", lambda *args: True)
+    monkeypatch.setattr(EvictionBudget, "evictors", lambda *args: ())
 
 
 @pytest.mark.parametrize(

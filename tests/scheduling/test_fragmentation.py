@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from gosched.scheduling import fragmentation as module
-from gosched.scheduling.fragmentation import Demand, Workload, fragmentation, gains
+from gosched.scheduling.placement import fragmentation as module
+from gosched.scheduling.placement.fragmentation import Demand, Workload, fragmentation, gains
 
 SETTINGS = settings(
     max_examples=200,

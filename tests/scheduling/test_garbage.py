@@ -11,13 +11,15 @@ from gosched.core.spec import Strategy
 from gosched.plugins.hadoop import Hadoop
 from gosched.plugins.kubernetes import Kubernetes
 from gosched.plugins.spark import Spark
-from gosched.scheduling import Policy, admit, look_again, schedule, what_if
-from gosched.scheduling.plugin_api import Plugin
+from gosched.scheduling import Policy, admit, schedule
+from gosched.scheduling.plugins.interface import Plugin
+from gosched.scheduling.queries.explain_on_request import explain_on_request
+from gosched.scheduling.queries.what_if import what_if
 from tests.garbage import no_cycles
 from tests.scheduling import notation
 from tests.scheduling.driver import Driver, life
 from tests.scheduling.tables import SEED, World, begin
-from tests.scheduling.test_admission import job_of
+from tests.scheduling.test_deadline_admission import job_of
 
 CYCLES = 120  # of each kind: more than 1000 together
 RACKS = Policy(topology=("zone", "rack"), reservations=4)
@@ -53,7 +55,7 @@ def plan(world: World, policy: Policy) -> None:
 
 def ask_why(world: World, policy: Policy) -> None:
     for job in ("wide", "great"):
-        look_again(world.builder.view(world.state), policy, job, world.state.clock_ms, SEED)
+        explain_on_request(world.builder.view(world.state), policy, job, world.state.clock_ms, SEED)
 
 
 def ask_what_if(world: World, policy: Policy) -> None:

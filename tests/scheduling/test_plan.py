@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from gosched.core.cluster import TaskPlacement
 from gosched.core.command import CommitPlan, GangPlacement
 from gosched.scheduling import Plan
-from gosched.scheduling.asks import pending_gang
 from gosched.scheduling.plan import MAX_COMMAND_BYTES, encoded_bytes, may_encode
+from gosched.scheduling.snapshot.task_requests import pending_gang
 from gosched.wire.batch import encode_batch, encode_command
 from tests.scheduling.cluster import group, job, node, plan_of, where, why
 

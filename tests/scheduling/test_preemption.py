@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.scheduling import Policy, preemption, schedule
+from gosched.scheduling import Policy, schedule
+from gosched.scheduling.preemption import victim_search
 from tests.scheduling.tables import begin, check
 
 RACKS = Policy(topology=("zone", "rack"))
@@ -333,7 +334,7 @@ def test_a_search_that_ran_out_of_budget_is_not_taken_for_impossible(monkeypatch
           next   priority=9 : 1x 4cpu
     """)
     with monkeypatch.context() as patch:
-        patch.setattr(preemption, "MAX_SIMULATIONS", 1)
+        patch.setattr(victim_search, "MAX_SIMULATIONS", 1)
         plan = world.expect("first a | preempt one\nnext INSUFFICIENT")
         assert "budget" in plan.explanations["next"].message
     world.expect("next b | preempt two")

@@ -20,7 +20,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from gosched.core.command import GangPlacement, SetQueues, SetQuotas, SubmitJob
 from gosched.core.job import Job
 from gosched.core.state import ClusterState, restore
-from gosched.scheduling import Plan, Policy, ViewBuilder, filters, gangs, limits, ordering, room, schedule, turns
+from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
+from gosched.scheduling.fairness import drf_order, queue_limits, queue_order
+from gosched.scheduling.placement import free_capacity, gang_placement
+from gosched.scheduling.plugins import filters
 from gosched.scheduling.policy import ALGORITHMS
 from tests.scheduling import notation, tables
 from tests.scheduling.checker import LEVELS, Ledger
@@ -344,28 +347,30 @@ Mutation = Callable[[pytest.MonkeyPatch], None]
 
 
 def one_slot_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    slots = room.Room.slots
+    slots = free_capacity.FreeCapacity.slots
     monkeypatch.setattr(
-        room.Room, "slots", lambda self, ask, allowed: slots(self, ask, allowed) + (allowed & (not ask.rules.wants_gpu))
+        free_capacity.FreeCapacity,
+        "slots",
+        lambda self, ask, allowed: slots(self, ask, allowed) + (allowed & (not ask.rules.wants_gpu)),
     )
 
 
 def one_slot_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    slots = room.Room.slots
-    monkeypatch.setattr(room.Room, "slots", lambda *args: slots(*args).clip(1) - 1)
+    slots = free_capacity.FreeCapacity.slots
+    monkeypatch.setattr(free_capacity.FreeCapacity, "slots", lambda *args: slots(*args).clip(1) - 1)
 
 
 def the_first_gpus_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "pick_whole", lambda free, links, count, among=None: list(range(count)))
+    monkeypatch.setattr(free_capacity, "pick_whole", lambda free, links, count, among=None: list(range(count)))
 
 
 def the_first_gpu_for_all_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "pick_shared", lambda free, share: 0)
+    monkeypatch.setattr(free_capacity, "pick_shared", lambda free, share: 0)
 
 
 def the_first_cpus_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    pick = room.pick_cpus
-    monkeypatch.setattr(room, "pick_cpus", lambda cpus, owned, count, near: pick(cpus, 0, count, near))
+    pick = free_capacity.pick_cpus
+    monkeypatch.setattr(free_capacity, "pick_cpus", lambda cpus, owned, count, near: pick(cpus, 0, count, near))
 
 
 def gpus_from_all_islands(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,12 +381,12 @@ def gpus_from_all_islands(monkeypatch: pytest.MonkeyPatch) -> None:
         firsts = [gpu for gpu in there if links[gpu] not in [links[other] for other in there if other < gpu]]
         return sorted([*firsts, *(gpu for gpu in there if gpu not in firsts)][:count])
 
-    monkeypatch.setattr(room, "pick_whole", scattered)
+    monkeypatch.setattr(free_capacity, "pick_whole", scattered)
 
 
 def cpus_far_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    pick = room.pick_cpus
-    monkeypatch.setattr(room, "pick_cpus", lambda cpus, owned, count, near: pick(cpus[::-1], owned, count, []))
+    pick = free_capacity.pick_cpus
+    monkeypatch.setattr(free_capacity, "pick_cpus", lambda cpus, owned, count, near: pick(cpus[::-1], owned, count, []))
 
 
 def half_a_gang(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,26 +398,28 @@ def a_rank_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _with_tasks(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> None:
-    named = gangs._named
+    named = gang_placement._named
 
     def mutated(*args: Any) -> GangPlacement:
         whole = named(*args)
         return GangPlacement(job_id=whole.job_id, attempt=whole.attempt, tasks=change(whole.tasks))
 
-    monkeypatch.setattr(gangs, "_named", mutated)
+    monkeypatch.setattr(gang_placement, "_named", mutated)
 
 
 def the_next_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = gangs._named
-    monkeypatch.setattr(gangs, "_named", lambda *args: replace(whole := named(*args), attempt=whole.attempt + 1))
+    named = gang_placement._named
+    monkeypatch.setattr(
+        gang_placement, "_named", lambda *args: replace(whole := named(*args), attempt=whole.attempt + 1)
+    )
 
 
 def the_rest_of_a_line_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    def passed(self: turns.Turns[Any]) -> None:
+    def passed(self: drf_order.DrfOrder[Any]) -> None:
         self._leaf.gang = None
         self._leave()
 
-    monkeypatch.setattr(turns.Turns, "passed", passed)
+    monkeypatch.setattr(drf_order.DrfOrder, "passed", passed)
 
 
 def only_readiness_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,60 +427,68 @@ def only_readiness_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def anywhere_is_a_ground(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gangs, "grounds", lambda gang, *rest: iter([[None] * len(gang.asks)]))
+    monkeypatch.setattr(gang_placement, "grounds", lambda gang, *rest: iter([[None] * len(gang.asks)]))
 
 
 def only_the_first_ground(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gangs, "MAX_GROUNDS", 1)
+    monkeypatch.setattr(gang_placement, "MAX_GROUNDS", 1)
 
 
 def only_the_first_order_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gangs, "TRIES", 1)
+    monkeypatch.setattr(gang_placement, "TRIES", 1)
 
 
 def uneven_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
     def uneven(
-        self: gangs._Try, ask: Any, index: int, slots: Any, least: int, wanted: int, split: Callable[[Any, int], Any]
+        self: gang_placement._Try,
+        ask: Any,
+        index: int,
+        slots: Any,
+        least: int,
+        wanted: int,
+        split: Callable[[Any, int], Any],
     ) -> Any:
         return split(slots, max(least, 1)) if slots.sum() >= max(least, 1) else None
 
-    monkeypatch.setattr(gangs._Try, "_spread", uneven)
+    monkeypatch.setattr(gang_placement._Try, "_spread", uneven)
 
 
 def togetherness_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gangs, "apart", lambda rules, slots, *rest: slots)
+    monkeypatch.setattr(gang_placement, "apart", lambda rules, slots, *rest: slots)
 
 
 def others_come_near(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gangs._Try, "_clear_of_others", lambda self, group, slots: slots)
+    monkeypatch.setattr(gang_placement._Try, "_clear_of_others", lambda self, group, slots: slots)
 
 
 def limits_hold_nobody_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits.Limits, "why_not", lambda self, gang: None)
+    monkeypatch.setattr(queue_limits.Limits, "why_not", lambda self, gang: None)
 
 
 def elastic_tasks_know_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        limits.Limits, "_most", lambda self, gang, rules, models: tuple([ask.count for ask in gang.asks])
+        queue_limits.Limits, "_most", lambda self, gang, rules, models: tuple([ask.count for ask in gang.asks])
     )
 
 
 def models_have_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits.Limits, "_beyond_floor", lambda self, gang, rules, model: False)
+    monkeypatch.setattr(queue_limits.Limits, "_beyond_floor", lambda self, gang, rules, model: False)
 
 
 def limits_forget_what_was_placed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits.Limits, "take", lambda self, gang, placement, nodes: None)
+    monkeypatch.setattr(queue_limits.Limits, "take", lambda self, gang, placement, nodes: None)
 
 
 def elastic_tasks_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        limits.Limits, "allowance", lambda self, gang: limits.Allowance(tuple([a.floor for a in gang.asks]), ())
+        queue_limits.Limits,
+        "allowance",
+        lambda self, gang: queue_limits.Allowance(tuple([a.floor for a in gang.asks]), ()),
     )
 
 
 def first_found_first_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "_sorted", lambda gangs, *rest: list(gangs))
+    monkeypatch.setattr(queue_order, "_sorted", lambda gangs, *rest: list(gangs))
 
 
 @pytest.mark.parametrize(

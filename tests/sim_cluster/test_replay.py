@@ -16,7 +16,7 @@ from gosched.core.command import Command, CommitPlan, SetQueues, SubmitJob
 from gosched.core.spec import JobSpec
 from gosched.replication.offline import NotInLog, _read, past_of_log
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
-from gosched.scheduling.seed import seed_of
+from gosched.scheduling.rng_seed import seed_of
 from gosched.sim.cluster.replay import replay
 from tests.replication.conftest import Cluster, until
 from tests.sim_cluster.support import job, nodes

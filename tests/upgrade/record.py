@@ -21,7 +21,7 @@ from gosched.core.command import Command, SetFeatureLevel
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.replication.applier import Applier
 from gosched.wire.batch import encode_batch, encode_command
-from tests.machine import chaos, test_relations
+from tests.state_machine import chaos, test_relations
 from tests.upgrade import previous
 
 COMMANDS = 400

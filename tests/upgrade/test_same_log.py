@@ -22,8 +22,8 @@ from gosched.core.state import ClusterState
 from gosched.replication.applier import Applier
 from gosched.replication.snapshot import Snapshot, decode, encode, restored
 from gosched.wire.batch import encode_batch, encode_command
-from tests.machine import chaos, closing, test_relations
-from tests.machine.cluster import registration
+from tests.state_machine import chaos, closing, test_relations
+from tests.state_machine.cluster import registration
 from tests.upgrade import previous
 
 # Prints a line for each entry: the digest and the outcomes. Then it reads this release's snapshot and writes its own.

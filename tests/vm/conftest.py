@@ -14,9 +14,9 @@ import pytest
 
 from gosched.agent.cgroups.files import kill, remove
 from gosched.agent.cgroups.tree import CgroupTree
+from gosched.agent.logic.cgroup_values import cgroup_values
 from gosched.core.resources import Resources
 from gosched.core.spec import Isolation
-from gosched.node_logic.cgroup_values import cgroup_values
 from tests.agent import conftest as patient
 
 Figure = Callable[[str], None]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gosched.agent.cgroups import place
 from gosched.agent.cgroups.files import CgroupError, is_populated, kill, read, remove, write
-from gosched.node_logic.cgroup_values import agrees, cpu_weight
+from gosched.agent.logic.cgroup_values import agrees, cpu_weight
 
 WANTED = ("cpu", "cpuset", "io", "memory", "pids")
 HUGETLB = "hugetlb"  # wanted where the kernel has huge pages

@@ -12,10 +12,10 @@ import structlog
 
 from gosched.agent.cgroups.files import CgroupError
 from gosched.agent.cgroups.tree import CgroupTree, write_values
+from gosched.agent.logic.cgroup_values import shared_cpus
 from gosched.agent.orders import Order
 from gosched.agent.tasks.task import Task
 from gosched.core.cpulist import format_cpulist, parse_cpulist
-from gosched.node_logic.cgroup_values import shared_cpus
 
 
 class SharedCpus:

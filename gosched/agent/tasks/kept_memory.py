@@ -12,8 +12,8 @@ import structlog
 
 from gosched.agent.cgroups.files import CgroupError
 from gosched.agent.cgroups.tree import CgroupTree
+from gosched.agent.logic.cgroup_values import memory_low
 from gosched.agent.tasks.task import Task
-from gosched.node_logic.cgroup_values import memory_low
 
 
 class KeptMemory:

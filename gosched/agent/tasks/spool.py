@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gosched.agent.files import replace, reserve, sync_directory, write_synced
+from gosched.agent.logic.reconcile import StopWish
 from gosched.agent.orders import Order, encode_order, parse_order
 from gosched.agent.runtimes.interface import Account, Launch
 from gosched.agent.supervisor import records
@@ -25,7 +26,6 @@ from gosched.agent.tasks.processes import boot_id, open_process
 from gosched.agent.tasks.removal import remove_tree
 from gosched.core.job import TaskState
 from gosched.core.usage import NO_USAGE, Usage
-from gosched.node_logic.reconcile import StopWish
 from gosched.wire.v1 import worker_pb2
 
 STORES_AT_ONCE = 16

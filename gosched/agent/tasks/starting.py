@@ -16,6 +16,7 @@ from gosched.agent.cgroups.files import CgroupError
 from gosched.agent.cgroups.tree import CgroupTree
 from gosched.agent.datadir import DataDir
 from gosched.agent.hardware.gpus import Gpus
+from gosched.agent.logic.cgroup_values import cgroup_values
 from gosched.agent.orders import Order
 from gosched.agent.runtimes.environment import environment
 from gosched.agent.runtimes.interface import Account, CannotRun, Place, TaskRuntime
@@ -30,7 +31,6 @@ from gosched.agent.tasks.users import account_for
 from gosched.config import AgentSettings
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.spec import Runtime
-from gosched.node_logic.cgroup_values import cgroup_values
 
 CLEAN_UP_S = 1.0
 

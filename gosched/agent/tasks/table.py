@@ -19,6 +19,17 @@ from google.protobuf.message import DecodeError
 
 from gosched.agent.datadir import DataDir, DataDirError
 from gosched.agent.hardware.disk import Work
+from gosched.agent.logic.reconcile import (
+    Desired,
+    Forget,
+    Freeze,
+    Start,
+    Stop,
+    StopWish,
+    Tombstone,
+    hastened,
+    reconcile,
+)
 from gosched.agent.orders import BadOrder, Order, buried_order
 from gosched.agent.tasks.following import Following
 from gosched.agent.tasks.removal import remove_tree
@@ -27,17 +38,6 @@ from gosched.agent.tasks.starting import Starter
 from gosched.agent.tasks.task import Task, not_started, now_ms
 from gosched.core.command import TaskReport
 from gosched.core.job import TaskState
-from gosched.node_logic.reconcile import (
-    Bury,
-    Desired,
-    Forget,
-    Freeze,
-    Start,
-    Stop,
-    StopWish,
-    hastened,
-    reconcile,
-)
 
 DISK_QUOTA = "DISK_QUOTA"
 QUOTA_GRACE_MS = 2_000
@@ -121,7 +121,7 @@ class Tasks:
                         starts.append(orders[action.allocation_id])
                     case Stop():
                         self.stop(self._tasks[action.wish.allocation_id], action.wish)
-                    case Bury():
+                    case Tombstone():
                         await self._bury(action.wish)
                     case Freeze():
                         self._freeze(self._tasks[action.allocation_id], action.frozen)

@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 
 from gosched.agent.cgroups import files as cgroup_files
+from gosched.agent.logic.reconcile import StopWish
 from gosched.agent.orders import Order
 from gosched.agent.runtimes.interface import Launch
 from gosched.agent.supervisor.control_group import cgroup_of
@@ -22,9 +23,9 @@ from gosched.agent.tasks.processes import open_process
 from gosched.agent.tasks.spool import NOT_SAVING, Ending, SavingRecord, Spool, SupervisorRecord
 from gosched.core.command import TaskReport
 from gosched.core.job import NODE_FAULT, TaskState
+from gosched.core.lifecycle import SAVING
 from gosched.core.spec import Runtime
 from gosched.core.usage import NO_USAGE, Usage
-from gosched.node_logic.reconcile import SAVING, StopWish
 
 CHECKPOINT_EVERY_S = 1.0  # no task is looked at for a checkpoint more often than that
 USAGE_EVERY_S = 4.0  # less than a heartbeat

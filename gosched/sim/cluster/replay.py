@@ -14,7 +14,7 @@ from gosched.core.command import Command, CommitPlan
 from gosched.core.state import ClusterState
 from gosched.replication.offline import Past
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
-from gosched.scheduling.seed import seed_of
+from gosched.scheduling.rng_seed import seed_of
 from gosched.wire.batch import encode_command
 
 Json = dict[str, Any]

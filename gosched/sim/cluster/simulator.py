@@ -41,11 +41,11 @@ from gosched.core.outcome import (
 )
 from gosched.core.resources import ZERO
 from gosched.core.state import ClusterState, group_of
-from gosched.machine import apply
 from gosched.scheduling import Policy, ViewBuilder, schedule
-from gosched.scheduling.seed import seed_of
+from gosched.scheduling.rng_seed import seed_of
 from gosched.sim.cluster.recorder import Recorder
 from gosched.sim.cluster.trace import TraceJob
+from gosched.state_machine import apply
 
 START_MS = 1_767_225_600_000  # 2026-01-01 00:00 UTC: a moment 0 would read as "never" in the records
 KEPT_JOBS = 10_000  # finished ones, as by default in a master

@@ -1,8 +1,0 @@
-"""The replicated state machine: `apply` turns a command into an outcome and events.
-
-Rule: pure and total. The same commands in the same order make the same state, on every master.
-"""
-
-from gosched.machine.apply import Applied, MachineBug, apply
-
-__all__ = ["Applied", "MachineBug", "apply"]

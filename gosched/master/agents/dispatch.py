@@ -1,0 +1,163 @@
+"""Tells agents at once what was just committed: start these tasks, stop those, let others stand still or go on.
+
+Rule: only committed facts are told, and a message that gets lost is left to the next heartbeat, which compares
+everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import grpc
+import structlog
+
+from gosched.core.cluster import NodeState
+from gosched.core.job import TaskState
+from gosched.core.outcome import Event, JobFrozen, NodeChanged, TaskChanged
+from gosched.core.state import ClusterState
+from gosched.master.agents.orders import Orders, stop_order
+from gosched.master.base.channels import Channels
+from gosched.replication.interface import Replication
+from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
+
+MAX_CALLS = 64  # to agents, at the same time
+MAX_ORDERS = 64  # in one call: each may be as large as its job's spec
+CALL_TIMEOUT_S = 5.0
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Due:
+    """Allocation ids, in order of commit. `still`: those whose job was frozen, or is not any more."""
+
+    start: dict[str, None] = field(default_factory=dict)
+    stop: dict[str, None] = field(default_factory=dict)
+    still: dict[str, None] = field(default_factory=dict)
+
+
+class Dispatcher:
+    def __init__(self, replication: Replication, channels: Channels) -> None:
+        self._replication = replication
+        self._channels = channels
+        self._orders = Orders()
+        self._epoch = 0
+        self._due: dict[str, _Due] = {}
+        self._senders: dict[str, asyncio.Task[None]] = {}
+        self._calls = asyncio.Semaphore(MAX_CALLS)
+
+    def begin(self, epoch: int) -> None:
+        """A new leader tells again what the one before it may have been about to tell."""
+        self._epoch = epoch
+        state = self._state
+        for allocation in state.allocations.values():
+            self._note(allocation.node_id, allocation.id, state.tasks[allocation.task_id].state)
+            if state.jobs[allocation.job_id].frozen:
+                self._note_still(allocation.node_id, allocation.id)
+
+    def end(self) -> None:
+        self._epoch = 0
+        self._due.clear()
+        for sender in self._senders.values():
+            sender.cancel()
+
+    def take(self, events: Iterable[Event]) -> None:
+        if not self._epoch:
+            return
+        for event in events:
+            if isinstance(event, TaskChanged):
+                self._note(event.node_id, event.allocation_id, event.after)
+            elif isinstance(event, JobFrozen):
+                job = self._state.jobs.get(event.job_id)
+                for task in self._state.tasks_of(job) if job is not None else ():
+                    if task.state.is_active:
+                        self._note_still(task.node_id, task.allocation_id)
+            elif isinstance(event, NodeChanged) and event.after is NodeState.DEAD:
+                self._drop_channel(event.node_id)
+
+    @property
+    def _state(self) -> ClusterState:
+        return self._replication.state
+
+    def _drop_channel(self, node_id: str) -> None:
+        node = self._state.nodes.get(node_id)
+        if node is not None:  # else forgotten in the same batch; unused channels are given up in time
+            self._channels.drop_agent(node)
+
+    def _note(self, node_id: str, allocation_id: str, state: TaskState) -> None:
+        if state is TaskState.PLACED:
+            self._due.setdefault(node_id, _Due()).start[allocation_id] = None
+        elif state is TaskState.STOPPING:
+            self._due.setdefault(node_id, _Due()).stop[allocation_id] = None
+        else:
+            return
+        self._send_soon(node_id)
+
+    def _note_still(self, node_id: str, allocation_id: str) -> None:
+        self._due.setdefault(node_id, _Due()).still[allocation_id] = None
+        self._send_soon(node_id)
+
+    def _send_soon(self, node_id: str) -> None:
+        if node_id not in self._senders:
+            task = asyncio.get_running_loop().create_task(self._send_all(node_id))
+            self._senders[node_id] = task
+            task.add_done_callback(lambda _: self._senders.pop(node_id, None))
+
+    async def _send_all(self, node_id: str) -> None:
+        """One call after the other to a node; different nodes are called at the same time."""
+        while (due := self._due.pop(node_id, None)) is not None:
+            async with self._calls:
+                try:
+                    await self._send(node_id, due)
+                except grpc.aio.AioRpcError as error:
+                    log.info("orders not delivered; the next heartbeat brings them", node=node_id, why=error.details())
+
+    async def _send(self, node_id: str, due: _Due) -> None:
+        node = self._state.nodes.get(node_id)
+        if node is None or node.state is NodeState.DEAD:
+            return
+        stub = worker_pb2_grpc.WorkerServiceStub(self._channels.to_agent(node))
+        header = {
+            "epoch": self._epoch,
+            "node_id": node_id,
+            "incarnation": node.incarnation,
+            "cluster_id": self._state.cluster_id,
+        }
+        for ids in _chunks(self._still(due.stop, TaskState.STOPPING)):
+            stops = [stop_order(self._state, self._state.allocations[i]) for i in ids]
+            request = worker_pb2.StopTasksRequest(orders=stops, **header)  # type: ignore[arg-type]
+            await stub.StopTasks(request, timeout=CALL_TIMEOUT_S)
+        for ids in _chunks(self._still(due.start, TaskState.PLACED)):
+            starts = [self._orders.start(self._state, self._state.allocations[i]) for i in ids if self._is(i)]
+            if starts:
+                start = worker_pb2.StartTasksRequest(orders=starts, **header)  # type: ignore[arg-type]
+                await stub.StartTasks(start, timeout=CALL_TIMEOUT_S)
+        freeze, thaw = self._still_and_going(due.still)
+        if freeze or thaw:
+            both = worker_pb2.FreezeTasksRequest(freeze=freeze, thaw=thaw, **header)  # type: ignore[arg-type]
+            await stub.FreezeTasks(both, timeout=CALL_TIMEOUT_S)
+
+    def _still_and_going(self, ids: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Those that are to stand still now, and those that are to go on; what has to leave is let go."""
+        freeze: list[str] = []
+        thaw: list[str] = []
+        for allocation_id in ids:
+            allocation = self._state.allocations.get(allocation_id)
+            if allocation is None or self._state.tasks[allocation.task_id].state is TaskState.STOPPING:
+                continue
+            (freeze if self._state.jobs[allocation.job_id].frozen else thaw).append(allocation_id)
+        return freeze, thaw
+
+    def _still(self, ids: Iterable[str], wanted: TaskState) -> list[str]:
+        """Those whose task is in that state now; the world moved on while the order waited."""
+        return [i for i in ids if self._is(i, wanted)]
+
+    def _is(self, allocation_id: str, wanted: TaskState = TaskState.PLACED) -> bool:
+        allocation = self._state.allocations.get(allocation_id)
+        return allocation is not None and self._state.tasks[allocation.task_id].state is wanted
+
+
+def _chunks(ids: list[str]) -> list[list[str]]:
+    return [ids[i : i + MAX_ORDERS] for i in range(0, len(ids), MAX_ORDERS)]

@@ -1,0 +1,77 @@
+"""The leader's belief that nodes live: when each was heard last, in memory, on the monotonic clock.
+
+Rule: only a node's own silence counts against it, never the time that this process stood still; and what a node is
+told of its lease is over before any leader, this one or the next, takes it for dead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from gosched.master.base.clock import Clock
+
+CHECK_S = 0.5
+STALL_S = 2.0  # between two checks: this process stood still, and heartbeats wait unread
+
+
+class Leases:
+    def __init__(self, clock: Clock, *, timeout_s: float, first_s: float) -> None:
+        self._clock = clock
+        self._timeout_s = timeout_s
+        self._first_s = max(first_s, timeout_s)  # a lease that the leader before gave may run on
+        self._ends: dict[str, float] = {}
+        self._heard: dict[str, float] = {}
+        self._given_up: set[str] = set()
+        self._checked = clock.monotonic_s()
+        self._confirmed = -math.inf
+
+    @property
+    def timeout_ms(self) -> int:
+        """What a node is told: so long it lives without another answer, counted from its question."""
+        return int(self._timeout_s * 1000)
+
+    def begin(self, nodes: Iterable[str]) -> None:
+        """Under a new leader every living node gets a longer first term: its heartbeats have to find us."""
+        now = self._checked = self._clock.monotonic_s()
+        self._ends = dict.fromkeys(nodes, now + self._first_s)
+        self._heard = {}
+        self._given_up = set()
+        self._confirmed = -math.inf
+
+    def confirmed(self, at_s: float) -> None:
+        """This master led at that moment: what it proposed then was committed."""
+        self._confirmed = max(self._confirmed, at_s)
+
+    def is_confirmed(self) -> bool:
+        """It has led so lately that a lease given now ends before the first ones of a next leader."""
+        return self._clock.monotonic_s() - self._confirmed < (self._first_s - self._timeout_s) / 2
+
+    def renew(self, node: str) -> None:
+        now = self._clock.monotonic_s()
+        self._heard[node] = now
+        self._ends[node] = max(now + self._timeout_s, self._ends.get(node, 0.0))
+
+    def drop(self, node: str) -> None:
+        self._ends.pop(node, None)
+        self._heard.pop(node, None)
+        self._given_up.discard(node)
+
+    def is_given_up(self, node: str) -> bool:
+        """It is about to be taken for dead, or has been: nobody may tell it of a lease."""
+        return node in self._given_up
+
+    def expired(self) -> list[str]:
+        """Nodes whose lease is over, which are given up until the next call. Call every CHECK_S."""
+        now = self._clock.monotonic_s()
+        gap, self._checked = now - self._checked, now
+        if gap > STALL_S:
+            self._ends = {node: end + gap for node, end in self._ends.items()}
+        over = [node for node, end in self._ends.items() if end <= now]
+        self._given_up = set(over)
+        return over
+
+    def age_ms(self, node: str) -> int:
+        """Since its last heartbeat; -1 when it sent none to this leader."""
+        heard = self._heard.get(node)
+        return -1 if heard is None else int((self._clock.monotonic_s() - heard) * 1000)

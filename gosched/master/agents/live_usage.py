@@ -1,0 +1,97 @@
+"""What nodes and their tasks use now, by the newest heartbeats: in the leader's memory, never in the log.
+
+Rule: it is bounded by what is there: a node that has died, or another epoch, takes its figures along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gosched.core.cluster import Allocation
+from gosched.core.command import TaskReport
+from gosched.core.state import ClusterState
+from gosched.core.usage import NO_USAGE, Usage
+from gosched.master.base.clock import Clock
+from gosched.wire.codec import fill
+from gosched.wire.v1 import node_pb2
+
+RATE_S = 2.0  # a rate over less would be noise: heartbeats come at once when a task has changed
+BREATH = 1000  # tasks that are listed before others get their turn
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Of one node. `base`: CPU time by allocation at `base_s`, which the next rates are measured from."""
+
+    usage: node_pb2.NodeUsage
+    at_s: float
+    tasks: Mapping[str, Usage]
+    base_s: float
+    base: Mapping[str, int]
+    version: str
+    cpu_milli: Mapping[str, int] = field(default_factory=dict)
+
+
+class LiveUsage:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._nodes: dict[str, _Seen] = {}
+
+    def begin(self) -> None:
+        self._nodes.clear()
+
+    def drop(self, node_id: str) -> None:
+        self._nodes.pop(node_id, None)
+
+    def take(self, node_id: str, usage: node_pb2.NodeUsage, observed: Sequence[TaskReport], version: str = "") -> None:
+        """From a heartbeat. `version`: of the agent."""
+        now_s = self._clock.monotonic_s()
+        tasks = {report.allocation_id: report.usage for report in observed if not report.state.is_final}
+        cpu_ms = {allocation_id: used.cpu_ms for allocation_id, used in tasks.items()}
+        before = self._nodes.get(node_id)
+        if before is None:
+            self._nodes[node_id] = _Seen(
+                usage=usage, at_s=now_s, tasks=tasks, base_s=now_s, base=cpu_ms, version=version
+            )
+            return
+        before.usage, before.at_s, before.tasks, before.version = usage, now_s, tasks, version
+        passed_s = now_s - before.base_s
+        if passed_s >= RATE_S:
+            before.cpu_milli = {i: max(0, int((ms - before.base.get(i, 0)) / passed_s)) for i, ms in cpu_ms.items()}
+            before.base_s, before.base = now_s, cpu_ms
+
+    def nodes(self, state: ClusterState, node_id: str = "") -> Iterable[node_pb2.NodeUsageView]:
+        """Of one node, or of all."""
+        now_s = self._clock.monotonic_s()
+        for seen_id, seen in self._nodes.items():
+            node = state.nodes.get(seen_id)
+            if node is not None and node_id in ("", seen_id):
+                age_ms = int((now_s - seen.at_s) * 1000)
+                yield node_pb2.NodeUsageView(
+                    node_id=seen_id, name=node.name, usage=seen.usage, age_ms=age_ms, version=seen.version
+                )
+
+    async def tasks(self, state: ClusterState, allocation_ids: Iterable[str]) -> list[node_pb2.TaskUsageView]:
+        """Of the tasks that hold these allocations, also where no heartbeat has told of them yet."""
+        wanted = list(allocation_ids)
+        views = []
+        for at, allocation_id in enumerate(wanted):
+            if at % BREATH == BREATH - 1:
+                await asyncio.sleep(0)
+            allocation = state.allocations.get(allocation_id)
+            if allocation is not None:  # else it has ended while others had their turn
+                views.append(self._view(allocation))
+        return views
+
+    def _view(self, allocation: Allocation) -> node_pb2.TaskUsageView:
+        seen = self._nodes.get(allocation.node_id)
+        view = node_pb2.TaskUsageView(
+            task_id=allocation.task_id,
+            job_id=allocation.job_id,
+            node_id=allocation.node_id,
+            cpu_milli=seen.cpu_milli.get(allocation.id, 0) if seen else 0,
+        )
+        fill(seen.tasks.get(allocation.id, NO_USAGE) if seen else NO_USAGE, view.usage)
+        return view

@@ -1,0 +1,324 @@
+"""NodeService: agents join, report and are told; operators close nodes and open them. Served by the leader.
+
+Rule: a heartbeat itself never enters the log, only what changed; an agent may forget a result only once it is
+committed; and no agent is told of a lease that another leader may not know of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard
+
+import grpc
+import structlog
+
+from gosched.config import MasterSettings
+from gosched.core.cluster import ClosedBy, Node, NodeState
+from gosched.core.command import Body, ControlNode, NodeAction, RemoveNode, ReportTasks, TaskReport
+from gosched.core.limits import MAX_LOST_AT_ONCE, MAX_NAME_LENGTH, MAX_TASKS
+from gosched.core.outcome import Accepted, Rejected
+from gosched.core.resources import ZERO
+from gosched.core.spec import OnDisconnect
+from gosched.core.state import ClusterState
+from gosched.master.agents.leases import Leases
+from gosched.master.agents.live_usage import LiveUsage
+from gosched.master.agents.node_control import UnfitNodes, check_request_id, control_command, staying_jobs
+from gosched.master.agents.observations import node_usage, observations, registration
+from gosched.master.agents.orders import Orders, stop_order
+from gosched.master.agents.reconcile import Verdict, compare
+from gosched.master.base.callers import caller_of, denied
+from gosched.master.base.channels import Channels
+from gosched.master.base.clock import StateClock
+from gosched.master.base.errors import ApiError, accepted, not_found, unavailable
+from gosched.master.base.leadership import Leadership
+from gosched.master.base.proposals import Proposals
+from gosched.replication.interface import Replication
+from gosched.wire.codec import fill, map_pairs
+from gosched.wire.roles import ANY_NODE, Role
+from gosched.wire.v1 import node_pb2, node_pb2_grpc, worker_pb2, worker_pb2_grpc
+
+PROBE_TIMEOUT_S = 1.0
+FOREIGN_ADVICE = (
+    "correct the agent's masters, or, to move the node over, end its tasks and start it with an empty data directory"
+)
+MAX_LEFTOVERS_NAMED = 20  # in a line of the log
+MAX_REPORTS = 256  # in one command: each may carry a long detail
+MAX_START_BYTES = 1024 * 1024  # of start orders in one heartbeat; the others follow with the next one
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeService(node_pb2_grpc.NodeServiceServicer):
+    replication: Replication
+    leadership: Leadership
+    proposals: Proposals
+    leases: Leases
+    usage: LiveUsage
+    unfit: UnfitNodes
+    agents: Channels
+    clock: StateClock
+    settings: MasterSettings
+    orders: Orders = field(default_factory=Orders)
+    # Node -> the epoch of its last heartbeat, and what that one should have named and did not.
+    missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict)
+
+    async def RegisterNode(self, request: node_pb2.RegisterNodeRequest, context: Any) -> node_pb2.RegisterNodeResponse:
+        self._check_own_node(request.node_id, request.name, context)
+        observed = observations(request.tasks)
+        self._check_cluster(request)
+        self._check_clock(request)
+        await self._check_not_in_use(request)
+        epoch = self.leadership.epoch
+        found = compare(self.replication.state, request.node_id, observed)
+        leftovers = found.leftovers
+        answer = node_pb2.RegisterNodeResponse(
+            stop_first=leftovers,
+            forget=found.forget,
+            heartbeat_ms=self.settings.lease.heartbeat_ms,
+            epoch=epoch,
+            cluster_id=self.replication.state.cluster_id,
+            lineage=self.replication.state.lineage,
+            epoch_confirmed=True,
+        )
+        if leftovers:
+            log.warning(
+                "a node has tasks that this cluster does not know: they are stopped before it takes work",
+                node=request.node_id,
+                tasks=", ".join(leftovers[:MAX_LEFTOVERS_NAMED]),
+                count=len(leftovers),
+            )
+            await self.proposals.barrier()
+            self._check_leads(epoch)
+            return answer  # without a lease: it has none yet
+        accepted(await self.proposals.propose(registration(request), epoch=epoch))
+        self._check_kept(request.node_id)
+        self.leases.renew(request.node_id)
+        answer.lease_ms = self.leases.timeout_ms
+        return answer
+
+    async def Heartbeat(self, request: node_pb2.HeartbeatRequest, context: Any) -> node_pb2.HeartbeatResponse:
+        epoch, state = self.leadership.epoch, self.replication.state
+        node = state.nodes.get(request.node_id)
+        if node is None or not _is_alive(node, request.incarnation):
+            return node_pb2.HeartbeatResponse(
+                epoch=epoch, register_again=True, cluster_id=state.cluster_id, lineage=state.lineage
+            )
+        self._check_own_node(request.node_id, node.name, context)
+        self._check_kept(request.node_id)
+        self.leases.renew(request.node_id)
+        self.clock.heard_agent(request.node_id, request.clock_ms)
+        observed = observations(request.tasks)
+        self.usage.take(request.node_id, node_usage(request.usage), observed, request.version[:MAX_NAME_LENGTH])
+        missed_in, missing = self.missing.pop(request.node_id, (0, ()))
+        verdict = compare(state, request.node_id, observed, missing if missed_in == epoch else ())
+        if verdict.missing:
+            self.missing[request.node_id] = (epoch, verdict.missing)
+        await self.unfit.take(state.nodes[request.node_id], request.unfit, epoch)  # first: what it lost may come again
+        if verdict.reports:
+            if not await self._commit(request, verdict.reports, epoch):
+                return node_pb2.HeartbeatResponse(
+                    epoch=epoch, register_again=True, cluster_id=state.cluster_id, lineage=state.lineage
+                )
+            verdict = compare(self.replication.state, request.node_id, observed)
+        if _holds_lonely_tasks(self.replication.state, request.node_id):
+            await self._confirm(epoch)
+        self._check_kept(request.node_id)
+        return self._answer(verdict, epoch)
+
+    async def CordonNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
+        return await self._control(request, NodeAction.CORDON)
+
+    async def UncordonNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
+        return await self._control(request, NodeAction.UNCORDON)
+
+    async def DrainNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
+        answer = await self._control(request, NodeAction.DRAIN)
+        await self._send_rest_away(answer.node_id)
+        answer.staying.extend(staying_jobs(self.replication.state, answer.node_id))
+        return answer
+
+    async def RemoveNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
+        check_request_id(request)
+        return await self._change(RemoveNode(node_id=request.node), request)
+
+    async def ListUsage(self, request: node_pb2.ListUsageRequest, context: Any) -> node_pb2.ListUsageResponse:
+        state = self.replication.state
+        answer = node_pb2.ListUsageResponse(revision=state.revision)
+        if request.job:
+            job = state.find_job(request.job)
+            if job is None:
+                raise not_found(f"there is no job {request.job[:MAX_NAME_LENGTH]!a}")
+            held = [task.allocation_id for task in state.tasks_of(job) if task.state.is_active]
+            answer.tasks.extend(await self.usage.tasks(state, held))
+            return answer
+        answer.nodes.extend(self.usage.nodes(state, request.node))
+        if request.tasks:
+            on_node = state.node_allocations.get(request.node, {})
+            answer.tasks.extend(await self.usage.tasks(state, on_node if request.node else state.allocations))
+        return answer
+
+    async def ListNodes(self, request: node_pb2.ListNodesRequest, context: Any) -> node_pb2.ListNodesResponse:
+        wanted = map_pairs(request.labels)
+        state = self.replication.state
+        answer = node_pb2.ListNodesResponse(revision=state.revision)
+        for node in state.nodes.values():
+            if all(pair in node.labels for pair in wanted):
+                view = answer.nodes.add(
+                    tasks=len(state.node_allocations[node.id]), heartbeat_age_ms=self.leases.age_ms(node.id)
+                )
+                fill(node, view.node)
+                fill(state.usage.get(node.id, ZERO), view.used)
+        return answer
+
+    async def _send_rest_away(self, node_id: str) -> None:
+        """One command of a drain sends only so many tasks away."""
+        for _ in range(MAX_TASKS // MAX_LOST_AT_ONCE):
+            node = self.replication.state.nodes.get(node_id)
+            if node is None or node.state is not NodeState.DRAINING:
+                return
+            again = ControlNode(
+                node_id=node_id, action=NodeAction.DRAIN, by=ClosedBy.OPERATOR, drain_by_ms=node.drain_by_ms
+            )
+            if accepted(await self.proposals.propose(again, epoch=self.leadership.epoch)).unchanged:
+                return
+
+    async def _control(self, request: node_pb2.ControlNodeRequest, action: NodeAction) -> node_pb2.ControlNodeResponse:
+        return await self._change(control_command(request, action, self.clock.now_ms()), request)
+
+    async def _change(self, command: Body, request: node_pb2.ControlNodeRequest) -> node_pb2.ControlNodeResponse:
+        taken: Accepted = accepted(
+            await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
+        )
+        revision = self.replication.state.revision
+        return node_pb2.ControlNodeResponse(node_id=taken.subject, unchanged=taken.unchanged, revision=revision)
+
+    async def _confirm(self, epoch: int) -> None:
+        """That this master still leads. Raises ApiError, and the agent asks another one: a lease from a leader of the
+        past could outlive the patience of the one after it."""
+        if self.leases.is_confirmed():
+            return
+        asked_s = self.clock.monotonic_s()
+        await self.proposals.barrier()
+        self._check_leads(epoch)
+        self.leases.confirmed(asked_s)
+
+    def _check_leads(self, epoch: int) -> None:
+        """Raises ApiError."""
+        if self.leadership.epoch != epoch:
+            raise unavailable("this master does not lead any more; ask again")
+
+    def _check_own_node(self, node_id: str, name: str, context: Any) -> None:
+        """An agent's certificate names its node, by id or by name. Raises ApiError for another node's."""
+        caller = caller_of(context)
+        if caller.role is not Role.AGENT or caller.name in (ANY_NODE, node_id):
+            return
+        known = self.replication.state.nodes.get(node_id)
+        names = {name} if known is None else {name, known.name}
+        if names != {caller.name}:
+            others = " and ".join(sorted(names - {caller.name})) or "without a name"
+            raise denied(f"the certificate is of node {caller.name}, not {node_id} ({others}): each needs its own")
+
+    def _check_kept(self, node_id: str) -> None:
+        """Raises ApiError."""
+        if self.leases.is_given_up(node_id):
+            raise unavailable("the node was silent for too long, and is being given up; ask again")
+
+    def _check_cluster(self, request: node_pb2.RegisterNodeRequest) -> None:
+        """A node of another cluster is sent away before it is told to stop anything. One that has not joined any yet,
+        and has tasks, must be known here."""
+        state = self.replication.state
+        if request.cluster_id and request.cluster_id not in (state.cluster_id, *state.lineage):
+            whose = f"belongs to cluster {request.cluster_id[:MAX_NAME_LENGTH]!a}"
+        elif not request.cluster_id and request.tasks and request.node_id not in state.nodes:
+            whose = f"has {len(request.tasks)} tasks and is not known here"
+        else:
+            return
+        raise ApiError(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            f"node {request.node_id[:MAX_NAME_LENGTH]!a} {whose}, and this is cluster "
+            f"{state.cluster_id or 'without an id'}: {FOREIGN_ADVICE}",
+        )
+
+    def _check_clock(self, request: node_pb2.RegisterNodeRequest) -> None:
+        """Raises ApiError. While the masters do not agree, no node's clock is to blame."""
+        agreed_ms = self.clock.agreed_ms()
+        self.clock.heard_agent(request.node_id, request.clock_ms)
+        if agreed_ms is None:
+            return
+        skew_ms = request.clock_ms - agreed_ms
+        if abs(skew_ms) > self.settings.limits.max_clock_skew_ms:
+            side = "ahead of" if skew_ms > 0 else "behind"
+            raise ApiError(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"the node's clock is {abs(skew_ms) // 1000} s {side} the masters': set the node's clock (for example"
+                " with NTP); the agent goes on asking",
+            )
+
+    async def _check_not_in_use(self, request: node_pb2.RegisterNodeRequest) -> None:
+        """Two agents with one data directory (or a copy of it) would fight over the node."""
+        node = self.replication.state.nodes.get(request.node_id)
+        if node is None or node.state is NodeState.DEAD or node.incarnation == request.incarnation:
+            return
+        if node.address == request.address:
+            return  # it was started anew on the same port, so the agent before it is gone
+        stub = worker_pb2_grpc.WorkerServiceStub(self.agents.to_agent(node))
+        try:
+            found = await stub.GetIdentity(worker_pb2.GetIdentityRequest(), timeout=PROBE_TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:  # it may be slow; if it is gone, its lease ends soon
+                raise unavailable(f"cannot tell yet whether the agent at {node.address} lives; ask again") from error
+            return  # nobody is there any more
+        if (found.node_id, found.incarnation) == (node.id, node.incarnation):
+            raise ApiError(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"node id {node.id} is in use by the agent at {node.address}: give this agent its own data directory",
+            )
+
+    async def _commit(self, request: node_pb2.HeartbeatRequest, reports: Sequence[TaskReport], epoch: int) -> bool:
+        """False when the node is not counted as alive under this incarnation any more."""
+        for start in range(0, len(reports), MAX_REPORTS):
+            command = ReportTasks(
+                node_id=request.node_id,
+                incarnation=request.incarnation,
+                reports=tuple(reports[start : start + MAX_REPORTS]),
+            )
+            if isinstance(await self.proposals.propose(command, epoch=epoch), Rejected):
+                return False
+        return True
+
+    def _answer(self, verdict: Verdict, epoch: int) -> node_pb2.HeartbeatResponse:
+        state = self.replication.state
+        answer = node_pb2.HeartbeatResponse(
+            epoch=epoch,
+            forget=verdict.forget,
+            freeze=verdict.freeze,
+            thaw=verdict.thaw,
+            lease_ms=self.leases.timeout_ms,
+            cluster_id=state.cluster_id,
+            masters=[master.grpc_address for master in state.masters.values() if master.grpc_address],
+            lineage=state.lineage,
+        )
+        size = 0
+        for allocation_id in verdict.start:
+            if size > MAX_START_BYTES:
+                break
+            order = self.orders.start(state, state.allocations[allocation_id])
+            size += order.ByteSize()
+            answer.start.append(order)
+        answer.stop.extend(stop_order(state, state.allocations[i]) for i in verdict.stop)
+        answer.stop.extend(
+            worker_pb2.StopOrder(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in verdict.leftovers
+        )
+        return answer
+
+
+def _is_alive(node: Node | None, incarnation: str) -> TypeGuard[Node]:
+    return node is not None and node.state is not NodeState.DEAD and node.incarnation == incarnation
+
+
+def _holds_lonely_tasks(state: ClusterState, node_id: str) -> bool:
+    """Tasks that end by their lease once the node has lost the masters, so that they may be replaced."""
+    held = state.node_allocations.get(node_id, ())
+    return any(state.jobs[state.allocations[a].job_id].spec.on_disconnect is OnDisconnect.STOP for a in held)

@@ -1,0 +1,1 @@
+"""What callers reach: gRPC and HTTP servers, the services on them, routing to the leader."""

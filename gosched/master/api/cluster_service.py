@@ -1,0 +1,123 @@
+"""ClusterService: what masters tell each other; and the follower's side of it, which announces its own addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import structlog
+
+from gosched import __version__
+from gosched.core.cluster import Master
+from gosched.core.command import AnnounceMaster
+from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.master.backups.backup_source import BackupSource
+from gosched.master.base.channels import Channels
+from gosched.master.base.clock import StateClock
+from gosched.master.base.errors import accepted, invalid, parsed, unavailable
+from gosched.master.base.leadership import Leadership
+from gosched.master.base.proposals import Proposals
+from gosched.master.cluster.feature_levels import FeatureLevels
+from gosched.master.cluster.health import master_health
+from gosched.master.cluster.members import MemberControl
+from gosched.master.cluster.state_digests import StateDigests
+from gosched.replication.interface import Replication
+from gosched.wire.codec import to_message
+from gosched.wire.v1 import cluster_pb2, cluster_pb2_grpc, types_pb2
+
+CALL_TIMEOUT_S = 3.0
+RETRY_S = 0.5
+LOOK_AGAIN_S = 5.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
+    replication: Replication
+    leadership: Leadership
+    proposals: Proposals
+    clock: StateClock
+    levels: FeatureLevels
+    digests: StateDigests
+    members: MemberControl
+    backups: BackupSource
+    data_dir: str
+
+    async def AnnounceMaster(
+        self, request: cluster_pb2.AnnounceMasterRequest, context: Any
+    ) -> cluster_pb2.AnnounceMasterResponse:
+        if not self.leadership.epoch:
+            raise unavailable("this master does not lead")
+        accepted(await self.proposals.propose(AnnounceMaster(master=parsed(request.master, Master))))
+        return cluster_pb2.AnnounceMasterResponse()
+
+    async def ReadClock(self, request: cluster_pb2.ReadClockRequest, context: Any) -> cluster_pb2.ReadClockResponse:
+        return cluster_pb2.ReadClockResponse(clock_ms=self.clock.wall_ms(), version=__version__)
+
+    async def FinalizeUpgrade(
+        self, request: cluster_pb2.FinalizeUpgradeRequest, context: Any
+    ) -> cluster_pb2.FinalizeUpgradeResponse:
+        if max(len(request.client_id), len(request.request_id)) > MAX_NAME_LENGTH:
+            raise invalid(f"client_id and request_id have at most {MAX_NAME_LENGTH} characters")
+        taken = await self.levels.raise_all(self.proposals, client_id=request.client_id, request_id=request.request_id)
+        state = self.replication.state
+        return cluster_pb2.FinalizeUpgradeResponse(
+            feature_level=state.feature_level, unchanged=taken.unchanged, revision=state.revision
+        )
+
+    async def AddMaster(self, request: cluster_pb2.AddMasterRequest, context: Any) -> cluster_pb2.AddMasterResponse:
+        return cluster_pb2.AddMasterResponse(member=await self.members.add(request.id, request.address))
+
+    async def RemoveMaster(
+        self, request: cluster_pb2.RemoveMasterRequest, context: Any
+    ) -> cluster_pb2.RemoveMasterResponse:
+        return cluster_pb2.RemoveMasterResponse(unchanged=not await self.members.remove(request.id))
+
+    async def ListMembers(
+        self, request: cluster_pb2.ListMembersRequest, context: Any
+    ) -> cluster_pb2.ListMembersResponse:
+        configuration = self.replication.state.configuration
+        version = configuration.version if configuration is not None else 0
+        return cluster_pb2.ListMembersResponse(members=self.members.list(), version=version)
+
+    async def GetStateDigests(
+        self, request: cluster_pb2.GetStateDigestsRequest, context: Any
+    ) -> cluster_pb2.GetStateDigestsResponse:
+        kept = self.digests.kept()
+        return cluster_pb2.GetStateDigestsResponse(
+            digests=[cluster_pb2.StateDigest(revision=one.revision, part=one.part, digest=one.digest) for one in kept]
+        )
+
+    async def TakeBackup(
+        self, request: cluster_pb2.TakeBackupRequest, context: Any
+    ) -> AsyncIterator[cluster_pb2.BackupPart]:
+        async for part in self.backups.parts(request.min_revision):
+            yield part
+
+    async def GetMasterHealth(
+        self, request: cluster_pb2.GetMasterHealthRequest, context: Any
+    ) -> cluster_pb2.MasterHealth:
+        return master_health(self.replication, self.clock, self.data_dir)
+
+
+async def keep_announced(replication: Replication, leadership: Leadership, masters: Channels, me: Master) -> None:
+    """Sees to it that the state says where this master listens, whoever leads. Until it is cancelled."""
+    request = cluster_pb2.AnnounceMasterRequest(master=to_message(me, types_pb2.Master))
+    while True:
+        leader = leadership.leader()
+        if leader is None or replication.state.masters.get(me.id) == me:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN_S):
+                    await leadership.change()
+            continue
+        stub = cluster_pb2_grpc.ClusterServiceStub(masters.to(leader.grpc_address))
+        try:
+            await stub.AnnounceMaster(request, timeout=CALL_TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            log.info("not announced yet", leader=leader.id, why=error.details())
+        await asyncio.sleep(RETRY_S)

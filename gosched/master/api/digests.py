@@ -1,0 +1,47 @@
+"""Digests of the whole state, which take seconds where there are many jobs: one is made at a time.
+
+Rule: whoever asks gets one of a revision that is not older than its question; those who ask meanwhile share the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from gosched.core.state import restore
+from gosched.master.api.status import StatusReader
+from gosched.master.base.cancel import unattended
+from gosched.master.base.errors import busy
+from gosched.replication.interface import Replication
+from gosched.wire.v1 import scheduler_pb2
+
+MAX_WAITING = 64
+
+
+class Digests:
+    def __init__(self, replication: Replication, status: StatusReader) -> None:
+        self._replication = replication
+        self._status = status
+        self._turn = asyncio.Lock()
+        self._next: asyncio.Task[scheduler_pb2.ClusterStatus] | None = None
+        self._waiting = 0
+
+    async def status(self) -> scheduler_pb2.ClusterStatus:
+        """The status of the cluster, with the digest of the state at its revision. Raises ApiError."""
+        if self._waiting >= MAX_WAITING:
+            raise busy(f"{MAX_WAITING} callers wait for a digest of the state already: try again later")
+        if self._next is None:
+            self._next = asyncio.create_task(self._made())
+            unattended(self._next)
+        self._waiting += 1
+        try:
+            return await asyncio.shield(self._next)
+        finally:
+            self._waiting -= 1
+
+    async def _made(self) -> scheduler_pb2.ClusterStatus:
+        async with self._turn:
+            self._next = None  # who asks from now on might know of something newer
+            status = self._status.read()
+            frozen = self._replication.state.freeze()
+            status.digest = await asyncio.to_thread(lambda: restore(frozen).digest())
+            return status

@@ -1,0 +1,101 @@
+"""The gRPC server of a master: its port, its credentials, its bounds, and the services on it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from gosched.config import ConfigError, Listen
+from gosched.config.address import join_address
+from gosched.master.base.channels import MAX_ANSWER_BYTES, TlsPem
+from gosched.wire.v1 import (
+    cluster_pb2,
+    cluster_pb2_grpc,
+    node_pb2,
+    node_pb2_grpc,
+    scheduler_pb2,
+    scheduler_pb2_grpc,
+)
+
+MAX_REQUEST_BYTES = 16 * 1024 * 1024
+MAX_CALLS_PER_CONNECTION = 2048  # of a follower, too, which passes on what agents call: the others wait there
+HANDSHAKE_MS = 10_000  # of a connection that has not said anything yet
+IDLE_MS = 600_000  # of one without calls; its owner dials again when it has one
+SERVICES = (
+    scheduler_pb2.DESCRIPTOR.services_by_name["SchedulerService"].full_name,
+    node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name,
+    cluster_pb2.DESCRIPTOR.services_by_name["ClusterService"].full_name,
+)
+
+_OPTIONS = (
+    ("grpc.so_reuseport", 0),  # otherwise a second master on the same port would go unnoticed
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
+    ("grpc.max_concurrent_streams", MAX_CALLS_PER_CONNECTION),
+    ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+    ("grpc.max_connection_idle_ms", IDLE_MS),
+    ("grpc.http2.bdp_probe", 0),  # it lets a caller send megabytes that nobody reads
+    # Clients ping to notice a frozen master.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 500),
+    ("grpc.http2.max_ping_strikes", 0),
+)
+
+
+class GrpcServer:
+    """Bound at once, so that a port in use is known before anything else starts; serves from `start` on."""
+
+    def __init__(self, listen: Listen, tls: TlsPem | None, interceptors: Sequence[Any]) -> None:
+        # Calls are bounded by the lanes (gosched.master.api.lanes), not by gRPC, which knows one kind only.
+        self._server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS)
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
+        self.port = self._bind(listen, tls)
+
+    def add(self, scheduler: Any, node: Any, cluster: Any) -> None:
+        scheduler_pb2_grpc.add_SchedulerServiceServicer_to_server(scheduler, self._server)
+        node_pb2_grpc.add_NodeServiceServicer_to_server(node, self._server)
+        cluster_pb2_grpc.add_ClusterServiceServicer_to_server(cluster, self._server)
+
+    async def start(self) -> None:
+        await self._server.start()
+        for service in ("", *SERVICES):
+            await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self, grace_s: float) -> None:
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(grace_s)
+
+    def _bind(self, listen: Listen, tls: TlsPem | None) -> int:
+        address = join_address(listen.host, listen.port)
+        _check_free(listen)  # gRPC would say so in words of its own
+        try:
+            if tls is None:
+                port = self._server.add_insecure_port(address)
+            else:
+                port = self._server.add_secure_port(address, _credentials(tls))
+        except RuntimeError as error:
+            raise ConfigError(f"server.grpc_addr: cannot listen on {address}: {error}") from error
+        return int(port)
+
+
+def _check_free(listen: Listen) -> None:
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((listen.host, listen.port))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConfigError(f"server.grpc_addr: cannot listen on {listen.address}: {reason}") from error
+
+
+def _credentials(tls: TlsPem) -> Any:
+    """Both sides show a certificate of the same authority."""
+    return grpc.ssl_server_credentials([(tls.key, tls.cert)], root_certificates=tls.ca, require_client_auth=True)

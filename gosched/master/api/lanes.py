@@ -1,0 +1,122 @@
+"""Lanes of calls: agents, calls of users, and streams of users each have a number of places of their own.
+
+A call takes its place as it arrives, before its request is read, and without a place it is refused at once. So what
+users do never keeps an agent's heartbeat out, and no single user takes all places of its lane.
+
+Invariant: what is counted of a caller is what it has open; callers without a call are not remembered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+
+from gosched.master.base.callers import Caller
+from gosched.master.base.errors import busy
+from gosched.wire.roles import ANY_NODE, Role
+
+
+class Lane(Enum):
+    AGENTS = "agents"
+    CALLS = "calls"
+    STREAMS = "streams"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Of calls that are open at the same time, and of the bytes of their requests."""
+
+    total: int
+    each: int
+    total_bytes: int
+    each_bytes: int
+
+
+MI = 1024 * 1024
+BOUNDS = {
+    Lane.AGENTS: Bounds(total=16_384, each=8, total_bytes=512 * MI, each_bytes=32 * MI),
+    Lane.CALLS: Bounds(total=8_192, each=2_048, total_bytes=256 * MI, each_bytes=64 * MI),
+    Lane.STREAMS: Bounds(total=4_096, each=512, total_bytes=64 * MI, each_bytes=16 * MI),
+}
+_AGENTS = ("/gosched.v1.NodeService/RegisterNode", "/gosched.v1.NodeService/Heartbeat")
+
+
+class Lanes:
+    def __init__(self, bounds: dict[Lane, Bounds] | None = None) -> None:
+        bounds = bounds or BOUNDS
+        self._places = {lane: _Places(lane, bounds[lane]) for lane in Lane}
+
+    @contextmanager
+    def place(self, lane: Lane, caller: Caller) -> Iterator[Place]:
+        """For the time of one call. Raises ApiError."""
+        place = self._places[lane].take(caller)
+        try:
+            yield place
+        finally:
+            place.leave()
+
+
+class _Places:
+    def __init__(self, lane: Lane, bounds: Bounds) -> None:
+        self.lane = lane
+        self.bounds = bounds
+        self.calls: Counter[str] = Counter()
+        self.size: Counter[str] = Counter()
+        self.all_calls = self.all_bytes = 0
+
+    def take(self, caller: Caller) -> Place:
+        who = "" if _is_many(self.lane, caller) else f"{caller.role} {caller.name}"
+        if self.all_calls >= self.bounds.total:
+            raise busy(f"{self.bounds.total} {_WORDS[self.lane]} are open on this master: try again later")
+        if who and self.calls[who] >= self.bounds.each:
+            raise busy(f"{caller.name} has {self.bounds.each} {_WORDS[self.lane]} open already: end some of them first")
+        self.all_calls += 1
+        self.calls[who] += 1
+        return Place(self, who)
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """What one call takes up."""
+
+    places: _Places
+    who: str
+    held: int = 0
+
+    def hold(self, size: int) -> None:
+        """Of the request, once it is there. Raises ApiError."""
+        places, bounds = self.places, self.places.bounds
+        if places.all_bytes + size > bounds.total_bytes or (
+            self.who and places.size[self.who] + size > bounds.each_bytes
+        ):
+            raise busy("requests with too many bytes are being served already: try again later, or send less at once")
+        self.held += size
+        places.all_bytes += size
+        places.size[self.who] += size
+
+    def leave(self) -> None:
+        places = self.places
+        places.all_calls -= 1
+        places.all_bytes -= self.held
+        for counter, amount in ((places.calls, 1), (places.size, self.held)):
+            counter[self.who] -= amount
+            if counter[self.who] <= 0:
+                del counter[self.who]
+
+
+_WORDS = {Lane.AGENTS: "calls of agents", Lane.CALLS: "calls", Lane.STREAMS: "streams (watches, logs, commands)"}
+
+
+def lane_of(method: str, *, streaming: bool) -> Lane:
+    if method in _AGENTS:
+        return Lane.AGENTS
+    return Lane.STREAMS if streaming else Lane.CALLS
+
+
+def _is_many(lane: Lane, caller: Caller) -> bool:
+    """Whether its name stands for many callers: a master, which calls for others, a certificate that agents share, or
+    the address of agents without certificates."""
+    return caller.role is Role.MASTER or (lane is Lane.AGENTS and (caller.role is None or caller.name == ANY_NODE))

@@ -1,0 +1,259 @@
+"""The edge of the gRPC API: who calls and what it may, a place for each call, routing to the leader, errors, counting.
+
+Rule: SchedulerService, NodeService and what operators ask of ClusterService are served by the leader; any other master
+passes the bytes on, and a call that was passed on once is not passed on again. A call has its place before its request
+is read: one whose request never comes is counted, too, and given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import grpc
+import structlog
+from google.protobuf.message import DecodeError
+
+from gosched.core.cluster import Master
+from gosched.master.api.lanes import Lane, Lanes, Place, lane_of
+from gosched.master.base.callers import FORWARDED, Caller, caller_of, check_allowed
+from gosched.master.base.cancel import forget
+from gosched.master.base.channels import Channels
+from gosched.master.base.errors import ApiError, invalid, unavailable
+from gosched.master.base.leadership import Leadership
+from gosched.master.base.relay import relay
+from gosched.observe.metrics import MasterMetrics
+
+FIND_LEADER_S = 1.0
+REQUEST_S = 10.0  # for a request to arrive, once its call has begun
+_ROUTED = (
+    "/gosched.v1.SchedulerService/",
+    "/gosched.v1.NodeService/",
+    "/gosched.v1.ClusterService/FinalizeUpgrade",
+    "/gosched.v1.ClusterService/AddMaster",
+    "/gosched.v1.ClusterService/RemoveMaster",
+    "/gosched.v1.ClusterService/ListMembers",
+)
+_OWN = "/gosched.v1."
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    method: str
+    caller: Caller
+    lane: Lane
+    place: Place
+    context: Any
+
+
+class Edge(grpc.aio.ServerInterceptor):
+    def __init__(
+        self,
+        leadership: Leadership,
+        masters: Channels,
+        metrics: MasterMetrics,
+        lanes: Lanes,
+        cluster_id: Callable[[], str],
+    ) -> None:
+        """`cluster_id`: empty while it is not known."""
+        self._leadership = leadership
+        self._masters = masters
+        self._metrics = metrics
+        self._lanes = lanes
+        self._cluster_id = cluster_id
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
+    ) -> Any:
+        """Each call is taken as one whose requests are a stream: then gRPC hands it over before the first has come."""
+        handler = await continuation(details)
+        if handler is None:
+            return None
+        method = details.method
+        if not handler.response_streaming:
+
+            async def unary(requests: AsyncIterator[bytes], context: Any) -> bytes:
+                return await self._unary(handler, method, requests, context)
+
+            return grpc.stream_unary_rpc_method_handler(unary)
+
+        if not method.startswith(_OWN):
+
+            async def foreign(requests: AsyncIterator[bytes], context: Any) -> None:
+                await self._foreign(handler, method, requests, context)
+
+            return grpc.stream_stream_rpc_method_handler(foreign, response_serializer=handler.response_serializer)
+
+        async def stream(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+            async for message in self._stream(handler, method, requests, context):
+                yield message
+
+        return grpc.stream_stream_rpc_method_handler(stream)
+
+    async def _unary(self, handler: Any, method: str, requests: AsyncIterator[bytes], context: Any) -> bytes:
+        try:
+            with self._taken(method, context, streaming=False) as call:
+                request = await _only(requests, call.place)
+                leader = await self._route(call)
+                if leader is not None:
+                    answer = await self._forward_unary(leader, call, request)
+                else:
+                    message = await handler.unary_unary(_parsed(handler, request), context)
+                    answer = handler.response_serializer(message)
+        except Exception as error:
+            await self._fail(error, method, context)
+        self._metrics.rpc_ended(method, "OK")
+        return answer
+
+    async def _stream(
+        self, handler: Any, method: str, requests: AsyncIterator[bytes], context: Any
+    ) -> AsyncIterator[bytes]:
+        """What was passed on with a stream of requests stays with its master, also when another one leads meanwhile."""
+        try:
+            with self._taken(method, context, streaming=True) as call:
+                request = None if handler.request_streaming else await _only(requests, call.place)
+                leader = await self._route(call)
+                if leader is not None:
+                    answers = (
+                        self._forward_stream(leader, call, request)
+                        if request is not None
+                        else self._forward_both_ways(leader, call, requests)
+                    )
+                    async for data in answers:
+                        yield data
+                else:
+                    messages = (
+                        handler.unary_stream(_parsed(handler, request), context)
+                        if request is not None
+                        else handler.stream_stream(_each_parsed(handler, requests), context)
+                    )
+                    async for message in messages:
+                        yield handler.response_serializer(message)
+        except Exception as error:
+            await self._fail(error, method, context)
+        self._metrics.rpc_ended(method, "OK")
+
+    async def _foreign(self, handler: Any, method: str, requests: AsyncIterator[bytes], context: Any) -> None:
+        """Streams of health and reflection, which write their answers themselves."""
+        try:
+            with self._taken(method, context, streaming=True) as call:
+                if handler.request_streaming:
+                    await handler.stream_stream(_each_parsed(handler, requests), context)
+                else:
+                    await handler.unary_stream(_parsed(handler, await _only(requests, call.place)), context)
+        except Exception as error:
+            await self._fail(error, method, context)
+
+    @contextmanager
+    def _taken(self, method: str, context: Any, *, streaming: bool) -> Iterator[_Call]:
+        """Raises ApiError for a caller that may not call this, or has too much open."""
+        caller = caller_of(context)
+        check_allowed(caller, method, self._cluster_id())
+        lane = lane_of(method, streaming=streaming)
+        with self._lanes.place(lane, caller) as place:
+            yield _Call(method=method, caller=caller, lane=lane, place=place, context=context)
+
+    async def _route(self, call: _Call) -> Master | None:
+        """None: served here. Raises ApiError."""
+        if not call.method.startswith(_ROUTED):
+            return None
+        leader = await self._leadership.find(FIND_LEADER_S)
+        if leader is not None and any(key == FORWARDED for key, _ in call.context.invocation_metadata() or ()):
+            raise unavailable("the leader has changed; try again")
+        return leader
+
+    async def _forward_unary(self, leader: Master, call: _Call, request: bytes) -> bytes:
+        sent: Any = self._to(leader, call).unary_unary(call.method)(request, **_passed_on(call))
+        try:
+            answer: bytes = await self._while_leading(leader, sent)
+            return answer
+        finally:
+            sent.cancel()
+
+    async def _forward_stream(self, leader: Master, call: _Call, request: bytes) -> AsyncIterator[bytes]:
+        sent = self._to(leader, call).unary_stream(call.method)(request, **_passed_on(call))
+        try:
+            while (data := await self._while_leading(leader, sent.read())) is not grpc.aio.EOF:
+                yield data
+        finally:
+            sent.cancel()
+
+    async def _forward_both_ways(
+        self, leader: Master, call: _Call, requests: AsyncIterator[bytes]
+    ) -> AsyncIterator[bytes]:
+        sent = self._to(leader, call).stream_stream(call.method)(**_passed_on(call))
+        async for data in relay(sent, requests):
+            yield data
+
+    def _to(self, leader: Master, call: _Call) -> Any:
+        """Each lane has a connection of its own: what is not read there holds up nothing here."""
+        return self._masters.to(leader.grpc_address, call.lane.value)
+
+    async def _while_leading(self, leader: Master, answer: Awaitable[Any]) -> Any:
+        """The answer, unless another leader comes first: the old one may be frozen and never answer."""
+        waiting = asyncio.ensure_future(answer)
+        try:
+            while self._leadership.leader() == leader:
+                changed = asyncio.ensure_future(self._leadership.change())
+                await asyncio.wait([waiting, changed], return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if waiting.done():
+                    return waiting.result()
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                # A dead leader refuses at once; its successor is worth waiting for before the caller tries again.
+                await self._leadership.moved_from(leader, FIND_LEADER_S)
+            raise
+        finally:
+            forget(waiting)
+        raise unavailable("the leader has changed; try again")
+
+    async def _fail(self, error: Exception, method: str, context: Any) -> NoReturn:
+        code, detail = _status_of(error)
+        if code is grpc.StatusCode.INTERNAL:
+            log.error("a call failed", method=method, exc_info=error)
+        self._metrics.rpc_ended(method, code.name)
+        await context.abort(code, detail)
+        raise AssertionError("abort raises")
+
+
+def _passed_on(call: _Call) -> dict[str, Any]:
+    return {"timeout": call.context.time_remaining(), "metadata": call.caller.header}
+
+
+async def _only(requests: AsyncIterator[bytes], place: Place) -> bytes:
+    """The one request of a call. Raises ApiError."""
+    try:
+        async with asyncio.timeout(REQUEST_S):
+            request = await anext(aiter(requests), None)
+    except TimeoutError:
+        request = None
+    if request is None:
+        raise invalid(f"no request came within {REQUEST_S:.0f} s")
+    place.hold(len(request))
+    return request
+
+
+def _parsed(handler: Any, request: bytes) -> Any:
+    try:
+        return handler.request_deserializer(request)
+    except DecodeError as error:
+        raise invalid(f"the request cannot be read ({error}): text must be UTF-8") from error
+
+
+async def _each_parsed(handler: Any, requests: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+    async for request in requests:
+        yield _parsed(handler, request)
+
+
+def _status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
+    if isinstance(error, ApiError):
+        return error.code, error.detail
+    if isinstance(error, grpc.aio.AioRpcError):  # the leader's own answer, or that there was none
+        return error.code(), error.details() or error.code().name
+    return grpc.StatusCode.INTERNAL, f"internal error, please report it: {error!r}"

@@ -1,0 +1,1 @@
+"""Backups: made on request or by schedule, and restored into a new cluster."""

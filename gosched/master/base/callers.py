@@ -1,0 +1,135 @@
+"""Who calls a master, and what it may call.
+
+With TLS a caller is what its certificate says; the call that another master passes on is that of whoever it names.
+Without TLS there are no roles, and a caller is its address, which has to be a private one. Invariant: only a master's
+word counts for another caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import grpc
+
+from gosched.master.base.errors import ApiError
+from gosched.wire.certificates import caller_identity, holder_of
+from gosched.wire.plain_text import host_of, refusal
+from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
+
+FORWARDED = "gosched-forwarded"  # the caller of a call that was passed on; `1` from masters of earlier releases
+UNNAMED = "1"
+HTTP_METHOD = "/gosched.v1.SchedulerService/HTTP"  # stands for what is read over HTTP
+
+_OWN = "/gosched.v1."
+_CLIENTS = frozenset({Role.CLIENT})
+# What each role may call. Masters may call everything: they pass on what others call.
+BY_SERVICE = {
+    "SchedulerService": _CLIENTS,
+    "NodeService": _CLIENTS,
+    "ClusterService": frozenset[Role](),
+}
+BY_METHOD = {
+    "NodeService/RegisterNode": frozenset({Role.AGENT}),
+    "NodeService/Heartbeat": frozenset({Role.AGENT}),
+    "ClusterService/FinalizeUpgrade": _CLIENTS,
+    "ClusterService/AddMaster": _CLIENTS,
+    "ClusterService/RemoveMaster": _CLIENTS,
+    "ClusterService/ListMembers": _CLIENTS,
+    "ClusterService/TakeBackup": _CLIENTS,
+    "ClusterService/GetMasterHealth": _CLIENTS,
+    "SchedulerService/GetClusterStatus": frozenset({Role.CLIENT, Role.AGENT}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    #: None: there is no TLS, and anybody is anything.
+    role: Role | None
+    #: By which its calls are counted: a name in a certificate, or an address.
+    name: str
+    #: Of its certificate; empty: any.
+    cluster: str = ""
+
+    @property
+    def header(self) -> tuple[tuple[str, str], ...]:
+        """For the master that the call is passed on to."""
+        who = (
+            self.name
+            if self.role is None
+            else CertificateHolder(cluster=self.cluster, role=self.role, name=self.name).uri()
+        )
+        return ((FORWARDED, who),)
+
+
+def caller_of(context: Any) -> Caller:
+    """Raises ApiError for a certificate that gives no role, and without TLS for a public address."""
+    certificate = context.auth_context()
+    named = next((str(value) for key, value in context.invocation_metadata() or () if key == FORWARDED), "")
+    if certificate.get("transport_security_type") != [b"ssl"]:
+        host = host_of(context.peer())
+        _check_private(host)
+        return Caller(role=None, name=named if named not in ("", UNNAMED) else host)
+    direct = _read(partial(caller_identity, certificate))
+    if direct.role is Role.MASTER and named not in ("", UNNAMED):
+        direct = _read(partial(identity_of, [named]))
+    name = direct.name or b"".join(certificate.get("x509_common_name", ())[:1]).decode(errors="replace")
+    return Caller(role=direct.role, name=name or host_of(context.peer()), cluster=direct.cluster)
+
+
+def http_caller(transport: Any) -> Caller:
+    """Raises ApiError."""
+    certificate = transport.get_extra_info("peercert") if transport else None
+    address = transport.get_extra_info("peername") if transport else None
+    host = str(address[0]) if address else "?"
+    if not certificate:
+        _check_private(host)
+        return Caller(role=None, name=host)
+    holder = _read(partial(holder_of, certificate))
+    names = [value for pairs in certificate.get("subject", ()) for kind, value in pairs if kind == "commonName"]
+    return Caller(role=holder.role, name=holder.name or next(iter(names), host), cluster=holder.cluster)
+
+
+def check_allowed(caller: Caller, method: str, cluster_id: str) -> None:
+    """Raises ApiError unless a caller of this role may call this method of this cluster."""
+    if caller.role is None:
+        return
+    if not CertificateHolder(cluster=caller.cluster).is_of(cluster_id):
+        raise denied(f"the certificate is of cluster {caller.cluster}, and this is cluster {cluster_id}")
+    if caller.role is not Role.MASTER and caller.role not in allowed(method):
+        raise denied(
+            f"a certificate of role {caller.role.value} may not call {method.rpartition('/')[2]}:"
+            f" it needs {_needed(method)}"
+        )
+
+
+def allowed(method: str) -> frozenset[Role]:
+    """The roles, beside masters, that may call it. Health and reflection are everybody's."""
+    if not method.startswith(_OWN):
+        return frozenset(Role)
+    service_and_name = method.removeprefix(_OWN)
+    service = service_and_name.partition("/")[0]
+    return BY_METHOD.get(service_and_name, BY_SERVICE.get(service, frozenset()))
+
+
+def denied(detail: str) -> ApiError:
+    return ApiError(grpc.StatusCode.PERMISSION_DENIED, detail)
+
+
+def _needed(method: str) -> str:
+    roles = sorted(role.value for role in allowed(method)) or [Role.MASTER.value]
+    return f"gosched://CLUSTER/{' or '.join(roles)}/NAME among its alternative names"
+
+
+def _read(certificate: Callable[[], CertificateHolder]) -> CertificateHolder:
+    try:
+        return certificate()
+    except BadCertificate as error:
+        raise denied(str(error)) from None
+
+
+def _check_private(host: str) -> None:
+    if problem := refusal(host):
+        raise denied(problem)

@@ -1,0 +1,90 @@
+"""Who leads, as this master knows it, and whether it serves as the leader itself.
+
+Rule: this master serves as the leader only between the opening of its own epoch and the first sign of another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from gosched.core.cluster import Master
+from gosched.core.outcome import EpochOpened
+from gosched.master.base.errors import unavailable
+from gosched.replication.interface import AppliedBatch, Part, Replication, Role
+
+
+class Leadership:
+    def __init__(self, replication: Replication) -> None:
+        self._replication = replication
+        self._epoch = 0
+        self._changed = asyncio.Event()
+        replication.watch_role(self._on_role)
+        replication.follow(self._on_batch)
+
+    @property
+    def epoch(self) -> int:
+        """Of this master's own term as the leader; 0 while it does not serve as one."""
+        return self._epoch
+
+    @property
+    def is_raft_leader(self) -> bool:
+        """Raft made this master the leader."""
+        return self._replication.role.part is Part.LEADER
+
+    def opened(self, epoch: int) -> None:
+        if self._replication.state.epoch == epoch and self.is_raft_leader:
+            self._epoch = epoch
+            self._wake()
+
+    def closed(self) -> None:
+        self._epoch = 0
+        self._wake()
+
+    def leader(self) -> Master | None:
+        """The leader's record, when it is known and is another master."""
+        role = self._replication.role
+        if role.leader in ("", self._replication.member_id):
+            return None
+        return self._replication.state.masters.get(role.leader)
+
+    async def find(self, wait_s: float) -> Master | None:
+        """The other master that leads; None: this one does. Raises ApiError when there is none for `wait_s`."""
+        try:
+            async with asyncio.timeout(wait_s):
+                while not self._epoch:
+                    leader = self.leader()
+                    if leader is not None:
+                        return leader
+                    await self.change()
+        except TimeoutError:
+            raise unavailable("there is no leader at the moment; try again") from None
+        return None
+
+    async def moved_from(self, leader: Master, wait_s: float) -> None:
+        """Returns when somebody else leads, or after `wait_s`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while self.leader() == leader:
+                    await self.change()
+
+    async def change(self) -> None:
+        """Returns at the next change of roles, or of the epoch."""
+        await self._changed.wait()
+
+    def _on_role(self, role: Role) -> None:
+        if role.part is not Part.LEADER:
+            self._epoch = 0
+        self._wake()
+
+    def _on_batch(self, batch: AppliedBatch) -> None:
+        opened = any(isinstance(e, EpochOpened) for c in batch.commands for e in c.events)
+        if opened or batch.reset:
+            if batch.reset or self._epoch != self._replication.state.epoch:
+                self._epoch = 0
+            self._wake()
+
+    def _wake(self) -> None:
+        """Everybody who waits now is woken; who waits later waits for the next change."""
+        self._changed.set()
+        self._changed = asyncio.Event()

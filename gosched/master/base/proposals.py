@@ -1,0 +1,59 @@
+"""Proposals of this master: stamped by the state's clock, timed, and turned into API errors when they fail.
+
+Rule: times enter the log here, at the edge, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gosched.core.command import LEVEL_OF, Body, Command
+from gosched.core.features import FeatureLevel
+from gosched.core.outcome import Outcome
+from gosched.master.base.clock import Clock
+from gosched.master.base.errors import unavailable, unmet
+from gosched.replication.interface import ProposalFailed, Replication
+
+TIMEOUT_S = 10.0
+
+
+class Proposals:
+    """`committed` is told how many seconds each proposal took."""
+
+    def __init__(self, replication: Replication, clock: Clock, committed: Callable[[float], None]) -> None:
+        self._replication = replication
+        self._clock = clock
+        self._committed = committed
+
+    async def propose(
+        self, body: Body, *, epoch: int = 0, client_id: str = "", request_id: str = "", timeout_s: float = TIMEOUT_S
+    ) -> Outcome:
+        """Raises ApiError: UNAVAILABLE when the outcome is not known (ask again with the same request id),
+        FAILED_PRECONDITION for a command that masters of the release before may not know."""
+        level = LEVEL_OF.get(type(body), FeatureLevel.FIRST)
+        now = self._replication.state.feature_level
+        if level > now:
+            raise unmet(
+                f"it needs feature level {level}, and the cluster is at {now}: once all masters are upgraded, run"
+                " goschedctl cluster finalize-upgrade"
+            )
+        command = Command(
+            body=body, epoch=epoch, client_id=client_id, request_id=request_id, at_ms=self._clock.now_ms()
+        )
+        return (await self.propose_all([command], timeout_s=timeout_s))[0]
+
+    async def propose_all(self, commands: Sequence[Command], *, timeout_s: float = TIMEOUT_S) -> list[Outcome]:
+        started = self._clock.monotonic_s()
+        try:
+            outcomes = await self._replication.propose(commands, timeout_s=timeout_s)
+        except ProposalFailed as failed:
+            raise unavailable(str(failed)) from failed
+        self._committed(self._clock.monotonic_s() - started)
+        return outcomes
+
+    async def barrier(self) -> int:
+        """A revision at which everything acknowledged before this call is applied here."""
+        try:
+            return await self._replication.barrier(timeout_s=TIMEOUT_S)
+        except ProposalFailed as failed:
+            raise unavailable(str(failed)) from failed

@@ -1,0 +1,143 @@
+"""Submissions: the command of a spec, with the slot that keeps its deadline, and the first run of a schedule.
+
+Rule: a slot is looked for and committed under one lock, so that no two submissions are promised the same one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from gosched.core.command import SubmitJob
+from gosched.core.job import Job
+from gosched.core.spec import JobSpec, OnMiss
+from gosched.core.state import ClusterState
+from gosched.master.base.clock import Clock, utc
+from gosched.master.base.errors import invalid, unavailable, unmet
+from gosched.master.base.ids import new_job_id
+from gosched.master.jobs.schedules import first_run_ms
+from gosched.master.planning.cycles import Cycles
+from gosched.replication.interface import Replication
+from gosched.scheduling.queries.deadline_admission import Admission, admit
+from gosched.state_machine.queues import submission_refusal
+from gosched.state_machine.specs import spec_problem
+
+WAIT_S = 10.0  # for the submissions with deadlines that came before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """`warning`: one line on a deadline that nothing is promised for; empty: none."""
+
+    command: SubmitJob
+    warning: str = ""
+
+
+class Admissions:
+    def __init__(self, replication: Replication, cycles: Cycles, clock: Clock) -> None:
+        self._replication = replication
+        self._cycles = cycles
+        self._clock = clock
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def submission(self, spec: JobSpec, client_id: str, request_id: str) -> AsyncIterator[Submission]:
+        """To be applied before the block ends. Raises ApiError, for a deadline that cannot be kept and must be too."""
+        job_id = new_job_id(self._clock.now_ms())
+        if spec.cron:
+            yield Submission(command=SubmitJob(job_id=job_id, spec=spec, next_run_at_ms=self._first_run(spec)))
+        elif not (spec.deadline_at_ms or spec.deadline_in_ms):
+            yield Submission(command=SubmitJob(job_id=job_id, spec=spec))
+        else:
+            await self._locked()
+            try:
+                repeated = request_id and self._state.answer_to(client_id, request_id) is not None
+                if repeated or not _may_be_new(self._state, spec):
+                    yield Submission(command=SubmitJob(job_id=job_id, spec=spec))
+                else:
+                    yield await self._admitted(job_id, spec)
+            finally:
+                self._lock.release()
+
+    async def obstacle(self, spec: JobSpec) -> str:
+        """Why nothing would be promised for its deadline if it were submitted now; empty: something would be, or it has
+        none. Raises ApiError when the planner has no time for it."""
+        if spec.cron or not (spec.deadline_at_ms or spec.deadline_in_ms):
+            return ""
+        return _unforeseen(spec) or _line(await self._asked(new_job_id(self._clock.now_ms()), spec))
+
+    async def _locked(self) -> None:
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await self._lock.acquire()
+        except TimeoutError:
+            raise unavailable("many jobs with deadlines are being submitted; try again") from None
+
+    async def _admitted(self, job_id: str, spec: JobSpec) -> Submission:
+        unforeseen = _unforeseen(spec)
+        if unforeseen:
+            return _without_promise(job_id, spec, unforeseen)
+        found = await self._asked(job_id, spec)
+        if found.reservation is None:
+            return _without_promise(job_id, spec, _line(found))
+        return Submission(command=SubmitJob(job_id=job_id, spec=spec, reservation=(found.reservation,)))
+
+    async def _asked(self, job_id: str, spec: JobSpec) -> Admission:
+        state = self._state
+        now_ms = max(self._clock.now_ms(), state.clock_ms)
+        job = Job(id=job_id, spec=spec, sequence=state.next_sequence, submitted_at_ms=now_ms)
+        return await self._cycles.questions.ask(lambda view, policy, at_ms, seed: admit(view, policy, job, at_ms, seed))
+
+    def _first_run(self, spec: JobSpec) -> int:
+        try:
+            return first_run_ms(spec.cron, spec.timezone, max(self._clock.now_ms(), self._state.clock_ms))
+        except ValueError as error:
+            raise invalid(str(error)) from error
+
+    @property
+    def _state(self) -> ClusterState:
+        return self._replication.state
+
+
+def _may_be_new(state: ClusterState, spec: JobSpec) -> bool:
+    """False: the state machine refuses it anyway, or meets the job that is there already."""
+    namesake = state.find_job(spec.name)
+    if namesake is not None and not namesake.state.is_final:
+        return False
+    return not spec_problem(spec) and submission_refusal(state, spec) is None
+
+
+def _unforeseen(spec: JobSpec) -> str:
+    why = "the job waits for others" if spec.after else ""
+    if spec.is_parent:
+        why = "only the elements of an array are planned, one by one"
+    elif spec.hold:
+        why = "the job is held"
+    return f"no start is promised for the deadline: {why}" if why else ""
+
+
+def _without_promise(job_id: str, spec: JobSpec, why: str) -> Submission:
+    if spec.on_miss is OnMiss.REFUSE:
+        raise unmet(refusal(why))
+    return Submission(command=SubmitJob(job_id=job_id, spec=spec), warning=why)
+
+
+def refusal(why: str) -> str:
+    """Of a job that must keep its deadline."""
+    return f"{why} (deadline.on_miss is refuse)"
+
+
+def _line(found: Admission) -> str:
+    """Empty for one that is admitted."""
+    if found.reservation is not None:
+        return ""
+    parts = [f"the deadline cannot be promised: {found.problem}"]
+    if found.earliest_ms:
+        parts.append(f"it could be done at the earliest at {utc(found.earliest_ms)}")
+    if found.largest:
+        parts.append(f"the largest gang of it that fits in time has {found.largest} tasks")
+    if found.priority:
+        parts.append(f"priority {found.priority} would start it at once")
+    return "; ".join(parts)

@@ -1,0 +1,93 @@
+"""Why a live job is not in the planner's hands: held, suspended, waiting for others, or about to start.
+
+Rule: read from the state alone, at a cost that does not grow with the number of jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from gosched.core.job import Job, JobIntent, JobState
+from gosched.core.spec import Condition, Dependency
+from gosched.core.state import ClusterState
+from gosched.master.base.clock import utc
+
+NAMES_SHOWN = 5
+
+_CONDITIONS = {Condition.SUCCESS: "must succeed", Condition.FAILURE: "must fail", Condition.ANY: "must end"}
+
+
+class Unplanned(StrEnum):
+    """Codes of an explanation, besides those of the planner."""
+
+    HELD = "HELD"
+    SUSPENDED = "SUSPENDED"
+    DEPENDENCY = "DEPENDENCY"
+    FENCE = "FENCE"
+    STOPPING = "STOPPING"
+    ARRAY = "ARRAY"
+    SCHEDULE = "SCHEDULE"
+
+
+def why_unplanned(state: ClusterState, job: Job) -> tuple[Unplanned, str] | None:
+    """A code and one line; None for a job that the planner looks at, that runs on, or that has ended."""
+    name = job.spec.name
+    if job.state.is_final:
+        return None
+    if job.state is not job.shown_state and job.intent is JobIntent.RUN:
+        return Unplanned.SUSPENDED, f"it stands still and keeps its room: goschedctl job resume {name}"
+    if job.state is JobState.SUSPENDED:
+        return Unplanned.SUSPENDED, f"it is suspended: goschedctl job resume {name}"
+    if job.spec.is_parent and not (job.held or job.waits_for):
+        return _of_parent(job)
+    if job.intent is not JobIntent.RUN:
+        return Unplanned.STOPPING, f"{_tasks(job.active)} of it still {'has' if job.active == 1 else 'have'} to stop"
+    if job.state is not JobState.PENDING and not job.spec.is_parent:
+        return None
+    if job.held:
+        return Unplanned.HELD, f"it is held: goschedctl job release {name}"
+    if job.waits_for:
+        return Unplanned.DEPENDENCY, "it waits for " + _listed([_awaited(state, d) for d in job.waits_for])
+    if job.id in state.fences:
+        return Unplanned.FENCE, _of_fence(state, job.id)
+    return None
+
+
+def _of_parent(job: Job) -> tuple[Unplanned, str]:
+    children = job.children
+    ended = f"{children.succeeded} succeeded, {children.failed} failed, {children.cancelled} cancelled"
+    problem = f"; {job.detail}" if job.detail else ""
+    if job.spec.cron:
+        line = f"next run at {utc(children.next_run_at_ms)}; {children.made} runs so far: {children.live} live, {ended}"
+        return Unplanned.SCHEDULE, line + problem
+    size = job.spec.array.size
+    line = f"{size} elements: {children.live} live, {ended}, {size - children.made} to come"
+    return Unplanned.ARRAY, line + problem
+
+
+def _awaited(state: ClusterState, dependency: Dependency) -> str:
+    job = state.jobs.get(dependency.job)
+    name, now = (dependency.job, "forgotten") if job is None else (job.spec.name, job.shown_state.name)
+    return f"{name} ({now}; {_CONDITIONS.get(dependency.condition, 'must end')})"
+
+
+def _of_fence(state: ClusterState, job_id: str) -> str:
+    nodes = sorted({placement.node_id for placement in state.fences[job_id].tasks})
+    victims: dict[str, None] = {}
+    for node in nodes:
+        for allocation in [state.allocations[a] for a in state.node_allocations.get(node, ())]:
+            if allocation.leaves_for == job_id:
+                victims[state.jobs[allocation.job_id].spec.name] = None
+    names = [state.nodes[node].name for node in nodes]
+    leaving = f"once {_listed(list(victims))} made room" if victims else "once the last victim has ended"
+    return f"it starts on {_listed(names)} {leaving}: {_tasks(state.awaited.get(job_id, 0))} still to go"
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,244 @@
+"""The leader's work, from the gain of leadership to its loss: barrier, epoch, queues, leases, then cycles.
+
+Rule: everything here is done under one epoch, named in every command; once another epoch is open it stops at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Iterator
+
+import structlog
+
+from gosched.config import MasterSettings
+from gosched.core.cluster import Master, NodeState
+from gosched.core.command import DropFinishedJobs, MarkNodeDead, OpenEpoch, PassTime, SetFeatureLevel, SetQueues
+from gosched.core.features import NEWEST_LEVEL
+from gosched.core.outcome import ClockSet, NodeChanged, Rejected
+from gosched.core.state import ClusterState
+from gosched.master.agents.dispatch import Dispatcher
+from gosched.master.agents.leases import CHECK_S, Leases
+from gosched.master.agents.live_usage import LiveUsage
+from gosched.master.agents.node_control import UnfitNodes
+from gosched.master.base.cancel import end_all
+from gosched.master.base.clock import Clock
+from gosched.master.base.errors import ApiError, accepted
+from gosched.master.base.ids import new_cluster_id
+from gosched.master.base.leadership import Leadership
+from gosched.master.base.proposals import Proposals
+from gosched.master.cluster.clock_keeper import ClockKeeper
+from gosched.master.jobs.schedules import Schedules
+from gosched.master.leader.reload import differs, taken_from
+from gosched.master.planning.cycles import Cycles
+from gosched.master.planning.eviction_watch import EvictionWatch
+from gosched.replication.interface import AppliedBatch, Replication
+
+RETRY_S = 0.1
+RETENTION_CHECK_S = 5.0
+TIMER_CHECK_S = 1.0  # the longest wait for a timer that was set meanwhile
+TIMER_REST_S = 0.02  # between two looks at what is due
+
+log = structlog.get_logger()
+
+
+class Leader:
+    def __init__(
+        self,
+        replication: Replication,
+        leadership: Leadership,
+        proposals: Proposals,
+        cycles: Cycles,
+        leases: Leases,
+        usage: LiveUsage,
+        unfit: UnfitNodes,
+        dispatcher: Dispatcher,
+        schedules: Schedules,
+        evictions: EvictionWatch,
+        keeper: ClockKeeper,
+        clock: Clock,
+        settings: MasterSettings,
+        me: Master,
+        cluster_id: str,
+    ) -> None:
+        """`cluster_id`: of a cluster that this master founds; empty: one that no other has."""
+        self._replication = replication
+        self._leadership = leadership
+        self._proposals = proposals
+        self._cycles = cycles
+        self._leases = leases
+        self._usage = usage
+        self._unfit = unfit
+        self._dispatcher = dispatcher
+        self._schedules = schedules
+        self._evictions = evictions
+        self._keeper = keeper
+        self._clock = clock
+        self._settings = settings
+        self._me = me
+        self._cluster_id = cluster_id or new_cluster_id()
+        self._left_over = asyncio.Event()  # there are follow-ups
+        self._epoch = 0  # that this leader's copies (columns, leases, orders) are kept for
+        replication.follow(self._on_batch)
+
+    async def run(self) -> None:
+        """Leads whenever this master is the leader, until it is cancelled."""
+        while True:
+            while not self._leadership.is_raft_leader:
+                await self._leadership.change()
+            try:
+                await self._lead()
+            except ApiError as error:
+                log.info("not leading", why=error.detail)
+                await asyncio.sleep(RETRY_S)
+
+    async def _lead(self) -> None:
+        await self._proposals.barrier()
+        if not self._state.epoch:  # nothing has been decided yet: the cluster is new
+            accepted(await self._proposals.propose(SetFeatureLevel(level=NEWEST_LEVEL, cluster_id=self._cluster_id)))
+        outcome = accepted(await self._proposals.propose(OpenEpoch(leader=self._me)))
+        epoch = int(outcome.subject)
+        try:
+            await self._first_queues(epoch)
+            self._begin(epoch)
+            log.info("leading", epoch=epoch, revision=self._state.revision)
+            await self._until_deposed(
+                epoch,
+                self._cycles.run(epoch),
+                self._schedules.run(epoch),
+                self._pass_time(epoch),
+                self._keeper.keep_up(epoch),
+                self._watch_nodes(epoch),
+                self._drop_finished(epoch),
+            )
+        finally:
+            self._end(epoch)
+
+    def _begin(self, epoch: int) -> None:
+        """In one go, with no batch in between: the copies are of one revision."""
+        self._epoch = epoch
+        self._leases.begin(node.id for node in self._state.nodes.values() if node.state is not NodeState.DEAD)
+        self._usage.begin()
+        self._cycles.reset()
+        self._schedules.reset()
+        self._dispatcher.begin(epoch)
+        self._leadership.opened(epoch)
+
+    def _end(self, epoch: int) -> None:
+        if self._epoch == epoch:
+            log.info("not leading any more", epoch=epoch)
+        self._epoch = 0
+        self._leadership.closed()
+        self._dispatcher.end()
+        self._cycles.forget()
+
+    async def _until_deposed(self, epoch: int, *work: Awaitable[None]) -> None:
+        tasks = [asyncio.ensure_future(w) for w in work]
+        try:
+            while self._leadership.epoch == epoch:
+                changed = asyncio.ensure_future(self._leadership.change())
+                done, _ = await asyncio.wait([changed, *tasks], return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                for task in done.difference({changed}):
+                    task.result()  # raises: none of them ends by itself
+        finally:
+            await end_all(tasks)
+
+    @property
+    def _state(self) -> ClusterState:
+        return self._replication.state
+
+    def _on_batch(self, batch: AppliedBatch) -> None:
+        if not self._epoch or self._leadership.epoch != self._epoch:
+            return  # deposed in this very batch: what it placed is the next leader's to order
+        events = [event for applied in batch.commands for event in applied.events]
+        self._cycles.take(events)
+        self._dispatcher.take(events)
+        self._schedules.take(events)
+        if self._state.follow_ups:
+            self._left_over.set()
+        for applied in batch.commands:
+            self._evictions.take(applied.events, at_ms=self._state.clock_ms, revision=applied.revision)
+        for event in events:
+            if isinstance(event, NodeChanged) and event.after in (NodeState.DEAD, NodeState.UNSPECIFIED):
+                self._leases.drop(event.node_id)
+                self._usage.drop(event.node_id)
+                self._unfit.drop(event.node_id)
+            if isinstance(event, ClockSet):
+                self._cycles.reset()  # the planner's columns hold moments
+
+    async def _first_queues(self, epoch: int) -> None:
+        """The config's queues and quotas are for the first start: from then on they are what users made of them."""
+        wanted = taken_from(self._settings)
+        if self._state.queues:
+            if differs(wanted, self._state):
+                log.warning(
+                    "the config's queues or quotas differ from the cluster's; to take them over, send this master a"
+                    " SIGHUP or use goschedctl queue apply"
+                )
+            return
+        command = SetQueues(queues=self._settings.queue_records(), quotas=wanted.quotas, sets_quotas=True)
+        outcome = await self._proposals.propose(command, epoch=epoch)
+        if isinstance(outcome, Rejected):
+            log.warning("the config's queues and quotas are not taken over", why=outcome.detail)
+
+    async def _pass_time(self, epoch: int) -> None:
+        """Says that time has passed whenever something is due by it: timeouts, deadlines, the end of a window, and what
+        commands before have left to do."""
+        while True:
+            rest_s = TIMER_CHECK_S
+            due_ms = min([moment for moment in self._moments() if moment], default=0)
+            if due_ms:
+                left_s = (due_ms - max(self._clock.now_ms(), self._state.clock_ms)) / 1000
+                rest_s = min(max(left_s, TIMER_REST_S), TIMER_CHECK_S)
+                if left_s <= 0:
+                    outcome = accepted(await self._proposals.propose(PassTime(), epoch=epoch))
+                    rest_s = TIMER_CHECK_S if outcome.unchanged else TIMER_REST_S
+            await self._rest(rest_s)
+
+    async def _rest(self, rest_s: float) -> None:
+        """Follow-ups end a long rest."""
+        await asyncio.sleep(min(rest_s, TIMER_REST_S))
+        if not self._state.follow_ups:
+            self._left_over.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(rest_s - TIMER_REST_S, 0)):
+                await self._left_over.wait()
+
+    def _moments(self) -> Iterator[int]:
+        """When something is due; 0: never."""
+        yield self._state.clock_ms if self._state.follow_ups else 0
+        yield self._state.timers.next_ms()
+        for window in self._state.windows.values():
+            yield window.end_ms
+
+    async def _watch_nodes(self, epoch: int) -> None:
+        while True:
+            await asyncio.sleep(CHECK_S)
+            await asyncio.gather(*(self._give_up(node_id, epoch) for node_id in self._leases.expired()))
+
+    async def _give_up(self, node_id: str, epoch: int) -> None:
+        """By as many commands as its tasks need."""
+        reason = f"no heartbeat for {self._settings.lease.node_timeout_ms // 1000} s"
+        while (node := self._state.nodes.get(node_id)) is not None and node.state is not NodeState.DEAD:
+            outcome = await self._proposals.propose(
+                MarkNodeDead(node_id=node_id, incarnation=node.incarnation, reason=reason), epoch=epoch
+            )
+            if isinstance(outcome, Rejected):
+                log.info("node not given up", node=node_id, why=outcome.detail)
+                return
+        self._leases.drop(node_id)
+
+    async def _drop_finished(self, epoch: int) -> None:
+        keep = self._settings.retention
+        while True:
+            cutoff = self._clock.now_ms() - keep.max_age_ms
+            oldest = next(self._state.finished_oldest_first(), None)
+            beyond = len(self._state.finished) > keep.max_jobs
+            if oldest is None or (not beyond and oldest.ended_at_ms >= cutoff):
+                await asyncio.sleep(RETENTION_CHECK_S)
+                continue
+            command = DropFinishedJobs(keep=keep.max_jobs, ended_before_ms=cutoff)
+            outcome = accepted(await self._proposals.propose(command, epoch=epoch))
+            if outcome.unchanged:  # what is beyond is still needed
+                await asyncio.sleep(RETENTION_CHECK_S)

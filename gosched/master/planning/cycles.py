@@ -1,0 +1,263 @@
+"""Scheduling cycles: view on the loop's thread, plan in a worker thread, commit through the log.
+
+Rule: a change that could start a job wakes a cycle at once; the period is only the longest wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import islice
+
+import structlog
+
+from gosched.core.cluster import NodeState
+from gosched.core.job import JobState
+from gosched.core.outcome import (
+    Accepted,
+    Event,
+    FenceChanged,
+    JobChanged,
+    JobUpdated,
+    NodeChanged,
+    QueuesChanged,
+    Rejected,
+    ReservationChanged,
+    TaskChanged,
+    WindowsChanged,
+)
+from gosched.core.spec import JobSpec
+from gosched.core.state import ClusterState
+from gosched.master.base.clock import Clock
+from gosched.master.base.job_changes import JobChanges
+from gosched.master.base.proposals import Proposals
+from gosched.master.planning.planner import Planner
+from gosched.master.planning.planner_queries import Given, Questions
+from gosched.observe.metrics import MasterMetrics
+from gosched.observe.sharing import Shares
+from gosched.replication.interface import Replication
+from gosched.scheduling import Explanation, Plan, Policy, View, ViewBuilder, warnings
+from gosched.scheduling.queries.explain_on_request import explain_on_request
+from gosched.scheduling.rng_seed import seed_of
+
+MAX_DOUBLINGS = 10
+RETRY_S = 0.05  # after a gang of a plan was refused: the world had moved on
+MIN_REST_S, MAX_REST_S = 0.01, 0.05  # between two cycles
+NEVER_MS = 1 << 62
+
+Lines = Mapping[str, Sequence[str]]  # queue -> the jobs that wait in it, in the order in which a cycle looked at them
+
+log = structlog.get_logger()
+
+
+class Cycles:
+    """Of the newest cycle: `explanations`, why each pending job waits, in the order in which it looked at them; and
+    `shares`, the fair share of each queue. `questions`: to the planner, answered between two cycles."""
+
+    def __init__(
+        self,
+        replication: Replication,
+        proposals: Proposals,
+        clock: Clock,
+        changes: JobChanges,
+        metrics: MasterMetrics,
+        *,
+        policy: Policy,
+        period_s: float,
+    ) -> None:
+        self._replication = replication
+        self._proposals = proposals
+        self._clock = clock
+        self._changes = changes
+        self._metrics = metrics
+        self._policy = policy
+        self._period_s = period_s
+        self._builder = ViewBuilder([label for plugin in policy.plugins for label in plugin.tracked_labels])
+        self._wake = asyncio.Event()
+        self._plan_s = 0.0  # how long the newest plan took
+        self._planned = -1  # the revision of the newest plan
+        self._refused_in_a_row = 0  # plans
+        self._due_ms = NEVER_MS  # when a backoff ends that the newest plan waits for
+        self._planner = Planner(policy)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
+        self.questions = Questions(self._thread, self._given)
+        # Who waits for an explanation does not wait for a plan; but a plugin is never called by two threads at once.
+        self._aside = (
+            self._thread if policy.plugins else ThreadPoolExecutor(max_workers=1, thread_name_prefix="explain")
+        )
+        self._explainer = Questions(self._aside, self._given)
+        self.explanations: Mapping[str, Explanation] = {}
+        self.shares: Shares = {}
+        self._lines: Lines = {}
+
+    def reset(self) -> None:
+        self._builder.reset(self._state)
+        self._planner.reset()
+        self._planned = -1
+        self._wake.set()
+
+    def take(self, events: Iterable[Event]) -> None:
+        events = tuple(events)
+        self._builder.apply(self._state, events)
+        if any(_could_start_a_job(event) for event in events):
+            self._wake.set()
+
+    async def explanation(self, job_id: str) -> Explanation | None:
+        """The whole one as of now; what only a cycle finds out is the newest cycle's. Raises ApiError."""
+        whole = await self._explainer.ask(
+            lambda view, policy, at_ms, seed: explain_on_request(view, policy, job_id, at_ms)
+        )
+        why = self.explanations.get(job_id)
+        if why is None or whole is None:
+            return whole or why
+        if why.start_ms:  # promised there
+            whole = replace(whole, start_ms=why.start_ms, start_from=why.start_from)
+        return replace(whole, victims=why.victims)
+
+    def warnings(self, spec: JobSpec) -> list[str]:
+        return warnings(self._builder.nodes, spec)
+
+    async def run(self, epoch: int) -> None:
+        """Until it is cancelled."""
+        wait_s = 0.0
+        while True:
+            await self._wait(wait_s)
+            wait_s = await self._cycle(epoch)
+            # What arrives during a long plan is planned together, and the planner leaves half of the time to the APIs.
+            await asyncio.sleep(min(max(self._plan_s, MIN_REST_S), MAX_REST_S))
+
+    def forget(self) -> None:
+        """Leadership is lost: what was explained is old news."""
+        self.explanations = {}
+        self.shares = {}
+
+    def position(self, job_id: str) -> int:
+        """The place of a pending job in its queue, 1 is next; 0: the newest cycle did not look at it."""
+        if job_id not in self.explanations:
+            return 0
+        line = self._lines[self._state.jobs[job_id].spec.queue]
+        ahead = islice(line, line.index(job_id))
+        return 1 + sum(map(self._state.pending.__contains__, ahead))
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._aside.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def _state(self) -> ClusterState:
+        return self._replication.state
+
+    def _given(self) -> Given:
+        view = self._builder.view(self._state)
+        return view, self._policy, self._now_ms(), seed_of(self._state.epoch, view.revision)
+
+    def _now_ms(self) -> int:
+        return max(self._clock.now_ms(), self._state.clock_ms)
+
+    async def _wait(self, longest_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(longest_s):
+                await self._wake.wait()
+        self._wake.clear()
+
+    async def _cycle(self, epoch: int) -> float:
+        """Returns how long the next one may wait."""
+        if self._planned == self._state.revision and self._clock.now_ms() < self._due_ms:
+            return self._period_s  # the same view would give the same plan
+        plan, lines = await self._make_plan(epoch)
+        committed = await self._commit(plan, epoch)
+        self._explain(plan.explanations)
+        self._lines = lines
+        self.shares = plan.shares
+        self._report_faults(plan.faults)
+        self._metrics.planned(len(plan.gangs), plan.tasks, len(plan.explanations))
+        self._refused_in_a_row = 0 if committed else self._refused_in_a_row + 1
+        if not committed:  # at once, but not for ever: every refusal is an entry in the log
+            return min(RETRY_S * (1 << min(self._refused_in_a_row - 1, MAX_DOUBLINGS)), self._period_s)
+        if plan.more:
+            self._wake.set()
+        return min(self._period_s, max(0.0, (self._due_ms - self._clock.now_ms()) / 1000))
+
+    async def _make_plan(self, epoch: int) -> tuple[Plan, Lines]:
+        started = self._clock.monotonic_s()
+        view = self._builder.view(self._state)
+        viewed = self._clock.monotonic_s()
+        plan, lines = await asyncio.get_running_loop().run_in_executor(
+            self._thread, self._plan, view, self._now_ms(), seed_of(epoch, view.revision)
+        )
+        self._planned = view.revision
+        self._due_ms = NEVER_MS if plan.wake_at_ms is None else plan.wake_at_ms
+        self._metrics.cycle_phase("view", viewed - started)
+        self._plan_s = self._clock.monotonic_s() - viewed
+        self._metrics.cycle_phase("plan", self._plan_s)
+        return plan, lines
+
+    def _plan(self, view: View, now_ms: int, seed: int) -> tuple[Plan, Lines]:
+        """In the planner's thread."""
+        plan = self._planner.plan(view, now_ms, seed)
+        return plan, _lines(view, plan.explanations)
+
+    async def _commit(self, plan: Plan, epoch: int) -> bool:
+        """False when a part of the plan was refused; it is planned anew then."""
+        started = self._clock.monotonic_s()
+        commands = plan.commands(epoch, self._clock.now_ms())
+        answers = await asyncio.gather(*(self._proposals.propose_all([command]) for command in commands))
+        refused = 0
+        for outcome in (outcomes[0] for outcomes in answers):
+            match outcome:
+                case Accepted(refusals=refusals):
+                    refused += len(refusals)
+                    for refusal in refusals:
+                        log.info("gang not taken", job=refusal.job_id, why=refusal.detail)
+                case Rejected(detail=detail):
+                    refused += 1
+                    log.warning("plan refused", why=detail, epoch=epoch)
+        if commands:
+            self._metrics.cycle_phase("commit", self._clock.monotonic_s() - started)
+            self._metrics.refused(refused)
+        return not refused
+
+    def _explain(self, explanations: Mapping[str, Explanation]) -> None:
+        """Costs what is watched, not what waits."""
+        before, self.explanations = self.explanations, explanations
+        self._changes.touch([j for j in self._changes.watched if _differ(before.get(j), explanations.get(j))])
+
+    def _report_faults(self, faults: Iterable[str]) -> None:
+        for fault in faults:
+            plugin, _, why = fault.partition(": ")
+            log.warning("plugin switched off for this cycle", plugin=plugin, why=why)
+            self._metrics.plugin_failed(plugin)
+
+
+def _lines(view: View, looked_at: Iterable[str]) -> Lines:
+    queue_of = {gang.job_id: gang.queue for gang in view.pending}
+    lines: dict[str, list[str]] = {}
+    for job_id in looked_at:
+        if job_id in queue_of:
+            lines.setdefault(queue_of[job_id], []).append(job_id)
+    return lines
+
+
+def _differ(before: Explanation | None, after: Explanation | None) -> bool:
+    return before is not after and after is not None and before != after
+
+
+def _could_start_a_job(event: Event) -> bool:
+    match event:
+        case JobChanged(after=after):
+            return after is JobState.PENDING
+        case TaskChanged(before=before, after=after):
+            return before.is_active and not after.is_active
+        case NodeChanged(after=after):
+            return after is NodeState.READY
+        case FenceChanged(made=made):
+            return not made
+        case ReservationChanged(start_ms=start_ms):
+            return not start_ms
+        case QueuesChanged() | WindowsChanged() | JobUpdated():
+            return True
+        case _:
+            return False

@@ -1,0 +1,42 @@
+"""Questions to the planner besides the cycles: answered one at a time in a thread, about the view as it is then.
+
+Rule: whoever asks gets an answer or is told to come again, in bounded time; the event loop is never held up by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import TypeVar
+
+from gosched.master.base.errors import busy
+from gosched.scheduling import Policy, View
+
+ANSWER_S = 10.0
+MAX_WAITING = 64
+
+R = TypeVar("R")
+Given = tuple[View, Policy, int, int]  # with the time in ms and the seed, as a cycle would have them
+
+
+class Questions:
+    def __init__(self, thread: Executor, given: Callable[[], Given]) -> None:
+        """`given` is called on the event loop, when the turn of a question comes."""
+        self._thread = thread
+        self._given = given
+        self._waiting = 0
+        self._lock = asyncio.Lock()
+
+    async def ask(self, question: Callable[[View, Policy, int, int], R]) -> R:
+        """Raises ApiError when there is no time for it."""
+        if self._waiting >= MAX_WAITING:
+            raise busy("the planner has many questions to answer; try again later")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(ANSWER_S), self._lock:
+                return await asyncio.get_running_loop().run_in_executor(self._thread, question, *self._given())
+        except TimeoutError:
+            raise busy(f"the planner did not answer within {ANSWER_S:g} s; try again later") from None
+        finally:
+            self._waiting -= 1

@@ -1,0 +1,106 @@
+"""The nodes of a window: found by name, or chosen for an amount; and who is in the way there.
+
+Rule: pure functions of the state; the same state gives the same nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gosched.core.cluster import Node, NodeState, Window
+from gosched.core.force import may_restart
+from gosched.core.job import Job
+from gosched.core.sharing import Amounts, charge_of, lineage
+from gosched.core.spec import RetryCause
+from gosched.core.state import ClusterState
+from gosched.master.base.errors import ApiError, invalid, not_found, unmet
+from gosched.wire.codec import fill
+from gosched.wire.v1 import scheduler_pb2
+
+MAX_SHOWN = 64  # characters of a name that nobody has
+
+
+def named_nodes(state: ClusterState, names: Iterable[str]) -> tuple[str, ...]:
+    """Ids, sorted, of nodes by id or by name. Raises ApiError."""
+    by_name: dict[str, list[str]] = {}
+    for node in state.nodes.values():
+        by_name.setdefault(node.name, []).append(node.id)
+    found: dict[str, None] = {}
+    for name in names:
+        ids = [name] if name in state.nodes else by_name.get(name, [])
+        if not ids:
+            raise not_found(f"there is no node {name[:MAX_SHOWN]!a}")
+        if len(ids) > 1:
+            raise invalid(f"{len(ids)} nodes are named {name}: give one of the ids {', '.join(sorted(ids)[:3])}")
+        found[ids[0]] = None
+    return tuple(sorted(found))
+
+
+def chosen_nodes(state: ClusterState, wanted: Mapping[str, int], window: Window) -> tuple[str, ...]:
+    """Ids, sorted, of whole nodes that have the amounts (of `charge_of`) together: those without tasks first, then
+    those with the fewest, of equal ones by id. None is dead, or in another window meanwhile. Raises ApiError."""
+    if any(amount <= 0 for amount in wanted.values()):
+        raise invalid("the resources of a window must be more than 0 each")
+    taken = {
+        node
+        for other in state.windows.values()
+        if other.name != window.name and _overlap(other, window)
+        for node in other.nodes
+    }
+    free = [n for n in state.nodes.values() if n.state is not NodeState.DEAD and n.id not in taken]
+    missing: Amounts = dict(wanted)
+    chosen: list[str] = []
+    for node in sorted(free, key=lambda n: (len(state.node_allocations[n.id]), n.id)):
+        capacity = charge_of(node.usable, node.gpu_model)
+        if any(missing[name] > 0 for name in missing.keys() & capacity.keys()):
+            chosen.append(node.id)
+            missing = {name: amount - capacity.get(name, 0) for name, amount in missing.items()}
+    short = [name for name, amount in sorted(missing.items()) if amount > 0]
+    if short:
+        raise _too_little(short[0], wanted[short[0]], free)
+    return tuple(sorted(chosen))
+
+
+def in_the_way(state: ClusterState, window: Window) -> list[str]:
+    """Ids of the jobs that may still run there when it starts, may not stay, and are never evicted."""
+    jobs = {state.allocations[a].job_id: None for node in window.nodes for a in state.node_allocations.get(node, ())}
+    return sorted(
+        job_id
+        for job_id in jobs
+        if _may_run_at(state.jobs[job_id], window.start_ms)
+        and not _may_stay(state.jobs[job_id], window)
+        and not _is_evictable(state.jobs[job_id])
+    )
+
+
+def list_reservations(state: ClusterState) -> scheduler_pb2.ListReservationsResponse:
+    """Those that start first before the others."""
+    answer = scheduler_pb2.ListReservationsResponse(revision=state.revision)
+    for window in sorted(state.windows.values(), key=lambda w: (w.start_ms, w.name)):
+        fill(window, answer.windows.add())
+    for reservation in sorted(state.reservations.values(), key=lambda r: (r.start_ms, r.job_id)):
+        fill(reservation, answer.reservations.add())
+    for fence in sorted(state.fences.values(), key=lambda f: (f.made_at_ms, f.job_id)):
+        fill(fence, answer.fences.add())
+    return answer
+
+
+def _overlap(one: Window, other: Window) -> bool:
+    return (not one.end_ms or other.start_ms < one.end_ms) and (not other.end_ms or one.start_ms < other.end_ms)
+
+
+def _too_little(name: str, amount: int, nodes: list[Node]) -> ApiError:
+    there = sum(charge_of(node.usable, node.gpu_model).get(name, 0) for node in nodes)
+    return unmet(f"the nodes outside of other windows have {there} of {name} together; {amount} is wanted")
+
+
+def _may_run_at(job: Job, moment_ms: int) -> bool:
+    return not job.spec.span_ms or job.placed_at_ms + job.spec.span_ms > moment_ms
+
+
+def _may_stay(job: Job, window: Window) -> bool:
+    return any(path in window.queues for path in lineage(job.spec.queue)) or job.spec.tenant in window.tenants
+
+
+def _is_evictable(job: Job) -> bool:
+    return job.spec.preemption.preemptible and may_restart(job, RetryCause.PREEMPTED)

@@ -1,0 +1,152 @@
+"""When a gang could start, and where: the first moment in the profile of the future at which it fits for as long as it
+runs, without what is claimed meanwhile.
+
+Rule: a start that is named was tried, with a real placement. The search is bounded, so a later moment than the very
+first may be found where room is fragmented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gosched.core.command import GangPlacement
+from gosched.scheduling.backfill.release_profile import Future
+from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts
+from gosched.scheduling.fairness.queue_limits import UNLIMITED, Allowance
+from gosched.scheduling.placement.feasibility import Feasibility
+from gosched.scheduling.placement.free_capacity import FreeCapacity
+from gosched.scheduling.placement.gang_placement import place
+from gosched.scheduling.snapshot.running_gangs import NEVER_MS
+from gosched.scheduling.snapshot.task_requests import PendingGang
+from gosched.scheduling.snapshot.view import BoolArray, IntArray
+
+MAX_TRIES = 24
+_ONE_BY_ONE = 6  # then in growing steps
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """`placement`: where it would stand. Its devices may differ in the end."""
+
+    at_ms: int
+    placement: GangPlacement
+
+
+class Profile:
+    """Looks for starts in one cycle."""
+
+    def __init__(
+        self, plain: FreeCapacity, terrain: Feasibility, future: Future, claims: ReservedStarts, now_ms: int
+    ) -> None:
+        self._plain = plain
+        self._terrain = terrain
+        self._future = future
+        self._claims = claims
+        self._now_ms = now_ms
+
+    def earliest(
+        self,
+        gang: PendingGang,
+        seed: int,
+        allowance: Allowance = UNLIMITED,
+        *,
+        before_ms: int = NEVER_MS,
+        without: ReservedStart | None = None,
+    ) -> Start | None:
+        """The first start found, later than now and earlier than `before_ms`; None: there is none in sight. `without`:
+        its own claim, which is not in its way."""
+        moments = self._plausible(gang, without)
+        moments = moments[moments < before_ms]
+        failed = -1
+        for index in _steps(len(moments)):
+            start = self._try(gang, int(moments[index]), seed, allowance, without)
+            if start is None:
+                failed = index
+                continue
+            while index - failed > 1:  # between the last that failed and the one that was found: by halves
+                middle = (failed + index) // 2
+                if (tried := self._try(gang, int(moments[middle]), seed, allowance, without)) is None:
+                    failed = middle
+                else:
+                    index, start = middle, tried
+            return start
+        return None
+
+    def _try(
+        self, gang: PendingGang, moment_ms: int, seed: int, allowance: Allowance, without: ReservedStart | None
+    ) -> Start | None:
+        claims, end = self._claims, _end(gang, moment_ms)
+        room = claims.room_at(moment_ms, without)
+        for claim in claims.surveyed():
+            if claim is not without and moment_ms < claim.start_ms < end and claim.rows is not None:
+                limited = room.rows(claim.rows.rows)
+                limited.limited(claim.rows)
+                room.put(limited)
+        closed = [claims.closed[index] for index in claims.windows_of(gang, moment_ms, end)]
+        if closed:
+            rows = room.rows(np.unique(np.concatenate(closed)))
+            rows.closed(rows.rows)
+            room.put(rows)
+        placement = place(gang, room, self._terrain.over(room), seed, allowance)
+        return None if placement is None else Start(moment_ms, placement)
+
+    def _plausible(self, gang: PendingGang, without: ReservedStart | None) -> IntArray:
+        """Moments at which something comes free, and from which on the amounts that are free in all suffice for as long
+        as the gang runs. Whether it fits on nodes is another matter."""
+        moments, free = self._totals(without)
+        enough: BoolArray = np.logical_and.reduce(free >= np.array(gang.total), axis=1)
+        good = np.flatnonzero(enough)
+        if gang.is_promised and not enough.all():
+            ends = np.searchsorted(moments, moments[good] + gang.span_ms, side="left")
+            short = np.concatenate([[0], np.cumsum(~enough)])
+            good = good[short[np.maximum(ends, good + 1)] == short[good]]
+        elif not enough.all():  # it may stay for ever
+            good = good[good > np.flatnonzero(~enough)[-1]]
+        found: IntArray = moments[good]
+        return found
+
+    def _totals(self, without: ReservedStart | None) -> tuple[IntArray, IntArray]:
+        """Each moment of the profile, and the amounts free in all from then on."""
+        ends, amounts = self._future.steps()
+        changes: list[tuple[int, tuple[int, ...]]] = []
+        for claim in self._claims.all:
+            if claim is without:
+                continue
+            changes.append((claim.start_ms, tuple(-amount for amount in claim.gang.total)))
+            if claim.end_ms < NEVER_MS:
+                changes.append((claim.end_ms, claim.gang.total))
+        # How much a window gives back is not counted; its end is a moment.
+        changes += [(window.end_ms, (0, 0, 0, 0)) for window in self._claims.windows if window.end_ms]
+        when = np.concatenate([ends, np.array([at for at, _ in changes], dtype=np.int64)])
+        what = np.concatenate([amounts[:, :4], np.array([c for _, c in changes], dtype=np.int64).reshape(-1, 4)])
+        order = np.argsort(when, kind="stable")
+        moments, firsts = np.unique(when[order], return_index=True)
+        total = np.cumsum(what[order], axis=0)
+        lasts = np.append(firsts[1:], len(order)) - 1
+        free = np.array(self._plain.total[:4]) + total[lasts] if len(order) else np.zeros((0, 4), dtype=np.int64)
+        later = moments > self._now_ms
+        return moments[later], free[later]
+
+
+def _end(gang: PendingGang, start_ms: int) -> int:
+    """An estimate binds nobody: what comes after it is not to rest on it."""
+    return start_ms + gang.span_ms if gang.is_promised else NEVER_MS
+
+
+def _steps(count: int) -> Iterator[int]:
+    """The first ones, then further and further apart, and the last; MAX_TRIES at most."""
+    index, step = 0, 1
+    for tried in range(MAX_TRIES):
+        if index >= count:
+            break
+        yield index
+        if index == count - 1:
+            break
+        step = step if tried < _ONE_BY_ONE else step * 2
+        index = min(index + step, count - 1)
+
+
+__all__ = ["Profile", "Start"]

@@ -1,0 +1,197 @@
+"""How much room there will be, as far as limits and estimates tell: what comes free when.
+
+Rule: a gang without a limit and an estimate is taken to stay for ever; one that has overrun an estimate, for as long
+again as it has overrun.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gosched.core.command import GangPlacement
+from gosched.core.resources import Resources
+from gosched.scheduling.snapshot.capacity_rows import Freed
+from gosched.scheduling.snapshot.occupancy import G, Occupied, column_amounts
+from gosched.scheduling.snapshot.running_gangs import NEVER_MS, Holding, RunningGang
+from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
+from gosched.scheduling.snapshot.view import IntArray, NodeColumns, Soon, View
+
+
+class Future:
+    """Of one cycle; the placements and evictions of the cycle itself are added as they are made."""
+
+    def __init__(self, view: View, now_ms: int, occupied: Callable[[], Occupied[RunningGang]]) -> None:
+        self._view = view
+        self._now_ms = now_ms
+        self._occupied = occupied
+        self._gone: dict[str, tuple[int, ...]] = {}
+        self._new: list[tuple[_Placed, int]] = []
+        self._left: list[_Releases] = []
+        self._parts: list[_Releases] = []  # of those that held a place at first, of fences, of new placements
+
+    def placed(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
+        """`end_ms`: when it ends or has to go; NEVER_MS: it is not known."""
+        if end_ms < NEVER_MS:
+            self._new.append((_placed(gang, placement), end_ms))
+            del self._parts[2:]
+
+    def left_over(self, freed: Freed, at_ms: int) -> None:
+        """What victims of this cycle leave beyond what they leave for."""
+        self._left.append(_Releases.at(freed, at_ms))
+
+    def evicted(self, victims: Mapping[str, tuple[int, ...]]) -> None:
+        """The room of these jobs, or of these ranks of theirs, goes to somebody else."""
+        self._gone.update(victims)
+        self._parts.clear()
+
+    def freed(self, after_ms: int, by_ms: int) -> Freed:
+        """What comes free later than the one moment, and not later than the other."""
+        parts = [part.between(after_ms, by_ms) for part in self._known()]
+        return Freed(
+            rows=np.concatenate([part.rows for part in parts]),
+            amounts=np.concatenate([part.amounts for part in parts]),
+            gpu_rows=np.concatenate([part.gpu_rows for part in parts]),
+            gpus=np.concatenate([part.gpus for part in parts]),
+            gpu_millis=np.concatenate([part.gpu_millis for part in parts]),
+            cpus=[entry for part in parts for entry in part.cpus],
+        )
+
+    def steps(self) -> tuple[IntArray, IntArray]:
+        """Each release's moment, and its amounts by column; on ready nodes only."""
+        ends = np.concatenate([part.ends for part in self._known()])
+        rows = np.concatenate([part.freed.rows for part in self._known()])
+        amounts = np.concatenate([part.freed.amounts for part in self._known()])
+        ready = self._view.nodes.ready[rows]
+        return ends[ready], amounts[ready]
+
+    def _known(self) -> list[_Releases]:
+        view, nodes = self._view, self._view.nodes
+        if not self._parts:
+            self._parts = [self._of_holders(), _of_fences(view, self._now_ms)]
+        if len(self._parts) < 3:
+            new = Occupied(nodes, [gang for gang, _ in self._new])
+            ends = np.array([end for _, end in self._new], dtype=np.int64)
+            self._parts.append(_Releases.of(new, ends[new.gang]))
+        return [*self._parts, *self._left]
+
+    def _of_holders(self) -> _Releases:
+        """Where there are fences, what leaves for them is counted with them."""
+        occupied, view, now_ms = self._occupied(), self._view, self._now_ms
+        by_task = np.array([gang.ends_ms(now_ms) for gang in occupied.gangs], dtype=np.int64)[occupied.gang]
+        for job_id, ranks in self._gone.items():
+            by_task[occupied.tasks_of(job_id, ranks)] = NEVER_MS
+        if view.soon:
+            leaving = np.array([gang.is_leaving for gang in occupied.gangs], dtype=np.bool_)[occupied.gang]
+            fenced = view.nodes.rows(tuple(view.soon))
+            by_task[leaving & np.isin(occupied.row, fenced)] = NEVER_MS
+        return _Releases.of(occupied, by_task)
+
+
+@dataclass(frozen=True, slots=True)
+class _Releases:
+    """In order of their moments."""
+
+    ends: IntArray
+    gpu_ends: IntArray
+    cpu_ends: list[int]
+    freed: Freed
+
+    @staticmethod
+    def at(freed: Freed, end_ms: int) -> _Releases:
+        """All at one moment."""
+        count, devices = len(freed.rows), len(freed.gpu_rows)
+        ends, gpu_ends = np.full(count, end_ms, dtype=np.int64), np.full(devices, end_ms, dtype=np.int64)
+        return _Releases(ends, gpu_ends, [end_ms] * len(freed.cpus), freed)
+
+    @staticmethod
+    def of(occupied: Occupied[G], ends: IntArray) -> _Releases:
+        """`ends`: of each task; NEVER_MS: it is left out."""
+        tasks = _ascending(ends)
+        devices = _ascending(ends[occupied.device_task])
+        owners = occupied.device_task[devices]
+        cpus = sorted([(int(ends[t]), row, mask) for t, row, mask in occupied.cpus if ends[t] < NEVER_MS])
+        return _Releases(
+            ends[tasks],
+            ends[owners],
+            [end for end, _, _ in cpus],
+            Freed(
+                rows=occupied.row[tasks],
+                amounts=occupied.amounts[tasks],
+                gpu_rows=occupied.row[owners],
+                gpus=occupied.device[devices],
+                gpu_millis=occupied.device_millis[devices],
+                cpus=[(row, mask) for _, row, mask in cpus],
+            ),
+        )
+
+    def between(self, after_ms: int, by_ms: int) -> Freed:
+        everything = self.freed
+        a, b = np.searchsorted(self.ends, (after_ms, by_ms), side="right")
+        c, d = np.searchsorted(self.gpu_ends, (after_ms, by_ms), side="right")
+        return Freed(
+            rows=everything.rows[a:b],
+            amounts=everything.amounts[a:b],
+            gpu_rows=everything.gpu_rows[c:d],
+            gpus=everything.gpus[c:d],
+            gpu_millis=everything.gpu_millis[c:d],
+            cpus=everything.cpus[bisect_right(self.cpu_ends, after_ms) : bisect_right(self.cpu_ends, by_ms)],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A gang that got its place in this cycle."""
+
+    job_id: str
+    each: tuple[Resources, ...]
+    holdings: tuple[Holding, ...]
+
+
+def _placed(gang: PendingGang, placement: GangPlacement) -> _Placed:
+    group_of = {rank: index for index, ask in enumerate(gang.asks) for rank in ask.ranks}
+    holdings = [Holding(t.rank, group_of[t.rank], t.node_id, t.gpus, t.cpus, "") for t in placement.tasks]
+    return _Placed(gang.job_id, tuple(map(_resources, gang.asks)), tuple(holdings))
+
+
+def _resources(ask: TaskRequest) -> Resources:
+    cpu, memory, storage, gpu = ask.each
+    return Resources(cpu_millis=cpu, memory_bytes=memory, storage_bytes=storage, gpu_millis=gpu, custom=ask.custom)
+
+
+def _of_fences(view: View, now_ms: int) -> _Releases:
+    """What is left when all have gone that leave: as soon as the last of them has."""
+    nodes = view.nodes
+    soon: Mapping[str, Soon] = {node_id: soon for node_id, soon in view.soon.items() if len(nodes.rows((node_id,)))}
+    grace = max((gang.grace_ms for gang in view.holders.values() if gang.is_leaving), default=0)
+    rows = nodes.rows(tuple(soon))
+    devices = _devices(nodes, soon)
+    amounts = np.array([column_amounts(s.amounts, nodes) for s in soon.values()], dtype=np.int64)
+    freed = Freed(
+        rows=rows,
+        amounts=amounts.reshape(len(soon), nodes.free.shape[1]),
+        gpu_rows=devices[:, 0],
+        gpus=devices[:, 1],
+        gpu_millis=devices[:, 2],
+        cpus=[],
+    )
+    return _Releases.at(freed, now_ms + max(grace, 1))
+
+
+def _devices(nodes: NodeColumns, soon: Mapping[str, Soon]) -> IntArray:
+    found = [
+        (nodes.row(node_id), gpu, millis)
+        for node_id, freed in soon.items()
+        for gpu, millis in freed.gpus.items()
+        if gpu < nodes.gpu_free.shape[1]
+    ]
+    return np.array(found, dtype=np.int64).reshape(len(found), 3)
+
+
+def _ascending(ends: IntArray) -> IntArray:
+    known = np.flatnonzero(ends < NEVER_MS)
+    ordered: IntArray = known[np.argsort(ends[known], kind="stable")]
+    return ordered

@@ -1,0 +1,1 @@
+"""Why a gang waits, as records and in words."""

@@ -1,0 +1,315 @@
+"""Says why a gang waits, in one code and one line that is true at the view's revision; then how many nodes each filter
+refused, and the nearest miss.
+
+Rule: no fit is never silent. What costs a look at every node is done for MAX_EXPLAINED kinds of gangs in a cycle; the
+others get the line that their amounts alone justify, and the whole story when somebody asks (`full`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import gt
+
+import numpy as np
+
+from gosched.core.amounts import amount_text, short_of
+from gosched.core.spec import Affinity, JobSpec, LabelOp
+from gosched.scheduling.explain.explanation import Explanation, Reason
+from gosched.scheduling.placement.domains import slots_by_domain, where_it_stands
+from gosched.scheduling.placement.feasibility import Feasibility
+from gosched.scheduling.placement.free_capacity import FreeCapacity
+from gosched.scheduling.placement.spread import Evenness, apart
+from gosched.scheduling.placement.topology import ANYWHERE
+from gosched.scheduling.plugins.filters import CLOSED, NO_AFFINITY, NOT_READY, Filter, filters
+from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, asks_of
+from gosched.scheduling.snapshot.view import CPU, GPU, LINK, SHARE, WHOLE, BoolArray, IntArray, NodeColumns, summed
+
+MAX_EXPLAINED = 50
+
+_NAMES = ("cpu", "memory", "storage", "gpu")
+_DEVICES = {WHOLE: "short of whole GPUs", SHARE: "short of a GPU's share", LINK: "short of linked GPUs"}
+
+
+_NO_PLACE = Explanation(
+    code=Reason.FRAGMENTED,
+    message="no node has room for it after the jobs before it; `goschedctl explain` says more",
+    brief=True,
+)
+
+
+class Explainer:
+    """Of one cycle: explains gangs that found no place in its room."""
+
+    def __init__(self, room: FreeCapacity, terrain: Feasibility) -> None:
+        self._room = room
+        self._terrain = terrain
+        self._explained = 0
+
+    @property
+    def has_time(self) -> bool:
+        """For what costs a look at every node."""
+        return self._explained < MAX_EXPLAINED
+
+    def spend(self) -> None:
+        """Somebody else looked at every node to explain a gang."""
+        self._explained += 1
+
+    def of(self, gang: PendingGang, banned: tuple[str, ...] = ()) -> Explanation:
+        """`banned`: GPU models that limits keep it off."""
+        if not self.has_time:
+            total = self._room.total
+            is_short = any(map(gt, gang.total, total))
+            return (_short(gang.total, total, "are free") if is_short else None) or _NO_PLACE
+        self._explained += 1
+        return self.full(gang, banned)
+
+    def full(self, gang: PendingGang, banned: tuple[str, ...] = ()) -> Explanation:
+        room, nodes = self._room, self._room.nodes
+        room.settle()
+        for ask in gang.asks:
+            if found := _no_node_could(nodes, ask, self._terrain.filters(gang, ask)):
+                return found
+        if found := _short(gang.total, room.total, "are free"):
+            return found
+        for index, ask in enumerate(gang.asks):
+            if found := self._group(gang, index, ask, banned if ask.rules.wants_gpu else ()):
+                return found
+        for ask in gang.asks:
+            if found := self._apart(gang, ask):
+                return found
+        return Explanation(code=Reason.FRAGMENTED, message="its task groups fit one by one, but not together")
+
+    def _group(self, gang: PendingGang, index: int, ask: TaskRequest, banned: tuple[str, ...]) -> Explanation | None:
+        room = self._room
+        allowed = self._terrain.choice(gang, ask).allowed & self._terrain.without_models(banned)
+        refused = self._refused(gang, ask, banned)
+        wanted = tuple([each * ask.floor for each in ask.each])
+        if found := _short(wanted, summed(room.free[allowed]).tolist(), "are free on nodes that it may use"):
+            return Explanation(code=found.code, message=found.message, refused=refused)
+        fit = int(room.slots(ask, allowed).sum())
+        if fit < max(ask.floor, 1):
+            message = (
+                f"room for {fit} of {_tasks(max(ask.floor, 1))}{_of(gang.asks, ask)}; {_said(refused, len(room.nodes))}"
+            )
+            return Explanation(
+                code=Reason.FRAGMENTED, message=message, refused=refused, nearest=self._nearest(ask, allowed)
+            )
+        return self._domain(gang, index, ask, refused)
+
+    def _domain(
+        self, gang: PendingGang, index: int, ask: TaskRequest, refused: tuple[tuple[str, int], ...]
+    ) -> Explanation | None:
+        """Enough room in all, but not in one domain of the level that is required."""
+        level, _ = self._terrain.bounds(gang, ask.rules)
+        if level == ANYWHERE:
+            return None
+        choices = [self._terrain.choice(gang, a) for a in gang.asks]
+        slots = slots_by_domain(gang, choices, self._room, self._terrain, level, index)
+        slots = np.where(where_it_stands(gang, ask.group, self._terrain, level, level), slots, 0)
+        best = int(slots.argmax())
+        floor = max(ask.floor, 1)
+        if int(slots[best]) >= floor:
+            return None
+        topology = self._terrain.topology
+        needs, there = _in_tasks_or_gpus(ask, floor), _in_tasks_or_gpus(ask, int(slots[best])).split()[0]
+        where = f"one {topology.levels[level]}; best is {topology.name(level, best)}"
+        nearest = f"needs {needs} on {where} with {there}"
+        return Explanation(code=Reason.TOPOLOGY, message=nearest, refused=refused, nearest=nearest)
+
+    def _apart(self, gang: PendingGang, ask: TaskRequest) -> Explanation | None:
+        """Enough room in all, but not where other tasks let it stand."""
+        rules, room, terrain = ask.rules, self._room, self._terrain
+        if not rules.anti_affinity and not rules.spread:
+            return None
+        allowed = terrain.choice(gang, ask).allowed
+        own = terrain.nodes.rows([node for _, node in gang.standing])
+        slots = apart(rules, room.slots(ask, allowed), np.arange(len(allowed)), own, terrain)
+        of_group = terrain.nodes.rows([node for name, node in gang.standing if name == ask.group])
+        even = [Evenness(rule, terrain.codes(rule.level), allowed, slots, of_group).available for rule in rules.spread]
+        fit, floor = min([int(slots.sum()), *even]), max(ask.floor, 1)
+        levels = dict.fromkeys([*[rule.level for rule in rules.anti_affinity], *[rule.level for rule in rules.spread]])
+        message = f"its rules on where other tasks stand (by {', '.join(levels)}) leave it no place"
+        nearest = f"needs {_tasks(floor)}; its rules leave room for {fit}" if fit < floor else ""
+        return Explanation(code=Reason.CONSTRAINTS, message=message, refused=self._refused(gang, ask), nearest=nearest)
+
+    def _refused(
+        self, gang: PendingGang, ask: TaskRequest, banned: tuple[str, ...] = ()
+    ) -> tuple[tuple[str, int], ...]:
+        """Each node counted once, at the first filter that it failed; those short of something last."""
+        left = np.ones(len(self._room.nodes), dtype=np.bool_)
+        counts: list[tuple[str, int]] = []
+        models = ("of a GPU model at its limit", self._terrain.without_models(banned))
+        for name, mask in [*self._terrain.filters(gang, ask), models, *self._resources(ask)]:
+            counts.append((name, int(np.count_nonzero(left & ~mask))))
+            left &= mask
+        return tuple([(name, count) for name, count in counts if count])
+
+    def _resources(self, ask: TaskRequest) -> list[Filter]:
+        free = self._room.free
+        names = {column: name for name, column in self._room.nodes.custom.items()}
+        found: list[Filter] = []
+        for column, amount in self._room.wanted(ask) or ():
+            name = _DEVICES.get(column) or f"short of {short_of(names.get(column) or _NAMES[column])}"
+            found.append((name, free[:, column] >= amount))
+        return found
+
+    def _nearest(self, ask: TaskRequest, allowed: BoolArray) -> str:
+        """The node that lacks least, measured by the resource of which it lacks the largest part."""
+        wanted = self._room.wanted(ask)
+        rows = np.flatnonzero(allowed)
+        if not wanted or not rows.size:
+            return ""
+        free = self._room.free[rows]
+        lacks = np.stack([(amount - free[:, c]) * 1000 // amount for c, amount in wanted])
+        worst = lacks.max(axis=0)
+        row = int(worst.argmin())
+        if worst[row] <= 0:
+            return ""
+        column, amount = wanted[int(lacks[:, row].argmax())]
+        names = {c: name for name, c in self._room.nodes.custom.items()}
+        name = "gpu" if column in _DEVICES else names.get(column) or _NAMES[column]
+        has = amount_text(name, max(int(free[row, column]), 0), bare=True)
+        return (
+            f"needs {amount_text(name, amount)} on one node; best is {self._room.nodes.ids[int(rows[row])]} with {has}"
+        )
+
+
+def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
+    """What the ready nodes could not hold even if they were empty; nodes may join, so it is no error."""
+    asks = asks_of(spec)
+    if _one_node_holds(nodes, asks):
+        return []
+    rules = [list(filters(nodes, ask.rules)) for ask in asks]
+    masks = [np.logical_and.reduce([mask for _, mask in found]) for found in rules]
+    found: list[Explanation | None] = [_no_node_could(nodes, ask, r) for ask, r in zip(asks, rules, strict=True)]
+    where = "are in the cluster"
+    if not any(found):
+        found = [
+            _short(tuple([each * ask.floor for each in ask.each]), summed(nodes.capacity[mask]).tolist(), where)
+            for ask, mask in zip(asks, masks, strict=True)
+        ]
+    if not any(found):
+        total = tuple([sum([ask.each[c] * ask.floor for ask in asks]) for c in range(len(_NAMES))])
+        found = [_short(total, summed(nodes.capacity[nodes.ready]).tolist(), where)]
+    if not any(found):
+        found = [_too_few_slots(nodes, asks, ask, mask) for ask, mask in zip(asks, masks, strict=True)]
+    return list(dict.fromkeys(e.message for e in found if e))
+
+
+def _one_node_holds(nodes: NodeColumns, asks: tuple[TaskRequest, ...]) -> bool:
+    """Whether the node with the most CPU could hold all of it if it were empty: most jobs are small, and ask for no
+    more than amounts."""
+    if any(ask.rules.is_more_than_amounts or ask.custom or ask.each[GPU] for ask in asks) or not nodes.ready.any():
+        return False
+    row = int(np.where(nodes.ready, nodes.capacity[:, CPU], -1).argmax())
+    if nodes.taint_sets[int(nodes.taints[row])]:
+        return False
+    capacity = nodes.capacity[row].tolist()
+    return all(sum([ask.each[column] * ask.floor for ask in asks]) <= capacity[column] for column in range(GPU))
+
+
+def _no_node_could(nodes: NodeColumns, ask: TaskRequest, found: Sequence[Filter]) -> Explanation | None:
+    """What stands against the task on every ready node, however empty."""
+    mask = np.ones(len(nodes), dtype=np.bool_)
+    refused: list[tuple[str, int]] = []
+    for name, passes in found:
+        refused.append((name, int(np.count_nonzero(mask & ~passes))))
+        mask &= passes
+        if not mask.any():
+            counts = tuple([(n, count) for n, count in refused if count])
+            code, message = _refusal(nodes, ask, name)
+            return Explanation(code=code, message=message, refused=counts)
+    return _too_small(nodes, ask, mask)
+
+
+def _refusal(nodes: NodeColumns, ask: TaskRequest, name: str) -> tuple[Reason, str]:
+    rules = ask.rules
+    labels = f"the labels {', '.join(f'{key}={value}' for key, value in rules.selector)}"
+    if name in (CLOSED, NOT_READY):
+        return Reason.NO_NODE, _none_ready(nodes)
+    if name == "without the labels":
+        return Reason.NODE_SELECTOR, f"no ready node has {labels}"
+    if name == "of another GPU model":
+        both = f"{rules.gpu_model} and {labels}" if rules.selector else rules.gpu_model
+        return Reason.GPU_MODEL, f"no ready node has GPUs of model {both}"
+    unmet = [term for term in rules.affinity if not term.weight and not _met(nodes, term)]
+    if name == NO_AFFINITY and unmet:
+        return Reason.CONSTRAINTS, f"no ready node {_asked(unmet[0])}"
+    return Reason.CONSTRAINTS, f"every ready node that passed the other filters is {name}"
+
+
+def _none_ready(nodes: NodeColumns) -> str:
+    closed = int(np.count_nonzero(nodes.closed))
+    known = f"{len(nodes)} registered" + (f", {closed} {CLOSED}" if closed else "")
+    return f"no node is ready ({known})" if len(nodes) else "no node has joined yet"
+
+
+def _met(nodes: NodeColumns, term: Affinity) -> bool:
+    return bool((nodes.ready & nodes.labels.meeting(term, len(nodes))).any())
+
+
+def _asked(term: Affinity) -> str:
+    if term.op is LabelOp.EXISTS:  # such as that of a runtime, which nobody wrote as an affinity
+        return f"has the label {term.label}"
+    return f"meets its affinity: {term.label} {term.op.name.lower()} {', '.join(term.values)}".rstrip()
+
+
+def _too_small(nodes: NodeColumns, ask: TaskRequest, mask: BoolArray) -> Explanation | None:
+    capacity = nodes.capacity[mask]
+    wanted = [(name, column, ask.each[column]) for column, name in enumerate(_NAMES)]
+    wanted += [(name, nodes.custom.get(name, -1), amount) for name, amount in ask.custom]
+    for name, column, each in wanted:
+        largest = int(capacity[:, column].max()) if column >= 0 else 0
+        if each > largest:
+            has = amount_text(name, largest, bare=True)
+            message = f"asks for {amount_text(name, each)} on one node; the largest has {has}"
+            return Explanation(code=Reason.NODE_TOO_SMALL, message=message)
+    fits = np.logical_and.reduce([capacity[:, column] >= each for _, column, each in wanted])
+    if not fits.any():
+        all_of = ", ".join(amount_text(name, each) for name, _, each in wanted if each)
+        return Explanation(code=Reason.NODE_TOO_SMALL, message=f"no node has all of {all_of}")
+    return None
+
+
+def _short(wanted: tuple[int, ...], there: Sequence[int], where: str) -> Explanation | None:
+    for name, want, have in zip(_NAMES, wanted, there, strict=False):
+        if want > have:
+            number = amount_text(name, int(have), bare=True)
+            verb = where if number != "1" else where.replace("are", "is", 1)
+            message = f"needs {amount_text(name, int(want))} in all; {number} {verb}"
+            return Explanation(code=Reason.INSUFFICIENT, message=message)
+    return None
+
+
+def _too_few_slots(
+    nodes: NodeColumns, asks: tuple[TaskRequest, ...], ask: TaskRequest, mask: BoolArray
+) -> Explanation | None:
+    slots: IntArray = np.where(mask, ask.floor, 0)
+    for column, amount in enumerate(ask.each):
+        if amount and not (column == GPU and ask.gpu_share):
+            np.minimum(slots, nodes.capacity[:, column] // amount, out=slots)
+    fit = int(slots.sum())
+    if fit >= ask.floor:
+        return None
+    message = f"the empty cluster has room for {fit} of {ask.floor} tasks{_of(asks, ask)}"
+    return Explanation(code=Reason.FRAGMENTED, message=message)
+
+
+def _said(refused: tuple[tuple[str, int], ...], nodes: int) -> str:
+    """Such as "of 4 nodes 3 are short of CPU, 1 is not ready"."""
+    said = [f"{count} {'is' if count == 1 else 'are'} {name}" for name, count in refused]
+    return f"of {nodes} nodes {', '.join(said) or 'all have room for some'}"
+
+
+def _of(asks: tuple[TaskRequest, ...], ask: TaskRequest) -> str:
+    return f" of group {ask.group}" if len(asks) > 1 else ""
+
+
+def _in_tasks_or_gpus(ask: TaskRequest, tasks: int) -> str:
+    if ask.each[GPU]:
+        return amount_text("gpu", tasks * ask.each[GPU])
+    return _tasks(tasks)
+
+
+def _tasks(count: int) -> str:
+    return f"{count} {'task' if count == 1 else 'tasks'}"

@@ -1,0 +1,146 @@
+"""What is said of a job that waits: one code and one line, and what stands behind them.
+
+Rule: a line is for people and true at the view's revision; numbers that others compare stand in fields of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from gosched.core.cluster import Reservation
+from gosched.core.command import Cause
+from gosched.core.resources import AmountMap
+from gosched.scheduling.preemption.eviction_rules import Victim
+from gosched.scheduling.snapshot.task_requests import PendingGang
+
+
+class Reason(StrEnum):
+    NO_NODE = "NO_NODE"
+    NODE_SELECTOR = "NODE_SELECTOR"
+    CONSTRAINTS = "CONSTRAINTS"
+    GPU_MODEL = "GPU_MODEL"
+    NODE_TOO_SMALL = "NODE_TOO_SMALL"
+    INSUFFICIENT = "INSUFFICIENT"
+    TOPOLOGY = "TOPOLOGY"
+    FRAGMENTED = "FRAGMENTED"
+    QUEUE_LIMIT = "QUEUE_LIMIT"
+    QUOTA = "QUOTA"
+    MAX_RUNNING_JOBS = "MAX_RUNNING_JOBS"
+    RESERVED = "RESERVED"
+    BACKOFF = "BACKOFF"
+    QUEUED = "QUEUED"
+    TOO_LARGE = "TOO_LARGE"
+    PLANNER_BUG = "PLANNER_BUG"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """`held`: of what is waited for, by resource. `until_ms`: 0 if nobody knows."""
+
+    job_id: str
+    name: str
+    queue: str
+    held: AmountMap
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """A victim, had there been one. `lost_ms`: its work since the start or the last checkpoint, times its tasks."""
+
+    job_id: str
+    name: str
+    tasks: int
+    whole: bool
+    cause: Cause
+    lost_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """`limit`: the queue's or tenant's limit that holds it. `refused`: filters, each with the nodes that it turned
+    away first. `nearest`: what came closest. `brief`: there is more to say, at the cost of a look at every node.
+    `start_ms`: the estimated start, 0 if none is in sight, and `start_from` what it rests on. `holders`: who holds what
+    it waits for, the first to end first. `change`: the smallest change found that would start it now. `victims`: whom
+    it would evict if its queue did more than observe."""
+
+    code: Reason
+    message: str
+    limit: str = ""
+    refused: tuple[tuple[str, int], ...] = ()
+    nearest: str = ""
+    brief: bool = False
+    start_ms: int = 0
+    start_from: str = ""
+    holders: tuple[Holder, ...] = ()
+    change: str = ""
+    victims: tuple[Observed, ...] = ()
+
+
+def reserved(why: Explanation, reservation: Reservation | None) -> Explanation:
+    """Of a gang with a reserved start, or one that has none any more."""
+    if reservation is None:
+        return replace(why, start_ms=0, start_from="")
+    what = "deadline" if reservation.for_deadline else "place in the queue"
+    nodes = len(dict.fromkeys(share.node_id for share in reservation.shares))
+    start_from = f"reserved for its {what}, on {nodes} {'node' if nodes == 1 else 'nodes'}"
+    return replace(why, start_ms=reservation.start_ms, start_from=start_from)
+
+
+def promised_away(names: Sequence[str]) -> Explanation:
+    """Of a gang that there is room for, if it were not for these promises and windows."""
+    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    message = f"there is room for it now, but reserved for {shown}; it could start with a timeout that ends before"
+    return Explanation(code=Reason.RESERVED, message=message)
+
+
+def cut_short(why: Explanation) -> Explanation:
+    """Of a gang for which nobody was evicted, though not all was tried."""
+    return replace(why, message=f"{why.message}; the search for others to evict ran out of its budget, it goes on")
+
+
+def would_evict(why: Explanation, victims: Sequence[Victim], now_ms: int) -> Explanation:
+    """Of a gang whose queue only observes."""
+    return replace(why, victims=observed(victims, now_ms))
+
+
+def observed(victims: Sequence[Victim], now_ms: int) -> tuple[Observed, ...]:
+    return tuple(
+        [
+            Observed(
+                job_id=victim.gang.job_id,
+                name=victim.gang.name,
+                tasks=victim.tasks,
+                whole=not victim.ranks,
+                cause=victim.cause,
+                lost_ms=victim.gang.lost_ms(now_ms, victim.tasks),
+            )
+            for victim in victims
+        ]
+    )
+
+
+def backoff(gang: PendingGang) -> Explanation:
+    until = datetime.fromtimestamp(gang.not_before_ms // 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Explanation(code=Reason.BACKOFF, message=f"waits until {until} before it is tried again")
+
+
+def queued(before: int) -> Explanation:
+    jobs = "1 job was" if before == 1 else f"{before} jobs were"
+    return Explanation(code=Reason.QUEUED, message=f"{jobs} looked at before it; its turn comes in a later cycle")
+
+
+def gives_way() -> Explanation:
+    return Explanation(code=Reason.QUEUED, message="its job gives way to another one in this plan")
+
+
+def too_large(max_bytes: int) -> Explanation:
+    message = f"has too many tasks for one log entry of {max_bytes // 1024} KiB; split it into several jobs"
+    return Explanation(code=Reason.TOO_LARGE, message=message)
+
+
+def held_back(code: str, limit: str) -> Explanation:
+    return Explanation(code=Reason(code), message=limit, limit=limit)

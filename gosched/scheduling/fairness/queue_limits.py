@@ -1,0 +1,181 @@
+"""What queues and tenants may still take: ceilings, quotas, and how many jobs may run at once.
+
+Rule: the same arithmetic as the state machine's, from `core.sharing`, so that it takes what passed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gosched.core.amounts import amount_text
+from gosched.core.command import GangPlacement
+from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, beyond, ceilings, charge_of, lineage
+from gosched.scheduling.plugins.calls import Plugins
+from gosched.scheduling.snapshot.task_requests import PendingGang, charge_of_one
+from gosched.scheduling.snapshot.view import GPU, GPU_MODEL, NodeColumns, View
+
+QUEUE_LIMIT, QUOTA, MAX_RUNNING = "QUEUE_LIMIT", "QUOTA", "MAX_RUNNING_JOBS"
+
+
+@dataclass(slots=True)
+class _Rule:
+    """One ceiling: of a queue, or of a tenant in the whole cluster. `jobs` 0: any number may run."""
+
+    code: str
+    name: str
+    used: Amounts
+    ceiling: Mapping[str, int]
+    running: int
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """`most`: for each group how many of its tasks may start, the floor at least; empty: all of them. `banned`: GPU
+    models that groups which name none may not use."""
+
+    most: tuple[int, ...] = ()
+    banned: tuple[str, ...] = ()
+
+
+UNLIMITED = Allowance()
+
+
+class Limits:
+    def __init__(self, view: View) -> None:
+        self.used: dict[str, Amounts] = {}  # by queue path, of all levels
+        self.used_by: dict[tuple[str, str], Amounts] = {}  # by (queue, tenant)
+        tenants: dict[str, Amounts] = {}
+        charges = [(queue, tenant, charge_of(held, model)) for (queue, tenant, model), held in view.charges.items()]
+        charges += [(gang.queue, gang.tenant, gang.charge()) for gang in view.holders.values() if gang.fenced]
+        for queue, tenant, charge in charges:
+            for path in lineage(queue):
+                add_to(self.used.setdefault(path, {}), charge)
+            add_to(self.used_by.setdefault((queue, tenant), {}), charge)
+            add_to(tenants.setdefault(tenant, {}), charge)
+        self.ceilings = ceilings(view.queues, view.total)
+        self._queues = {path: self._of_queue(view, path) for path in view.queues}
+        self._tenants = {name: self._of_tenant(view, name, tenants.get(name, {})) for name in view.quotas}
+        self._rules: dict[tuple[str, str], list[_Rule]] = {}
+        all_rules = [*self._queues.values(), *self._tenants.values()]
+        self._any = any(rule.ceiling or rule.jobs for rule in all_rules)
+
+    def rules(self, gang: PendingGang) -> list[_Rule]:
+        """That hold for the gang; the widest queue first."""
+        if not self._any:
+            return []
+        payer = (gang.queue, gang.tenant)
+        found = self._rules.get(payer)
+        if found is None:
+            chain = [self._queues[path] for path in lineage(gang.queue) if path in self._queues]
+            if gang.tenant in self._tenants:
+                chain.append(self._tenants[gang.tenant])
+            found = self._rules[payer] = [rule for rule in chain if rule.ceiling or rule.jobs]
+        return found
+
+    def shape(self, gang: PendingGang, plugins: Plugins) -> object:
+        """Gangs of one shape miss for the same reason, while room only shrinks."""
+        shape = plugins.shape(gang)
+        return (gang.queue, gang.tenant, shape) if self.rules(gang) else shape
+
+    def why_not(self, gang: PendingGang) -> tuple[str, str] | None:
+        """A code and a line about the first rule that holds the gang back."""
+        for rule in self.rules(gang):
+            if rule.jobs and not gang.joins and rule.running >= rule.jobs:
+                return MAX_RUNNING, f"{rule.name} may run {rule.jobs} {_jobs(rule.jobs)} at once, and does"
+            charge = dict(gang.charge)
+            over = beyond(rule.used, charge, rule.ceiling)
+            if over:
+                limit, used = rule.ceiling[over], rule.used.get(over, 0)
+                amounts = f"limit of {amount_text(over, limit)}, {amount_text(over, used, bare=True)} used"
+                return rule.code, f"{rule.name}: {amounts}, the job needs {amount_text(over, charge[over], bare=True)}"
+        return None
+
+    def allowance(self, gang: PendingGang) -> Allowance:
+        """Of a gang whose floors no limit holds back."""
+        rules = self.rules(gang)
+        if not rules:
+            return UNLIMITED
+        models = dict.fromkeys(name for rule in rules for name in rule.ceiling if name.startswith(MODEL_PREFIX))
+        banned = [name for name in models if self._beyond_floor(gang, rules, name)]
+        most = self._most(gang, rules, [name for name in models if name not in banned])
+        return Allowance(most, tuple(sorted([name.removeprefix(MODEL_PREFIX) for name in banned])))
+
+    def _beyond_floor(self, gang: PendingGang, rules: list[_Rule], model: str) -> bool:
+        """Whether the smallest start would be too much if all of its GPUs were of the model."""
+        wanted = sum([ask.each[GPU] * ask.floor for ask in gang.asks]) or max([ask.each[GPU] for ask in gang.asks])
+        return bool(wanted) and any(
+            rule.used.get(model, 0) + wanted > rule.ceiling.get(model, 1 << 62) for rule in rules
+        )
+
+    def _most(self, gang: PendingGang, rules: list[_Rule], models: list[str]) -> tuple[int, ...]:
+        """GPUs of no named model count as each of the `models`: they may turn out to be any of them."""
+        charges = [charge_of_one(ask) for ask in gang.asks]
+        taken: Amounts = {}
+        for ask, each in zip(gang.asks, charges, strict=True):
+            if ask.each[GPU] and not ask.rules.gpu_model:
+                each.update(dict.fromkeys(models, ask.each[GPU]))
+            add_to(taken, each, ask.floor)
+        found = []
+        for ask, each in zip(gang.asks, charges, strict=True):
+            extra = ask.count - ask.floor
+            for rule in rules:
+                for name in each.keys() & rule.ceiling.keys():
+                    spare = rule.ceiling[name] - rule.used.get(name, 0) - taken.get(name, 0)
+                    extra = min(extra, max(spare, 0) // each[name])
+            add_to(taken, each, extra)
+            found.append(ask.floor + extra)
+        return tuple(found)
+
+    def take(self, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
+        rules = self.rules(gang)
+        if not rules:
+            return
+        charge = placed_charge(gang, placement)
+        if any(name.startswith(MODEL_PREFIX) for rule in rules for name in rule.ceiling):
+            _add_models(charge, gang, placement, nodes)
+        for rule in rules:
+            add_to(rule.used, charge)
+            rule.running += not gang.joins
+
+    def _of_queue(self, view: View, path: str) -> _Rule:
+        inside = path + "."
+        running = [n for (queue, _), n in view.running.items() if queue == path or queue.startswith(inside)]
+        return _Rule(
+            QUEUE_LIMIT,
+            f"queue {path}",
+            dict(self.used.get(path, {})),
+            self.ceilings[path],
+            sum(running),
+            view.queues[path].max_running_jobs,
+        )
+
+    def _of_tenant(self, view: View, tenant: str, used: Amounts) -> _Rule:
+        running = sum([n for (_, name), n in view.running.items() if name == tenant])
+        quota = view.quotas[tenant]
+        return _Rule(QUOTA, f"quota of tenant {tenant}", used, dict(quota.limit), running, quota.max_running_jobs)
+
+
+def placed_charge(gang: PendingGang, placement: GangPlacement) -> Amounts:
+    """What the placed tasks hold; GPUs of a model count as such only where the gang names it."""
+    if len(placement.tasks) == gang.tasks:
+        return dict(gang.charge)
+    charge: Amounts = {}
+    for ask in gang.asks:
+        ranks = frozenset(ask.ranks)
+        add_to(charge, charge_of_one(ask), sum([task.rank in ranks for task in placement.tasks]))
+    return charge
+
+
+def _add_models(charge: Amounts, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
+    unnamed = {rank: ask.each[GPU] for ask in gang.asks if not ask.rules.gpu_model for rank in ask.ranks}
+    models = nodes.label(GPU_MODEL)
+    for task in placement.tasks:
+        if unnamed.get(task.rank):
+            model = nodes.labels.value(int(models[nodes.row(task.node_id)]))
+            add_to(charge, {MODEL_PREFIX + model: unnamed[task.rank]})
+
+
+def _jobs(count: int) -> str:
+    return "job" if count == 1 else "jobs"

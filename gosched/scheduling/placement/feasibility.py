@@ -1,0 +1,125 @@
+"""What a cycle knows of the nodes that does not change while it places: who may stand where, who likes what, and the
+tree of domains. Everything is made when it is asked for first, and kept for the cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+
+import numpy as np
+
+from gosched.core.command import GangPlacement
+from gosched.core.spec import Mode, Strategy
+from gosched.scheduling.placement.free_capacity import FreeCapacity
+from gosched.scheduling.placement.score_columns import Gradient
+from gosched.scheduling.placement.topology import ANYWHERE, NOWHERE, Topology
+from gosched.scheduling.plugins.calls import Plugins
+from gosched.scheduling.plugins.filters import FIXED_LEVELS, Choice, Filter, choice_of, filters
+from gosched.scheduling.policy import Policy
+from gosched.scheduling.snapshot.task_requests import Constraints, PendingGang, TaskRequest
+from gosched.scheduling.snapshot.view import NO_VALUE, BoolArray, IntArray, View
+
+BY_GRADIENT = (Strategy.FRAGMENTATION, Strategy.EXPECTED_WASTE)  # every placement changes what is best for the next
+
+Bounds = tuple[int, int]  # levels of the topology: the required one, and the preferred one (or the required again)
+
+
+class Feasibility:
+    """`standing`: rows where the jobs stand that others keep away from, by name."""
+
+    def __init__(self, view: View, policy: Policy, room: FreeCapacity, plugins: Plugins) -> None:
+        self.nodes = view.nodes
+        self.policy = policy
+        self.standing: dict[str, IntArray] = {n: view.nodes.rows(ids) for n, ids in view.standing.items()}
+        self.plugins = plugins
+        self._room = room
+        self._view = view
+        self._levels: tuple[str, ...] = policy.topology
+        self._topology: Topology | None = None
+        self._choices: dict[object, Choice] = {}
+        self._models: dict[tuple[str, ...], BoolArray] = {}
+        self._gradients: dict[Strategy, Gradient] = {}
+
+    def over(self, room: FreeCapacity) -> Feasibility:
+        """The same ground with another room on it; what is known of the ground is shared."""
+        other = copy(self)
+        other._room = room
+        other._gradients = {}
+        return other
+
+    def placed(self, gang: PendingGang, placement: GangPlacement) -> None:
+        """Those that keep away from it do so from now on."""
+        if gang.name in self.standing:
+            rows = self.nodes.rows([task.node_id for task in placement.tasks])
+            self.standing[gang.name] = np.concatenate([self.standing[gang.name], rows])
+
+    @property
+    def topology(self) -> Topology:
+        if self._topology is None:
+            self._topology = Topology(self.nodes, self._levels)
+        return self._topology
+
+    def choice(self, gang: PendingGang, ask: TaskRequest) -> Choice:
+        """Where tasks of this ask may stand, the plugins asked too."""
+        key: object = self.plugins.key(gang, ask)
+        found = self._choices.get(key)
+        if found is None:
+            more, scores = self.plugins.columns(gang, ask)
+            found = self._choices[key] = choice_of(self.nodes, ask.rules, more, scores)
+        return found
+
+    def filters(self, gang: PendingGang, ask: TaskRequest) -> Sequence[Filter]:
+        more, _ = self.plugins.columns(gang, ask)
+        return [*filters(self.nodes, ask.rules), *more]
+
+    def without_models(self, models: tuple[str, ...]) -> BoolArray:
+        """The nodes whose GPUs are of none of these models."""
+        mask = self._models.get(models)
+        if mask is None:
+            mask = np.ones(len(self.nodes), dtype=np.bool_)
+            for model in models:
+                mask &= ~self.nodes.with_model(model)
+            self._models[models] = mask
+        return mask
+
+    def prefer(self, ask: TaskRequest, choice: Choice, strategy: Strategy) -> IntArray:
+        """A column: lower is better, no two are equal. What the task likes comes before the strategy."""
+        keys = self.gradient(strategy).keys(ask) if strategy in BY_GRADIENT else self._room.keys(strategy)
+        if choice.liking is None:
+            return keys
+        span = int(keys.max()) - int(keys.min()) + 1
+        liked: IntArray = keys - choice.liking * span
+        return liked
+
+    def gradient(self, strategy: Strategy) -> Gradient:
+        if strategy not in self._gradients:
+            self._gradients[strategy] = Gradient(strategy, self._view, self._room)
+        return self._gradients[strategy]
+
+    # Domains
+
+    def bounds(self, gang: PendingGang, rules: Constraints) -> Bounds:
+        """Of an ask's topology rules; levels within a node are not meant."""
+        known = [(self._level(rule.level), rule.mode) for rule in rules.topology if rule.level not in FIXED_LEVELS[1:]]
+        required = max((level for level, mode in known if mode is Mode.REQUIRED), default=ANYWHERE)
+        preferred = max((level for level, mode in known if mode is Mode.PREFERRED), default=required)
+        if not known and self.policy.compact and gang.tasks > 1 and self.policy.topology:
+            preferred = len(self.policy.topology) - 1
+        return required, max(required, preferred)
+
+    def codes(self, level: str) -> IntArray:
+        """The domain of each node at a level, which may be any label; NOWHERE for none."""
+        if level in self.topology.levels:
+            return self.topology.codes[self._level(level)]
+        column = self.nodes.label(level)
+        return np.where(column == NO_VALUE, NOWHERE, column)
+
+    def _level(self, level: str) -> int:
+        """A label that the config's topology does not name is a level below those that it names."""
+        index = self.topology.index(level)
+        if index is None:
+            self._levels = (*self._levels, level)
+            self._topology = None
+            index = self.topology.index(level)
+            assert index is not None
+        return index

@@ -1,0 +1,82 @@
+"""The columns of scores by fragmentation or by expected waste that a cycle keeps: one for each kind of request.
+
+Rule: a score depends on its node alone, so only nodes that changed since are scored again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gosched.core.spec import Strategy
+from gosched.scheduling.placement.expected_waste import Waste
+from gosched.scheduling.placement.fragmentation import Demand, Workload, gains
+from gosched.scheduling.placement.free_capacity import FreeCapacity
+from gosched.scheduling.snapshot.task_requests import TaskRequest
+from gosched.scheduling.snapshot.view import CPU, BoolArray, IntArray, NodeColumns, View, Where
+
+_BEST_SCORE = 100
+
+
+@dataclass(slots=True)
+class _Column:
+    keys: IntArray
+    devices: IntArray
+    seen: int  # how much of FreeCapacity.touched it knows
+
+
+class Gradient:
+    def __init__(self, strategy: Strategy, view: View, room: FreeCapacity) -> None:
+        self._room = room
+        kinds = {typical.where: None for typical in view.workload}
+        places = {where: i for i, where in enumerate(sorted(kinds, key=repr))}
+        self._model_ok = _columns(view.nodes, list(places))
+        self._workload = Workload.of(
+            (Demand(cpu_millis=t.cpu_millis, gpu_millis=t.gpu_millis, allowed=places[t.where]), count)
+            for t, count in view.workload.items()
+        )
+        self._waste: Waste | None = None
+        if strategy is Strategy.EXPECTED_WASTE:
+            self._waste = Waste(self._workload, self._model_ok)
+        self._columns: dict[tuple[int, int], _Column] = {}
+
+    def keys(self, ask: TaskRequest) -> IntArray:
+        """Lower is better, no two are equal: higher scores first, then lower rows."""
+        return self._column(ask).keys
+
+    def device(self, ask: TaskRequest, row: int) -> int | None:
+        """The device that a share is best taken from."""
+        return int(self._column(ask).devices[row]) if ask.gpu_share else None
+
+    def _column(self, ask: TaskRequest) -> _Column:
+        self._room.settle()
+        kind = (ask.each[0], ask.each[3])
+        nodes = len(self._room.nodes)
+        column = self._columns.get(kind)
+        touched = self._room.touched
+        if column is None:
+            column = self._columns[kind] = _Column(np.zeros(nodes, np.int64), np.zeros(nodes, np.int64), len(touched))
+            self._score(kind, column, np.arange(nodes))
+        elif column.seen < len(touched):
+            self._score(kind, column, np.array(sorted(set(touched[column.seen :])), dtype=np.int64))
+            column.seen = len(touched)
+        return column
+
+    def _score(self, kind: tuple[int, int], column: _Column, rows: IntArray) -> None:
+        free = self._room.free[rows, CPU]
+        suits = self._model_ok if self._waste is None else self._waste.kinds
+        scores, devices = gains(self._workload, *kind, free, self._room.gpu_free[rows], suits[rows], self._waste)
+        column.keys[rows] = (_BEST_SCORE - scores) * len(self._room.nodes) + rows
+        column.devices[rows] = devices
+
+
+def _columns(nodes: NodeColumns, kinds: list[Where]) -> BoolArray:
+    """Whether each node suits a task of each kind by GPU model and required affinity."""
+    masks = np.ones((len(nodes), max(len(kinds), 1)), dtype=np.bool_)
+    for i, (model, affinity) in enumerate(kinds):
+        if model:
+            masks[:, i] &= nodes.with_model(model)
+        for term in affinity:
+            masks[:, i] &= nodes.labels.meeting(term, len(nodes))
+    return masks

@@ -1,0 +1,93 @@
+"""Constraints that look at where other tasks stand: anti-affinity, and an even spread over domains.
+
+Rule: what a task that already stands counts for, a task placed a moment ago in the same gang counts for too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gosched.core.spec import SELF, Mode, SpreadRule
+from gosched.scheduling.placement.feasibility import Feasibility
+from gosched.scheduling.placement.topology import NOWHERE
+from gosched.scheduling.snapshot.labels import BoolArray, IntArray
+from gosched.scheduling.snapshot.task_requests import Constraints
+
+
+def apart(rules: Constraints, slots: IntArray, prefer: IntArray, own: IntArray, terrain: Feasibility) -> IntArray:
+    """The slots that anti-affinity leaves. `own`: rows where tasks of the job stand."""
+    own_last = sorted(rules.anti_affinity, key=lambda rule: rule.job == SELF)  # it keeps one slot: one that is left
+    for rule in own_last:
+        codes = terrain.codes(rule.level)
+        rows = own if rule.job == SELF else terrain.standing.get(rule.job, own[:0])
+        taken = np.unique(codes[rows])
+        slots = np.where(np.isin(codes, taken[taken != NOWHERE]), 0, slots)
+        if rule.job == SELF:
+            slots = _one_each(slots, prefer, codes)
+    return slots
+
+
+def _one_each(slots: IntArray, prefer: IntArray, codes: IntArray) -> IntArray:
+    """One slot in each domain, on its best node; nodes in no domain get none."""
+    inside = np.flatnonzero((slots > 0) & (codes != NOWHERE))
+    inside = inside[np.argsort(prefer[inside])]
+    _, first = np.unique(codes[inside], return_index=True)
+    left = np.zeros_like(slots)
+    left[inside[first]] = 1
+    return left
+
+
+class Evenness:
+    """How many tasks of a group each domain may get under a spread rule, whatever `count` is asked for.
+
+    `placed[d]`: tasks of the group that stand in domain d; `most[d]`: how many it may hold in the end.
+    """
+
+    def __init__(
+        self, rule: SpreadRule, codes: IntArray, eligible: BoolArray, slots: IntArray, standing: IntArray
+    ) -> None:
+        """`eligible`: nodes that count as domains even when they are full; `standing`: rows of the group's tasks. For a
+        rule that is only preferred, nodes in no domain are a domain too."""
+        size = int(codes.max(initial=-1)) + 1
+        if rule.mode is not Mode.REQUIRED:
+            codes, size = np.where(codes == NOWHERE, size, codes), size + 1
+        inside = codes != NOWHERE
+        room = np.bincount(codes[inside], weights=slots[inside], minlength=size).astype(np.int64)
+        held = codes[standing]
+        self.codes = codes
+        self.placed: IntArray = np.bincount(held[held != NOWHERE], minlength=size).astype(np.int64)
+        self.most = self.placed + room
+        domains = np.unique(codes[inside & eligible])
+        if rule.mode is Mode.REQUIRED and domains.size:
+            self.most = np.maximum(self.placed, np.minimum(self.most, int(self.most[domains].min()) + rule.max_skew))
+
+    @property
+    def available(self) -> int:
+        return int((self.most - self.placed).sum())
+
+    def wanted(self, count: int) -> IntArray:
+        """`count` (at most `available`) tasks over the domains, the emptiest first; of equals the first."""
+        low, high = 0, int(self.most.max(initial=0))
+        while low < high:  # the highest level to which all domains can be filled
+            middle = (low + high + 1) // 2
+            if int(self._upto(middle).sum()) <= count:
+                low = middle
+            else:
+                high = middle - 1
+        wanted = self._upto(low)
+        more = np.flatnonzero((self.most > low) & (self.placed <= low))[: count - int(wanted.sum())]
+        wanted[more] += 1
+        return wanted
+
+    def _upto(self, level: int) -> IntArray:
+        filled: IntArray = np.maximum(np.minimum(self.most, level) - self.placed, 0)
+        return filled
+
+
+def is_even(rule: SpreadRule, codes: IntArray, eligible: BoolArray, rows: IntArray) -> bool:
+    """Whether tasks on these rows (with repeats) keep to the rule."""
+    domains = np.unique(codes[(codes != NOWHERE) & eligible])
+    if rule.mode is not Mode.REQUIRED or not domains.size:
+        return True
+    counts = np.bincount(codes[rows][codes[rows] != NOWHERE], minlength=int(codes.max(initial=-1)) + 1)[domains]
+    return int(counts.max()) - int(counts.min()) <= rule.max_skew

@@ -1,0 +1,90 @@
+"""Domains: the places of the cluster, from the widest level of the config's topology down to the node.
+
+Rule: a domain is a path. Two racks of one name in two zones are two racks. A node without a level's label is in no
+domain of that level, but may be in one below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gosched.core.spec import NODE_LEVEL
+from gosched.scheduling.snapshot.view import NO_VALUE, BoolArray, IntArray, NodeColumns
+
+NOWHERE = -1
+ANYWHERE = -1  # as a level: the whole cluster
+
+
+class Topology:
+    """`levels`: label keys, widest first; `node` stands below the last one.
+
+    `codes[i][row]`: the domain of level i that the node is in, numbered in the order of paths; NOWHERE for none.
+    `position[row]`: the node's place in the tree, depth first.
+    """
+
+    def __init__(self, nodes: NodeColumns, levels: Sequence[str]) -> None:
+        self.levels = (*levels, NODE_LEVEL)
+        self.codes: list[IntArray] = []
+        paths = np.zeros(len(nodes), dtype=np.int64)
+        for level in levels:
+            values = _in_order(nodes, level)
+            paths = _within(paths, values)
+            self.codes.append(_numbered(paths, values != NOWHERE))
+        rows = np.arange(len(nodes))
+        self.codes.append(rows)
+        self.position = rows
+        if levels:
+            ranked = [np.where(codes == NOWHERE, len(nodes), codes) for codes in reversed(self.codes[:-1])]
+            self.position = np.empty(len(nodes), dtype=np.int64)
+            self.position[np.lexsort((rows, *ranked))] = rows
+        self._nodes = nodes
+
+    def index(self, level: str) -> int | None:
+        """None for a level that the cluster does not know."""
+        return self.levels.index(level) if level in self.levels else None
+
+    def domains(self, level: int, amounts: IntArray) -> IntArray:
+        """The sum of a column for each domain of the level."""
+        codes = self.codes[level]
+        inside = codes != NOWHERE
+        sums = np.bincount(codes[inside], weights=amounts[inside], minlength=int(codes.max(initial=-1)) + 1)
+        found: IntArray = sums.astype(np.int64)
+        return found
+
+    def rows(self, level: int, domain: int) -> BoolArray:
+        inside: BoolArray = self.codes[level] == domain
+        return inside
+
+    def name(self, level: int, domain: int) -> str:
+        """The value of the level's label, or the node's id."""
+        row = int(np.flatnonzero(self.codes[level] == domain)[0])
+        if self.levels[level] == NODE_LEVEL:
+            return self._nodes.ids[row]
+        return self._nodes.labels.value(int(self._nodes.label(self.levels[level])[row]))
+
+
+def _in_order(nodes: NodeColumns, level: str) -> IntArray:
+    """The level's values as numbers in the order of their texts: codes depend on who came first."""
+    column = nodes.label(level)
+    known = np.unique(column[column != NO_VALUE])
+    texts = {code: text for text, code in nodes.labels.codes.items()}
+    ranked = sorted(known.tolist(), key=lambda code: texts[code])
+    table = np.full(max(known.tolist(), default=0) + 2, NOWHERE, dtype=np.int64)
+    table[ranked] = np.arange(len(ranked))
+    numbered: IntArray = table[column]  # NO_VALUE is -1: the last entry
+    return numbered
+
+
+def _within(above: IntArray, values: IntArray) -> IntArray:
+    """Codes of the pairs (path above, value); no value counts as one."""
+    width = int(values.max(initial=NOWHERE)) + 2
+    paths: IntArray = np.unique(above * width + values + 1, return_inverse=True)[1]
+    return paths
+
+
+def _numbered(paths: IntArray, inside: BoolArray) -> IntArray:
+    codes = np.full(len(paths), NOWHERE, dtype=np.int64)
+    codes[inside] = np.unique(paths[inside], return_inverse=True)[1]
+    return codes

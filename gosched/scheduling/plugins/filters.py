@@ -1,0 +1,124 @@
+"""Where tasks may stand at all, and where they would like to: one column for each rule.
+
+Rule: each filter has a name and can say how many nodes it refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gosched.core.matching import tolerates
+from gosched.core.spec import (
+    LINK_LEVEL,
+    NODE_LEVEL,
+    NUMA_LEVEL,
+    SELF,
+    Mode,
+    TaintEffect,
+)
+from gosched.scheduling.snapshot.task_requests import Constraints
+from gosched.scheduling.snapshot.view import NO_VALUE, WHOLE, BoolArray, IntArray, NodeColumns
+
+FIXED_LEVELS = (NODE_LEVEL, NUMA_LEVEL, LINK_LEVEL)
+MAX_TIERS = 16  # more kinds of liking than this are not looked through one by one
+
+CLOSED = "cordoned or draining"
+NOT_READY = "not ready"
+NO_AFFINITY = "against the affinity"
+
+Filter = tuple[str, BoolArray]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Choice:
+    """`allowed`: nodes that would take the task if they were empty enough. `liking`: from 0 up, higher is better; None:
+    all are alike. `tiers`: the allowed nodes by falling liking, as masks that must hold together; empty when there are
+    more than MAX_TIERS."""
+
+    allowed: BoolArray
+    liking: IntArray | None
+    tiers: tuple[tuple[BoolArray, ...], ...]
+
+
+def choice_of(
+    nodes: NodeColumns, rules: Constraints, more: Sequence[Filter] = (), scores: IntArray | None = None
+) -> Choice:
+    """`more` filters and `scores` come from plugins."""
+    allowed = np.ones(len(nodes), dtype=np.bool_)
+    for _, mask in (*filters(nodes, rules), *more):
+        allowed &= mask
+    liking = _liking(nodes, rules, scores)
+    if liking is not None:
+        some = liking[allowed]
+        values, ranks = np.unique(np.where(allowed, liking, some[0] if some.size else 0), return_inverse=True)
+        liking = ranks if len(values) > 1 else None
+    return Choice(allowed=allowed, liking=liking, tiers=_tiers(nodes, allowed, liking))
+
+
+def filters(nodes: NodeColumns, rules: Constraints) -> Iterator[Filter]:
+    """In the order in which a node's refusal is counted."""
+    yield CLOSED, ~nodes.closed
+    yield NOT_READY, nodes.ready
+    if rules.selector:
+        yield "without the labels", nodes.labels.having(rules.selector, len(nodes))
+    required = [term for term in rules.affinity if not term.weight]
+    if required:
+        masks = [nodes.labels.meeting(term, len(nodes)) for term in required]
+        yield NO_AFFINITY, np.logical_and.reduce(masks)
+    if any(nodes.taint_sets):
+        yield "tainted", ~_tainted(nodes, rules, TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE).astype(np.bool_)
+    if rules.wants_gpu and rules.gpu_model:
+        yield "of another GPU model", nodes.with_model(rules.gpu_model)
+    if rules.gpu_memory_bytes:
+        yield "short of GPU memory", nodes.gpu_memory >= rules.gpu_memory_bytes
+    if rules.needs_numa:
+        yield "of unknown NUMA layout", np.array([bool(cpus) for cpus in nodes.cpus], dtype=np.bool_)
+    for topology in rules.topology:
+        if topology.mode is Mode.REQUIRED and topology.level not in FIXED_LEVELS:
+            yield f"without a {topology.level}", nodes.label(topology.level) != NO_VALUE
+    for spread in rules.spread:
+        if spread.mode is Mode.REQUIRED and spread.level not in FIXED_LEVELS:
+            yield f"without a {spread.level}", nodes.label(spread.level) != NO_VALUE
+    for anti in rules.anti_affinity:
+        if anti.job == SELF and anti.level not in FIXED_LEVELS:
+            yield f"without a {anti.level}", nodes.label(anti.level) != NO_VALUE
+
+
+def _liking(nodes: NodeColumns, rules: Constraints, scores: IntArray | None) -> IntArray | None:
+    """Untolerated soft taints weigh most, then the weighted affinity with the plugins' scores; tasks without GPUs
+    leave the nodes that have some to others, if all else is equal."""
+    parts: list[IntArray] = []
+    if any(nodes.taint_sets):
+        parts.append(_tainted(nodes, rules, TaintEffect.PREFER_NO_SCHEDULE) * -(1 << 40))
+    weighted = [term for term in rules.affinity if term.weight]
+    parts += [nodes.labels.meeting(term, len(nodes)) * (term.weight << 8) for term in weighted]
+    if scores is not None:
+        parts.append(scores << 8)
+    if not rules.wants_gpu and nodes.capacity[:, WHOLE].any():
+        parts.append(-(nodes.capacity[:, WHOLE] > 0).astype(np.int64))
+    if not parts:
+        return None
+    total: IntArray = np.add.reduce(parts)
+    return total
+
+
+def _tainted(nodes: NodeColumns, rules: Constraints, *effects: TaintEffect) -> IntArray:
+    """For each node, how many of its taints of these effects the task does not tolerate."""
+    counts = [
+        sum(1 for taint in taints if taint.effect in effects and not tolerates(rules.tolerations, taint))
+        for taints in nodes.taint_sets
+    ]
+    found: IntArray = np.array(counts, dtype=np.int64)[nodes.taints]
+    return found
+
+
+def _tiers(nodes: NodeColumns, allowed: BoolArray, liking: IntArray | None) -> tuple[tuple[BoolArray, ...], ...]:
+    if not allowed.any():
+        return ()
+    if liking is None:
+        return ((),) if (allowed == nodes.ready).all() else ((allowed,),)
+    values = np.unique(liking[allowed])[::-1]
+    return tuple([(allowed & (liking == value),) for value in values]) if len(values) <= MAX_TIERS else ()

@@ -1,0 +1,74 @@
+"""A gang that lost members with a node starts again where it stood: the others keep their nodes, the lost ones get new
+places in the same domain, and ranks follow the topology anew.
+
+Rule: in place or not at all; a gang that does not fit so waits for a place like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gosched.core.cluster import TaskPlacement
+from gosched.core.command import GangPlacement
+from gosched.core.resources import GPU as MILLIS
+from gosched.scheduling.backfill.capacity_views import Base
+from gosched.scheduling.placement.feasibility import Feasibility
+from gosched.scheduling.placement.gang_placement import place
+from gosched.scheduling.snapshot.occupancy import Occupied
+from gosched.scheduling.snapshot.running_gangs import Holding, RunningGang
+from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, with_asks
+from gosched.scheduling.snapshot.view import NodeColumns
+
+
+def repaired(
+    gang: PendingGang, holder: RunningGang, occupied: Occupied[RunningGang], base: Base, terrain: Feasibility, seed: int
+) -> GangPlacement | None:
+    """The gang's next placement; None: it does not fit so."""
+    nodes = base.room.nodes
+    kept = [held for held in holder.holdings if _may_stay(held, holder, nodes)]
+    room = base.after(occupied.freed(occupied.tasks_of(gang.job_id)))
+    if kept:
+        room.lose(occupied.freed(occupied.tasks_of(gang.job_id, [held.rank for held in kept])))
+    tasks = [TaskPlacement(rank=h.rank, node_id=h.node_id, gpus=h.gpus, cpus=h.cpus) for h in kept]
+    if missing := _missing(gang, kept):
+        found = place(missing, room, terrain.over(room), seed)
+        if found is not None:
+            tasks += found.tasks
+        elif missing.tasks:
+            return None
+    return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=_renewed(gang, tasks, terrain))
+
+
+def _may_stay(held: Holding, holder: RunningGang, nodes: NodeColumns) -> bool:
+    """Its node takes work, and none of its GPUs is bad."""
+    ready = bool(nodes.ready[nodes.rows([held.node_id])].all())
+    return ready and len(held.gpus) == -(-holder.each[held.group].gpu_millis // MILLIS)
+
+
+def _missing(gang: PendingGang, kept: list[Holding]) -> PendingGang | None:
+    """What is to be placed beside those that stay."""
+    there = {held.rank for held in kept}
+    asks: list[TaskRequest] = []
+    for ask in gang.asks:
+        ranks = tuple([rank for rank in ask.ranks if rank not in there])
+        if ranks:
+            asks.append(replace(ask, ranks=ranks, floor=max(ask.floor - (ask.count - len(ranks)), 0)))
+    if not asks:
+        return None
+    group_of = {rank: ask.group for ask in gang.asks for rank in ask.ranks}
+    return replace(
+        with_asks(gang, tuple(asks)),
+        standing=tuple([(group_of[held.rank], held.node_id) for held in kept]),
+    )
+
+
+def _renewed(gang: PendingGang, tasks: list[TaskPlacement], terrain: Feasibility) -> tuple[TaskPlacement, ...]:
+    """Neighbours in rank are neighbours in the tree of domains."""
+    nodes, position = terrain.nodes, terrain.topology.position
+    group_of = {rank: index for index, ask in enumerate(gang.asks) for rank in ask.ranks}
+    renewed: list[TaskPlacement] = []
+    for index, ask in enumerate(gang.asks):
+        own = [task for task in tasks if group_of[task.rank] == index]
+        own.sort(key=lambda task: (int(position[nodes.row(task.node_id)]), task.gpus, task.rank))
+        renewed += [replace(task, rank=rank) for rank, task in zip(ask.ranks, own, strict=False)]
+    return tuple(renewed)

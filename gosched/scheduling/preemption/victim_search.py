@@ -1,0 +1,352 @@
+"""Finds room for a gang by evicting others: where first, then whom.
+
+The domain is chosen first, topology included; in it, node by node, what it costs to win room for the gang's tasks one
+after the other, elastic surplus before whole gangs, lower priorities before higher ones, then by the work that is lost.
+What is chosen is simulated: the gang is placed for real in the room that the victims leave, then each victim stays
+whose own place is still free. Only what was proven so is planned. (The shape of it is that of KAI-Scheduler's and
+Kueue's: simulate, prune, commit.)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gosched.core.command import Cause, GangPlacement
+from gosched.core.sharing import Amounts, add_to, lineage
+from gosched.scheduling.backfill.capacity_views import Base, seats_of
+from gosched.scheduling.fairness.queue_limits import Allowance
+from gosched.scheduling.placement.domains import grounds
+from gosched.scheduling.placement.feasibility import Feasibility
+from gosched.scheduling.placement.free_capacity import FreeCapacity
+from gosched.scheduling.placement.gang_placement import place
+from gosched.scheduling.preemption.eviction_rules import EvictionBudget, Victim, cost_of
+from gosched.scheduling.snapshot.capacity_rows import Freed
+from gosched.scheduling.snapshot.occupancy import Occupied
+from gosched.scheduling.snapshot.running_gangs import RunningGang
+from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
+from gosched.scheduling.snapshot.view import BoolArray, IntArray
+
+MAX_DOMAINS = 8  # that are simulated for one gang
+MAX_SIMULATIONS = 24  # searches and placements tried in one cycle
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionPlan:
+    """A placement and what it takes. `freed`: all that the victims leave."""
+
+    placement: GangPlacement
+    victims: tuple[Victim, ...]
+    freed: Freed
+
+
+@dataclass(slots=True)
+class _Tasks:
+    """Tasks that might go, as columns beside those of `Occupied`. `core`: it takes the whole gang with it; `may`: by
+    gang, whether it may be evicted at all; `queue`, `priority`: by gang; `queue` is an index into `queues`."""
+
+    core: BoolArray
+    cost: IntArray
+    may: BoolArray
+    queue: IntArray
+    priority: IntArray
+    queues: list[str]
+
+
+@dataclass(slots=True)
+class Preemption:
+    """Of one cycle. `exhausted`: the budget of simulations is used up, so a miss does not say that it is impossible."""
+
+    plain: FreeCapacity
+    occupied: Callable[[], Occupied[RunningGang]]
+    books: EvictionBudget
+    now_ms: int
+    seed: int
+    simulations: int = 0
+    _tasks: _Tasks | None = field(default=None, init=False)
+    _most: dict[tuple[str, int, tuple[str, ...]], list[int]] = field(default_factory=dict, init=False)
+    _eligible_by: dict[tuple[str, int], BoolArray] = field(default_factory=dict, init=False)
+
+    @property
+    def holders(self) -> Sequence[RunningGang]:
+        return self.occupied().gangs
+
+    @property
+    def exhausted(self) -> bool:
+        return self.simulations >= MAX_SIMULATIONS
+
+    def rescue(
+        self,
+        gang: PendingGang,
+        make_base: Callable[[], Base],
+        terrain: Feasibility,
+        make_allowance: Callable[[], Allowance],
+    ) -> PreemptionPlan | None:
+        """`make_base`: the room without what the gang may not touch. Both are made only if there is hope. None: nothing
+        was found."""
+        if gang.joins or self.exhausted or not self.books.may_help(gang):
+            return None
+        chosen = self._eligible(gang)
+        if gang.evicted_for:
+            chosen = chosen & ~self._evictors_of(gang)
+        if not self._may_suffice(gang, chosen):
+            return None
+        self.simulations += 1
+        base = make_base()
+        chosen = chosen & ~np.isin(self.occupied().row, base.closed)
+        all_gone = base.after(self.occupied().freed(chosen))
+        if not all_gone.may_hold(gang):
+            return None
+        allowance = make_allowance()
+        best: PreemptionPlan | None = None
+        for domain in self._domains(gang, all_gone, terrain):
+            found = self._in_domain(gang, base, terrain, allowance, chosen, domain)
+            if found is not None and (best is None or self._price(found) < self._price(best)):
+                best = found
+            if self.exhausted:
+                break
+        return best
+
+    def overdue(
+        self, gang: PendingGang, start_ms: int, base: Base, terrain: Feasibility, allowance: Allowance
+    ) -> PreemptionPlan | None:
+        """For a gang whose reserved start is as near as the slowest victim needs: those go that run on condition, and
+        have to be gone by then."""
+        by_ms = max(start_ms, self.now_ms)
+        late = [
+            Victim(holder, Cause.BACKFILL)
+            for holder in self.holders
+            if 0 < holder.until_ms <= by_ms and self.books.may_be_sent(holder)
+        ]
+        found = self._proven(gang, base, terrain, allowance, late) if late else None
+        return found if found is not None and self._is_time(found.victims) else None
+
+    def _is_time(self, victims: Sequence[Victim]) -> bool:
+        """Whether the slowest of them is gone in time, and no sooner, if all are told now."""
+        slowest_ms = max([victim.gang.grace_ms for victim in victims])
+        return all(victim.gang.until_ms <= self.now_ms + slowest_ms for victim in victims)
+
+    def evicted(self, victims: Sequence[Victim], for_job: str) -> None:
+        self.books.evicted(victims, for_job)
+        self._eligible_by.clear()
+        self._most.clear()
+
+    def _domains(self, gang: PendingGang, whole: FreeCapacity, terrain: Feasibility) -> Iterator[BoolArray]:
+        """Where it could stand if all went that may go: the smallest domains first; anywhere, if it has no rule."""
+        over = terrain.over(whole)
+        choices = [over.choice(gang, ask) for ask in gang.asks]
+        for number, masks in enumerate(grounds(gang, choices, whole, over)):
+            if number >= MAX_DOMAINS:
+                break
+            allowed = np.ones(len(self.plain.nodes), dtype=np.bool_)
+            if all(mask is not None for mask in masks):
+                allowed = np.logical_or.reduce([mask for mask in masks if mask is not None])
+            yield allowed
+
+    def _in_domain(
+        self,
+        gang: PendingGang,
+        base: Base,
+        terrain: Feasibility,
+        allowance: Allowance,
+        chosen: BoolArray,
+        domain: BoolArray,
+    ) -> PreemptionPlan | None:
+        """With the cheapest set there; if that was not enough after all, with all that may go there."""
+        here = chosen & domain[self.occupied().row]
+        if not here.any():
+            return None
+        first = self._cheapest(gang, base.room, terrain, here, domain)
+        for candidates in (first, np.flatnonzero(here)):
+            if candidates is None:
+                continue
+            victims = self._permitted(gang, candidates)
+            if victims and (found := self._proven(gang, base, terrain, allowance, victims)) is not None:
+                return found
+        return None
+
+    def _cheapest(
+        self, gang: PendingGang, base: FreeCapacity, terrain: Feasibility, here: BoolArray, domain: BoolArray
+    ) -> IntArray | None:
+        """Tasks to go so that the hardest group finds its places: node by node, first where a place costs least."""
+        ask = max(gang.asks, key=lambda a: (a.each[3] * a.floor, a.each[0] * a.floor))
+        allowed = terrain.choice(gang, ask).allowed & domain
+        wanted = max(ask.floor, 1) - int(base.slots(ask, allowed).sum())
+        held, cost = self.occupied(), self._columns().cost
+        own = np.flatnonzero(here & allowed[held.row])
+        if not own.size:
+            return None
+        own = own[np.lexsort((held.rank[own], cost[own], held.row[own]))]
+        gained, price = _gains(ask, base.free, held, cost, own)
+        ends = np.flatnonzero(np.append(held.row[own][1:] != held.row[own][:-1], True))
+        begins = np.concatenate([[0], ends[:-1] + 1])
+        options: list[tuple[float, int, int]] = []
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+            part = gained[begin : end + 1]
+            if part[-1] > 0:
+                ratio = np.where(part > 0, price[begin : end + 1] / np.maximum(part, 1), np.inf)
+                options.append((float(ratio.min()), begin, end))
+        picked: list[IntArray] = []
+        for _, begin, end in sorted(options):
+            part = gained[begin : end + 1]
+            ratio = np.where(part > 0, price[begin : end + 1] / np.maximum(part, 1), np.inf)
+            last = int(ratio.argmin())
+            if int(part[last]) >= wanted:  # no more than is missing
+                last = int(np.argmax(part >= wanted))
+            picked.append(own[begin : begin + last + 1])
+            wanted -= int(part[last])
+            if wanted <= 0:
+                break
+        return np.concatenate(picked) if picked else None
+
+    def _permitted(self, gang: PendingGang, indices: IntArray) -> list[Victim]:
+        """As victims, the cheapest first, as far as guarantees and caps allow."""
+        held, tasks = self.occupied(), self._columns()
+        order = indices[np.lexsort((indices, tasks.cost[indices]))]
+        core = tasks.core[order]
+        whole = dict.fromkeys(held.gang[order[core]].tolist())
+        surplus: dict[int, list[int]] = {}
+        for number, rank in zip(held.gang[order[~core]].tolist(), held.rank[order[~core]].tolist(), strict=True):
+            if number not in whole:
+                surplus.setdefault(number, []).append(rank)
+        victims: list[Victim] = []
+        lost: dict[str, Amounts] = {}
+        tenants: Counter[str] = Counter()
+        groups = [(number, tuple(ranks)) for number, ranks in surplus.items()]
+        for number, ranks in [*groups, *((number, ()) for number in whole)]:
+            if len(victims) >= self.books.left():
+                break
+            holder = self.holders[number]
+            cause = self.books.cause(gang, holder)
+            if cause is None or tenants[holder.tenant] >= self.books.left_of(holder.tenant):
+                continue
+            victim = Victim(holder, cause, ranks)
+            if self.books.may_go(gang, victim, lost):
+                victims.append(victim)
+                tenants[holder.tenant] += 1
+                for path in lineage(holder.queue):
+                    add_to(lost.setdefault(path, {}), holder.charge(ranks))
+        return victims
+
+    def _proven(
+        self, gang: PendingGang, base: Base, terrain: Feasibility, allowance: Allowance, victims: list[Victim]
+    ) -> PreemptionPlan | None:
+        """The gang placed in the room that they leave, and of them those that it takes."""
+        self.simulations += 1
+        room = base.after(self._freed(victims))
+        placement = place(gang, room, terrain.over(room), self.seed, allowance)
+        if placement is None:
+            return None
+        rest = self.plain.copy()
+        rest.grow(self._freed(victims))
+        for ask, seats in seats_of(gang, placement, rest.nodes):
+            rest.occupy(ask, seats)
+        needed: list[Victim] = []
+        for victim in sorted(victims, key=lambda v: (-self._cost(v), -v.gang.sequence)):
+            back = self._freed([victim])
+            if rest.has(back):
+                rest.lose(back)
+            else:
+                needed.append(victim)
+        if not needed:
+            return None
+        needed.reverse()
+        return PreemptionPlan(placement, tuple(needed), self._freed(needed))
+
+    def _price(self, rescue: PreemptionPlan) -> int:
+        return sum([self._cost(victim) for victim in rescue.victims])
+
+    def _cost(self, victim: Victim) -> int:
+        return cost_of(victim.gang, self.now_ms, victim.tasks, surplus=bool(victim.ranks))
+
+    def _may_suffice(self, gang: PendingGang, chosen: BoolArray) -> bool:
+        """False is certain: what is free and what they hold together is less than the gang asks for."""
+        held = self.occupied()
+        key = (gang.queue, gang.priority, gang.evicted_for)
+        most = self._most.get(key)
+        if most is None:
+            most = self._most[key] = held.amounts[chosen, :4].sum(axis=0).tolist()
+        return all(
+            free + more >= wanted for free, more, wanted in zip(self.plain.total, most, gang.total, strict=False)
+        )
+
+    def _freed(self, victims: Sequence[Victim]) -> Freed:
+        held = self.occupied()
+        tasks = np.zeros(len(held), dtype=np.bool_)
+        for victim in victims:
+            tasks |= held.tasks_of(victim.gang.job_id, victim.ranks)
+        return held.freed(tasks)
+
+    def _eligible(self, gang: PendingGang) -> BoolArray:
+        """Tasks that may go, by the queue and the priority of their gangs."""
+        found = self._eligible_by.get((gang.queue, gang.priority))
+        if found is None:
+            tasks = self._columns()
+            may = np.zeros(len(self.holders), dtype=np.bool_)
+            for index, queue in enumerate(tasks.queues):
+                members = tasks.queue == index
+                if queue == gang.queue:
+                    may |= members & (tasks.priority < gang.priority)
+                elif self.books.may_reclaim(gang, queue):
+                    may |= members
+            gone = np.array([self.books.is_gone(holder.job_id) for holder in self.holders], dtype=np.bool_)
+            found = (may & tasks.may & ~gone)[self.occupied().gang]
+            self._eligible_by[gang.queue, gang.priority] = found
+        return found
+
+    def _evictors_of(self, gang: PendingGang) -> BoolArray:
+        """Tasks of those that the gang had to give way to."""
+        found = np.zeros(len(self.occupied()), dtype=np.bool_)
+        evictors = self.books.evictors(gang)
+        for holder in self.holders:
+            if holder.job_id in evictors:
+                found |= self.occupied().tasks_of(holder.job_id)
+        return found
+
+    def _columns(self) -> _Tasks:
+        if self._tasks is None:
+            held, gangs, now_ms = self.occupied(), self.holders, self.now_ms
+            queues = sorted({gang.queue for gang in gangs})
+            number_of = {queue: number for number, queue in enumerate(queues)}
+            core = np.ones(len(held), dtype=np.bool_)
+            for number, gang in enumerate(gangs):
+                if gang.surplus:
+                    own = slice(int(held.begins[number]), int(held.begins[number + 1]))
+                    core[own] = ~np.isin(held.rank[own], gang.surplus)
+            whole = [cost_of(gang, now_ms, len(gang.holdings), surplus=False) for gang in gangs]
+            loose = [cost_of(gang, now_ms, 1, surplus=True) for gang in gangs]
+            both = np.array([loose, whole], dtype=np.int64).reshape(2, len(gangs))
+            self._tasks = _Tasks(
+                core=core,
+                cost=both[core.astype(np.int64), held.gang],
+                may=np.array([self.books.is_evictable(gang) for gang in gangs], dtype=np.bool_),
+                queue=np.array([number_of[gang.queue] for gang in gangs], dtype=np.int64),
+                priority=np.array([gang.priority for gang in gangs], dtype=np.int64),
+                queues=queues,
+            )
+        return self._tasks
+
+
+def _gains(
+    ask: TaskRequest, free: IntArray, held: Occupied[RunningGang], cost: IntArray, own: IntArray
+) -> tuple[IntArray, IntArray]:
+    """For each task, in the order given (by node): how many more of the group's tasks fit on its node once it and those
+    before it on the node have gone; and what all these cost. Devices are left to the simulation."""
+    rows = held.row[own]
+    starts = np.concatenate([[True], rows[1:] != rows[:-1]])
+    offset = np.maximum.accumulate(np.where(starts, np.arange(len(own)), 0))
+    gained = np.full(len(own), 1 << 40, dtype=np.int64)
+    at_first = gained.copy()
+    for column, amount in enumerate(ask.each):
+        if amount:
+            total = np.cumsum(held.amounts[own, column])
+            here = total - (total - held.amounts[own, column])[offset]
+            now = np.maximum(free[rows, column], 0)
+            np.minimum(gained, (now + here) // amount, out=gained)
+            np.minimum(at_first, now // amount, out=at_first)
+    costs = np.cumsum(cost[own])
+    price = costs - (costs - cost[own])[offset]
+    return gained - at_first, price

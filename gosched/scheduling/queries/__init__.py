@@ -1,0 +1,1 @@
+"""Questions to the planner that commit nothing: explain on request, what-if, smallest change, deadline admission."""

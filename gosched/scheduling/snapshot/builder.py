@@ -1,0 +1,376 @@
+"""Keeps the columns of a view up to date, at the cost of what changed.
+
+Used on the thread that owns the state. Rule: after `apply` of all events, the columns equal those of a `reset`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gosched.core.cluster import Node, NodeState
+from gosched.core.cpulist import parse_cpulist
+from gosched.core.job import Job, JobIntent, JobState, TaskState
+from gosched.core.limits import MAX_GPUS
+from gosched.core.outcome import (
+    Event,
+    FenceChanged,
+    JobChanged,
+    JobEvicted,
+    JobUpdated,
+    NodeChanged,
+    ReservationChanged,
+    TaskChanged,
+)
+from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import Resources
+from gosched.core.sharing import Amounts, add_to
+from gosched.core.spec import SELF
+from gosched.core.state import ClusterState
+from gosched.scheduling.snapshot.devices import derived
+from gosched.scheduling.snapshot.label_counts import Labelled
+from gosched.scheduling.snapshot.running_gangs import RunningGang, running_gang
+from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang, vector
+from gosched.scheduling.snapshot.view import (
+    CUSTOM,
+    GPU,
+    GPU_MODEL,
+    LINK,
+    SHARE,
+    WHOLE,
+    IntArray,
+    NodeColumns,
+    Soon,
+    Typical,
+    View,
+)
+
+
+class ViewBuilder:
+    """`nodes` are the live columns: read them on the owner's thread, and change nothing. `tracked_labels`: of jobs, for
+    plugins that ask where alike jobs stand."""
+
+    def __init__(self, tracked_labels: Iterable[str] = ()) -> None:
+        self.nodes = NodeColumns.empty()
+        self._labelled = Labelled(tracked_labels)
+        self._gangs: dict[str, PendingGang] = {}
+        self._demand: dict[str, Amounts] = {}
+        self._avoided: Counter[str] = Counter()  # names of jobs that pending gangs keep away from
+        self._live: dict[str, Counter[Typical]] = {}
+        self._workload: Counter[Typical] = Counter()  # of the live jobs
+        self._holders: dict[str, RunningGang] = {}
+        self._repairs: dict[str, PendingGang] = {}
+        self._moved: dict[str, None] = {}  # jobs whose places changed since the newest view
+
+    def reset(self, state: ClusterState) -> None:
+        self.nodes = NodeColumns.empty()
+        self._refresh_nodes(state, list(state.nodes))
+        self._gangs, self._demand, self._avoided = {}, {}, Counter()
+        self._live, self._workload = {}, Counter()
+        self._holders, self._repairs = {}, {}
+        live = [job.id for job in state.jobs.values() if not job.state.is_final]
+        self._moved = dict.fromkeys(live)
+        self._refresh_gangs(state, live)
+        self._labelled.reset(state)
+
+    def apply(self, state: ClusterState, events: Iterable[Event]) -> None:
+        """`state` is the one after the events; call it once for a whole batch."""
+        changed: dict[str, None] = {}  # nodes whose own record changed
+        loaded: dict[str, None] = {}  # nodes whose allocations changed
+        jobs: dict[str, None] = {}
+        for event in events:
+            if isinstance(event, TaskChanged):
+                jobs[event.job_id] = None
+                if event.after is TaskState.STOPPING:
+                    self._moved[event.job_id] = None
+                elif event.before.is_active != event.after.is_active:
+                    loaded[event.node_id] = None
+                    self._moved[event.job_id] = None
+                    self._labelled.take(state, event)
+            elif isinstance(event, NodeChanged):
+                changed[event.node_id] = None
+                self._moved.update(_holders_on(state, event.node_id))
+            elif isinstance(event, JobChanged | JobUpdated | JobEvicted | FenceChanged | ReservationChanged):
+                jobs[event.job_id] = self._moved[event.job_id] = None
+                if isinstance(event, FenceChanged):
+                    loaded.update(dict.fromkeys(event.node_ids))
+        self._dismiss([node for node in changed if node not in state.nodes])
+        self._refresh_nodes(state, [node for node in changed if node in state.nodes])
+        self._refresh_load(state, [node for node in loaded if node not in changed])
+        self._refresh_gangs(state, jobs)
+
+    def view(self, state: ClusterState) -> View:
+        self._refresh_holders(state)
+        return View(
+            revision=state.revision,
+            nodes=self.nodes.copy(),
+            pending=tuple(self._gangs.values()),
+            queues=state.queues.copy(),
+            quotas=state.quotas.copy(),
+            accounts=tuple(state.accounts.values()),
+            total=state.total.copy(),
+            charges=state.charges.copy(),
+            running=state.running.copy(),
+            demand={queue: wanted.copy() for queue, wanted in self._demand.items()},
+            workload={kind: count for kind, count in self._workload.items() if count},
+            standing={name: _standing(state, name) for name in sorted(self._avoided)},
+            labelled=self._labelled.copy(),
+            holders=self._holders.copy(),
+            repairs=tuple(self._repairs.values()),
+            reservations=state.reservations.copy(),
+            windows=tuple(state.windows.values()),
+            soon={node: _soon(state, node) for node in state.node_fences},
+        )
+
+    def _refresh_nodes(self, state: ClusterState, node_ids: Sequence[str]) -> None:
+        if not node_ids:
+            return
+        self._admit(sorted(set(node_ids).difference(self.nodes.ids)))
+        nodes = self.nodes
+        records = [state.nodes[node_id] for node_id in node_ids]
+        self._widen(records)
+        rows = [nodes.row(node_id) for node_id in node_ids]
+        nodes.ready[rows] = [r.state is NodeState.READY for r in records]
+        nodes.closed[rows] = [r.state in (NodeState.CORDONED, NodeState.DRAINING) for r in records]
+        nodes.labels.assign(len(nodes), rows, [dict(r.labels) | {GPU_MODEL: r.gpu_model} for r in records])
+        nodes.gpu_memory[rows] = [r.hardware.gpu_memory_bytes for r in records]
+        nodes.taints[rows] = [self._taint_set(r) for r in records]
+        width = nodes.gpu_free.shape[1]
+        for row, record in zip(rows, records, strict=True):
+            nodes.names[row] = record.name
+            nodes.gpu_link[row] = _padded(record.hardware.gpu_links, width)
+            nodes.gpu_numa[row] = _padded(record.hardware.gpu_numa, width)
+            nodes.cpus[row] = tuple([parse_cpulist(cpus) for cpus in record.hardware.numa_cpus])
+        devices = _devices(records, width)
+        capacity = np.zeros((len(rows), nodes.capacity.shape[1]), dtype=np.int64)
+        capacity[:, : len(vector(records[0].capacity))] = [vector(r.capacity) for r in records]
+        capacity[:, [WHOLE, SHARE, LINK]] = derived(devices, nodes.gpu_link[rows])
+        capacity[:, GPU] = capacity[:, WHOLE]
+        for name, column in nodes.custom.items():
+            capacity[:, column] = [dict(r.capacity.custom).get(name, 0) for r in records]
+        nodes.capacity[rows] = capacity
+        self._refresh_load(state, node_ids)
+
+    def _admit(self, new: Sequence[str]) -> None:
+        """Makes rows for new nodes, at their places in the order of ids."""
+        if not new:
+            return
+        nodes = self.nodes
+        places = [bisect_left(nodes.ids, node_id) for node_id in new]
+        old = {node_id: row for row, node_id in enumerate(nodes.ids)}
+        nodes.ids = sorted([*nodes.ids, *new])
+        nodes.capacity = np.asfortranarray(np.insert(nodes.capacity, places, 0, axis=0))
+        nodes.free = np.asfortranarray(np.insert(nodes.free, places, 0, axis=0))
+        nodes.ready = np.insert(nodes.ready, places, False)
+        nodes.closed = np.insert(nodes.closed, places, False)
+        nodes.gpu_free = np.insert(nodes.gpu_free, places, 0, axis=0)
+        nodes.gpu_link = np.insert(nodes.gpu_link, places, -1, axis=0)
+        nodes.gpu_numa = np.insert(nodes.gpu_numa, places, -1, axis=0)
+        nodes.gpu_memory = np.insert(nodes.gpu_memory, places, 0)
+        nodes.taints = np.insert(nodes.taints, places, 0)
+        nodes.names = [nodes.names[old[i]] if i in old else "" for i in nodes.ids]
+        nodes.cpus = [nodes.cpus[old[i]] if i in old else () for i in nodes.ids]
+        nodes.cpus_owned = [nodes.cpus_owned[old[i]] if i in old else 0 for i in nodes.ids]
+        nodes.labels.insert(places)
+
+    def _dismiss(self, gone: Sequence[str]) -> None:
+        """Takes the rows of forgotten nodes away; one that came and went within a batch has none."""
+        nodes = self.nodes
+        rows = nodes.rows(tuple(gone)).tolist()
+        if not rows:
+            return
+        without = dict.fromkeys(rows)
+        left = [row for row in range(len(nodes)) if row not in without]
+        nodes.ids = [nodes.ids[row] for row in left]
+        nodes.names = [nodes.names[row] for row in left]
+        nodes.cpus = [nodes.cpus[row] for row in left]
+        nodes.cpus_owned = [nodes.cpus_owned[row] for row in left]
+        nodes.capacity = np.asfortranarray(nodes.capacity[left])
+        nodes.free = np.asfortranarray(nodes.free[left])
+        nodes.ready, nodes.closed = nodes.ready[left], nodes.closed[left]
+        nodes.gpu_free, nodes.gpu_memory = nodes.gpu_free[left], nodes.gpu_memory[left]
+        nodes.gpu_link, nodes.gpu_numa = nodes.gpu_link[left], nodes.gpu_numa[left]
+        nodes.taints = nodes.taints[left]
+        nodes.labels.delete(rows)
+
+    def _widen(self, records: Sequence[Node]) -> None:
+        """More columns, where a node has more GPUs than any before, or a resource of its own."""
+        nodes = self.nodes
+        missing = max(_gpus(r) for r in records) - nodes.gpu_free.shape[1]
+        if missing > 0:
+            more = ((0, 0), (0, missing))
+            nodes.gpu_free = np.pad(nodes.gpu_free, more)
+            nodes.gpu_link = np.pad(nodes.gpu_link, more, constant_values=-1)
+            nodes.gpu_numa = np.pad(nodes.gpu_numa, more, constant_values=-1)
+        names = sorted({name for r in records for name, _ in r.capacity.custom}.difference(nodes.custom))
+        if names:
+            first = nodes.capacity.shape[1]
+            nodes.custom.update({name: first + i for i, name in enumerate(names)})
+            columns = ((0, 0), (0, len(names)))
+            nodes.capacity = np.asfortranarray(np.pad(nodes.capacity, columns))
+            nodes.free = np.asfortranarray(np.pad(nodes.free, columns))
+
+    def _taint_set(self, record: Node) -> int:
+        sets = self.nodes.taint_sets
+        if record.taints not in sets:
+            sets.append(record.taints)
+        return sets.index(record.taints)
+
+    def _refresh_load(self, state: ClusterState, node_ids: Sequence[str]) -> None:
+        if not node_ids:
+            return
+        nodes = self.nodes
+        rows = [nodes.row(node_id) for node_id in node_ids]
+        used = np.zeros((len(rows), nodes.free.shape[1]), dtype=np.int64)
+        held = [state.held(node_id) for node_id in node_ids]
+        used[:, :4] = [vector(now) for now, *_ in held]
+        _add_custom(used, [now for now, *_ in held], nodes.custom)
+        for i, (_, *later) in enumerate(held):
+            for resources in later:
+                np.maximum(used[i], self._row(resources), out=used[i])
+        free = nodes.capacity[rows] - used
+        records = [state.nodes[node_id] for node_id in node_ids]
+        devices = _devices(records, nodes.gpu_free.shape[1])
+        for i, (row, node_id) in enumerate(zip(rows, node_ids, strict=True)):
+            if nodes.capacity[row, WHOLE]:
+                for gpu, millis in state.node_gpus_held(node_id).items():
+                    if gpu < devices.shape[1]:
+                        devices[i, gpu] = max(0, devices[i, gpu] - millis)
+                if records[i].hardware.bad_gpus:  # what is held of those is none of the capacity
+                    free[i, GPU] = devices[i].sum()
+            if nodes.cpus[row]:
+                nodes.cpus_owned[row] = state.node_cpus_held(node_id)
+        nodes.gpu_free[rows] = devices
+        free[:, [WHOLE, SHARE, LINK]] = derived(devices, nodes.gpu_link[rows])
+        nodes.free[rows] = free
+
+    def _row(self, resources: Resources) -> IntArray:
+        """As a row of the columns, the derived ones left out."""
+        row = np.zeros(self.nodes.free.shape[1], dtype=np.int64)
+        row[:4] = vector(resources)
+        for name, amount in resources.custom:
+            if name in self.nodes.custom:
+                row[self.nodes.custom[name]] = amount
+        return row
+
+    def _refresh_holders(self, state: ClusterState) -> None:
+        for job_id in self._moved:
+            self._repairs.pop(job_id, None)
+            job = state.jobs.get(job_id)
+            gang = running_gang(state, job) if job is not None and not job.state.is_final else None
+            if job is None or gang is None:
+                self._holders.pop(job_id, None)
+                continue
+            self._holders[job_id] = gang
+            if gang.lost_member and gang.is_leaving and job_id not in state.fences:
+                self._repairs[job_id] = pending_gang(next_attempt(job))
+        self._moved = {}
+
+    def _refresh_gangs(self, state: ClusterState, job_ids: Iterable[str]) -> None:
+        for job_id in job_ids:
+            self._forget(job_id)
+            self._count(state.jobs.get(job_id), job_id)
+            if job_id in state.pending:
+                job = state.jobs[job_id]
+                running = job.state is JobState.RUNNING
+                self._remember(pending_gang(job, state.tasks_of(job) if running else ()))
+
+    def _count(self, job: Job | None, job_id: str) -> None:
+        """Into the workload, once, while the job lives."""
+        if job is None or job.state.is_final:
+            self._workload.subtract(self._live.pop(job_id, {}))
+        elif job_id not in self._live:
+            self._live[job_id] = _kinds(job)
+            self._workload.update(self._live[job_id])
+
+    def _remember(self, gang: PendingGang) -> None:
+        self._gangs[gang.job_id] = gang
+        add_to(self._demand.setdefault(gang.queue, {}), dict(gang.charge))
+        self._avoided.update(_avoids(gang))
+
+    def _forget(self, job_id: str) -> None:
+        gang = self._gangs.pop(job_id, None)
+        if gang is not None:
+            add_to(self._demand[gang.queue], dict(gang.charge), -1)
+            self._avoided.subtract(_avoids(gang))
+            self._avoided += Counter()  # drops what nobody avoids any more
+
+
+def _holders_on(state: ClusterState, node_id: str) -> dict[str, None]:
+    """Jobs with a place there, or a fence: their GPUs may be bad now, or good again."""
+    held = [state.allocations[a].job_id for a in state.node_allocations.get(node_id, ())]
+    return dict.fromkeys([*held, *state.node_fences.get(node_id, ())])
+
+
+def next_attempt(job: Job) -> Job:
+    """As it will be once all its tasks have gone."""
+    return replace(job, state=JobState.PENDING, intent=JobIntent.RUN, attempt=job.attempt + 1, active=0, running=0)
+
+
+def _soon(state: ClusterState, node_id: str) -> Soon:
+    held = state.held(node_id)
+    now, later = held[0], held[-1]
+    freed = {
+        name: getattr(now, name) - getattr(later, name)
+        for name in ("cpu_millis", "memory_bytes", "storage_bytes", "gpu_millis")
+    }
+    after = dict(later.custom)
+    custom = {name: amount - after.get(name, 0) for name, amount in now.custom}
+    amounts = Resources(
+        **{name: max(amount, 0) for name, amount in freed.items()},
+        custom=tuple([(name, amount) for name, amount in custom.items() if amount > 0]),
+    )
+    after_all = state.node_gpus_after(node_id)
+    bad = state.nodes[node_id].hardware.bad_gpus
+    held_now = {gpu: millis for gpu, millis in state.node_gpus_held(node_id).items() if gpu not in bad}
+    gpus = {gpu: millis - after_all.get(gpu, 0) for gpu, millis in held_now.items()}
+    return Soon(amounts, {gpu: millis for gpu, millis in gpus.items() if millis > 0})
+
+
+def _kinds(job: Job) -> Counter[Typical]:
+    kinds: Counter[Typical] = Counter()
+    for group in job.spec.groups:
+        where = (group.gpu_model, tuple([term for term in group.affinity if not term.weight]))
+        kinds[Typical(group.resources.cpu_millis, group.resources.gpu_millis, where)] += group.count
+    return kinds
+
+
+def _avoids(gang: PendingGang) -> list[str]:
+    return [rule.job for ask in gang.asks for rule in ask.rules.anti_affinity if rule.job != SELF]
+
+
+def _standing(state: ClusterState, name: str) -> tuple[str, ...]:
+    job = state.jobs.get(state.names.get(name, ""))
+    return tuple([t.node_id for t in state.tasks_of(job) if t.state.is_active]) if job is not None else ()
+
+
+def _gpus(node: Node) -> int:
+    return min(node.capacity.gpu_millis // MILLIS, MAX_GPUS)
+
+
+def _devices(nodes: Sequence[Node], width: int) -> IntArray:
+    """Milli-GPUs of each device, for each node: none of a bad one."""
+    gpus = np.array([_gpus(node) for node in nodes])
+    devices: IntArray = np.where(np.arange(width) < gpus[:, None], MILLIS, 0)
+    for i, node in enumerate(nodes):
+        if node.hardware.bad_gpus:
+            devices[i, list(node.hardware.bad_gpus)] = 0
+    return devices
+
+
+def _padded(values: Sequence[int], width: int) -> list[int]:
+    return [*values[:width], *([-1] * (width - len(values)))]
+
+
+def _add_custom(used: np.ndarray, held: Sequence[Resources], columns: dict[str, int]) -> None:
+    for i, resources in enumerate(held):
+        for name, amount in resources.custom:
+            if name in columns:
+                used[i, columns[name]] += amount
+
+
+assert CUSTOM == LINK + 1  # the derived columns stand between the vector and the custom ones

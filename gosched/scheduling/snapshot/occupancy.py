@@ -1,0 +1,128 @@
+"""Who holds what, as columns: one row for each task that holds a place, or has one behind a fence.
+
+Rule: made once for a cycle, when somebody first looks ahead or for victims; most cycles do neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from gosched.core.cpulist import parse_cpulist
+from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import Resources
+from gosched.scheduling.snapshot.capacity_rows import Freed
+from gosched.scheduling.snapshot.running_gangs import Holding, RunningGang
+from gosched.scheduling.snapshot.task_requests import vector
+from gosched.scheduling.snapshot.view import BoolArray, IntArray, NodeColumns, View
+
+
+class Holds(Protocol):
+    """A gang with a place. `each`: what a task of each group holds."""
+
+    @property
+    def job_id(self) -> str: ...
+    @property
+    def each(self) -> tuple[Resources, ...]: ...
+    @property
+    def holdings(self) -> tuple[Holding, ...]: ...
+
+
+G = TypeVar("G", bound=Holds)
+
+
+class Occupied(Generic[G]):
+    """`gangs`: in the order given. Of each task `gang`, `row`, `rank`, and `amounts` by column, the derived ones 0; of
+    each device that one holds `device_task`, `device`, `device_millis`; `cpus`: (task, row, mask). The tasks of a gang
+    are neighbours, from `begins[gang]` on."""
+
+    def __init__(self, nodes: NodeColumns, gangs: Sequence[G]) -> None:
+        self.gangs = gangs
+        row_of = {node_id: row for row, node_id in enumerate(nodes.ids)}
+        most = nodes.gpu_free.shape[1]
+        rows: list[int] = []
+        ranks: list[int] = []
+        kinds: list[int] = []  # index into `vectors`
+        vectors: list[list[int]] = []
+        begins = [0]
+        devices: list[tuple[int, int, int]] = []
+        self.cpus: list[tuple[int, int, int]] = []
+        for gang in gangs:
+            first = len(vectors)
+            vectors += [column_amounts(each, nodes) for each in gang.each]
+            for rank, group, node_id, gpus, cpus, _ in gang.holdings:
+                row = row_of.get(node_id)
+                if row is None:
+                    continue
+                millis = min(gang.each[group].gpu_millis, MILLIS)
+                if gpus:
+                    devices += [(len(rows), gpu, millis) for gpu in gpus if gpu < most]
+                if cpus:
+                    self.cpus.append((len(rows), row, parse_cpulist(cpus)))
+                rows.append(row)
+                ranks.append(rank)
+                kinds.append(first + group)
+                if (
+                    len(gpus) * millis < gang.each[group].gpu_millis
+                ):  # it holds bad ones too: those come free for nobody
+                    kinds[-1] = len(vectors)
+                    vectors.append(column_amounts(replace(gang.each[group], gpu_millis=len(gpus) * millis), nodes))
+            begins.append(len(rows))
+        self.row: IntArray = np.array(rows, dtype=np.int64)
+        self.rank: IntArray = np.array(ranks, dtype=np.int64)
+        self.begins: IntArray = np.array(begins, dtype=np.int64)
+        self.gang: IntArray = np.repeat(np.arange(len(gangs)), np.diff(self.begins))
+        table = np.array(vectors, dtype=np.int64).reshape(len(vectors), nodes.free.shape[1])
+        self.amounts: IntArray = table[np.array(kinds, dtype=np.int64)]
+        columns = np.array(devices, dtype=np.int64).reshape(len(devices), 3)
+        self.device_task, self.device, self.device_millis = columns[:, 0], columns[:, 1], columns[:, 2]
+        self._number = {gang.job_id: number for number, gang in enumerate(gangs)}
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def tasks_of(self, job_id: str, ranks: Sequence[int] = ()) -> BoolArray:
+        """As a mask; without ranks all tasks of the gang."""
+        number = self._number[job_id]
+        mask = np.zeros(len(self), dtype=np.bool_)
+        own = slice(int(self.begins[number]), int(self.begins[number + 1]))
+        mask[own] = np.isin(self.rank[own], ranks) if ranks else True
+        return mask
+
+    def freed(self, tasks: BoolArray) -> Freed:
+        """What comes free if these tasks go."""
+        devices = tasks[self.device_task]
+        return Freed(
+            rows=self.row[tasks],
+            amounts=self.amounts[tasks],
+            gpu_rows=self.row[self.device_task[devices]],
+            gpus=self.device[devices],
+            gpu_millis=self.device_millis[devices],
+            cpus=[(row, mask) for task, row, mask in self.cpus if tasks[task]],
+        )
+
+
+class Occupants:
+    """Gives what is held in a view: made when it is first asked for, in order of the jobs' submission."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._occupied: Occupied[RunningGang] | None = None
+
+    def __call__(self) -> Occupied[RunningGang]:
+        if self._occupied is None:
+            holders = sorted(self._view.holders.values(), key=lambda holder: holder.sequence)
+            self._occupied = Occupied(self._view.nodes, holders)
+        return self._occupied
+
+
+def column_amounts(each: Resources, nodes: NodeColumns) -> list[int]:
+    """By column of the nodes."""
+    found = [*vector(each), *([0] * (nodes.free.shape[1] - 4))]
+    for name, amount in each.custom:
+        if name in nodes.custom:
+            found[nodes.custom[name]] = amount
+    return found

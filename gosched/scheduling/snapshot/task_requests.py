@@ -1,0 +1,316 @@
+"""What pending gangs ask for, made once for each job and kept while it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from gosched.core.force import may_restart
+from gosched.core.job import Job, JobState, Task, TaskState
+from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import AmountMap, Resources
+from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, as_map
+from gosched.core.spec import (
+    LINK_LEVEL,
+    NUMA_LEVEL,
+    SELF,
+    Affinity,
+    AntiAffinity,
+    JobSpec,
+    Mode,
+    PreemptionPolicy,
+    RetryCause,
+    SpreadRule,
+    Strategy,
+    StringMap,
+    TaskGroup,
+    Toleration,
+    TopologyRule,
+)
+
+Vector = tuple[int, int, int, int]  # milli-CPUs, memory, storage, milli-GPUs
+
+MAX_RULES_REMEMBERED = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Constraints:
+    """Where tasks may stand and where they would like to, whatever they ask for. Equal rules are the same object.
+
+    `gpu_memory_bytes`: that a device must have. `needs_link`, `needs_numa`: all GPUs of a task in one island; its CPUs
+    and GPUs on one NUMA node.
+    """
+
+    selector: StringMap
+    gpu_model: str
+    gpu_memory_bytes: int
+    wants_gpu: bool
+    affinity: tuple[Affinity, ...]
+    tolerations: tuple[Toleration, ...]
+    topology: tuple[TopologyRule, ...]
+    spread: tuple[SpreadRule, ...]
+    anti_affinity: tuple[AntiAffinity, ...]
+    needs_link: bool
+    needs_numa: bool
+
+    def changed(
+        self,
+        *,
+        selector: StringMap | None = None,
+        gpu_model: str | None = None,
+        topology: tuple[TopologyRule, ...] | None = None,
+    ) -> Constraints:
+        return _rules(
+            self.selector if selector is None else selector,
+            self.gpu_model if gpu_model is None else gpu_model,
+            self.gpu_memory_bytes,
+            self.wants_gpu,
+            self.affinity,
+            self.tolerations,
+            self.topology if topology is None else topology,
+            self.spread,
+            self.anti_affinity,
+        )
+
+    @property
+    def is_more_than_amounts(self) -> bool:
+        """Whether there is anything besides resources that a node is chosen by."""
+        return bool(
+            self.selector or self.gpu_model or self.affinity or self.topology or self.spread or self.anti_affinity
+        )
+
+
+@lru_cache(maxsize=MAX_RULES_REMEMBERED)
+def _rules(
+    selector: StringMap,
+    gpu_model: str,
+    gpu_memory_bytes: int,
+    wants_gpu: bool,
+    affinity: tuple[Affinity, ...],
+    tolerations: tuple[Toleration, ...],
+    topology: tuple[TopologyRule, ...],
+    spread: tuple[SpreadRule, ...],
+    anti_affinity: tuple[AntiAffinity, ...],
+) -> Constraints:
+    return Constraints(
+        selector=selector,
+        gpu_model=gpu_model,
+        gpu_memory_bytes=gpu_memory_bytes,
+        wants_gpu=wants_gpu,
+        affinity=affinity,
+        tolerations=tolerations,
+        topology=topology,
+        spread=spread,
+        anti_affinity=anti_affinity,
+        needs_link=_requires(topology, LINK_LEVEL),
+        needs_numa=_requires(topology, NUMA_LEVEL),
+    )
+
+
+def _requires(topology: tuple[TopologyRule, ...], level: str) -> bool:
+    return any(rule.level == level and rule.mode is Mode.REQUIRED for rule in topology)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRequest:
+    """Equal tasks of one group, `ranks` of the gang; the first `floor` of them start together or not at all."""
+
+    group: str
+    ranks: Sequence[int]
+    floor: int
+    each: Vector
+    custom: AmountMap
+    rules: Constraints
+    strategy: Strategy = Strategy.UNSPECIFIED
+
+    @property
+    def count(self) -> int:
+        return len(self.ranks)
+
+    @property
+    def whole_gpus(self) -> int:
+        return self.each[3] // MILLIS
+
+    @property
+    def gpu_share(self) -> int:
+        """Milli-GPUs of the one device that is shared, or 0."""
+        return self.each[3] % MILLIS
+
+    @property
+    def owned_cpus(self) -> int:
+        """A task on whole GPUs with whole CPUs owns them, on nodes whose CPUs are known."""
+        return self.each[0] // MILLIS if self.each[3] >= MILLIS and self.each[0] % MILLIS == 0 else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingGang:
+    """A job that wants to be placed, or elastic tasks of one that runs (`joins`). Gangs with the same `shape` ask for
+    the same.
+
+    `tasks`, `total`, `charge`: of the floors together; `most`: all tasks. `standing`: (group, node id) of its tasks
+    that hold a place. `keeps_apart`: (group, level) where a group wants no other task of the job. `span_ms`: how long
+    it will hold its place from now on, 0: unknown; `is_promised`: no longer than that. `may_evict`: jobs of lower
+    priority in its queue; `yields`: it may be evicted itself, and needs `grace_ms` for it. `evicted_for`: to whom it
+    had to give way.
+    """
+
+    job_id: str
+    name: str
+    queue: str
+    tenant: str
+    labels: StringMap
+    attempt: int
+    priority: int
+    sequence: int
+    not_before_ms: int
+    deadline_ms: int  # 0: none
+    asks: tuple[TaskRequest, ...]
+    tasks: int
+    most: int
+    total: Vector
+    charge: AmountMap
+    standing: tuple[tuple[str, str], ...]
+    keeps_apart: tuple[tuple[str, str], ...]
+    joins: bool
+    shape: str
+    span_ms: int = 0
+    is_promised: bool = False
+    may_evict: bool = False
+    yields: bool = False
+    grace_ms: int = 0
+    evicted_for: tuple[str, ...] = ()
+    deadline_promised: bool = False
+
+
+def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
+    """`tasks`: of a job that runs, in order of rank; not needed for one that waits for its start."""
+    spec = job.spec
+    joins = job.state is JobState.RUNNING
+    standing: tuple[tuple[str, str], ...] = ()
+    if joins:
+        kept = list(tasks)
+        standing = tuple([(t.group, t.node_id) for t in kept if t.state.is_active])
+        waiting = [t for t in kept if t.state is TaskState.PENDING]
+        asks = tuple(
+            [
+                _ask(group, ranks, 0)
+                for group in spec.groups
+                if (ranks := tuple([t.rank for t in waiting if t.group == group.name]))
+            ]
+        )
+    else:
+        asks = asks_of(spec)
+    charge = _charge(asks, joins)
+    return PendingGang(
+        job_id=job.id,
+        name=spec.name,
+        queue=spec.queue,
+        tenant=spec.tenant,
+        labels=spec.labels,
+        attempt=job.attempt,
+        priority=spec.priority,
+        sequence=job.sequence,
+        not_before_ms=job.not_before_ms,
+        deadline_ms=job.deadline_ms,
+        asks=asks,
+        tasks=sum([ask.floor for ask in asks]),
+        most=sum([len(ask.ranks) for ask in asks]),
+        total=_total(asks),
+        charge=charge,
+        standing=standing,
+        keeps_apart=tuple([(g.name, rule.level) for g in spec.groups for rule in g.anti_affinity if rule.job == SELF]),
+        joins=joins,
+        shape=_shape(asks, job.id if joins else ""),
+        span_ms=spec.span_ms,
+        is_promised=bool(spec.timeout_ms),
+        may_evict=spec.preemption.policy is PreemptionPolicy.LOWER_PRIORITY,
+        yields=spec.preemption.preemptible and may_restart(job, RetryCause.PREEMPTED),
+        grace_ms=spec.leave_ms,
+        evicted_for=job.evicted_for,
+        deadline_promised=job.deadline_promised,
+    )
+
+
+def with_asks(gang: PendingGang, asks: tuple[TaskRequest, ...]) -> PendingGang:
+    """The gang with other asks, and all that follows from them."""
+    return replace(
+        gang,
+        asks=asks,
+        tasks=sum([ask.floor for ask in asks]),
+        most=sum([len(ask.ranks) for ask in asks]),
+        total=_total(asks),
+        charge=_charge(asks, gang.joins),
+        shape=_shape(asks, gang.job_id if gang.joins else ""),
+    )
+
+
+def asks_of(spec: JobSpec) -> tuple[TaskRequest, ...]:
+    """Of a gang that has not started."""
+    asks = []
+    first = 0
+    for group in spec.groups:
+        asks.append(_ask(group, range(first, first + group.count), group.floor))
+        first += group.count
+    return tuple(asks)
+
+
+def charge_of_one(ask: TaskRequest) -> Amounts:
+    """What one of the tasks counts as."""
+    cpu, memory, storage, gpu = ask.each
+    charge = {"cpu": cpu, "memory": memory, "storage": storage, "gpu": gpu, **dict(ask.custom)}
+    if ask.rules.gpu_model and gpu:
+        charge[MODEL_PREFIX + ask.rules.gpu_model] = gpu
+    return {name: amount for name, amount in charge.items() if amount}
+
+
+def vector(resources: Resources) -> Vector:
+    return (resources.cpu_millis, resources.memory_bytes, resources.storage_bytes, resources.gpu_millis)
+
+
+def _ask(group: TaskGroup, ranks: Sequence[int], floor: int) -> TaskRequest:
+    gpu = group.resources.gpu_millis
+    return TaskRequest(
+        group=group.name,
+        ranks=ranks,
+        floor=floor,
+        each=vector(group.resources),
+        custom=group.resources.custom,
+        rules=_rules(
+            group.node_selector,
+            group.gpu_model,
+            -(-group.gpu_memory_bytes * MILLIS // min(gpu, MILLIS)) if gpu else 0,
+            gpu > 0,
+            group.affinity,
+            group.tolerations,
+            group.topology,
+            group.spread,
+            group.anti_affinity,
+        ),
+        strategy=group.strategy,
+    )
+
+
+def _shape(asks: tuple[TaskRequest, ...], job_id: str) -> str:
+    """A text, because it remembers its hash. A gang keeps its rules alive, so their addresses are names for them."""
+    parts = [f"{a.count},{a.floor},{a.each},{a.custom},{int(a.strategy)},{id(a.rules)}" for a in asks]
+    return ";".join([job_id, *parts])
+
+
+def _total(asks: tuple[TaskRequest, ...]) -> Vector:
+    cpu = memory = storage = gpu = 0
+    for ask in asks:
+        each, floor = ask.each, ask.floor
+        cpu += each[0] * floor
+        memory += each[1] * floor
+        storage += each[2] * floor
+        gpu += each[3] * floor
+    return cpu, memory, storage, gpu
+
+
+def _charge(asks: tuple[TaskRequest, ...], joins: bool) -> AmountMap:
+    """Of the floors; of an elastic join one task, the first."""
+    charge: Amounts = {}
+    for ask in asks[:1] if joins else asks:
+        add_to(charge, charge_of_one(ask), 1 if joins else ask.floor)
+    return as_map(charge)

@@ -1,0 +1,181 @@
+"""One command in, one outcome and its events out: repeats, then the fence, then the noun's handler.
+
+Rule: total. What can go wrong with a command is a `Rejected` that changed nothing, and handlers check all
+of it before they write. So an exception here is a bug of ours, and each master would meet it alike:
+`MachineBug` leaves `apply`, the state may not be used any more, and the replica must stop with its message
+(PySyncObj would try the command again forever). Nothing is lost: the log still holds the command, for a
+mended version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from gosched.core import command as c
+from gosched.core.features import FeatureLevel
+from gosched.core.limits import MAX_DETAIL_LENGTH
+from gosched.core.outcome import Accepted, Answer, Code, Event, JobChanged, Outcome, Rejected
+from gosched.core.state import ClusterState
+from gosched.state_machine import (
+    children,
+    clock,
+    control,
+    dependencies,
+    epochs,
+    features,
+    fences,
+    follow_ups,
+    jobs,
+    node_control,
+    nodes,
+    plans,
+    queues,
+    quotas,
+    size_limits,
+    tasks,
+    time,
+    windows,
+)
+from gosched.state_machine.names import id_problem
+
+Applied = tuple[Outcome, tuple[Event, ...]]
+
+
+class MachineBug(Exception):
+    """A handler raised: the state is of no use any more, and the process that owns it must stop."""
+
+
+def apply(state: ClusterState, command: c.Command) -> Applied:
+    """Applies one command. `revision` counts every one of them, the refused and the repeated too."""
+    state.revision += 1
+    state.clock_ms = clock.moved(state, command.at_ms)
+    events: list[Event] = []
+    try:
+        outcome = _answer(state, command, events)
+    except Exception as error:
+        raise MachineBug(
+            f"{type(command.body).__name__} at revision {state.revision} met a bug ({type(error).__name__}: {error}); "
+            "this master stops, its log is intact: upgrade gosched"
+        ) from error
+    return outcome, tuple(events)
+
+
+def _answer(state: ClusterState, command: c.Command, events: list[Event]) -> Outcome:
+    if not command.request_id:
+        return _fence(state, command) or _carry_out(state, command.body, events)
+    problem = id_problem("client id", command.client_id) or id_problem("request id", command.request_id)
+    if problem:
+        return Rejected(code=Code.INVALID, detail=problem)
+    first = state.answer_to(command.client_id, command.request_id)
+    if first is not None:
+        return _outcome(first)
+    fenced = _fence(state, command)
+    if fenced is not None:  # not remembered: the next leader may ask it again
+        return fenced
+    outcome = _carry_out(state, command.body, events)
+    if isinstance(outcome, Rejected) and state.feature_level >= FeatureLevel.BOUNDED:
+        outcome = replace(outcome, detail=outcome.detail[:MAX_DETAIL_LENGTH])  # it is remembered as it is answered
+    state.put_answer(_remembered(command, outcome))
+    return outcome
+
+
+def _fence(state: ClusterState, command: c.Command) -> Rejected | None:
+    if command.epoch in (0, state.epoch):
+        return None
+    return Rejected(code=Code.STALE_EPOCH, detail=f"epoch {command.epoch} is over; {state.leader} opened {state.epoch}")
+
+
+def _carry_out(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome:
+    """The command, then what comes of it: jobs that ended free or end others, and fences whose victims are gone end."""
+    behind = bool(state.follow_ups)
+    outcome = _dispatch(state, body, events)
+    if state.feature_level >= FeatureLevel.BOUNDED:
+        at_once = 0 if behind else follow_ups.STEPS_AT_ONCE
+        steps = follow_ups.STEPS_PER_TICK if isinstance(body, c.PassTime) else at_once
+        follow_ups.take_events(state, events, steps=steps)
+    else:
+        _follow_all(state, events)
+    fences.follow_up(state, events)
+    if isinstance(outcome, Accepted):
+        size_limits.trim_kept(state, events)
+    return outcome
+
+
+def _follow_all(state: ClusterState, events: list[Event]) -> None:
+    for event in events:  # it grows meanwhile
+        if isinstance(event, JobChanged) and event.after.is_final:
+            job = state.jobs[event.job_id]
+            dependencies.job_ended(state, events, job)
+            if job.parent:
+                children.child_ended(state, events, job)
+
+
+def _dispatch(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome:
+    match body:
+        case c.SubmitJob():
+            return jobs.submit(state, body, events)
+        case c.CommitPlan():
+            return plans.commit(state, body, events)
+        case c.ReportTasks():
+            return tasks.report(state, body, events)
+        case c.CancelJob():
+            return jobs.cancel_one(state, body, events)
+        case c.DropFinishedJobs():
+            return jobs.drop_finished(state, body, events)
+        case c.RegisterNode():
+            return nodes.register(state, body, events)
+        case c.MarkNodeDead():
+            return nodes.mark_dead(state, body, events)
+        case c.RemoveNode():
+            return node_control.remove(state, body, events)
+        case c.SetQueues():
+            return queues.set_all(state, body, events)
+        case c.SetQuotas():
+            return quotas.set_some(state, body, events)
+        case c.OpenEpoch():
+            return epochs.open_next(state, body, events)
+        case c.SetFeatureLevel():
+            return features.set_level(state, body)
+        case c.AnnounceMaster():
+            return epochs.announce(state, body)
+        case c.SetMembers():
+            return epochs.set_members(state, body)
+        case c.Noop():
+            return Accepted()
+        case c.ControlNode():
+            return node_control.control(state, body, events)
+        case c.ControlJob():
+            return control.control(state, body, events)
+        case c.RunSchedule():
+            return children.run_schedule(state, body, events)
+        case c.PassTime():
+            return time.pass_time(state, events)
+        case c.SetClock():
+            return clock.set_clock(state, body, events)
+        case c.SetWindow():
+            return windows.set_one(state, body, events)
+        case c.DropWindow():
+            return windows.drop(state, body, events)
+        case _:
+            assert_never(body)
+
+
+def _remembered(command: c.Command, outcome: Outcome) -> Answer:
+    # Refusals of single gangs are not kept: plans carry no request id.
+    if isinstance(outcome, Rejected):
+        return Answer(
+            client_id=command.client_id, request_id=command.request_id, code=outcome.code, detail=outcome.detail
+        )
+    return Answer(
+        client_id=command.client_id,
+        request_id=command.request_id,
+        subject=outcome.subject,
+        unchanged=outcome.unchanged,
+    )
+
+
+def _outcome(answer: Answer) -> Outcome:
+    if answer.code is Code.UNSPECIFIED:
+        return Accepted(subject=answer.subject, unchanged=answer.unchanged)
+    return Rejected(code=answer.code, detail=answer.detail)

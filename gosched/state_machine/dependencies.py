@@ -1,0 +1,80 @@
+"""Dependencies: which jobs a job waits for, and what the end of one means for those that wait.
+
+Rule: a job waits only for jobs that were there before it, so no circle can come to be, and whoever waits has its
+answer in the step in which the other job ends, or (where many wait) in one of those after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gosched.core.job import Job, JobState
+from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.core.outcome import Code, Event, JobUpdated, Rejected
+from gosched.core.spec import Condition, Dependency, JobSpec
+from gosched.core.state import ClusterState
+from gosched.state_machine.children import cancel, fill
+
+DEPENDENCY_FAILED = "DEPENDENCY_FAILED"
+MAX_DEPENDENTS = 10_000  # that wait for one job
+
+
+def unmet(state: ClusterState, spec: JobSpec, job_id: str) -> tuple[Dependency, ...] | Rejected:
+    """What of `spec.after` the new job has to wait for, by id; or why it can never start."""
+    waits_for: dict[Dependency, None] = {}
+    for wanted in spec.after:
+        if wanted.job in (spec.name, job_id):
+            return Rejected(code=Code.INVALID, detail=f"after names the job itself, {wanted.job}: name another job")
+        other = state.find_job(wanted.job)
+        if other is None:
+            detail = f"after names {wanted.job[:MAX_NAME_LENGTH]!a}, and there is no such job: submit it first"
+            return Rejected(code=Code.INVALID, detail=detail)
+        if not other.state.is_final:
+            waits_for[Dependency(job=other.id, condition=wanted.condition)] = None
+            if len(state.dependents.get(other.id, ())) >= MAX_DEPENDENTS:
+                detail = f"{MAX_DEPENDENTS} jobs wait for {other.spec.name} already: wait for a job that waits for it"
+                return Rejected(code=Code.EXHAUSTED, detail=detail)
+        elif not _is_met(wanted.condition, other.state):
+            ended = f"{other.spec.name} has ended {other.state.name}, and the job is to start after its "
+            detail = f"{ended}{wanted.condition.name.lower()}: submit {other.spec.name} again first"
+            return Rejected(code=Code.CONFLICT, detail=detail)
+    return tuple(waits_for)
+
+
+def job_ended(state: ClusterState, events: list[Event], job: Job) -> None:
+    """Those that waited for it wait no longer; those that can never start now are cancelled."""
+    waiting = [state.jobs[j] for j in state.dependents.get(job.id, ())]
+    for dependent in sorted(waiting, key=lambda dependent: dependent.sequence):
+        tell(state, events, dependent, job)
+
+
+def tell(state: ClusterState, events: list[Event], dependent: Job, job: Job) -> None:
+    """The job that this one waited for has ended."""
+    conditions = [wanted.condition for wanted in dependent.waits_for if wanted.job == job.id]
+    if all(_is_met(condition, job.state) for condition in conditions):
+        _release(state, events, dependent, job)
+    else:
+        why = f" ({job.reason})" if job.reason else ""
+        cancel(state, events, dependent, DEPENDENCY_FAILED, f"{job.spec.name} ended {job.state.name}{why}")
+
+
+def _release(state: ClusterState, events: list[Event], dependent: Job, job: Job) -> None:
+    left = tuple(wanted for wanted in dependent.waits_for if wanted.job != job.id)
+    if left:
+        state.put_job(replace(dependent, waits_for=left))
+        return
+    could_start_ms = 0 if dependent.spec.is_parent else state.clock_ms
+    state.put_job(replace(dependent, waits_for=(), not_before_ms=could_start_ms))
+    events.append(JobUpdated(job_id=dependent.id))
+    if dependent.spec.is_parent:
+        fill(state, events, dependent.id)
+
+
+def _is_met(condition: Condition, ended: JobState) -> bool:
+    match condition:
+        case Condition.SUCCESS:
+            return ended is JobState.SUCCEEDED
+        case Condition.FAILURE:
+            return ended in (JobState.FAILED, JobState.CANCELLED)
+        case _:
+            return True

@@ -1,0 +1,51 @@
+"""Epochs and the masters that open them.
+
+Rule: each epoch has one leader, and a number that is never used again.
+"""
+
+from __future__ import annotations
+
+from gosched.core.cluster import Master
+from gosched.core.command import AnnounceMaster, OpenEpoch, SetMembers
+from gosched.core.outcome import Accepted, Code, EpochOpened, Event, Outcome, Rejected
+from gosched.core.state import ClusterState
+from gosched.state_machine.names import id_problem, name_problem
+
+
+def open_next(state: ClusterState, command: OpenEpoch, events: list[Event]) -> Outcome:
+    """Whatever carries an older epoch is refused from here on."""
+    problem = _problem(command.leader)
+    if problem:
+        return Rejected(code=Code.INVALID, detail=problem)
+    state.epoch += 1
+    state.leader = command.leader.id
+    state.put_master(command.leader)
+    events.append(EpochOpened(epoch=state.epoch, leader=state.leader))
+    return Accepted(subject=str(state.epoch))
+
+
+def announce(state: ClusterState, command: AnnounceMaster) -> Outcome:
+    """Where a master listens."""
+    problem = _problem(command.master)
+    if problem:
+        return Rejected(code=Code.INVALID, detail=problem)
+    members = state.configuration.members if state.configuration is not None else ()
+    if members and all(member.id != command.master.id for member in members):
+        return Rejected(code=Code.CONFLICT, detail=f"{command.master.id} is no member of this cluster")
+    unchanged = state.masters.get(command.master.id) == command.master
+    state.put_master(command.master)
+    return Accepted(subject=command.master.id, unchanged=unchanged)
+
+
+def set_members(state: ClusterState, command: SetMembers) -> Outcome:
+    """The members use it since it is in their logs, so nothing is left to refuse."""
+    state.set_configuration(command.configuration)
+    return Accepted(subject=str(command.configuration.version))
+
+
+def _problem(master: Master) -> str:
+    return (
+        name_problem("master id", master.id)
+        or id_problem("gRPC address", master.grpc_address)
+        or id_problem("HTTP address", master.http_address)
+    )

@@ -1,0 +1,100 @@
+"""Fences: what keeps the room that victims leave for the gang that they leave for.
+
+Rule: a fence ends in a start on exactly its places, or is dropped with a word why; its job then waits as any other.
+"""
+
+from __future__ import annotations
+
+from gosched.core.cluster import Fence
+from gosched.core.command import GangPlacement
+from gosched.core.job import Job, JobIntent, JobState, TaskState
+from gosched.core.outcome import Event, FenceChanged
+from gosched.core.state import ClusterState, wants_placement
+from gosched.state_machine import reservations
+from gosched.state_machine.fits import Filtered, GangFit
+from gosched.state_machine.starts import by_group, place
+
+
+def make(state: ClusterState, events: list[Event], gang: GangPlacement) -> None:
+    """The gang's victims leave for it already."""
+    fence = Fence(
+        job_id=gang.job_id,
+        attempt=gang.attempt,
+        tasks=gang.tasks,
+        made_at_ms=state.clock_ms,
+        until_ms=gang.until_ms,
+        by_ms=state.clock_ms + max(state.jobs[eviction.job_id].spec.leave_ms for eviction in gang.evictions),
+    )
+    state.put_fence(fence)
+    events.append(FenceChanged(job_id=fence.job_id, node_ids=_nodes(fence), made=True))
+    reservations.forget(state, events, fence.job_id)
+
+
+def follow_up(state: ClusterState, events: list[Event]) -> None:
+    """Starts the gangs whose victims are gone, and drops fences and reservations of jobs that do not wait any more. To
+    be called after every command."""
+    reservations.follow_up(state, events)
+    if not state.fences:
+        return
+    for job_id in sorted(state.fences):
+        fence, job = state.fences[job_id], state.jobs[job_id]
+        if not _may_start(job, fence) and not is_repair(job, fence.attempt):
+            drop(state, events, job_id, f"the job is {job.state.name} and does not wait for it any more")
+        elif job_id not in state.awaited and _may_start(job, fence):
+            _fire(state, events, job, fence)
+
+
+def drop_on(state: ClusterState, events: list[Event], node_id: str, why: str) -> None:
+    """Those that have a place on the node: nothing starts there."""
+    for job_id in sorted(state.node_fences.get(node_id, ())):
+        drop(state, events, job_id, why)
+
+
+def drop(state: ClusterState, events: list[Event], job_id: str, why: str) -> None:
+    """What leaves for it leaves for nobody then, and still goes."""
+    fence = state.fences[job_id]
+    for allocation in [*state.allocations.values()] if job_id in state.awaited else ():
+        if allocation.leaves_for == job_id:
+            state.send_off(allocation.id, "")
+    state.drop_fence(job_id)
+    events.append(FenceChanged(job_id=job_id, node_ids=_nodes(fence), made=False, why=why))
+
+
+def is_repair(job: Job, attempt: int) -> bool:
+    """The gang stops, to start again at this attempt."""
+    stops = job.state is JobState.RUNNING and job.intent is JobIntent.RESTART and not job.held
+    return stops and job.attempt + 1 == attempt
+
+
+def _may_start(job: Job, fence: Fence) -> bool:
+    return wants_placement(job) and job.attempt == fence.attempt
+
+
+def _fire(state: ClusterState, events: list[Event], job: Job, fence: Fence) -> None:
+    """Limits are not looked at again, and a backoff is over: others made room for this start. A place may still be held
+    by what leaves for another fence, or goes since its fence was dropped: then the gang waits for that too."""
+    why = _problem(state, job, fence, stopping=False)
+    if why:
+        drop(state, events, job.id, why)
+    elif not _problem(state, job, fence, stopping=True):
+        state.drop_fence(job.id)
+        events.append(FenceChanged(job_id=job.id, node_ids=_nodes(fence), made=False))
+        place(state, events, job, fence.tasks, fence.until_ms)
+
+
+def _problem(state: ClusterState, job: Job, fence: Fence, *, stopping: bool) -> str:
+    """Why it cannot stand there, now (`stopping` tasks included) or ever."""
+    tasks = state.tasks
+    books = Filtered(
+        state, lambda a: stopping or tasks[a.task_id].state is not TaskState.STOPPING, fences=False
+    )  # fmt: skip
+    fit = GangFit(state, books)
+    for group, _, placements in by_group(job, fence.tasks):
+        problem = fit.group_problem(group, placements)
+        if problem:
+            return problem
+    return fit.room_problem()
+
+
+def _nodes(fence: Fence) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(placement.node_id for placement in fence.tasks))

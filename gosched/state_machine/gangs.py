@@ -1,0 +1,213 @@
+"""What becomes of a gang: it is made, a member fails, all are stopped, the last one ends, the next attempt.
+
+Rule: a job is settled by its intent, and only once none of its tasks holds an allocation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from gosched.core.features import FeatureLevel
+from gosched.core.force import may_restart
+from gosched.core.job import (
+    NODE_FAULT,
+    Job,
+    JobIntent,
+    JobState,
+    Task,
+    TaskState,
+    task_id,
+)
+from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
+from gosched.core.outcome import Event, JobChanged, JobUpdated
+from gosched.core.spec import MemberFailure, RetryCause
+from gosched.core.state import ClusterState
+from gosched.state_machine.changes import change_job, change_task
+
+MEMBER_FAILED = "GANG_MEMBER_FAILED"
+GANG_ENDED = "GANG_ENDED"  # the group with whose success the job succeeds is done
+NOT_NEEDED = "NOT_NEEDED"  # an elastic task that got no place before the others were done
+_MAX_DOUBLINGS = 20
+_IN_PLACE = (TaskState.PLACED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
+
+
+def add_gang(state: ClusterState, events: list[Event], job: Job) -> None:
+    """A new job and its tasks."""
+    state.put_job(job)
+    state.next_sequence = job.sequence + 1
+    rank = 0
+    for group in job.spec.groups if job.spec.task_count else ():
+        name = group.name
+        for index in range(group.count):
+            state.put_task(Task(id=task_id(job.id, name, index), job_id=job.id, group=name, index=index, rank=rank))
+            rank += 1
+    events.append(JobChanged(job_id=job.id, queue=job.spec.queue, before=JobState.UNSPECIFIED, after=job.state))
+
+
+def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task | None]) -> None:
+    """`ended`: the jobs whose tasks just ended, each with the first of these that did not succeed."""
+    for job_id, failed in ended.items():
+        job = state.jobs[job_id]
+        if job.intent is JobIntent.RUN and _is_done(state, job):
+            detail = f"all of group {job.spec.gang.ends_with} has succeeded"
+            done = replace(job, intent=JobIntent.SUCCEED, reason=GANG_ENDED, detail=detail)
+            stop_all(state, events, done, GANG_ENDED)
+        elif failed is not None and job.intent is JobIntent.RUN and not _goes_on(state, events, job):
+            _member_failed(state, events, job, failed)
+        if state.jobs[job_id].active == 0:
+            settle(state, events, state.jobs[job_id])
+
+
+def stop_all(state: ClusterState, events: list[Event], job: Job, reason: str) -> None:
+    """Writes the job, and orders those of its tasks that hold an allocation to stop; the others get none any more. What
+    is frozen thaws by being stopped."""
+    if job.frozen:
+        events.append(JobUpdated(job_id=job.id))
+    state.put_job(replace(job, running=0, unplaced=0, frozen=False))
+    for task in state.tasks_of(job):
+        if task.state.is_active and task.state is not TaskState.STOPPING:
+            change_task(state, events, task, replace(task, state=TaskState.STOPPING, reason=reason))
+
+
+def to_start_again(job: Job) -> JobIntent:
+    """Of a gang that is stopped and may start again: one that people have suspended waits until they resume it."""
+    return JobIntent.SUSPEND if job.frozen else JobIntent.RESTART
+
+
+def settle(state: ClusterState, events: list[Event], job: Job) -> None:
+    """The job's tasks hold nothing (any more): its end, or its next attempt."""
+    match job.intent:
+        case JobIntent.RUN | JobIntent.SUCCEED:
+            done = replace(job, state=JobState.SUCCEEDED, reason="", detail="", exit_code=0, unplaced=0, frozen=False)
+        case JobIntent.FAIL:
+            done = replace(job, state=JobState.FAILED)
+        case JobIntent.CANCEL:
+            done = replace(job, state=JobState.CANCELLED, exit_code=None)
+        case JobIntent.RESTART | JobIntent.SUSPEND:
+            _next_attempt(state, events, job)
+            return
+        case JobIntent.UNSPECIFIED:
+            raise ValueError(f"job {job.id} has no intent")
+        case _:
+            assert_never(job.intent)
+    reason = NOT_NEEDED if done.state is JobState.SUCCEEDED else job.reason
+    for task in state.tasks_of(job):
+        if task.state is TaskState.PENDING:
+            ended = replace(task, state=TaskState.KILLED, reason=reason, ended_at_ms=state.clock_ms)
+            change_task(state, events, task, ended)
+    change_job(state, events, job, replace(done, ended_at_ms=state.clock_ms))
+
+
+def wait_again(state: ClusterState, events: list[Event], ended: Task) -> None:
+    """An elastic task that lost its place waits for another, while its job runs on."""
+    job = state.jobs[ended.job_id]
+    change_task(state, events, ended, _fresh(ended, ended.attempt, ended.moves + 1))
+    state.put_job(replace(job, failed=job.failed - ended.state.is_failure, unplaced=job.unplaced + 1))
+
+
+def _is_done(state: ClusterState, job: Job) -> bool:
+    """Whether the group with which the gang ends has succeeded."""
+    first = 0
+    for group in job.spec.groups if job.spec.gang.ends_with else ():
+        if group.name == job.spec.gang.ends_with:
+            own = state.tasks_of(job)[first : first + group.count]
+            return all(task.state is TaskState.SUCCEEDED for task in own)
+        first += group.count
+    return False
+
+
+def _goes_on(state: ClusterState, events: list[Event], job: Job) -> bool:
+    """Whether the gang does without the members that it has lost, since each group still has its floor. Those whose
+    node was lost wait for another place then."""
+    if job.spec.gang.on_member_failure is not MemberFailure.CONTINUE:
+        return False
+    tasks = state.tasks_of(job)
+    first = 0
+    for group in job.spec.groups:
+        if sum(task.state in _IN_PLACE for task in tasks[first : first + group.count]) < group.floor:
+            return False
+        first += group.count
+    for task in tasks:
+        if task.state is TaskState.LOST:
+            wait_again(state, events, task)
+    return True
+
+
+def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Task) -> None:
+    cause = RetryCause.NODE_LOST if task.state is TaskState.LOST else RetryCause.FAILED
+    again = _may_be_placed_again(job) if _is_nodes_fault(state, task) else may_restart(job, cause)
+    job = replace(
+        job,
+        intent=to_start_again(job) if again else JobIntent.FAIL,
+        restarts=job.restarts + (again and cause is RetryCause.FAILED),
+        reason=task.reason or "TASK_FAILED",
+        detail=f"task {task.group}/{task.index}: {task.detail or _how_it_ended(task)}",
+        exit_code=None if again else task.exit_code,
+        not_before_ms=state.clock_ms + _backoff_ms(job) if again else 0,
+    )
+    stop_all(state, events, job, MEMBER_FAILED)
+
+
+def _is_nodes_fault(state: ClusterState, task: Task) -> bool:
+    """Nothing of it ran."""
+    known = state.feature_level >= FeatureLevel.BOUNDED
+    return known and task.state is TaskState.LOST and task.reason == NODE_FAULT
+
+
+def _may_be_placed_again(job: Job) -> bool:
+    """Whatever the job says of retries, as long as it is not for ever; but where other members may have run, what it
+    says of a member's failure counts."""
+    if job.spec.gang.on_member_failure is MemberFailure.FAIL_JOB and job.spec.task_count > 1:
+        return False
+    return job.attempt - 1 - job.restarts < MAX_FREE_RESTARTS
+
+
+def _how_it_ended(task: Task) -> str:
+    if task.exit_code is None:
+        return task.state.name.lower()
+    return f"exit code {task.exit_code}"
+
+
+def _next_attempt(state: ClusterState, events: list[Event], job: Job) -> None:
+    """Only a failure has set `not_before_ms`: who was stopped by others starts again as soon as there is room."""
+    for task in state.tasks_of(job):
+        fresh = _fresh(task, job.attempt + 1, 0)
+        if task.state is TaskState.PENDING:  # an elastic one that never got a place
+            state.put_task(fresh)
+        else:
+            change_task(state, events, task, fresh)
+    waiting = replace(
+        job,
+        state=JobState.SUSPENDED if job.intent is JobIntent.SUSPEND else JobState.PENDING,
+        intent=JobIntent.RUN,
+        attempt=job.attempt + 1,
+        succeeded=0,
+        failed=0,
+        placed_at_ms=0,
+        checkpoint_at_ms=0,
+        until_ms=0,
+    )
+    change_job(state, events, job, waiting)
+
+
+def _fresh(task: Task, attempt: int, moves: int) -> Task:
+    return Task(
+        id=task.id,
+        job_id=task.job_id,
+        group=task.group,
+        index=task.index,
+        rank=task.rank,
+        attempt=attempt,
+        allocation_id=task.allocation_id,
+        node_id=task.node_id,
+        moves=moves,
+    )
+
+
+def _backoff_ms(job: Job) -> int:
+    """Doubles with each attempt that was not preempted, up to MAX_BACKOFF_MS or what the user asked for, whichever is
+    more."""
+    first = job.spec.retry.backoff_ms
+    doublings = min(job.attempt - 1 - job.preemptions, _MAX_DOUBLINGS)
+    return min(first << doublings, max(first, MAX_BACKOFF_MS))

@@ -1,0 +1,131 @@
+"""Jobs: submitted, cancelled, forgotten."""
+
+from __future__ import annotations
+
+from gosched.core.cluster import Tenant
+from gosched.core.command import CancelJob, DropFinishedJobs, SubmitJob
+from gosched.core.features import FeatureLevel
+from gosched.core.job import Children, Job, JobIntent
+from gosched.core.limits import MAX_NAME_LENGTH, MAX_TASKS_DROPPED_AT_ONCE, MAX_TENANTS
+from gosched.core.outcome import Accepted, Code, Event, Outcome, Rejected
+from gosched.core.spec import Dependency
+from gosched.core.state import ClusterState
+from gosched.state_machine.children import cancel, fill, full, kept_name_problem
+from gosched.state_machine.dependencies import unmet
+from gosched.state_machine.gangs import add_gang
+from gosched.state_machine.names import moment_problem, name_problem
+from gosched.state_machine.queues import submission_refusal
+from gosched.state_machine.reservations import promise
+from gosched.state_machine.retention import forget, forget_jobs, make_room
+from gosched.state_machine.size_limits import job_size_problem
+from gosched.state_machine.specs import MAX_PARENT_NAME_LENGTH, spec_problem
+
+
+def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outcome:
+    """A live job's name with the same spec meets that job. A reservation that cannot be made any more is among the
+    refusals of the answer; the job is there all the same."""
+    spec = command.spec
+    problem = _command_problem(command)
+    if problem:
+        return Rejected(code=Code.INVALID, detail=problem)
+    namesake = state.jobs.get(state.names.get(spec.name, ""))
+    if namesake is not None and not namesake.state.is_final:
+        if namesake.spec == spec:
+            return Accepted(subject=namesake.id, unchanged=True)
+        detail = f"job {spec.name} is live with another spec: cancel it first, or take another name"
+        return Rejected(code=Code.ALREADY_EXISTS, detail=detail)
+    if command.job_id in state.jobs:
+        return Rejected(code=Code.ALREADY_EXISTS, detail=f"job id {command.job_id} is taken")
+    kept = kept_name_problem(state, spec.name)
+    if kept:
+        return Rejected(code=Code.CONFLICT, detail=kept)
+    refused = submission_refusal(state, spec) or _room_refusal(state, command)
+    if refused is not None:
+        return refused
+    waits_for = unmet(state, spec, command.job_id)
+    if isinstance(waits_for, Rejected):
+        return waits_for
+    problem = make_room(state, events, spec) if state.feature_level >= FeatureLevel.BOUNDED else ""
+    if problem:
+        return Rejected(code=Code.EXHAUSTED, detail=f"{problem}: try again when some are gone")
+    return _create(state, command, waits_for, events)
+
+
+def _command_problem(command: SubmitJob) -> str:
+    spec, job_id = command.spec, command.job_id
+    problem = name_problem("job id", job_id) or spec_problem(spec)
+    if problem:
+        return problem
+    if spec.is_parent and len(job_id) > MAX_PARENT_NAME_LENGTH:
+        return f"job id has {len(job_id)} characters; for an array or a schedule {MAX_PARENT_NAME_LENGTH} are allowed"
+    if spec.cron and command.next_run_at_ms <= 0:
+        return f"schedule {spec.name} lacks the time of its first run"
+    if len(command.reservation) > 1 or any(reservation.job_id != job_id for reservation in command.reservation):
+        return "a submission comes with one reservation at most, that of its job"
+    return moment_problem("the first run at", command.next_run_at_ms)
+
+
+def _room_refusal(state: ClusterState, command: SubmitJob) -> Rejected | None:
+    spec = command.spec
+    what = full(state, spec.task_count)
+    full_of_tenants = spec.tenant not in state.tenants and len(state.tenants) >= MAX_TENANTS
+    if not what and full_of_tenants and state.feature_level < FeatureLevel.BOUNDED:
+        what = f"the cluster holds {MAX_TENANTS} tenants, its limit"
+    too_large = "" if what else job_size_problem(state, command.job_id, spec, command.reservation)
+    if too_large:
+        return Rejected(code=Code.EXHAUSTED, detail=too_large)
+    return Rejected(code=Code.EXHAUSTED, detail=f"{what}: try again when some are gone") if what else None
+
+
+def _create(
+    state: ClusterState, command: SubmitJob, waits_for: tuple[Dependency, ...], events: list[Event]
+) -> Accepted:
+    spec = state.footprint.shared(command.spec)
+    if spec.tenant not in state.tenants:
+        state.put_tenant(Tenant(name=spec.tenant, created_at_ms=state.clock_ms))
+    job = Job(
+        id=command.job_id,
+        spec=spec,
+        sequence=state.next_sequence,
+        submitted_at_ms=state.clock_ms,
+        held=spec.hold,
+        waits_for=waits_for,
+        children=Children(next_run_at_ms=command.next_run_at_ms if spec.cron else 0),
+    )
+    add_gang(state, events, job)
+    if spec.is_parent:
+        fill(state, events, job.id)
+    refusals = [refusal for wanted in command.reservation for refusal in promise(state, events, wanted)]
+    return Accepted(subject=job.id, refusals=tuple(refusals))
+
+
+def cancel_one(state: ClusterState, command: CancelJob, events: list[Event]) -> Outcome:
+    """By id or name. The job of the answer is CANCELLED once its tasks have stopped, or its children have ended."""
+    job = state.find_job(command.job_id)
+    if job is None:
+        return Rejected(code=Code.NOT_FOUND, detail=f"no job {command.job_id[:MAX_NAME_LENGTH]!a}")
+    if job.state.is_final or job.intent in (JobIntent.CANCEL, JobIntent.SUCCEED):
+        return Accepted(subject=job.id, unchanged=True)
+    cancel(state, events, job, command.reason[:MAX_NAME_LENGTH] or "CANCELLED")
+    return Accepted(subject=job.id)
+
+
+def drop_finished(state: ClusterState, command: DropFinishedJobs, events: list[Event]) -> Outcome:
+    """Stops after a bounded number of tasks (a parent counts as one); who wants all of it asks until the answer is
+    `unchanged`."""
+    if command.keep < 0:
+        return Rejected(code=Code.INVALID, detail=f"{command.keep} finished jobs cannot be kept: give 0 or more")
+    if state.feature_level >= FeatureLevel.BOUNDED:
+        return Accepted(unchanged=not forget_jobs(state, events, command))
+    beyond = len(state.finished) - command.keep
+    chosen: list[Job] = []
+    tasks = 0
+    for job in state.finished_oldest_first():
+        wanted = job.ended_at_ms < command.ended_before_ms or len(chosen) < beyond
+        if not wanted or tasks >= MAX_TASKS_DROPPED_AT_ONCE:
+            break
+        chosen.append(job)
+        tasks += max(1, job.spec.task_count)
+    for job in chosen:
+        forget(state, events, job)
+    return Accepted(unchanged=not chosen)

@@ -1,0 +1,202 @@
+"""Nodes: they join, come back, and die.
+
+Rule: a node never holds more than it has, so one that holds more than it now offers is refused until it has died.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gosched.core.cluster import ClosedBy, Node, NodeState
+from gosched.core.command import MarkNodeDead, RegisterNode, TaskReport
+from gosched.core.features import FeatureLevel
+from gosched.core.job import Task, TaskState
+from gosched.core.lifecycle import NODE_STEPS, advance
+from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_LOST_AT_ONCE, MAX_NODES
+from gosched.core.matching import blocking_taint
+from gosched.core.outcome import Accepted, Code, Event, NodeChanged, Outcome, Rejected
+from gosched.core.resources import GPU, Resources
+from gosched.core.spec import Taint, TaintEffect
+from gosched.core.state import ClusterState
+from gosched.state_machine import fences
+from gosched.state_machine.accounts import bring_up
+from gosched.state_machine.evictions import expel
+from gosched.state_machine.fits import Filtered
+from gosched.state_machine.gangs import after_ends
+from gosched.state_machine.hardware import cpu_mask, hardware_problem
+from gosched.state_machine.names import capacity_problem, id_problem, line_problem, map_problem, name_problem
+from gosched.state_machine.placement_rules import taints_problem
+from gosched.state_machine.retention import make_room_for_node
+from gosched.state_machine.size_limits import node_size_refusal
+from gosched.state_machine.tasks import NODE_LOST, end
+
+TAINTED = "TAINTED"
+
+
+def register(state: ClusterState, command: RegisterNode, events: list[Event]) -> Outcome:
+    """A new node, one that came back, or news of one that is there. A living node keeps its allocations."""
+    problem = _problem(command)
+    if problem:
+        return Rejected(code=Code.INVALID, detail=problem)
+    known = state.nodes.get(command.node_id)
+    if known is None and len(state.nodes) >= MAX_NODES and state.feature_level >= FeatureLevel.BOUNDED:
+        make_room_for_node(state, events)
+    if known is None and len(state.nodes) >= MAX_NODES:
+        return Rejected(code=Code.EXHAUSTED, detail=f"the cluster holds {MAX_NODES} nodes, its limit")
+    problem = "" if known is None else _shrink_problem(state, known, command)
+    if problem:
+        detail = f"{problem}: let its tasks end, or stop it until it is DEAD"
+        return Rejected(code=Code.CONFLICT, detail=detail)
+    node = _registered(state, known, command)
+    if known is not None and node == replace(known, changed_at_ms=node.changed_at_ms):
+        return Accepted(subject=node.id, unchanged=True)
+    refused = node_size_refusal(state, node)
+    if refused is not None:
+        return refused
+    state.put_node(node)
+    before = NodeState.UNSPECIFIED if known is None else known.state
+    events.append(NodeChanged(node_id=node.id, before=before, after=node.state, reason=node.reason))
+    new_taints = [t for t in node.taints if known is None or t not in known.taints]
+    _evict_intolerant(state, events, node, [t for t in new_taints if t.effect is TaintEffect.NO_EXECUTE])
+    return Accepted(subject=node.id)
+
+
+def _evict_intolerant(state: ClusterState, events: list[Event], node: Node, taints: list[Taint]) -> None:
+    """Stops the gangs that have a task on the node which does not tolerate one of the taints."""
+    for allocation in sorted(state.node_allocations[node.id]) if taints else ():
+        task = state.tasks[state.allocations[allocation].task_id]
+        job = state.jobs[task.job_id]
+        group = next(group for group in job.spec.groups if group.name == task.group)
+        taint = blocking_taint(group.tolerations, taints)
+        if taint is not None:
+            detail = f"task {task.group}/{task.index} does not tolerate the taint {taint.key} of node {node.id}"
+            expel(state, events, job, TAINTED, detail)
+
+
+def _problem(command: RegisterNode) -> str:
+    if not command.incarnation or not command.address:
+        return "a node needs an incarnation and an address"
+    return (
+        name_problem("node id", command.node_id)
+        or id_problem("node name", command.name)
+        or id_problem("node address", command.address)
+        or id_problem("incarnation", command.incarnation)
+        or id_problem("GPU model", command.gpu_model)
+        or capacity_problem("capacity", command.capacity)
+        or map_problem("label", command.labels)
+        or taints_problem("taint", command.taints)
+        or line_problem("what it cannot enforce (isolation)", command.isolation)
+        or hardware_problem(command.hardware, command.capacity)
+    )
+
+
+def _shrink_problem(state: ClusterState, known: Node, command: RegisterNode) -> str:
+    node = command.node_id
+    gpus = state.node_gpus_held(node)
+    if gpus and command.gpu_model != known.gpu_model:
+        return f"tasks hold GPUs of node {node}, whose model cannot change meanwhile"
+    enough_gpus = not gpus or max(gpus) < command.capacity.gpu_millis // GPU
+    cpus_are_there = not state.node_cpus_held(node) & ~cpu_mask(command.hardware.numa_cpus)
+    if enough_gpus and cpus_are_there and all(held.fits_in(command.capacity) for held in _must_have_room(state, node)):
+        return ""
+    return f"node {node} holds more than it now offers"
+
+
+def _must_have_room(state: ClusterState, node: str) -> tuple[Resources, ...]:
+    """What is held there now, and what will be once all have gone that stop, and all fences have become starts."""
+    later = Filtered(state, lambda a: state.tasks[a.task_id].state is not TaskState.STOPPING, fences=True)
+    return (state.usage[node], *later.held(node))
+
+
+def _registered(state: ClusterState, known: Node | None, command: RegisterNode) -> Node:
+    """Whoever closed it, and what it failed at, is remembered; what its own agent said of an earlier life is not."""
+    node_state, reason, closed_by = NodeState.READY, "", ClosedBy.UNSPECIFIED
+    if known is not None and known.state is not NodeState.DEAD:
+        node_state, reason, closed_by = known.state, known.reason, known.closed_by
+    elif known is not None:
+        if known.closed_by in (ClosedBy.OPERATOR, ClosedBy.FAILURES):
+            node_state, reason, closed_by = NodeState.CORDONED, known.reason, known.closed_by
+        advance(NODE_STEPS, known.state, node_state)
+    return Node(
+        id=command.node_id,
+        name=command.name or command.node_id,
+        address=command.address,
+        capacity=command.capacity,
+        gpu_model=command.gpu_model,
+        labels=command.labels,
+        taints=command.taints,
+        hardware=command.hardware,
+        state=node_state,
+        reason=reason,
+        incarnation=command.incarnation,
+        registered_at_ms=state.clock_ms if known is None else known.registered_at_ms,
+        changed_at_ms=state.clock_ms,
+        isolation=command.isolation,
+        closed_by=closed_by,
+        drain_by_ms=known.drain_by_ms if known is not None else 0,
+        failing=known.failing if known is not None else (),
+    )
+
+
+def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -> Outcome:
+    """Its tasks are LOST, the started and the merely placed ones alike, and their gangs follow their policies. The
+    fences on it are dropped. A node that holds very many is closed, and loses them by several such commands; the last
+    one makes it DEAD."""
+    node = state.nodes.get(command.node_id)
+    if node is None:
+        return Rejected(code=Code.NOT_FOUND, detail=f"no node {command.node_id!a}")
+    if node.incarnation != command.incarnation:
+        return Rejected(code=Code.STALE_INCARNATION, detail=f"node {node.id} has registered anew meanwhile")
+    if node.state is NodeState.DEAD:
+        return Rejected(code=Code.CONFLICT, detail=f"node {node.id} is dead already")
+    reason = command.reason[:MAX_DETAIL_LENGTH]
+    some = _some(state, node)
+    if len(some) < len(state.node_allocations[node.id]):
+        _close(state, events, node, reason)
+        _lose(state, events, node, some)
+        return Accepted(subject=node.id)
+    for allocation in state.node_allocations[node.id]:
+        bring_up(state, state.jobs[state.allocations[allocation].job_id].spec)
+    dead = advance(NODE_STEPS, node.state, NodeState.DEAD)
+    kept = node.reason if node.closed_by else reason  # it comes back closed, and then says why
+    state.put_node(replace(node, state=dead, reason=kept, changed_at_ms=state.clock_ms, drain_by_ms=0))
+    events.append(NodeChanged(node_id=node.id, before=node.state, after=dead, reason=reason))
+    _lose(state, events, node, some)
+    fences.drop_on(state, events, node.id, f"node {node.id} died")
+    return Accepted(subject=node.id)
+
+
+def _some(state: ClusterState, node: Node) -> list[str]:
+    """Allocations on the node whose jobs have no more than MAX_LOST_AT_ONCE tasks together, but at least one."""
+    held = sorted(state.node_allocations[node.id])
+    if state.feature_level < FeatureLevel.BOUNDED:
+        return held
+    jobs: dict[str, None] = {}
+    tasks = 0
+    for count, allocation_id in enumerate(held):
+        job = state.jobs[state.allocations[allocation_id].job_id]
+        tasks += 0 if job.id in jobs else job.spec.task_count
+        if count and tasks > MAX_LOST_AT_ONCE:
+            return held[:count]
+        jobs[job.id] = None
+    return held
+
+
+def _close(state: ClusterState, events: list[Event], node: Node, reason: str) -> None:
+    """It gets no work any more; if its agent comes back meanwhile, that may open it again."""
+    if node.state is NodeState.READY:
+        closed = advance(NODE_STEPS, node.state, NodeState.CORDONED)
+        cordoned = replace(node, state=closed, closed_by=ClosedBy.AGENT, reason=reason, changed_at_ms=state.clock_ms)
+        state.put_node(cordoned)
+        events.append(NodeChanged(node_id=node.id, before=node.state, after=closed, reason=reason))
+        fences.drop_on(state, events, node.id, f"node {node.id} is {closed.name}")
+
+
+def _lose(state: ClusterState, events: list[Event], node: Node, allocations: list[str]) -> None:
+    ended: dict[str, Task | None] = {}
+    for allocation in allocations:
+        task = state.tasks[state.allocations[allocation].task_id]
+        detail = f"node {node.id} is dead"
+        lost = TaskReport(allocation_id=allocation, state=TaskState.LOST, reason=NODE_LOST, detail=detail)
+        end(state, events, task, lost, ended)
+    after_ends(state, events, ended)

@@ -1,0 +1,151 @@
+"""Plans: each gang is checked against the state as it is now, then taken or refused whole, its evictions included.
+
+Rule: nothing that the planner believed is trusted; a plan may be old, or wrong.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from gosched.core.command import Cause, CommitPlan, Eviction, GangPlacement
+from gosched.core.job import Job, JobState, TaskState, task_id
+from gosched.core.outcome import Accepted, Event, Outcome, Refusal
+from gosched.core.state import ClusterState, wants_placement
+from gosched.state_machine import evictions, fences, reservations
+from gosched.state_machine.fits import Filtered, GangFit
+from gosched.state_machine.headroom import Headroom, departures
+from gosched.state_machine.starts import by_group, place
+from gosched.state_machine.tasks import NODE_LOST
+
+
+def commit(state: ClusterState, command: CommitPlan, events: list[Event]) -> Outcome:
+    """Takes the gangs that can be taken, in the plan's order, then the reservations; the answer names those that were
+    not and why."""
+    refusals: list[Refusal] = []
+    headroom = Headroom(state)
+    for gang in command.gangs:
+        problem = _take(state, events, headroom, gang) if gang.job_id else _clear(state, events, gang)
+        if problem:
+            refusals.append(Refusal(job_id=gang.job_id, detail=problem))
+    for job_id in command.withdrawn:
+        reservations.withdraw(state, events, job_id)
+    for reservation in command.reservations:
+        refusals += reservations.promise(state, events, reservation)
+    return Accepted(refusals=tuple(refusals))
+
+
+def _clear(state: ClusterState, events: list[Event], gang: GangPlacement) -> str:
+    """Evicts what makes room for no job, or says why it cannot."""
+    if gang.tasks or not gang.evictions:
+        return "there is no such job"
+    problem = evictions.eviction_problem(state, gang)
+    if not problem:
+        evictions.carry_out(state, events, gang)
+    return problem
+
+
+def _take(state: ClusterState, events: list[Event], headroom: Headroom, gang: GangPlacement) -> str:
+    """Places the gang, or makes a fence for it if it has victims; or says why it cannot."""
+    problem = _gang_problem(state, gang)
+    if problem:
+        return problem
+    job = state.jobs[gang.job_id]
+    released = evictions.released(state, gang)
+    fit = _fit(state, gang, released)
+    for group, _, placements in by_group(job, gang.tasks):
+        problem = fit.group_problem(group, placements)
+        if problem:
+            return problem
+    problem = fit.room_problem() or _limit_problem(state, headroom, job, gang, released, fit)
+    if problem:
+        return problem
+    if gang.evictions:
+        evictions.carry_out(state, events, gang)
+        fences.make(state, events, gang)
+    else:
+        place(state, events, job, gang.tasks, gang.until_ms)
+    return ""
+
+
+def _gang_problem(state: ClusterState, gang: GangPlacement) -> str:
+    job = state.jobs.get(gang.job_id)
+    if job is None:
+        return "there is no such job"
+    if job.id in state.fences:
+        return "room is being made for the job already"
+    repairs = any(eviction.cause is Cause.REPAIR for eviction in gang.evictions)
+    return (
+        (_repair_problem(job, gang) if repairs else _job_problem(state, job, gang))
+        or _ranks_problem(job, gang)
+        or (_start_problem(job, gang) if repairs or job.state is JobState.PENDING else _join_problem(state, job, gang))
+        or ("" if repairs else evictions.eviction_problem(state, gang))
+    )
+
+
+def _repair_problem(job: Job, gang: GangPlacement) -> str:
+    """Of a gang that lost a member, and is to start again where the others stood."""
+    own = Eviction(job_id=job.id, attempt=job.attempt, cause=Cause.REPAIR)
+    if gang.evictions != (own,):
+        return f"a repair evicts the job itself at attempt {job.attempt}, and nobody else"
+    if job.reason != NODE_LOST or not job.active or not fences.is_repair(job, gang.attempt):
+        return f"the job is {job.state.name} at attempt {job.attempt}: not a gang that lost a node and starts again"
+    return ""
+
+
+def _job_problem(state: ClusterState, job: Job, gang: GangPlacement) -> str:
+    if not wants_placement(job):
+        return f"the job is {job.state.name} and does not wait for a place"
+    if gang.attempt != job.attempt:
+        return f"the job is at attempt {job.attempt}, the plan at {gang.attempt}"
+    if job.not_before_ms > state.clock_ms:
+        return f"the job waits another {job.not_before_ms - state.clock_ms} ms before its next attempt"
+    return ""
+
+
+def _ranks_problem(job: Job, gang: GangPlacement) -> str:
+    ranks = [placement.rank for placement in gang.tasks]
+    if not ranks or ranks[0] < 0 or ranks[-1] >= job.spec.task_count:
+        return f"the plan places no task, or ranks beyond the job's: it has ranks 0 to {job.spec.task_count - 1}"
+    if any(before >= after for before, after in pairwise(ranks)):
+        return "the plan's ranks do not ascend"
+    return ""
+
+
+def _start_problem(job: Job, gang: GangPlacement) -> str:
+    for group, _, placements in by_group(job, gang.tasks):
+        if len(placements) < group.floor:
+            return f"{group.floor} tasks of group {group.name} start together, the plan places {len(placements)}"
+    return ""
+
+
+def _join_problem(state: ClusterState, job: Job, gang: GangPlacement) -> str:
+    for group, first, placements in by_group(job, gang.tasks):
+        for placement in placements:
+            task = state.tasks[task_id(job.id, group.name, placement.rank - first)]
+            if task.state is not TaskState.PENDING:
+                return f"rank {placement.rank} is {task.state.name} and does not wait for a place"
+    return ""
+
+
+def _fit(state: ClusterState, gang: GangPlacement, released: list[str]) -> GangFit:
+    """Into what is free now; with victims, into what is left once all have gone that leave, and all fences fired."""
+    if not gang.evictions:
+        return GangFit(state, state)
+    gone = dict.fromkeys(released)
+    return GangFit(state, Filtered(state, lambda a: not a.leaves_for and a.id not in gone, fences=True))
+
+
+def _limit_problem(
+    state: ClusterState, headroom: Headroom, job: Job, gang: GangPlacement, released: list[str], fit: GangFit
+) -> str:
+    """What the gang wants is taken from the limits, unless they stand against it."""
+    if not headroom.is_limited:
+        return ""
+    wanted = fit.charge()
+    whole = dict.fromkeys(eviction.job_id for eviction in gang.evictions if not eviction.ranks)
+    leaving = departures(state, released, whole)
+    fence = bool(gang.evictions)
+    problem = headroom.problem(job, wanted, leaving, fence=fence)
+    if not problem:
+        headroom.take(job, wanted, leaving, fence=fence)
+    return problem

@@ -1,0 +1,103 @@
+"""Gangs, and tasks that join one, get their places.
+
+Rule: whoever calls has checked that they may: nothing is refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gosched.core.cluster import Allocation, TaskPlacement
+from gosched.core.job import (
+    Job,
+    JobState,
+    Task,
+    TaskState,
+    allocation_id,
+    task_id,
+)
+from gosched.core.outcome import Event
+from gosched.core.spec import TaskGroup
+from gosched.core.state import ClusterState
+from gosched.state_machine.accounts import bring_up
+from gosched.state_machine.changes import change_job, change_task
+from gosched.state_machine.reservations import forget
+
+Placements = tuple[TaskPlacement, ...]
+
+
+def by_group(job: Job, tasks: Placements) -> Iterator[tuple[TaskGroup, int, Placements]]:
+    """Each group with its first rank and the placements of its tasks; the ranks ascend."""
+    first = begin = 0
+    for group in job.spec.groups:
+        end = begin
+        while end < len(tasks) and tasks[end].rank < first + group.count:
+            end += 1
+        yield group, first, tasks[begin:end]
+        first += group.count
+        begin = end
+
+
+def place(state: ClusterState, events: list[Event], job: Job, tasks: Placements, until_ms: int) -> None:
+    """The gang starts, or the tasks join it if it runs."""
+    bring_up(state, job.spec)
+    for group, first, placements in by_group(job, tasks):
+        for placement in placements:
+            task = state.tasks[task_id(job.id, group.name, placement.rank - first)]
+            _place_task(state, events, task, group, placement)
+    placed = len(tasks)
+    if job.state is JobState.RUNNING:
+        state.put_job(replace(job, active=job.active + placed, unplaced=job.unplaced - placed))
+        return
+    now = state.clock_ms
+    first_start = job.attempt == 1
+    running = replace(
+        job,
+        state=JobState.RUNNING,
+        reason="",
+        detail="",
+        active=placed,
+        unplaced=job.spec.task_count - placed,
+        started_at_ms=now if first_start else job.started_at_ms,
+        placed_at_ms=now,
+        checkpoint_at_ms=0,
+        until_ms=until_ms,
+    )
+    change_job(state, events, job, running, wait_ms=now - job.submitted_at_ms if first_start else None)
+    forget(state, events, job.id)
+
+
+def _place_task(
+    state: ClusterState, events: list[Event], task: Task, group: TaskGroup, placement: TaskPlacement
+) -> None:
+    now = state.clock_ms
+    node = state.nodes[placement.node_id]
+    allocation = Allocation(
+        id=allocation_id(task.id, task.attempt, task.moves),
+        task_id=task.id,
+        job_id=task.job_id,
+        node_id=node.id,
+        resources=group.resources,
+        gpus=placement.gpus,
+        cpus=placement.cpus,
+        gpu_model=node.gpu_model if group.resources.gpu_millis else "",
+        placed_at_ms=now,
+    )
+    state.put_allocation(allocation)
+    placed = Task(  # `replace` costs three times as much
+        id=task.id,
+        job_id=task.job_id,
+        group=task.group,
+        index=task.index,
+        rank=task.rank,
+        state=TaskState.PLACED,
+        attempt=task.attempt,
+        allocation_id=allocation.id,
+        node_id=node.id,
+        gpus=placement.gpus,
+        cpus=placement.cpus,
+        placed_at_ms=now,
+        moves=task.moves,
+    )
+    change_task(state, events, task, placed)

@@ -1,0 +1,88 @@
+"""Tasks: what agents report of them, and how one ends.
+
+Rule: a task's state only moves forward, and its end frees what it held in the same step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gosched.core.cluster import NodeState
+from gosched.core.command import ReportTasks, TaskReport
+from gosched.core.job import Job, Task, TaskState
+from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.core.outcome import Accepted, Code, Event, JobUpdated, Outcome, Rejected
+from gosched.core.state import ClusterState
+from gosched.state_machine import node_control
+from gosched.state_machine.accounts import bring_up
+from gosched.state_machine.changes import change_task, count_change
+from gosched.state_machine.evictions import is_evicted
+from gosched.state_machine.gangs import after_ends, wait_again
+from gosched.state_machine.size_limits import affordable
+from gosched.state_machine.spending import charge, sane
+
+NODE_LOST = "NODE_LOST"
+
+
+def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Outcome:
+    """Reports on allocations that the node does not hold (any more) are ignored."""
+    node = state.nodes.get(command.node_id)
+    if node is None or node.state is NodeState.DEAD or node.incarnation != command.incarnation:
+        detail = f"node {command.node_id!a} is not alive under this incarnation: register again"
+        return Rejected(code=Code.STALE_INCARNATION, detail=detail)
+    ended: dict[str, Task | None] = {}
+    blamed_for = ""
+    for seen in command.reports:
+        allocation = state.allocations.get(seen.allocation_id)
+        if allocation is None or allocation.node_id != node.id:
+            continue
+        task = state.tasks[allocation.task_id]
+        if seen.checkpoint_at_ms > 0:
+            _saved(state, events, state.jobs[task.job_id], seen.checkpoint_at_ms)
+        if seen.state.is_final:
+            end(state, events, task, seen, ended)
+            blamed_for = node_control.count_end(state, node.id, state.jobs[task.job_id], seen) or blamed_for
+        elif seen.state.is_active and seen.state > task.state:
+            _progress(state, events, task, seen)
+    after_ends(state, events, ended)
+    node_control.after_ends(state, events, node.id, blamed_for)
+    return Accepted(unchanged=not events)
+
+
+def end(state: ClusterState, events: list[Event], task: Task, seen: TaskReport, ended: dict[str, Task | None]) -> None:
+    """Ends a task, frees what it held, and notes it in `ended` for `after_ends`. An elastic task that was evicted alone
+    waits for another place, however it ended, unless it succeeded."""
+    evicted = is_evicted(state.jobs[task.job_id], task)
+    after = replace(
+        task,
+        state=TaskState.KILLED if evicted and seen.state is not TaskState.SUCCEEDED else seen.state,
+        reason=seen.reason[:MAX_NAME_LENGTH] or task.reason,
+        detail=affordable(state, seen.detail),
+        started_at_ms=seen.started_at_ms or task.started_at_ms,
+        ended_at_ms=seen.ended_at_ms or state.clock_ms,
+        exit_code=seen.exit_code,
+        usage=sane(seen.usage),
+    )
+    bring_up(state, state.jobs[task.job_id].spec)
+    charge(state, after, state.allocations[task.allocation_id])
+    state.drop_allocation(task.allocation_id)
+    change_task(state, events, task, after)
+    count_change(state, task.job_id, task.state, after.state)
+    if evicted and after.state is TaskState.KILLED:
+        wait_again(state, events, after)
+    if ended.get(task.job_id) is None:
+        ended[task.job_id] = None if evicted or after.state is TaskState.SUCCEEDED else after
+
+
+def _saved(state: ClusterState, events: list[Event], job: Job, at_ms: int) -> None:
+    """The job's work up to then is safe. A node's clock may run ahead of ours."""
+    at_ms = min(at_ms, state.clock_ms)
+    if at_ms > job.checkpoint_at_ms:
+        state.put_job(replace(job, checkpoint_at_ms=at_ms))
+        events.append(JobUpdated(job_id=job.id))
+
+
+def _progress(state: ClusterState, events: list[Event], task: Task, seen: TaskReport) -> None:
+    after = replace(task, state=seen.state, started_at_ms=seen.started_at_ms or task.started_at_ms)
+    change_task(state, events, task, after)
+    count_change(state, task.job_id, task.state, after.state)

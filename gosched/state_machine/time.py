@@ -1,0 +1,67 @@
+"""The passing of time: what was due for a job or a node happens.
+
+Rule: what is handled here is what `core.timers` says is due, so no timer comes up twice for the same thing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gosched.core.features import FeatureLevel
+from gosched.core.job import Job, JobIntent
+from gosched.core.limits import MAX_TASKS_PER_JOB
+from gosched.core.outcome import Accepted, DeadlineMissed, Event, Outcome
+from gosched.core.state import ClusterState
+from gosched.core.timers import Of, deadline_ms, patience_ms, refill_ms, timeout_ms
+from gosched.state_machine.children import fill
+from gosched.state_machine.gangs import settle, stop_all
+from gosched.state_machine.node_control import drain_over
+from gosched.state_machine.windows import forget_ended
+
+MAX_AT_ONCE = 10_000  # below level 5, with MAX_TASKS_PER_JOB tasks
+MAX_PER_TICK = 1_000  # jobs and nodes, or their tasks
+TIMEOUT = "TIMEOUT"
+GANG_WAIT_TIMEOUT = "GANG_WAIT_TIMEOUT"
+
+
+def pass_time(state: ClusterState, events: list[Event]) -> Outcome:
+    """Up to a bounded number of jobs, nodes and tasks; the others stay due."""
+    forget_ended(state, events)
+    is_bounded = state.feature_level >= FeatureLevel.BOUNDED
+    most, most_tasks = (MAX_PER_TICK, MAX_PER_TICK) if is_bounded else (MAX_AT_ONCE, MAX_TASKS_PER_JOB)
+    tasks = 0
+    for _ in range(most):
+        subject = state.timers.pop_due(state.clock_ms)
+        if subject is None:
+            break
+        if subject.of is Of.NODE:
+            tasks += drain_over(state, events, subject.id)
+        else:
+            tasks += state.jobs[subject.id].spec.task_count
+            _due(state, events, subject.id)
+        if tasks >= most_tasks:
+            break
+    return Accepted(unchanged=not events and not state.follow_ups)
+
+
+def _due(state: ClusterState, events: list[Event], job_id: str) -> None:
+    """All that is due for the job. It is put in any case, which sets its next timer."""
+    now = state.clock_ms
+    job = state.jobs[job_id]
+    if 0 < deadline_ms(job) <= now:
+        job = replace(job, deadline_missed=True)
+        events.append(DeadlineMissed(job_id=job.id, queue=job.spec.queue))
+    state.put_job(job)
+    if 0 < timeout_ms(job) <= now:
+        detail = f"it ran for its timeout of {job.spec.timeout_ms} ms"
+        stop_all(state, events, _failing(job, TIMEOUT, detail), TIMEOUT)
+    elif 0 < patience_ms(job) <= now:
+        detail = f"it found no place within its gang.wait of {job.spec.gang.wait_ms} ms"
+        settle(state, events, _failing(job, GANG_WAIT_TIMEOUT, detail))
+    elif 0 < refill_ms(job) <= now:
+        state.put_job(replace(job, not_before_ms=0))
+        fill(state, events, job_id)
+
+
+def _failing(job: Job, reason: str, detail: str) -> Job:
+    return replace(job, intent=JobIntent.FAIL, reason=reason, detail=detail, exit_code=None)

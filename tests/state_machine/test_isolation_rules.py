@@ -1,0 +1,97 @@
+"""How tasks are kept to themselves: what a spec may ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gosched.core.command import SubmitJob
+from gosched.core.outcome import Code
+from gosched.core.spec import Isolation, Network, Pull, Rlimit, Volume
+from tests.state_machine.cluster import Cluster, group, spec
+
+
+def asking(**fields: object) -> SubmitJob:
+    wanted = replace(group(), isolation=Isolation(**fields))  # type: ignore[arg-type]
+    return SubmitJob(job_id="j1", spec=spec("a", wanted))
+
+
+def volume(host: str = "/data", to: str = "/data") -> SubmitJob:
+    return asking(volumes=(Volume(host=host, to=to),))
+
+
+def limit(name: str = "nofile", soft: int = 1, hard: int = 1) -> SubmitJob:
+    return asking(rlimits=(Rlimit(name=name, soft=soft, hard=hard),))
+
+
+BAD = {
+    "user 'a\\n'": asking(user="a\n"),
+    "registry has 254": asking(registry="x" * 254),
+    "umask -1": asking(umask=-1),
+    "umask 512 is not between 0 and 511 (0777)": asking(umask=0o1000),
+    "memory.low -1": asking(memory_low_bytes=-1),
+    "memory.high": asking(memory_high_bytes=1 << 60),
+    "swap -1": asking(swap_bytes=-1),
+    "pids -1": asking(pids=-1),
+    "pids 4194305": asking(pids=(1 << 22) + 1),
+    "io.weight 10001 is not between 0 and 10000": asking(io_weight=10_001),
+    "io.read -1": asking(io_read_bytes=-1),
+    "io.write -1": asking(io_write_bytes=-1),
+    "io.reads -1": asking(io_reads=-1),
+    "io.writes -1": asking(io_writes=-1),
+    "there is no rlimit 'files'; there are as, core,": limit("files"),
+    "rlimit nofile must be 0 or more, or -1": limit(soft=-2),
+    "rlimit nofile must be": limit(hard=1 << 63),
+    "the soft limit 2 is beyond the hard one, 1": limit(soft=2),
+    "the soft limit -1 is beyond": limit(soft=-1),
+    "rlimits name one twice": asking(rlimits=(Rlimit(name="core", soft=0, hard=0),) * 2),
+    "volume host 'data' must be an absolute path": volume("data"),
+    "volume to '' must be": volume(to=""),
+    "volume to '/a/../b' must be an absolute path without '..'": volume(to="/a/../b"),
+    "volume host '/a\\x00'": volume("/a\0"),
+    "is too long": volume("/" + "x" * 1024),
+    "65 volumes; at most 64": asking(volumes=tuple(Volume(host="/a", to=f"/{i}") for i in range(65))),
+    "two volumes go to one place": asking(volumes=(Volume(host="/a", to="/x"), Volume(host="/b", to="/x"))),
+    "huge pages of '4Ti'": asking(hugepages=(("4Ti", 1),)),
+    "0 bytes of huge pages of 2Mi": asking(hugepages=(("2Mi", 0),)),
+    "sizes of huge pages must be sorted": asking(hugepages=(("2Mi", 1), ("1Gi", 1))),
+    "65 sizes of huge pages": asking(hugepages=tuple((f"{i:03}Mi", 1) for i in range(100, 165))),
+}
+
+
+@pytest.mark.parametrize("wrong", BAD, ids=str)
+def test_what_cannot_be_is_refused_in_one_line(wrong):
+    assert wrong in Cluster().reject(BAD[wrong], Code.INVALID)
+
+
+def test_paths_count_towards_the_size_of_a_spec():
+    many = tuple(Volume(host="/" + "h" * 1000, to=f"/{i}" + "t" * 1000) for i in range(64))
+    wanted = [replace(group(f"g{i}"), isolation=Isolation(volumes=many)) for i in range(3)]
+    too_large = SubmitJob(job_id="j1", spec=spec("a", *wanted))
+    assert "at most 262144 are allowed" in Cluster().reject(too_large, Code.INVALID)
+
+
+def test_everything_may_be_asked_for_at_once():
+    everything = Isolation(
+        user="alice",
+        umask=0,
+        rlimits=(Rlimit(name="nofile", soft=1024, hard=-1), Rlimit(name="core", soft=-1, hard=-1)),
+        volumes=(Volume(host="/data", to="/mnt/data", read_only=True),),
+        network=Network.NONE,
+        read_only=True,
+        pull=Pull.NEVER,
+        registry="main",
+        cpu_soft=True,
+        memory_low_bytes=1,
+        memory_high_bytes=2,
+        swap_bytes=0,
+        pids=100,
+        hugepages=(("1Gi", 1 << 30), ("2Mi", 1 << 21)),
+        io_weight=10_000,
+        io_read_bytes=1,
+        io_write_bytes=1,
+        io_reads=1,
+        io_writes=1,
+    )
+    Cluster().submit(spec("a", replace(group(), isolation=everything)))
