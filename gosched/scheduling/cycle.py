@@ -26,23 +26,23 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
     it is: it starts, or others are evicted for it, or it waits and, if it is among the first, is promised a start."""
     plan = Plan(revision=view.revision, planned_at_ms=now_ms, seed=seed)
     plugins = Plugins(view, policy.plugins, policy.runner)
-    scene = CycleState(view, policy, plugins, plan)
-    limits = scene.limits
+    state = CycleState(view, policy, plugins, plan)
+    limits = state.limits
     standing = QueueUsage(view, limits, now_ms)
     plan.shares = standing.shares
     limited: dict[object, Explanation] = {}  # by shape: limits only get tighter, so they hold equal gangs too
     stopped_at: Explanation | None = None
 
-    scene.clear_windows()
+    state.clear_windows()
     for broken in view.repairs:
-        scene.repair(broken)
-    promised = keep_promises(scene)
+        state.repair(broken)
+    promised = keep_promises(state)
     waiting: list[PendingGang] = []
     for pending in view.pending:
         if pending.job_id not in promised:
             waiting.append(pending)
-        elif claim := promised[pending.job_id]:
-            plan.explanations[pending.job_id] = explanation.reserved(scene.explainer.of(pending), claim.reservation)
+        elif reserved := promised[pending.job_id]:
+            plan.explanations[pending.job_id] = explanation.reserved(state.explainer.of(pending), reserved.reservation)
         else:
             standing.take(pending, dict(pending.charge))
 
@@ -52,32 +52,32 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
             shape = limits.shape(gang, plugins)
             if gang.not_before_ms > now_ms:
                 plan.delay(gang)
-            elif scene.gives_way(gang):
+            elif state.gives_way(gang):
                 plan.explanations[gang.job_id] = explanation.gives_way()
             elif stopped_at is not None:
                 plan.explanations[gang.job_id] = stopped_at
             elif shape in limited:
                 plan.explanations[gang.job_id] = limited[shape]
-            elif (why := scene.known(gang, shape)) is not None:
+            elif (why := state.known(gang, shape)) is not None:
                 plan.explanations[gang.job_id] = why
             elif held := limits.why_not(gang):
                 limited[shape] = plan.explanations[gang.job_id] = explanation.held_back(*held)
-            elif gang.most > ALWAYS_ENCODES and not may_encode(gang, scene.plain.longest_id):
+            elif gang.most > ALWAYS_ENCODES and not may_encode(gang, state.plain.longest_id):
                 plan.explanations[gang.job_id] = explanation.too_large(MAX_COMMAND_BYTES)
             elif plan.tasks and plan.tasks + gang.tasks > policy.max_tasks:
                 plan.more = True
                 stopped_at = plan.explanations[gang.job_id] = explanation.queued(plan.looked_at)
-            elif scene.misses + len(limited) >= policy.max_misses:
+            elif state.misses + len(limited) >= policy.max_misses:
                 stopped_at = plan.explanations[gang.job_id] = explanation.queued(plan.looked_at)
-            elif placement := scene.begin(gang, shape):
+            elif placement := state.begin(gang, shape):
                 charge = placed_charge(gang, placement)
                 turns.placed(charge)
                 if policy.strict:  # the next band goes on where this one ends
                     standing.take(gang, charge)
                 continue
             else:
-                plan.explanations[gang.job_id] = scene.wait(gang, shape)
+                plan.explanations[gang.job_id] = state.wait(gang, shape)
             turns.passed()
-    renew_broken(scene)
+    renew_broken(state)
     plan.faults = tuple(plugins.faults)
     return plan

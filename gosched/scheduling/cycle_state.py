@@ -60,18 +60,18 @@ class CycleState:
         self.plan = plan
         self.now_ms = plan.planned_at_ms
         self.plain = FreeCapacity(view.nodes)
-        self.terrain = Feasibility(view, policy, self.plain, plugins)
+        self.feasibility = Feasibility(view, policy, self.plain, plugins)
         self.limits = Limits(view)
         # What the scene holds must not hold the scene: in a cycle of references it keeps its whole view until the
         # collector comes by, which is seldom.
         self._occupants = Occupants(view)
         self.future = Future(view, self.now_ms, self._occupants)
-        self.claims = ReservedStarts(view.nodes, view.windows, self.future, self.plain, self.now_ms)
-        self.rooms = CapacityViews(self.plain, self.terrain, self.claims, self.now_ms)
-        self.profile = Profile(self.plain, self.terrain, self.future, self.claims, self.now_ms)
-        books = EvictionBudget(view, self.limits, policy, self.now_ms)
-        self.preemption = Preemption(self.plain, self._occupants, books, self.now_ms, plan.seed)
-        self.explainer = Explainer(self.plain, self.terrain)
+        self.reserved_starts = ReservedStarts(view.nodes, view.windows, self.future, self.plain, self.now_ms)
+        self.capacity_views = CapacityViews(self.plain, self.feasibility, self.reserved_starts, self.now_ms)
+        self.profile = Profile(self.plain, self.feasibility, self.future, self.reserved_starts, self.now_ms)
+        budget = EvictionBudget(view, self.limits, policy, self.now_ms)
+        self.preemption = Preemption(self.plain, self._occupants, budget, self.now_ms, plan.seed)
+        self.explainer = Explainer(self.plain, self.feasibility)
         self.grace_ms = max([holder.grace_ms for holder in view.holders.values() if holder.until_ms], default=0)
         self.promises = 0  # reserved starts that were made because the gang was next
         self.rescued = 0  # gangs that others are evicted for
@@ -97,7 +97,7 @@ class CycleState:
 
     def gives_way(self, gang: PendingGang) -> bool:
         """Its job is a victim of this plan."""
-        return gang.joins and self.preemption.books.is_gone(gang.job_id)
+        return gang.joins and self.preemption.budget.is_gone(gang.job_id)
 
     def known(self, gang: PendingGang, shape: object) -> Explanation | None:
         """Why it waits, if one of its kind does already: room, books and promises only get tighter. None as long as it
@@ -124,8 +124,8 @@ class CycleState:
         kind = self._kind(gang, shape)
         why = self._known.get(kind)
         if why is None:
-            why = self.why(gang, self.rooms.of(gang))
-            if self.preemption.exhausted and self.preemption.books.may_help(gang):
+            why = self.why(gang, self.capacity_views.of(gang))
+            if self.preemption.exhausted and self.preemption.budget.may_help(gang):
                 why = explanation.cut_short(why)
         if gang.job_id in self.plan.observed:
             why = explanation.would_evict(why, self.plan.observed[gang.job_id], self.now_ms)
@@ -144,13 +144,13 @@ class CycleState:
             left > 0 and not gang.joins and len(self._unpromised) < SPARE_TRIES + left and kind not in self._unpromised
         )
 
-    def why(self, gang: PendingGang, ground: CapacityView) -> Explanation:
-        if ground.room is self.plain or not self.plain.may_hold(gang) or not self.explainer.has_time:
+    def why(self, gang: PendingGang, capacity_view: CapacityView) -> Explanation:
+        if capacity_view.capacity is self.plain or not self.plain.may_hold(gang) or not self.explainer.has_time:
             return self._short_of(gang)
         self.explainer.spend()
         if self.fits_plain(gang):
-            names = [claim.gang.name for claim in self.claims.all if claim.gang.job_id != gang.job_id]
-            return explanation.promised_away([*names, *[window.name for window in self.claims.windows]])
+            names = [reserved.gang.name for reserved in self.reserved_starts.all if reserved.gang.job_id != gang.job_id]
+            return explanation.promised_away([*names, *[window.name for window in self.reserved_starts.windows]])
         return self._short_of(gang)
 
     def _short_of(self, gang: PendingGang) -> Explanation:
@@ -166,46 +166,46 @@ class CycleState:
             gang.yields,
             gang.grace_ms,
             gang.evicted_for,
-            self.rooms.reach(gang),
+            self.capacity_views.reach(gang),
         )
 
     def start(self, gang: PendingGang, shape: object) -> GangPlacement | None:
         """Places the gang now, where it may stay; or, if it yields, where it may stay for a while."""
-        for ground in self._grounds(gang):
-            if self._missed and (shape, ground.key) in self._missed:
+        for capacity_view in self._grounds(gang):
+            if self._missed and (shape, capacity_view.key) in self._missed:
                 continue
             placement = None
-            if ground.room.may_hold(gang):
+            if capacity_view.capacity.may_hold(gang):
                 allowance = self.limits.allowance(gang)
-                placement = place(gang, ground.room, ground.terrain, self.plan.seed, allowance)
+                placement = place(gang, capacity_view.capacity, capacity_view.feasibility, self.plan.seed, allowance)
             if placement is None:
-                self._missed[shape, ground.key] = None
+                self._missed[shape, capacity_view.key] = None
                 continue
-            if ground.until_ms:
-                placement = replace(placement, until_ms=ground.until_ms)
-            self._started(gang, placement, ground)
+            if capacity_view.until_ms:
+                placement = replace(placement, until_ms=capacity_view.until_ms)
+            self._started(gang, placement, capacity_view)
             return placement
         return None
 
     def rescue(self, gang: PendingGang, shape: object) -> Rescued | None:
         """Evicts others for the gang, as its queue allows."""
         key = (gang.queue, gang.priority, gang.evicted_for, shape)
-        if self.rescued >= MAX_RESCUES or key in self._hopeless or not self.preemption.books.may_help(gang):
+        if self.rescued >= MAX_RESCUES or key in self._hopeless or not self.preemption.budget.may_help(gang):
             return None
         found = self._victims(gang)
         if found is None:
             if not self.preemption.exhausted:
                 self._hopeless[key] = None
             return None
-        if self.preemption.books.policy_of(gang.queue) is PreemptionPolicy.OBSERVE_ONLY:
+        if self.preemption.budget.policy_of(gang.queue) is PreemptionPolicy.OBSERVE_ONLY:
             self._hopeless[key] = None
             return Rescued(found.placement, found.victims, observed=True)
         return self._rescued(gang, found)
 
     def claim_overdue(self, gang: PendingGang, start_ms: int, allowance: Allowance) -> Rescued | None:
         """The gang's reserved start has come: what runs on its room on that condition goes."""
-        base = self.rooms.beside(gang)  # its moment has come: others bear what the victims take to leave
-        found = self.preemption.overdue(gang, start_ms, base, self.terrain, allowance)
+        base = self.capacity_views.beside(gang)  # its moment has come: others bear what the victims take to leave
+        found = self.preemption.overdue(gang, start_ms, base, self.feasibility, allowance)
         return self._rescued(gang, found) if found is not None else None
 
     def reserve(self, gang: PendingGang, allowance: Allowance) -> Reservation | None:
@@ -232,23 +232,28 @@ class CycleState:
         self.keep(ReservedStart(gang, reservation))
         return reservation
 
-    def keep(self, claim: ReservedStart) -> None:
-        self.claims.add(claim)
-        self.rooms.renew()
-        self.plan.wake_at(claim.start_ms - self.grace_ms)
-        self.plan.wake_at(claim.start_ms)
+    def keep(self, reserved: ReservedStart) -> None:
+        self.reserved_starts.add(reserved)
+        self.capacity_views.renew()
+        self.plan.wake_at(reserved.start_ms - self.grace_ms)
+        self.plan.wake_at(reserved.start_ms)
 
-    def lift(self, claim: ReservedStart) -> None:
+    def lift(self, reserved: ReservedStart) -> None:
         """It may be one that was never added: there was no room for it."""
-        if claim in self.claims.all:
-            self.claims.remove(claim)
-            self.rooms.renew()
+        if reserved in self.reserved_starts.all:
+            self.reserved_starts.remove(reserved)
+            self.capacity_views.renew()
 
     def repair(self, gang: PendingGang) -> bool:
         """Gives a gang that lost a member its old nodes again, and others for what was lost."""
         holder = self.view.holders[gang.job_id]
         placement = repaired(
-            gang, holder, self.occupied, self.rooms.untouched(gang, self.leave_ms), self.terrain, self.plan.seed
+            gang,
+            holder,
+            self.occupied,
+            self.capacity_views.untouched(gang, self.leave_ms),
+            self.feasibility,
+            self.plan.seed,
         )
         if placement is None:
             return False
@@ -263,19 +268,24 @@ class CycleState:
         """Where the gang could start at once, and stay; nothing is taken."""
         if self.limits.why_not(gang):
             return None
-        ground = self.rooms.of(gang)
-        if not ground.room.may_hold(gang):
+        capacity_view = self.capacity_views.of(gang)
+        if not capacity_view.capacity.may_hold(gang):
             return None
-        room = ground.room.copy()
-        return place(gang, room, ground.terrain.over(room), self.plan.seed, self.limits.allowance(gang))
+        capacity = capacity_view.capacity.copy()
+        return place(
+            gang, capacity, capacity_view.feasibility.over(capacity), self.plan.seed, self.limits.allowance(gang)
+        )
 
     def would_start(self, gang: PendingGang) -> bool:
         return self.placement_now(gang) is not None
 
     def fits_plain(self, gang: PendingGang) -> bool:
         """If nothing were promised to anybody."""
-        room = self.plain.copy()
-        return place(gang, room, self.terrain.over(room), self.plan.seed, self.limits.allowance(gang)) is not None
+        capacity = self.plain.copy()
+        return (
+            place(gang, capacity, self.feasibility.over(capacity), self.plan.seed, self.limits.allowance(gang))
+            is not None
+        )
 
     def would_evict(self, gang: PendingGang) -> tuple[Victim, ...]:
         """Whom; nothing is taken. Empty: nobody, or that would not help."""
@@ -285,13 +295,16 @@ class CycleState:
         return found.victims if found is not None else ()
 
     def _victims(self, gang: PendingGang) -> PreemptionPlan | None:
-        base, allowance = partial(self.rooms.untouched, gang, self.leave_ms), partial(self.limits.allowance, gang)
-        return self.preemption.rescue(gang, base, self.terrain, allowance)
+        base, allowance = (
+            partial(self.capacity_views.untouched, gang, self.leave_ms),
+            partial(self.limits.allowance, gang),
+        )
+        return self.preemption.rescue(gang, base, self.feasibility, allowance)
 
     def clear_windows(self) -> None:
         """Evicts those who stand in the way of a window that begins, and may be evicted."""
         holders = sorted(self.view.holders.values(), key=lambda holder: holder.sequence)
-        for window in self.claims.windows:
+        for window in self.reserved_starts.windows:
             self.plan.wake_at(window.start_ms)
             self.plan.wake_at(window.end_ms)
             nodes = frozenset(window.nodes)
@@ -301,22 +314,22 @@ class CycleState:
                     continue
                 if begins > self.now_ms:
                     self.plan.wake_at(begins)
-                elif holder.ends_ms(self.now_ms) > window.start_ms and self.preemption.books.may_be_sent(holder):
+                elif holder.ends_ms(self.now_ms) > window.start_ms and self.preemption.budget.may_be_sent(holder):
                     victim = Victim(holder, Cause.WINDOW)
                     self.plan.add(GangPlacement(job_id="", attempt=0, tasks=(), evictions=(_eviction(victim),)))
                     self.preemption.evicted([victim], "")
 
     def _grounds(self, gang: PendingGang) -> Iterator[CapacityView]:
-        yield self.rooms.of(gang)
-        if (loan := self.rooms.loan(gang)) is not None:
+        yield self.capacity_views.of(gang)
+        if (loan := self.capacity_views.loan(gang)) is not None:
             yield loan
 
-    def _started(self, gang: PendingGang, placement: GangPlacement, ground: CapacityView) -> None:
+    def _started(self, gang: PendingGang, placement: GangPlacement, capacity_view: CapacityView) -> None:
         until = placement.until_ms
         ends = min(self.now_ms + gang.span_ms if gang.span_ms else NEVER_MS, until or NEVER_MS)
         # A claim is not to rest on what an estimate says of a gang that comes after it.
-        self.claims.took(gang, placement, ends if gang.is_promised else until or NEVER_MS)
-        self.rooms.took(gang, placement, ground)
+        self.reserved_starts.took(gang, placement, ends if gang.is_promised else until or NEVER_MS)
+        self.capacity_views.took(gang, placement, capacity_view)
         self.future.placed(gang, placement, ends)
         self._note(gang, placement)
         self.plan.add(placement)
@@ -328,7 +341,7 @@ class CycleState:
         self.future.evicted({victim.gang.job_id: victim.ranks for victim in found.victims})
         for victim in found.victims:
             tasks = self.occupied.tasks_of(victim.gang.job_id, victim.ranks)
-            self.claims.made_way(self.occupied.freed(tasks), victim.gang.ends_ms(self.now_ms))
+            self.reserved_starts.made_way(self.occupied.freed(tasks), victim.gang.ends_ms(self.now_ms))
         self._fenced(gang, placement, found.freed, max([victim.gang.grace_ms for victim in found.victims]))
         self.rescued += 1
         self.plan.more = self.plan.more or self.rescued >= MAX_RESCUES
@@ -338,8 +351,8 @@ class CycleState:
         """Others get what is free now and will still be once the victims have gone and the gang is there."""
         later = self.plain.copy()
         later.grow(freed)
-        for ask, seats in seats_of(gang, placement, self.view.nodes):
-            later.occupy(ask, seats)
+        for request, seats in seats_of(gang, placement, self.view.nodes):
+            later.occupy(request, seats)
         rows = np.unique(np.concatenate([freed.rows, self.view.nodes.rows([t.node_id for t in placement.tasks])]))
         now, then = self.plain.rows(rows), later.rows(rows)
         now.limited(then)
@@ -347,15 +360,15 @@ class CycleState:
         self.future.left_over(then.beyond(now), self.now_ms + max(grace_ms, 1))
         self.future.placed(gang, placement, self.now_ms + grace_ms + gang.span_ms if gang.span_ms else NEVER_MS)
         ends = self.now_ms + grace_ms + gang.span_ms if gang.is_promised else NEVER_MS
-        self.claims.took(gang, placement, ends)
-        self.rooms.refresh(rows)
+        self.reserved_starts.took(gang, placement, ends)
+        self.capacity_views.refresh(rows)
         self._note(gang, placement)
 
     def _note(self, gang: PendingGang, placement: GangPlacement) -> None:
-        self.terrain.placed(gang, placement)
+        self.feasibility.placed(gang, placement)
         self.plugins.placed(gang, placement)
         self.limits.take(gang, placement, self.view.nodes)
-        self.preemption.books.started(gang, placement)
+        self.preemption.budget.started(gang, placement)
 
 
 def _eviction(victim: Victim) -> Eviction:

@@ -81,13 +81,13 @@ class Plan:
         parts += [(_name_bytes(job_id), job_id) for job_id in self.withdrawn]
         parts += [(_reservation_bytes(reservation), reservation) for reservation in self.reservations]
         chunks: list[list[_Part]] = []
-        room = 0
+        capacity = 0
         for size, part in parts:
-            if not chunks or size > room:
+            if not chunks or size > capacity:
                 chunks.append([])
-                room = max_bytes
+                capacity = max_bytes
             chunks[-1].append(part)
-            room -= size
+            capacity -= size
         return [Command(body=self._body(chunk), epoch=epoch, at_ms=at_ms) for chunk in chunks]
 
     def _body(self, chunk: list[_Part]) -> CommitPlan:
@@ -128,9 +128,9 @@ def may_encode(gang: PendingGang, longest_node_id: Callable[[], int]) -> bool:
 
 def _most_bytes(gang: PendingGang, node_id: int) -> int:
     size = _gang_bytes(gang.job_id)
-    for ask in gang.asks:
-        gpus = ask.whole_gpus or (1 if ask.gpu_share else 0)
-        size += ask.count * _task_bytes(node_id, gpus, CPULIST_BYTES if ask.owned_cpus else 0)
+    for request in gang.requests:
+        gpus = request.whole_gpus or (1 if request.gpu_share else 0)
+        size += request.count * _task_bytes(node_id, gpus, CPULIST_BYTES if request.owned_cpus else 0)
     return size
 
 

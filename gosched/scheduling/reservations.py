@@ -15,120 +15,124 @@ from gosched.scheduling.fairness.queue_limits import Allowance
 MAX_IMPROVED = 1  # promises, the oldest, for which an earlier start is looked for in each cycle
 
 
-def keep_promises(scene: CycleState) -> dict[str, ReservedStart | None]:
+def keep_promises(state: CycleState) -> dict[str, ReservedStart | None]:
     """Of each gang that was promised a start its claim, if it still waits for it; None: it starts in this plan."""
     started: dict[str, ReservedStart | None] = {}
-    waiting = _settled(scene, standing_claims(scene), known=False)
+    waiting = _settled(state, standing_claims(state), known=False)
     number = 0
     while number < len(waiting):
-        claim = waiting[number]
-        gang = claim.gang
-        if scene.limits.why_not(gang) or gang.not_before_ms > scene.now_ms:
-            _withdraw(scene, claim)
+        reserved = waiting[number]
+        gang = reserved.gang
+        if state.limits.why_not(gang) or gang.not_before_ms > state.now_ms:
+            _withdraw(state, reserved)
             del waiting[number]
             continue
-        allowance = scene.limits.allowance(gang)
-        if _start(scene, claim, allowance):
+        allowance = state.limits.allowance(gang)
+        if _start(state, reserved, allowance):
             started[gang.job_id] = None
             del waiting[number]
-            waiting = _settled(scene, waiting)
-        elif not _holds(scene, claim):  # those that came later make room for it once more
+            waiting = _settled(state, waiting)
+        elif not _holds(state, reserved):  # those that came later make room for it once more
             rest = waiting[number:]
             for other in rest:
-                scene.lift(other)
-            found = _planned_anew(scene, claim)
-            waiting[number:] = [*([found] if found else []), *_one_by_one(scene, rest[1:])]
+                state.lift(other)
+            found = _planned_anew(state, reserved)
+            waiting[number:] = [*([found] if found else []), *_one_by_one(state, rest[1:])]
             number += found is not None
         else:
-            waiting[number] = _improved(scene, claim, allowance) if number < MAX_IMPROVED else claim
+            waiting[number] = _improved(state, reserved, allowance) if number < MAX_IMPROVED else reserved
             number += 1
-    _promise_again(scene, started, waiting)
-    for claim in waiting:
-        scene.promises += not claim.reservation.for_deadline
-        scene.plan.wake_at(claim.start_ms - scene.grace_ms)
-        scene.plan.wake_at(claim.start_ms)
-    return {**started, **{claim.gang.job_id: claim for claim in waiting}}
+    _promise_again(state, started, waiting)
+    for reserved in waiting:
+        state.promises += not reserved.reservation.for_deadline
+        state.plan.wake_at(reserved.start_ms - state.grace_ms)
+        state.plan.wake_at(reserved.start_ms)
+    return {**started, **{reserved.gang.job_id: reserved for reserved in waiting}}
 
 
-def renew_broken(scene: CycleState) -> None:
+def renew_broken(state: CycleState) -> None:
     """At the end of a cycle: those whose room went to others, who may take it, are promised another start."""
-    if all(claim.holds for claim in scene.claims.surveyed()):
+    if all(reserved.holds for reserved in state.reserved_starts.surveyed()):
         return
-    before = {claim.gang.job_id: claim for claim in scene.claims.all}
-    after = {claim.gang.job_id: claim for claim in _settled(scene, sorted(before.values(), key=lambda c: c.age))}
-    for job_id, claim in before.items():
+    before = {reserved.gang.job_id: reserved for reserved in state.reserved_starts.all}
+    after = {
+        reserved.gang.job_id: reserved for reserved in _settled(state, sorted(before.values(), key=lambda c: c.age))
+    }
+    for job_id, reserved in before.items():
         found = after.get(job_id)
-        why = scene.plan.explanations.get(job_id)
-        if found is not claim and why is not None:
-            scene.plan.explanations[job_id] = explanation.reserved(why, found.reservation if found else None)
+        why = state.plan.explanations.get(job_id)
+        if found is not reserved and why is not None:
+            state.plan.explanations[job_id] = explanation.reserved(why, found.reservation if found else None)
 
 
-def _promise_again(scene: CycleState, started: dict[str, ReservedStart | None], waiting: list[ReservedStart]) -> None:
+def _promise_again(state: CycleState, started: dict[str, ReservedStart | None], waiting: list[ReservedStart]) -> None:
     """Gangs with a promised deadline that have no start any more: they lost a node, or gave way."""
-    for gang in scene.view.pending:
-        if not gang.deadline_promised or gang.joins or gang.job_id in scene.view.reservations:
+    for gang in state.view.pending:
+        if not gang.deadline_promised or gang.joins or gang.job_id in state.view.reservations:
             continue
-        if gang.not_before_ms > scene.now_ms or scene.limits.why_not(gang):
+        if gang.not_before_ms > state.now_ms or state.limits.why_not(gang):
             continue
-        allowance = scene.limits.allowance(gang)
-        if scene.begin(gang, scene.limits.shape(gang, scene.plugins)):
+        allowance = state.limits.allowance(gang)
+        if state.begin(gang, state.limits.shape(gang, state.plugins)):
             started[gang.job_id] = None
             continue
         latest = gang.deadline_ms - gang.span_ms
-        start = scene.profile.earliest(gang, scene.plan.seed, allowance, before_ms=latest + 1)
+        start = state.profile.earliest(gang, state.plan.seed, allowance, before_ms=latest + 1)
         if start is None:
-            scene.plan.withdrawn.append(gang.job_id)
+            state.plan.withdrawn.append(gang.job_id)
         else:
-            reservation = scene.promise(gang, start, for_deadline=True)
-            waiting.append(next(claim for claim in scene.claims.all if claim.reservation is reservation))
+            reservation = state.promise(gang, start, for_deadline=True)
+            waiting.append(
+                next(reserved for reserved in state.reserved_starts.all if reserved.reservation is reservation)
+            )
 
 
-def _settled(scene: CycleState, claims: list[ReservedStart], *, known: bool = True) -> list[ReservedStart]:
+def _settled(state: CycleState, reserved_starts: list[ReservedStart], *, known: bool = True) -> list[ReservedStart]:
     """All of them beside each other. If they do not fit, the oldest is put first; one that finds no room beside older
     ones is planned anew before the next one. `known`: they are in the scene already."""
     if not known:
-        for claim in claims:
-            scene.claims.add(claim)
-    if all(claim.holds for claim in scene.claims.surveyed()):
-        return claims
-    for claim in claims:
-        scene.lift(claim)
-    return _one_by_one(scene, claims)
+        for reserved in reserved_starts:
+            state.reserved_starts.add(reserved)
+    if all(reserved.holds for reserved in state.reserved_starts.surveyed()):
+        return reserved_starts
+    for reserved in reserved_starts:
+        state.lift(reserved)
+    return _one_by_one(state, reserved_starts)
 
 
-def _one_by_one(scene: CycleState, claims: list[ReservedStart]) -> list[ReservedStart]:
+def _one_by_one(state: CycleState, reserved_starts: list[ReservedStart]) -> list[ReservedStart]:
     kept: list[ReservedStart] = []
-    for claim in claims:
-        scene.keep(claim)
-        if all(other.holds for other in scene.claims.surveyed()):
-            kept.append(claim)
-        elif found := _planned_anew(scene, claim):
+    for reserved in reserved_starts:
+        state.keep(reserved)
+        if all(other.holds for other in state.reserved_starts.surveyed()):
+            kept.append(reserved)
+        elif found := _planned_anew(state, reserved):
             kept.append(found)
     return kept
 
 
-def _planned_anew(scene: CycleState, claim: ReservedStart) -> ReservedStart | None:
+def _planned_anew(state: CycleState, reserved: ReservedStart) -> ReservedStart | None:
     """Beside those that are in the scene; None: there is no time for it any more."""
-    scene.lift(claim)
-    scene.claims.due.pop(claim.gang.job_id, None)
-    scene.claims.insisting.pop(claim.gang.job_id, None)
-    allowance = scene.limits.allowance(claim.gang)
-    start = scene.profile.earliest(claim.gang, scene.plan.seed, allowance)
+    state.lift(reserved)
+    state.reserved_starts.due.pop(reserved.gang.job_id, None)
+    state.reserved_starts.insisting.pop(reserved.gang.job_id, None)
+    allowance = state.limits.allowance(reserved.gang)
+    start = state.profile.earliest(reserved.gang, state.plan.seed, allowance)
     if start is not None:
-        return _promised(scene, claim, start)
-    scene.plan.take_back(claim.gang.job_id)
-    scene.plan.withdrawn.append(claim.gang.job_id)
+        return _promised(state, reserved, start)
+    state.plan.take_back(reserved.gang.job_id)
+    state.plan.withdrawn.append(reserved.gang.job_id)
     return None
 
 
-def standing_claims(scene: CycleState) -> list[ReservedStart]:
+def standing_claims(state: CycleState) -> list[ReservedStart]:
     """In order of their promises; those that are too many are withdrawn."""
-    reservations = scene.view.reservations
+    reservations = state.view.reservations
     if not reservations:
         return []
     found: list[ReservedStart] = []
-    places = scene.policy.reservations
-    gangs = {gang.job_id: gang for gang in scene.view.pending if gang.job_id in reservations}
+    places = state.policy.reservations
+    gangs = {gang.job_id: gang for gang in state.view.pending if gang.job_id in reservations}
     for reservation in sorted(reservations.values(), key=lambda r: (r.made_at_ms, r.job_id)):
         gang = gangs.get(reservation.job_id)
         if gang is None or gang.joins or gang.attempt != reservation.attempt:
@@ -136,57 +140,57 @@ def standing_claims(scene: CycleState) -> list[ReservedStart]:
         if not reservation.for_deadline:
             places -= 1
         if places < 0 and not reservation.for_deadline:
-            scene.plan.withdrawn.append(reservation.job_id)
+            state.plan.withdrawn.append(reservation.job_id)
         else:
             found.append(ReservedStart(gang, reservation))
-    return sorted(found, key=lambda claim: (claim.reservation.made_at_ms, claim.gang.sequence))
+    return sorted(found, key=lambda reserved: (reserved.reservation.made_at_ms, reserved.gang.sequence))
 
 
-def _start(scene: CycleState, claim: ReservedStart, allowance: Allowance) -> bool:
-    gang = claim.gang
-    is_due = claim.start_ms - scene.grace_ms <= scene.now_ms
-    if not is_due and not scene.plain.may_hold(gang):
+def _start(state: CycleState, reserved: ReservedStart, allowance: Allowance) -> bool:
+    gang = reserved.gang
+    is_due = reserved.start_ms - state.grace_ms <= state.now_ms
+    if not is_due and not state.plain.may_hold(gang):
         return False
-    scene.lift(claim)
-    shape = scene.limits.shape(gang, scene.plugins)
+    state.lift(reserved)
+    shape = state.limits.shape(gang, state.plugins)
     if is_due:
-        scene.claims.due[gang.job_id] = claim
-    if scene.start(gang, shape) or (is_due and scene.claim_overdue(gang, claim.start_ms, allowance)):
+        state.reserved_starts.due[gang.job_id] = reserved
+    if state.start(gang, shape) or (is_due and state.claim_overdue(gang, reserved.start_ms, allowance)):
         return True
     if is_due:  # now at the cost of those that came later
-        scene.claims.insisting[gang.job_id] = claim
-        if scene.start(gang, shape) or scene.claim_overdue(gang, claim.start_ms, allowance):
+        state.reserved_starts.insisting[gang.job_id] = reserved
+        if state.start(gang, shape) or state.claim_overdue(gang, reserved.start_ms, allowance):
             return True
-    rescued = scene.rescue(gang, shape)
+    rescued = state.rescue(gang, shape)
     if rescued is not None and not rescued.observed:
         return True
-    scene.keep(claim)
+    state.keep(reserved)
     return False
 
 
-def _holds(scene: CycleState, claim: ReservedStart) -> bool:
+def _holds(state: CycleState, reserved: ReservedStart) -> bool:
     """Whether it can still be kept, as far as is known."""
-    scene.claims.surveyed()
-    return claim.holds and claim.start_ms > scene.now_ms and not scene.claims.is_closed(claim)
+    state.reserved_starts.surveyed()
+    return reserved.holds and reserved.start_ms > state.now_ms and not state.reserved_starts.is_closed(reserved)
 
 
-def _improved(scene: CycleState, claim: ReservedStart, allowance: Allowance) -> ReservedStart:
+def _improved(state: CycleState, reserved: ReservedStart, allowance: Allowance) -> ReservedStart:
     """The claim, or one that starts earlier."""
-    before = claim.start_ms - MIN_GAIN_MS
-    start = scene.profile.earliest(claim.gang, scene.plan.seed, allowance, before_ms=before, without=claim)
+    before = reserved.start_ms - MIN_GAIN_MS
+    start = state.profile.earliest(reserved.gang, state.plan.seed, allowance, before_ms=before, without=reserved)
     if start is None:
-        return claim
-    scene.lift(claim)
-    return _promised(scene, claim, start)
+        return reserved
+    state.lift(reserved)
+    return _promised(state, reserved, start)
 
 
-def _promised(scene: CycleState, claim: ReservedStart, start: Start) -> ReservedStart:
-    old = claim.reservation
-    new = scene.promise(claim.gang, start, for_deadline=old.for_deadline, made_at_ms=old.made_at_ms)
-    return next(c for c in scene.claims.all if c.reservation is new)
+def _promised(state: CycleState, reserved: ReservedStart, start: Start) -> ReservedStart:
+    old = reserved.reservation
+    new = state.promise(reserved.gang, start, for_deadline=old.for_deadline, made_at_ms=old.made_at_ms)
+    return next(c for c in state.reserved_starts.all if c.reservation is new)
 
 
-def _withdraw(scene: CycleState, claim: ReservedStart) -> None:
-    scene.lift(claim)
-    scene.plan.take_back(claim.gang.job_id)
-    scene.plan.withdrawn.append(claim.gang.job_id)
+def _withdraw(state: CycleState, reserved: ReservedStart) -> None:
+    state.lift(reserved)
+    state.plan.take_back(reserved.gang.job_id)
+    state.plan.withdrawn.append(reserved.gang.job_id)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gosched.agent.hardware import disk as disk_module
-from gosched.agent.hardware.disk import Disk, Room, Work, WorkQuota, clean_early, measure, room_at
+from gosched.agent.hardware.disk import Disk, Room, Work, WorkQuota, capacity_at, clean_early, measure
 
 BLOCK = 4096
 
@@ -86,7 +86,7 @@ def test_a_disk_that_takes_no_writes_or_is_gone_makes_the_node_unfit() -> None:
 
 
 def test_this_machines_disk_can_be_looked_at(tmp_path: Path) -> None:
-    room = room_at(tmp_path)
+    room = capacity_at(tmp_path)
     assert 0 < room.free_bytes <= room.total_bytes
 
 

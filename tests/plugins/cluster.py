@@ -72,7 +72,7 @@ def asked(
     view = view_of(nodes, [one], standing, plugin.tracked_labels)
     (gang,) = view.pending
     plugins = Plugins(view, [plugin], unbounded)
-    masks, scores = plugins.columns(gang, gang.asks[0])
+    masks, scores = plugins.columns(gang, gang.requests[0])
     assert plugins.faults == []
     ids = view.nodes.ids
     refused = {name: [ids[row] for row in range(len(ids)) if not mask[row]] for name, mask in masks}

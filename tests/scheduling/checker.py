@@ -153,11 +153,11 @@ class Ledger:
     def _even(self, group: TaskGroup, rule: SpreadRule, standing: Sequence[Place], new: Sequence[Place]) -> bool:
         """Domains that got tasks hold at most `max_skew` more than the emptiest that may be used."""
         required = [level for level in (*LEVELS, "node") if _requires(group, level)]
-        ground = {(level, self._domain(node, level)) for level in required for name, node in new if name == group.name}
+        wanted = {(level, self._domain(node, level)) for level in required for name, node in new if name == group.name}
         domains = {
             self._domain(node.id, rule.level)
             for node in self.state.nodes.values()
-            if not misfits(group, node) and all(self._domain(node.id, level) == domain for level, domain in ground)
+            if not misfits(group, node) and all(self._domain(node.id, level) == domain for level, domain in wanted)
         } - {None}
         counts = Counter(self._domain(node, rule.level) for name, node in standing if name == group.name)
         touched = {self._domain(node, rule.level) for name, node in new if name == group.name}

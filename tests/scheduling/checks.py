@@ -38,11 +38,11 @@ class Checks:
     patience_ms: int = 0
 
     def before(self, driver: Driver, plan: Plan) -> None:
-        books = EvictionBudget(driver.state)
+        budget = EvictionBudget(driver.state)
         for gang in plan.gangs:
             self._victims(driver, gang)
             self._windows(driver, gang)
-            books.take(gang)
+            budget.take(gang)
 
     def after(self, driver: Driver, plan: Plan) -> None:
         if self.steady:
@@ -149,11 +149,11 @@ class Checks:
                 self.seen["waits"] += 1
                 floor = job.spec.groups[0].floor if job.state is JobState.PENDING else 1
                 span = job.spec.timeout_ms or NEVER_MS
-                room = sum_in_best_domain(driver, job, state.clock_ms + span)
-                assert room < floor, f"idle: {job_id} fits and waits: {why.code} {why.message}"
+                capacity = sum_in_best_domain(driver, job, state.clock_ms + span)
+                assert capacity < floor, f"idle: {job_id} fits and waits: {why.code} {why.message}"
                 if until := may_borrow(state, job):
-                    room = sum_in_best_domain(driver, job, state.clock_ms + 1)
-                    assert room < floor, f"idle: {job_id} might borrow room until {until}"
+                    capacity = sum_in_best_domain(driver, job, state.clock_ms + 1)
+                    assert capacity < floor, f"idle: {job_id} might borrow room until {until}"
                     self.seen["no loan"] += 1
 
 

@@ -213,7 +213,7 @@ def the_room_to_come_belongs_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def promises_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cycle, "keep_promises", lambda scene: {})
+    monkeypatch.setattr(cycle, "keep_promises", lambda state: {})
 
 
 @pytest.mark.parametrize(

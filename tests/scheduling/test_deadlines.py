@@ -90,8 +90,8 @@ def test_a_start_that_was_promised_for_a_deadline_is_kept_against_everybody() ->
 def test_a_planner_that_lets_priorities_break_deadlines_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     outranks = reserved_starts._outranks
 
-    def mutated(gang: PendingGang, claim: ReservedStart) -> bool:
-        return outranks(gang, ReservedStart(claim.gang, replace(claim.reservation, for_deadline=False)))
+    def mutated(gang: PendingGang, reserved: ReservedStart) -> bool:
+        return outranks(gang, ReservedStart(reserved.gang, replace(reserved.reservation, for_deadline=False)))
 
     monkeypatch.setattr(reserved_starts, "_outranks", mutated)
     with pytest.raises(AssertionError, match=r"^the plan is"):

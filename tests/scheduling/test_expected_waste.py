@@ -20,9 +20,9 @@ Asks = list[tuple[Demand, int]]
 HALVES: Asks = [(Demand(cpu_millis=1600, gpu_millis=500, allowed=0), 1)]
 
 
-def wasted(asks: Asks, cpu: int, gpus: list[int], models: tuple[bool, ...] = (True, True)) -> float:
+def wasted(requests: Asks, cpu: int, gpus: list[int], models: tuple[bool, ...] = (True, True)) -> float:
     """In milli-GPUs."""
-    workload = Workload.of([(demand, 1000 * count) for demand, count in asks])  # so that integers do not round
+    workload = Workload.of([(demand, 1000 * count) for demand, count in requests])  # so that integers do not round
     measure = Waste(workload, np.array([models]))
     row = np.array([cpu], dtype=np.int64), np.array([gpus], dtype=np.int64)
     return float(measure(workload, *row, measure.kinds)[0]) / workload.total
@@ -93,9 +93,9 @@ CASES = (
 @SETTINGS
 @given(*CASES)
 def test_the_table_is_the_mean_over_all_ways_that_tasks_come(
-    asks: Asks, cpu: int, gpu: int, models: tuple[bool, bool]
+    requests: Asks, cpu: int, gpu: int, models: tuple[bool, bool]
 ) -> None:
-    assert wasted(asks, cpu, [gpu], models) == pytest.approx(walked(asks, cpu, gpu, models), abs=0.01)
+    assert wasted(requests, cpu, [gpu], models) == pytest.approx(walked(requests, cpu, gpu, models), abs=0.01)
 
 
 @pytest.mark.parametrize(("name", "value"), [("OFFERS", 50), ("MAX_KINDS", 0), ("GPU_STEP", 20)])
@@ -104,16 +104,16 @@ def test_a_wrong_table_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str, va
 
     @settings(SETTINGS, phases=[Phase.generate])
     @given(*CASES)
-    def check(asks: Asks, cpu: int, gpu: int, models: tuple[bool, bool]) -> None:
-        assert wasted(asks, cpu, [gpu], models) == pytest.approx(walked(asks, cpu, gpu, models), abs=0.01)
+    def check(requests: Asks, cpu: int, gpu: int, models: tuple[bool, bool]) -> None:
+        assert wasted(requests, cpu, [gpu], models) == pytest.approx(walked(requests, cpu, gpu, models), abs=0.01)
 
     with pytest.raises((AssertionError, IndexError)):
         check()
 
 
-def walked(asks: Asks, cpu: int, gpu: int, models: tuple[bool, bool]) -> float:
+def walked(requests: Asks, cpu: int, gpu: int, models: tuple[bool, bool]) -> float:
     """One device and its CPUs; between two columns of the table the waste is a straight line."""
-    workload = Workload.of(asks)
+    workload = Workload.of(requests)
     columns = zip(workload.cpu_millis, workload.gpus, workload.need, workload.allowed, workload.weights, strict=True)
     typical = [
         (int(c) // int(g), -(-int(workload.needs[n]) // 10), OFFERS * int(w) / workload.total)

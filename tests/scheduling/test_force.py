@@ -215,13 +215,13 @@ def nobody_keeps_his_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
 def victims_go_before_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     start = reservations._start
 
-    def mutated(scene: CycleState, claim: ReservedStart, allowance: Allowance) -> bool:
-        if start(scene, claim, allowance):
+    def mutated(state: CycleState, reserved: ReservedStart, allowance: Allowance) -> bool:
+        if start(state, reserved, allowance):
             return True
-        scene.lift(claim)
-        if scene.claim_overdue(claim.gang, claim.start_ms + 300_000, allowance):
+        state.lift(reserved)
+        if state.claim_overdue(reserved.gang, reserved.start_ms + 300_000, allowance):
             return True
-        scene.keep(claim)
+        state.keep(reserved)
         return False
 
     monkeypatch.setattr(reservations, "_start", mutated)
@@ -273,7 +273,7 @@ def claims_bind_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def promises_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cycle, "keep_promises", lambda scene: {})
+    monkeypatch.setattr(cycle, "keep_promises", lambda state: {})
 
 
 def claims_bind_those_who_end_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,9 +288,9 @@ def nobody_borrows(monkeypatch: pytest.MonkeyPatch) -> None:
 def promises_are_kept_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
     standing = reservations.standing_claims
 
-    def mutated(scene: CycleState) -> list[ReservedStart]:
-        order = list(scene.view.reservations)
-        return sorted(standing(scene), key=lambda claim: order.index(claim.gang.job_id))
+    def mutated(state: CycleState) -> list[ReservedStart]:
+        order = list(state.view.reservations)
+        return sorted(standing(state), key=lambda reserved: order.index(reserved.gang.job_id))
 
     monkeypatch.setattr(reservations, "standing_claims", mutated)
 

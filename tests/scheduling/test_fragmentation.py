@@ -41,8 +41,8 @@ def demand(cpu: int, gpu: int, allowed: int = 0) -> Demand:
     return Demand(cpu_millis=cpu, gpu_millis=gpu, allowed=allowed)
 
 
-def score_of(asks: Asks, row: Row, cpu: int, gpu: int) -> tuple[int, int]:
-    scores, devices = scored(Workload.of(asks), [row], cpu, gpu)
+def score_of(requests: Asks, row: Row, cpu: int, gpu: int) -> tuple[int, int]:
+    scores, devices = scored(Workload.of(requests), [row], cpu, gpu)
     return scores[0], devices[0]
 
 
@@ -90,10 +90,10 @@ def test_demands_count_by_their_number_of_tasks() -> None:
 
 
 def test_spoiling_a_whole_gpu_scores_below_half_and_using_a_rest_above() -> None:
-    asks = [(demand(1000, 1000), 1)]
-    assert score_of(asks, Row(4000, (1000, 400)), 1000, 400) == (59, 1)  # 100 * sigmoid(0.4) = 59.87
-    assert score_of(asks, Row(4000, (1000,)), 1000, 400) == (35, 0)  # 100 * sigmoid(-0.6) = 35.43
-    assert score_of(asks, Row(4000, (1000,)), 1000, 1000) == (50, 0)
+    requests = [(demand(1000, 1000), 1)]
+    assert score_of(requests, Row(4000, (1000, 400)), 1000, 400) == (59, 1)  # 100 * sigmoid(0.4) = 59.87
+    assert score_of(requests, Row(4000, (1000,)), 1000, 400) == (35, 0)  # 100 * sigmoid(-0.6) = 35.43
+    assert score_of(requests, Row(4000, (1000,)), 1000, 1000) == (50, 0)
 
 
 def test_a_task_that_takes_the_last_cpu_strands_the_gpus() -> None:
@@ -105,14 +105,14 @@ def test_equal_devices_are_told_apart_by_their_number() -> None:
 
 
 def test_the_rarest_twentieth_is_no_part_of_the_workload() -> None:
-    asks = [(demand(1000, 1000), 95), (demand(1000, 500), 5)]
-    assert Workload.of(asks).total == 95
+    requests = [(demand(1000, 1000), 95), (demand(1000, 500), 5)]
+    assert Workload.of(requests).total == 95
     assert Workload.of([(demand(1000, 1000), 94), (demand(1000, 500), 6)]).total == 100
 
 
 def test_the_workload_does_not_depend_on_the_order_of_its_tasks() -> None:
-    asks = [(demand(i, 100 * i), 1) for i in range(1, 10)]
-    assert fields(Workload.of(asks)) == fields(Workload.of(asks[::-1]))
+    requests = [(demand(i, 100 * i), 1) for i in range(1, 10)]
+    assert fields(Workload.of(requests)) == fields(Workload.of(requests[::-1]))
 
 
 def fields(workload: Workload) -> list[object]:
@@ -155,16 +155,16 @@ CASES = (
 
 @SETTINGS
 @given(*CASES)
-def test_scores_and_devices_are_those_of_the_definition(asks: Asks, rows: list[Row], task: Demand) -> None:
-    compare(asks, rows, task)
+def test_scores_and_devices_are_those_of_the_definition(requests: Asks, rows: list[Row], task: Demand) -> None:
+    compare(requests, rows, task)
 
 
 @SETTINGS
 @given(*CASES)
-def test_chunks_do_not_show(asks: Asks, rows: list[Row], task: Demand) -> None:
+def test_chunks_do_not_show(requests: Asks, rows: list[Row], task: Demand) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MAX_CELLS", 1)
-        compare(asks, rows, task)
+        compare(requests, rows, task)
 
 
 @pytest.mark.parametrize(
@@ -183,8 +183,8 @@ def test_a_wrong_column_is_noticed(
 
     @settings(SETTINGS, phases=[Phase.generate])
     @given(*CASES)
-    def check(asks: Asks, rows: list[Row], task: Demand) -> None:
-        compare(asks, rows, task)
+    def check(requests: Asks, rows: list[Row], task: Demand) -> None:
+        compare(requests, rows, task)
 
     with pytest.raises(AssertionError):
         check()
@@ -196,18 +196,18 @@ def _half_blind(
     return fragmentation(workload, cpu_free + 4000, gpu_free, model_ok)
 
 
-def compare(asks: Asks, rows: list[Row], task: Demand) -> None:
-    found = zip(*scored(Workload.of(asks), rows, task.cpu_millis, task.gpu_millis), strict=True)
-    expected = [expected_score(asks, row, task) for row in rows]
+def compare(requests: Asks, rows: list[Row], task: Demand) -> None:
+    found = zip(*scored(Workload.of(requests), rows, task.cpu_millis, task.gpu_millis), strict=True)
+    expected = [expected_score(requests, row, task) for row in rows]
     assert [f for f, e in zip(found, expected, strict=True) if e] == [e for e in expected if e]
 
 
-def expected_score(asks: Asks, row: Row, task: Demand) -> tuple[int, int] | None:
+def expected_score(requests: Asks, row: Row, task: Demand) -> tuple[int, int] | None:
     """The definition, one node, one demand and one device at a time; None where the task has no room."""
-    before = expected_fragmentation(asks, row)
+    before = expected_fragmentation(requests, row)
     best: tuple[int, int] | None = None
     for device, gpus in taken(row.gpus, task.gpu_millis):
-        after = expected_fragmentation(asks, Row(row.cpu - task.cpu_millis, gpus, row.models))
+        after = expected_fragmentation(requests, Row(row.cpu - task.cpu_millis, gpus, row.models))
         score = int(100 / (1 + math.exp(-(before - after) / 1000)))
         if best is None or score > best[0]:
             best = (score, device)
@@ -227,15 +227,15 @@ def taken(gpus: tuple[int, ...], gpu_millis: int) -> list[tuple[int, tuple[int, 
     return [(0, tuple([0 if i in whole[:count] else left for i, left in enumerate(gpus)]))]
 
 
-def expected_fragmentation(asks: Asks, row: Row) -> float:
-    typical = expected_typical(asks)
+def expected_fragmentation(requests: Asks, row: Row) -> float:
+    typical = expected_typical(requests)
     total = sum(typical.values())
     return sum(count / total * wasted(row, task) for task, count in typical.items())
 
 
-def expected_typical(asks: Asks) -> dict[tuple[int, int, int], int]:
+def expected_typical(requests: Asks) -> dict[tuple[int, int, int], int]:
     counts: dict[tuple[int, int, int], int] = {}
-    for task, count in asks:
+    for task, count in requests:
         key = (task.cpu_millis or 100, task.gpu_millis, task.allowed)
         counts[key] = counts.get(key, 0) + count
     kept: dict[tuple[int, int, int], int] = {}

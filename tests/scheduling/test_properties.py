@@ -351,7 +351,7 @@ def one_slot_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         free_capacity.FreeCapacity,
         "slots",
-        lambda self, ask, allowed: slots(self, ask, allowed) + (allowed & (not ask.rules.wants_gpu)),
+        lambda self, request, allowed: slots(self, request, allowed) + (allowed & (not request.constraints.wants_gpu)),
     )
 
 
@@ -427,7 +427,7 @@ def only_readiness_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def anywhere_is_a_ground(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gang_placement, "grounds", lambda gang, *rest: iter([[None] * len(gang.asks)]))
+    monkeypatch.setattr(gang_placement, "grounds", lambda gang, *rest: iter([[None] * len(gang.requests)]))
 
 
 def only_the_first_ground(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -441,7 +441,7 @@ def only_the_first_order_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 def uneven_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
     def uneven(
         self: gang_placement._Try,
-        ask: Any,
+        request: Any,
         index: int,
         slots: Any,
         least: int,
@@ -467,7 +467,9 @@ def limits_hold_nobody_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def elastic_tasks_know_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        queue_limits.Limits, "_most", lambda self, gang, rules, models: tuple([ask.count for ask in gang.asks])
+        queue_limits.Limits,
+        "_most",
+        lambda self, gang, rules, models: tuple([request.count for request in gang.requests]),
     )
 
 
@@ -483,7 +485,7 @@ def elastic_tasks_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         queue_limits.Limits,
         "allowance",
-        lambda self, gang: queue_limits.Allowance(tuple([a.floor for a in gang.asks]), ()),
+        lambda self, gang: queue_limits.Allowance(tuple([a.floor for a in gang.requests]), ()),
     )
 
 

@@ -38,7 +38,7 @@ class Room:
     read_only: bool = False
 
 
-def room_at(path: Path) -> Room:
+def capacity_at(path: Path) -> Room:
     """Raises OSError."""
     found = os.statvfs(path)
     used = (found.f_blocks - found.f_bfree) * found.f_frsize
@@ -70,7 +70,7 @@ def can_write(path: Path) -> bool:
 class Disk:
     """The file system of the data directory. `used_bytes`: as of the last look."""
 
-    def __init__(self, path: Path, free_pct: int, room: Callable[[Path], Room] = room_at) -> None:
+    def __init__(self, path: Path, free_pct: int, room: Callable[[Path], Room] = capacity_at) -> None:
         self._path = path
         self._free_pct = free_pct
         self._room = room

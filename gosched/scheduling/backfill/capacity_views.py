@@ -31,8 +31,8 @@ class CapacityView:
     has to be gone then; 0: never."""
 
     key: object
-    room: FreeCapacity
-    terrain: Feasibility
+    capacity: FreeCapacity
+    feasibility: Feasibility
     until_ms: int = 0
 
 
@@ -41,106 +41,113 @@ class Base:
     """A room to plan evictions in. Whoever goes: nothing is free on the rows that are `closed`, and no more than in
     `limits` on theirs."""
 
-    room: FreeCapacity
+    capacity: FreeCapacity
     closed: IntArray
     limits: Sequence[Rows] = ()
 
     def after(self, freed: Freed) -> FreeCapacity:
         """As it will be once that has come free."""
-        room = self.room.copy()
-        room.grow(freed)
-        self.shut(room)
-        return room
+        capacity = self.capacity.copy()
+        capacity.grow(freed)
+        self.shut(capacity)
+        return capacity
 
-    def shut(self, room: FreeCapacity) -> None:
+    def shut(self, capacity: FreeCapacity) -> None:
         for limit in self.limits:
-            rows = room.rows(limit.rows)
+            rows = capacity.rows(limit.rows)
             rows.limited(limit)
-            room.put(rows)
+            capacity.put(rows)
         if self.closed.size:
-            rows = room.rows(self.closed)
+            rows = capacity.rows(self.closed)
             rows.closed(self.closed)
-            room.put(rows)
+            capacity.put(rows)
 
 
 class CapacityViews:
-    def __init__(self, plain: FreeCapacity, terrain: Feasibility, claims: ReservedStarts, now_ms: int) -> None:
+    def __init__(
+        self, plain: FreeCapacity, feasibility: Feasibility, reserved_starts: ReservedStarts, now_ms: int
+    ) -> None:
         self.plain = plain
-        self._claims = claims
+        self._reserved_starts = reserved_starts
         self._now_ms = now_ms
-        self._grounds: dict[Key, CapacityView] = {OPEN: CapacityView(OPEN, plain, terrain)}
+        self._grounds: dict[Key, CapacityView] = {OPEN: CapacityView(OPEN, plain, feasibility)}
         self._begins: dict[Key, int] = {}  # the first moment of what counts; 0: there is none
 
     def of(self, gang: PendingGang) -> CapacityView:
         """Where the gang may start for as long as it wants to run."""
-        claims = self._claims
-        if not claims.all and not claims.windows:
+        reserved_starts = self._reserved_starts
+        if not reserved_starts.all and not reserved_starts.windows:
             return self._grounds[OPEN]
         return self._ground(self._key(gang, *self._ends(gang)))
 
     def reach(self, gang: PendingGang) -> object:
         """Gangs of one queue, tenant and priority with the same reach have to respect the same."""
-        claims = self._claims
-        if not claims.all and not claims.windows:
+        reserved_starts = self._reserved_starts
+        if not reserved_starts.all and not reserved_starts.windows:
             return 0
         beside_claims, beside_windows = self._ends(gang)
-        windows = claims.windows_of(gang, self._now_ms, beside_windows) if claims.windows else ()
-        return claims.before(beside_claims), windows
+        windows = reserved_starts.windows_of(gang, self._now_ms, beside_windows) if reserved_starts.windows else ()
+        return reserved_starts.before(beside_claims), windows
 
     def loan(self, gang: PendingGang) -> CapacityView | None:
         """Where a gang that yields may start if it is gone when the first claim or window begins; None: that would be
         too soon, or there is nothing to gain."""
-        claims = self._claims
-        if not gang.yields or gang.joins or not (claims.all or claims.windows) or claims.gave_way_to(gang.job_id):
+        reserved_starts = self._reserved_starts
+        if (
+            not gang.yields
+            or gang.joins
+            or not (reserved_starts.all or reserved_starts.windows)
+            or reserved_starts.gave_way_to(gang.job_id)
+        ):
             return None
         key = self._key(gang, NEVER_MS, NEVER_MS)
         until = self._begins.get(key)
         if until is None:
             jobs, windows = key
-            starts = [claim.start_ms for claim in claims.all if claim.gang.job_id in jobs]
-            starts += [claims.windows[index].start_ms for index in windows]
+            starts = [reserved.start_ms for reserved in reserved_starts.all if reserved.gang.job_id in jobs]
+            starts += [reserved_starts.windows[index].start_ms for index in windows]
             until = self._begins[key] = min([start for start in starts if start > self._now_ms], default=0)
         if until - self._now_ms < max(MIN_LOAN_MS, 2 * gang.grace_ms):
             return None
         now = self._ground(self._key(gang, self._now_ms + 1, self._now_ms + 1))
-        return CapacityView(("loan", now.key), now.room, now.terrain, until)
+        return CapacityView(("loan", now.key), now.capacity, now.feasibility, until)
 
     def untouched(self, gang: PendingGang, wait_ms: int) -> Base:
         """The room of now without the nodes of claims and windows that the gang has to respect if it starts after that
         while."""
         beside_claims, beside_windows = self._ends(gang)
         jobs, windows = self._key(gang, beside_claims + wait_ms, beside_windows + wait_ms)
-        return self._base([*[rows.rows for rows in self._claims.rows_of(jobs)], *self._closed(windows)], ())
+        return self._base([*[rows.rows for rows in self._reserved_starts.rows_of(jobs)], *self._closed(windows)], ())
 
     def beside(self, gang: PendingGang) -> Base:
         """The room of now with what claims leave of their nodes. For victims that every claim expects to have gone."""
         jobs, windows = self._key(gang, *self._ends(gang))
-        return self._base(self._closed(windows), self._claims.rows_of(jobs))
+        return self._base(self._closed(windows), self._reserved_starts.rows_of(jobs))
 
     def _closed(self, windows: Sequence[int]) -> list[IntArray]:
-        return [self._claims.closed[index] for index in windows]
+        return [self._reserved_starts.closed[index] for index in windows]
 
     def _base(self, closed: list[IntArray], limits: Sequence[Rows]) -> Base:
         rows = np.unique(np.concatenate(closed)) if closed else np.zeros(0, dtype=np.int64)
         base = Base(self.plain.copy(), rows, limits)
-        base.shut(base.room)
+        base.shut(base.capacity)
         return base
 
-    def took(self, gang: PendingGang, placement: GangPlacement, ground: CapacityView) -> None:
+    def took(self, gang: PendingGang, placement: GangPlacement, capacity_view: CapacityView) -> None:
         """What was placed in the ground's room is gone in all others too."""
-        if len(self._grounds) == 1 and ground.room is self.plain:
+        if len(self._grounds) == 1 and capacity_view.capacity is self.plain:
             return
         seats = seats_of(gang, placement, self.plain.nodes)
-        if ground.room is not self.plain:
-            for ask, own in seats:
-                self.plain.occupy(ask, own)
-        self.refresh(np.unique([seat.row for _, own in seats for seat in own]))
+        if capacity_view.capacity is not self.plain:
+            for request, own in seats:
+                self.plain.occupy(request, own)
+        self.refresh(np.unique([slot.row for _, own in seats for slot in own]))
 
     def refresh(self, rows: IntArray) -> None:
         """These rows have changed in the plain room, or in the claims."""
-        for key, ground in self._grounds.items():
-            if ground.room is not self.plain:
-                ground.room.put(self._restricted(key, rows))
+        for key, capacity_view in self._grounds.items():
+            if capacity_view.capacity is not self.plain:
+                capacity_view.capacity.put(self._restricted(key, rows))
 
     def renew(self) -> None:
         """The claims are others now."""
@@ -151,33 +158,33 @@ class CapacityViews:
         """Until when it has to fit beside claims, and beside windows: as long as it is promised to run. Beside claims,
         once its own start has come, as long as that was reserved for, though it be an estimate."""
         promised = self._now_ms + gang.span_ms if gang.is_promised else NEVER_MS
-        if gang.span_ms and gang.job_id in self._claims.due:
+        if gang.span_ms and gang.job_id in self._reserved_starts.due:
             return self._now_ms + gang.span_ms, promised
         return promised, promised
 
     def _key(self, gang: PendingGang, end_ms: int, windows_end_ms: int) -> Key:
-        claims = self._claims
-        return claims.binding(gang, end_ms), claims.windows_of(gang, self._now_ms, windows_end_ms)
+        reserved_starts = self._reserved_starts
+        return reserved_starts.binding(gang, end_ms), reserved_starts.windows_of(gang, self._now_ms, windows_end_ms)
 
     def _ground(self, key: Key) -> CapacityView:
         found = self._grounds.get(key)
         if found is None:
-            room = self.plain.copy()
+            capacity = self.plain.copy()
             jobs, windows = key
-            touched = [rows.rows for rows in self._claims.rows_of(jobs)]
-            touched += [self._claims.closed[index] for index in windows]
+            touched = [rows.rows for rows in self._reserved_starts.rows_of(jobs)]
+            touched += [self._reserved_starts.closed[index] for index in windows]
             if touched:
-                room.put(self._restricted(key, np.unique(np.concatenate(touched))))
-            found = self._grounds[key] = CapacityView(key, room, self._grounds[OPEN].terrain.over(room))
+                capacity.put(self._restricted(key, np.unique(np.concatenate(touched))))
+            found = self._grounds[key] = CapacityView(key, capacity, self._grounds[OPEN].feasibility.over(capacity))
         return found
 
     def _restricted(self, key: Key, rows: IntArray) -> Rows:
         jobs, windows = key
         found = self.plain.rows(rows)
-        for claimed in self._claims.rows_of(jobs):
+        for claimed in self._reserved_starts.rows_of(jobs):
             found.limited(claimed)
         for index in windows:
-            found.closed(self._claims.closed[index])
+            found.closed(self._reserved_starts.closed[index])
         return found
 
 
@@ -185,8 +192,8 @@ def seats_of(gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) ->
     """By group."""
     by_rank = {task.rank: task for task in placement.tasks}
     found: list[tuple[TaskRequest, list[Slot]]] = []
-    for ask in gang.asks:
-        own = [by_rank[rank] for rank in ask.ranks if rank in by_rank]
+    for request in gang.requests:
+        own = [by_rank[rank] for rank in request.ranks if rank in by_rank]
         if own:
-            found.append((ask, [Slot(nodes.row(t.node_id), t.gpus, parse_cpulist(t.cpus)) for t in own]))
+            found.append((request, [Slot(nodes.row(t.node_id), t.gpus, parse_cpulist(t.cpus)) for t in own]))
     return found

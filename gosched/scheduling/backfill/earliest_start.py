@@ -39,12 +39,17 @@ class Profile:
     """Looks for starts in one cycle."""
 
     def __init__(
-        self, plain: FreeCapacity, terrain: Feasibility, future: Future, claims: ReservedStarts, now_ms: int
+        self,
+        plain: FreeCapacity,
+        feasibility: Feasibility,
+        future: Future,
+        reserved_starts: ReservedStarts,
+        now_ms: int,
     ) -> None:
         self._plain = plain
-        self._terrain = terrain
+        self._feasibility = feasibility
         self._future = future
-        self._claims = claims
+        self._reserved_starts = reserved_starts
         self._now_ms = now_ms
 
     def earliest(
@@ -78,19 +83,19 @@ class Profile:
     def _try(
         self, gang: PendingGang, moment_ms: int, seed: int, allowance: Allowance, without: ReservedStart | None
     ) -> Start | None:
-        claims, end = self._claims, _end(gang, moment_ms)
-        room = claims.room_at(moment_ms, without)
-        for claim in claims.surveyed():
-            if claim is not without and moment_ms < claim.start_ms < end and claim.rows is not None:
-                limited = room.rows(claim.rows.rows)
-                limited.limited(claim.rows)
-                room.put(limited)
-        closed = [claims.closed[index] for index in claims.windows_of(gang, moment_ms, end)]
+        reserved_starts, end = self._reserved_starts, _end(gang, moment_ms)
+        capacity = reserved_starts.capacity_at(moment_ms, without)
+        for reserved in reserved_starts.surveyed():
+            if reserved is not without and moment_ms < reserved.start_ms < end and reserved.rows is not None:
+                limited = capacity.rows(reserved.rows.rows)
+                limited.limited(reserved.rows)
+                capacity.put(limited)
+        closed = [reserved_starts.closed[index] for index in reserved_starts.windows_of(gang, moment_ms, end)]
         if closed:
-            rows = room.rows(np.unique(np.concatenate(closed)))
+            rows = capacity.rows(np.unique(np.concatenate(closed)))
             rows.closed(rows.rows)
-            room.put(rows)
-        placement = place(gang, room, self._terrain.over(room), seed, allowance)
+            capacity.put(rows)
+        placement = place(gang, capacity, self._feasibility.over(capacity), seed, allowance)
         return None if placement is None else Start(moment_ms, placement)
 
     def _plausible(self, gang: PendingGang, without: ReservedStart | None) -> IntArray:
@@ -112,14 +117,14 @@ class Profile:
         """Each moment of the profile, and the amounts free in all from then on."""
         ends, amounts = self._future.steps()
         changes: list[tuple[int, tuple[int, ...]]] = []
-        for claim in self._claims.all:
-            if claim is without:
+        for reserved in self._reserved_starts.all:
+            if reserved is without:
                 continue
-            changes.append((claim.start_ms, tuple(-amount for amount in claim.gang.total)))
-            if claim.end_ms < NEVER_MS:
-                changes.append((claim.end_ms, claim.gang.total))
+            changes.append((reserved.start_ms, tuple(-amount for amount in reserved.gang.total)))
+            if reserved.end_ms < NEVER_MS:
+                changes.append((reserved.end_ms, reserved.gang.total))
         # How much a window gives back is not counted; its end is a moment.
-        changes += [(window.end_ms, (0, 0, 0, 0)) for window in self._claims.windows if window.end_ms]
+        changes += [(window.end_ms, (0, 0, 0, 0)) for window in self._reserved_starts.windows if window.end_ms]
         when = np.concatenate([ends, np.array([at for at, _ in changes], dtype=np.int64)])
         what = np.concatenate([amounts[:, :4], np.array([c for _, c in changes], dtype=np.int64).reshape(-1, 4)])
         order = np.argsort(when, kind="stable")

@@ -152,14 +152,14 @@ class _Placed:
 
 
 def _placed(gang: PendingGang, placement: GangPlacement) -> _Placed:
-    group_of = {rank: index for index, ask in enumerate(gang.asks) for rank in ask.ranks}
+    group_of = {rank: index for index, request in enumerate(gang.requests) for rank in request.ranks}
     holdings = [Holding(t.rank, group_of[t.rank], t.node_id, t.gpus, t.cpus, "") for t in placement.tasks]
-    return _Placed(gang.job_id, tuple(map(_resources, gang.asks)), tuple(holdings))
+    return _Placed(gang.job_id, tuple(map(_resources, gang.requests)), tuple(holdings))
 
 
-def _resources(ask: TaskRequest) -> Resources:
-    cpu, memory, storage, gpu = ask.each
-    return Resources(cpu_millis=cpu, memory_bytes=memory, storage_bytes=storage, gpu_millis=gpu, custom=ask.custom)
+def _resources(request: TaskRequest) -> Resources:
+    cpu, memory, storage, gpu = request.each
+    return Resources(cpu_millis=cpu, memory_bytes=memory, storage_bytes=storage, gpu_millis=gpu, custom=request.custom)
 
 
 def _of_fences(view: View, now_ms: int) -> _Releases:

@@ -75,16 +75,16 @@ class ReservedStarts:
         self._binding: dict[tuple[int, str, int, bool, str], tuple[str, ...]] = {}
         self._fresh = True
 
-    def add(self, claim: ReservedStart) -> None:
-        self.all.append(claim)
+    def add(self, reserved: ReservedStart) -> None:
+        self.all.append(reserved)
         self.all.sort(key=lambda c: (c.start_ms, c.gang.sequence))
         self._starts = [c.start_ms for c in self.all]
         self._binding.clear()
         self._fresh = False
 
-    def remove(self, claim: ReservedStart) -> None:
-        self.all.remove(claim)
-        self._starts.remove(claim.start_ms)
+    def remove(self, reserved: ReservedStart) -> None:
+        self.all.remove(reserved)
+        self._starts.remove(reserved.start_ms)
         self._binding.clear()
         self._fresh = False
 
@@ -102,13 +102,13 @@ class ReservedStarts:
         key = (number, gang.queue, gang.priority, gang.may_evict, gang.job_id if own else "")
         found = self._binding.get(key)
         if found is None:
-            first = [claim for claim in self.all[:number] if own is None or claim.age < own.age]
+            first = [reserved for reserved in self.all[:number] if own is None or reserved.age < own.age]
             found = self._binding[key] = tuple([c.gang.job_id for c in first if not _outranks(gang, c)])
         return found
 
     def gave_way_to(self, job_id: str) -> bool:
         """Whether the gang of a claim was evicted for the job: that one is not evicted for it in turn."""
-        return any(job_id in claim.gang.evicted_for for claim in self.all)
+        return any(job_id in reserved.gang.evicted_for for reserved in self.all)
 
     def before(self, moment_ms: int) -> int:
         """How many start earlier."""
@@ -116,7 +116,7 @@ class ReservedStarts:
 
     def rows_of(self, job_ids: Iterable[str]) -> list[Rows]:
         """How the nodes of these claims stand at their starts."""
-        by_job = {claim.gang.job_id: claim.rows for claim in self.surveyed()}
+        by_job = {reserved.gang.job_id: reserved.rows for reserved in self.surveyed()}
         return [rows for job_id in job_ids if (rows := by_job[job_id]) is not None]
 
     def windows_of(self, gang: PendingGang, from_ms: int, to_ms: int) -> tuple[int, ...]:
@@ -128,86 +128,86 @@ class ReservedStarts:
                 found.append(index)
         return tuple(found)
 
-    def is_closed(self, claim: ReservedStart) -> bool:
+    def is_closed(self, reserved: ReservedStart) -> bool:
         """Whether a window that is not for its gang lies on its nodes then."""
-        found = self.windows_of(claim.gang, claim.start_ms, claim.end_ms)
-        nodes = {share.node_id for share in claim.reservation.shares}
+        found = self.windows_of(reserved.gang, reserved.start_ms, reserved.end_ms)
+        nodes = {share.node_id for share in reserved.reservation.shares}
         return any(not nodes.isdisjoint(self.windows[index].nodes) for index in found)
 
-    def room_at(self, moment_ms: int, without: ReservedStart | None = None) -> FreeCapacity:
+    def capacity_at(self, moment_ms: int, without: ReservedStart | None = None) -> FreeCapacity:
         """The room at a later moment, without what claims, but for one, hold then."""
-        room = self._plain.copy()
-        room.grow(self._future.freed(self._now_ms, moment_ms))
-        for claim in self.all:
-            if claim is not without and claim.start_ms <= moment_ms < claim.end_ms:
-                seated(room, claim.gang, claim.reservation.shares)
-        return room
+        capacity = self._plain.copy()
+        capacity.grow(self._future.freed(self._now_ms, moment_ms))
+        for reserved in self.all:
+            if reserved is not without and reserved.start_ms <= moment_ms < reserved.end_ms:
+                seated(capacity, reserved.gang, reserved.reservation.shares)
+        return capacity
 
     def made_way(self, freed: Freed, end_ms: int) -> None:
         """Somebody who would have held this until then goes early: claims that start before have so much more."""
-        for claim in self.all:
-            if claim.rows is not None and claim.start_ms < end_ms:
-                claim.rows.add(freed)
+        for reserved in self.all:
+            if reserved.rows is not None and reserved.start_ms < end_ms:
+                reserved.rows.add(freed)
 
     def took(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
         """A gang that starts now, and holds its place until then: claims that start before have so much less."""
-        for claim in self.all:
-            if claim.rows is not None and claim.start_ms < end_ms:
-                _subtract(claim.rows, gang, placement, self._nodes)
+        for reserved in self.all:
+            if reserved.rows is not None and reserved.start_ms < end_ms:
+                _subtract(reserved.rows, gang, placement, self._nodes)
 
     def _survey(self) -> None:
         """One way through time, from claim to claim."""
-        room = self._plain.copy()
+        capacity = self._plain.copy()
         at_ms = self._now_ms
         held: list[tuple[int, PendingGang, list[tuple[TaskRequest, list[Slot]]]]] = []
-        for claim in self.all:
-            start = max(claim.start_ms, self._now_ms)
-            room.grow(self._future.freed(at_ms, start))
+        for reserved in self.all:
+            start = max(reserved.start_ms, self._now_ms)
+            capacity.grow(self._future.freed(at_ms, start))
             at_ms = start
             for end, _, seats in held:
-                for ask, own in seats if end <= start else ():
-                    room.give(ask, own)
+                for request, own in seats if end <= start else ():
+                    capacity.give(request, own)
             held = [entry for entry in held if entry[0] > start]
-            taken = seated(room, claim.gang, claim.reservation.shares)
+            taken = seated(capacity, reserved.gang, reserved.reservation.shares)
             if taken is None:
-                claim.rows = None
+                reserved.rows = None
                 continue
-            held.append((claim.end_ms, claim.gang, taken))
-            rows = np.unique([seat.row for _, seats in taken for seat in seats])
-            claim.rows = room.rows(rows)
+            held.append((reserved.end_ms, reserved.gang, taken))
+            rows = np.unique([slot.row for _, seats in taken for slot in seats])
+            reserved.rows = capacity.rows(rows)
         self._fresh = True
 
 
 def seated(
-    room: FreeCapacity, gang: PendingGang, shares: Iterable[Share]
+    capacity: FreeCapacity, gang: PendingGang, shares: Iterable[Share]
 ) -> list[tuple[TaskRequest, list[Slot]]] | None:
     """Takes the shares from the room; nothing, and None, if one does not fit."""
     by_group: dict[str, list[Share]] = {}
     for share in shares:
         by_group.setdefault(share.group, []).append(share)
-    mark = room.mark()
+    mark = capacity.mark()
     taken: list[tuple[TaskRequest, list[Slot]]] = []
-    for ask in gang.asks:
-        own = by_group.get(ask.group, [])
-        rows = room.nodes.rows([share.node_id for share in own])
+    for request in gang.requests:
+        own = by_group.get(request.group, [])
+        rows = capacity.nodes.rows([share.node_id for share in own])
         counts = np.array([share.count for share in own], dtype=np.int64)
-        if len(rows) < len(own) or not _fits(room, ask, rows, counts):
-            room.undo(mark)
+        if len(rows) < len(own) or not _fits(capacity, request, rows, counts):
+            capacity.undo(mark)
             return None
         if own:
-            taken.append((ask, room.take(ask, rows, counts)))
-    room.forget_marks()
+            taken.append((request, capacity.take(request, rows, counts)))
+    capacity.forget_marks()
     return taken
 
 
-def _fits(room: FreeCapacity, ask: TaskRequest, rows: IntArray, counts: IntArray) -> bool:
-    allowed = np.zeros(len(room.nodes), dtype=np.bool_)
-    allowed[rows] = room.nodes.ready[rows]
-    return bool((room.slots(ask, allowed)[rows] >= counts).all())
+def _fits(capacity: FreeCapacity, request: TaskRequest, rows: IntArray, counts: IntArray) -> bool:
+    allowed = np.zeros(len(capacity.nodes), dtype=np.bool_)
+    allowed[rows] = capacity.nodes.ready[rows]
+    return bool((capacity.slots(request, allowed)[rows] >= counts).all())
 
 
 def shares_of(gang: PendingGang, placement: GangPlacement) -> tuple[Share, ...]:
-    group_of = {rank: ask.group for ask in gang.asks for rank in ask.ranks}
+    group_of = {rank: request.group for request in gang.requests for rank in request.ranks}
     counts: dict[tuple[str, str], int] = {}
     for task in placement.tasks:
         key = (group_of[task.rank], task.node_id)
@@ -215,29 +215,29 @@ def shares_of(gang: PendingGang, placement: GangPlacement) -> tuple[Share, ...]:
     return tuple([Share(group=group, node_id=node, count=count) for (group, node), count in sorted(counts.items())])
 
 
-def _outranks(gang: PendingGang, claim: ReservedStart) -> bool:
-    other = claim.gang
+def _outranks(gang: PendingGang, reserved: ReservedStart) -> bool:
+    other = reserved.gang
     return (
         gang.priority > other.priority
         and gang.queue == other.queue
         and gang.may_evict
         and other.yields
-        and not claim.reservation.for_deadline
+        and not reserved.reservation.for_deadline
     )
 
 
 def _subtract(rows: Rows, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
     place_of: Mapping[int, int] = {row: i for i, row in enumerate(rows.rows.tolist())}
-    ask_of = {rank: ask for ask in gang.asks for rank in ask.ranks}
+    ask_of = {rank: request for request in gang.requests for rank in request.ranks}
     for task in placement.tasks:
         place = place_of.get(nodes.row(task.node_id))
         if place is None:
             continue
-        ask = ask_of[task.rank]
-        rows.free[place, : len(ask.each)] -= ask.each
-        for name, amount in ask.custom:
+        request = ask_of[task.rank]
+        rows.free[place, : len(request.each)] -= request.each
+        for name, amount in request.custom:
             rows.free[place, nodes.custom[name]] -= amount
         for gpu in task.gpus:
-            rows.gpu_free[place, gpu] -= min(ask.each[3], MILLIS)
+            rows.gpu_free[place, gpu] -= min(request.each[3], MILLIS)
         if task.cpus:
             rows.owned[place] |= parse_cpulist(task.cpus)

@@ -21,7 +21,7 @@ from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.spread import Evenness, apart
 from gosched.scheduling.placement.topology import ANYWHERE
 from gosched.scheduling.plugins.filters import CLOSED, NO_AFFINITY, NOT_READY, Filter, filters
-from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, asks_of
+from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, task_requests_of
 from gosched.scheduling.snapshot.view import CPU, GPU, LINK, SHARE, WHOLE, BoolArray, IntArray, NodeColumns, summed
 
 MAX_EXPLAINED = 50
@@ -40,9 +40,9 @@ _NO_PLACE = Explanation(
 class Explainer:
     """Of one cycle: explains gangs that found no place in its room."""
 
-    def __init__(self, room: FreeCapacity, terrain: Feasibility) -> None:
-        self._room = room
-        self._terrain = terrain
+    def __init__(self, capacity: FreeCapacity, feasibility: Feasibility) -> None:
+        self._capacity = capacity
+        self._feasibility = feasibility
         self._explained = 0
 
     @property
@@ -57,158 +57,172 @@ class Explainer:
     def of(self, gang: PendingGang, banned: tuple[str, ...] = ()) -> Explanation:
         """`banned`: GPU models that limits keep it off."""
         if not self.has_time:
-            total = self._room.total
+            total = self._capacity.total
             is_short = any(map(gt, gang.total, total))
             return (_short(gang.total, total, "are free") if is_short else None) or _NO_PLACE
         self._explained += 1
         return self.full(gang, banned)
 
     def full(self, gang: PendingGang, banned: tuple[str, ...] = ()) -> Explanation:
-        room, nodes = self._room, self._room.nodes
-        room.settle()
-        for ask in gang.asks:
-            if found := _no_node_could(nodes, ask, self._terrain.filters(gang, ask)):
+        capacity, nodes = self._capacity, self._capacity.nodes
+        capacity.settle()
+        for request in gang.requests:
+            if found := _no_node_could(nodes, request, self._feasibility.filters(gang, request)):
                 return found
-        if found := _short(gang.total, room.total, "are free"):
+        if found := _short(gang.total, capacity.total, "are free"):
             return found
-        for index, ask in enumerate(gang.asks):
-            if found := self._group(gang, index, ask, banned if ask.rules.wants_gpu else ()):
+        for index, request in enumerate(gang.requests):
+            if found := self._group(gang, index, request, banned if request.constraints.wants_gpu else ()):
                 return found
-        for ask in gang.asks:
-            if found := self._apart(gang, ask):
+        for request in gang.requests:
+            if found := self._apart(gang, request):
                 return found
         return Explanation(code=Reason.FRAGMENTED, message="its task groups fit one by one, but not together")
 
-    def _group(self, gang: PendingGang, index: int, ask: TaskRequest, banned: tuple[str, ...]) -> Explanation | None:
-        room = self._room
-        allowed = self._terrain.choice(gang, ask).allowed & self._terrain.without_models(banned)
-        refused = self._refused(gang, ask, banned)
-        wanted = tuple([each * ask.floor for each in ask.each])
-        if found := _short(wanted, summed(room.free[allowed]).tolist(), "are free on nodes that it may use"):
+    def _group(
+        self, gang: PendingGang, index: int, request: TaskRequest, banned: tuple[str, ...]
+    ) -> Explanation | None:
+        capacity = self._capacity
+        allowed = self._feasibility.choice(gang, request).allowed & self._feasibility.without_models(banned)
+        refused = self._refused(gang, request, banned)
+        wanted = tuple([each * request.floor for each in request.each])
+        if found := _short(wanted, summed(capacity.free[allowed]).tolist(), "are free on nodes that it may use"):
             return Explanation(code=found.code, message=found.message, refused=refused)
-        fit = int(room.slots(ask, allowed).sum())
-        if fit < max(ask.floor, 1):
-            message = (
-                f"room for {fit} of {_tasks(max(ask.floor, 1))}{_of(gang.asks, ask)}; {_said(refused, len(room.nodes))}"
-            )
+        fit = int(capacity.slots(request, allowed).sum())
+        if fit < max(request.floor, 1):
+            needed = f"{_tasks(max(request.floor, 1))}{_of(gang.requests, request)}"
+            message = f"room for {fit} of {needed}; {_said(refused, len(capacity.nodes))}"
             return Explanation(
-                code=Reason.FRAGMENTED, message=message, refused=refused, nearest=self._nearest(ask, allowed)
+                code=Reason.FRAGMENTED, message=message, refused=refused, nearest=self._nearest(request, allowed)
             )
-        return self._domain(gang, index, ask, refused)
+        return self._domain(gang, index, request, refused)
 
     def _domain(
-        self, gang: PendingGang, index: int, ask: TaskRequest, refused: tuple[tuple[str, int], ...]
+        self, gang: PendingGang, index: int, request: TaskRequest, refused: tuple[tuple[str, int], ...]
     ) -> Explanation | None:
         """Enough room in all, but not in one domain of the level that is required."""
-        level, _ = self._terrain.bounds(gang, ask.rules)
+        level, _ = self._feasibility.bounds(gang, request.constraints)
         if level == ANYWHERE:
             return None
-        choices = [self._terrain.choice(gang, a) for a in gang.asks]
-        slots = slots_by_domain(gang, choices, self._room, self._terrain, level, index)
-        slots = np.where(where_it_stands(gang, ask.group, self._terrain, level, level), slots, 0)
+        choices = [self._feasibility.choice(gang, a) for a in gang.requests]
+        slots = slots_by_domain(gang, choices, self._capacity, self._feasibility, level, index)
+        slots = np.where(where_it_stands(gang, request.group, self._feasibility, level, level), slots, 0)
         best = int(slots.argmax())
-        floor = max(ask.floor, 1)
+        floor = max(request.floor, 1)
         if int(slots[best]) >= floor:
             return None
-        topology = self._terrain.topology
-        needs, there = _in_tasks_or_gpus(ask, floor), _in_tasks_or_gpus(ask, int(slots[best])).split()[0]
+        topology = self._feasibility.topology
+        needs, there = _in_tasks_or_gpus(request, floor), _in_tasks_or_gpus(request, int(slots[best])).split()[0]
         where = f"one {topology.levels[level]}; best is {topology.name(level, best)}"
         nearest = f"needs {needs} on {where} with {there}"
         return Explanation(code=Reason.TOPOLOGY, message=nearest, refused=refused, nearest=nearest)
 
-    def _apart(self, gang: PendingGang, ask: TaskRequest) -> Explanation | None:
+    def _apart(self, gang: PendingGang, request: TaskRequest) -> Explanation | None:
         """Enough room in all, but not where other tasks let it stand."""
-        rules, room, terrain = ask.rules, self._room, self._terrain
-        if not rules.anti_affinity and not rules.spread:
+        constraints, capacity, feasibility = request.constraints, self._capacity, self._feasibility
+        if not constraints.anti_affinity and not constraints.spread:
             return None
-        allowed = terrain.choice(gang, ask).allowed
-        own = terrain.nodes.rows([node for _, node in gang.standing])
-        slots = apart(rules, room.slots(ask, allowed), np.arange(len(allowed)), own, terrain)
-        of_group = terrain.nodes.rows([node for name, node in gang.standing if name == ask.group])
-        even = [Evenness(rule, terrain.codes(rule.level), allowed, slots, of_group).available for rule in rules.spread]
-        fit, floor = min([int(slots.sum()), *even]), max(ask.floor, 1)
-        levels = dict.fromkeys([*[rule.level for rule in rules.anti_affinity], *[rule.level for rule in rules.spread]])
+        allowed = feasibility.choice(gang, request).allowed
+        own = feasibility.nodes.rows([node for _, node in gang.standing])
+        slots = apart(constraints, capacity.slots(request, allowed), np.arange(len(allowed)), own, feasibility)
+        of_group = feasibility.nodes.rows([node for name, node in gang.standing if name == request.group])
+        even = [
+            Evenness(rule, feasibility.codes(rule.level), allowed, slots, of_group).available
+            for rule in constraints.spread
+        ]
+        fit, floor = min([int(slots.sum()), *even]), max(request.floor, 1)
+        levels = dict.fromkeys(
+            [*[rule.level for rule in constraints.anti_affinity], *[rule.level for rule in constraints.spread]]
+        )
         message = f"its rules on where other tasks stand (by {', '.join(levels)}) leave it no place"
         nearest = f"needs {_tasks(floor)}; its rules leave room for {fit}" if fit < floor else ""
-        return Explanation(code=Reason.CONSTRAINTS, message=message, refused=self._refused(gang, ask), nearest=nearest)
+        return Explanation(
+            code=Reason.CONSTRAINTS, message=message, refused=self._refused(gang, request), nearest=nearest
+        )
 
     def _refused(
-        self, gang: PendingGang, ask: TaskRequest, banned: tuple[str, ...] = ()
+        self, gang: PendingGang, request: TaskRequest, banned: tuple[str, ...] = ()
     ) -> tuple[tuple[str, int], ...]:
         """Each node counted once, at the first filter that it failed; those short of something last."""
-        left = np.ones(len(self._room.nodes), dtype=np.bool_)
+        left = np.ones(len(self._capacity.nodes), dtype=np.bool_)
         counts: list[tuple[str, int]] = []
-        models = ("of a GPU model at its limit", self._terrain.without_models(banned))
-        for name, mask in [*self._terrain.filters(gang, ask), models, *self._resources(ask)]:
+        models = ("of a GPU model at its limit", self._feasibility.without_models(banned))
+        for name, mask in [*self._feasibility.filters(gang, request), models, *self._resources(request)]:
             counts.append((name, int(np.count_nonzero(left & ~mask))))
             left &= mask
         return tuple([(name, count) for name, count in counts if count])
 
-    def _resources(self, ask: TaskRequest) -> list[Filter]:
-        free = self._room.free
-        names = {column: name for name, column in self._room.nodes.custom.items()}
+    def _resources(self, request: TaskRequest) -> list[Filter]:
+        free = self._capacity.free
+        names = {column: name for name, column in self._capacity.nodes.custom.items()}
         found: list[Filter] = []
-        for column, amount in self._room.wanted(ask) or ():
+        for column, amount in self._capacity.wanted(request) or ():
             name = _DEVICES.get(column) or f"short of {short_of(names.get(column) or _NAMES[column])}"
             found.append((name, free[:, column] >= amount))
         return found
 
-    def _nearest(self, ask: TaskRequest, allowed: BoolArray) -> str:
+    def _nearest(self, request: TaskRequest, allowed: BoolArray) -> str:
         """The node that lacks least, measured by the resource of which it lacks the largest part."""
-        wanted = self._room.wanted(ask)
+        wanted = self._capacity.wanted(request)
         rows = np.flatnonzero(allowed)
         if not wanted or not rows.size:
             return ""
-        free = self._room.free[rows]
+        free = self._capacity.free[rows]
         lacks = np.stack([(amount - free[:, c]) * 1000 // amount for c, amount in wanted])
         worst = lacks.max(axis=0)
         row = int(worst.argmin())
         if worst[row] <= 0:
             return ""
         column, amount = wanted[int(lacks[:, row].argmax())]
-        names = {c: name for name, c in self._room.nodes.custom.items()}
+        names = {c: name for name, c in self._capacity.nodes.custom.items()}
         name = "gpu" if column in _DEVICES else names.get(column) or _NAMES[column]
         has = amount_text(name, max(int(free[row, column]), 0), bare=True)
-        return (
-            f"needs {amount_text(name, amount)} on one node; best is {self._room.nodes.ids[int(rows[row])]} with {has}"
-        )
+        best = self._capacity.nodes.ids[int(rows[row])]
+        return f"needs {amount_text(name, amount)} on one node; best is {best} with {has}"
 
 
 def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
     """What the ready nodes could not hold even if they were empty; nodes may join, so it is no error."""
-    asks = asks_of(spec)
-    if _one_node_holds(nodes, asks):
+    requests = task_requests_of(spec)
+    if _one_node_holds(nodes, requests):
         return []
-    rules = [list(filters(nodes, ask.rules)) for ask in asks]
-    masks = [np.logical_and.reduce([mask for _, mask in found]) for found in rules]
-    found: list[Explanation | None] = [_no_node_could(nodes, ask, r) for ask, r in zip(asks, rules, strict=True)]
+    constraints = [list(filters(nodes, request.constraints)) for request in requests]
+    masks = [np.logical_and.reduce([mask for _, mask in found]) for found in constraints]
+    found: list[Explanation | None] = [
+        _no_node_could(nodes, request, r) for request, r in zip(requests, constraints, strict=True)
+    ]
     where = "are in the cluster"
     if not any(found):
         found = [
-            _short(tuple([each * ask.floor for each in ask.each]), summed(nodes.capacity[mask]).tolist(), where)
-            for ask, mask in zip(asks, masks, strict=True)
+            _short(tuple([each * request.floor for each in request.each]), summed(nodes.capacity[mask]).tolist(), where)
+            for request, mask in zip(requests, masks, strict=True)
         ]
     if not any(found):
-        total = tuple([sum([ask.each[c] * ask.floor for ask in asks]) for c in range(len(_NAMES))])
+        total = tuple([sum([request.each[c] * request.floor for request in requests]) for c in range(len(_NAMES))])
         found = [_short(total, summed(nodes.capacity[nodes.ready]).tolist(), where)]
     if not any(found):
-        found = [_too_few_slots(nodes, asks, ask, mask) for ask, mask in zip(asks, masks, strict=True)]
+        found = [_too_few_slots(nodes, requests, request, mask) for request, mask in zip(requests, masks, strict=True)]
     return list(dict.fromkeys(e.message for e in found if e))
 
 
-def _one_node_holds(nodes: NodeColumns, asks: tuple[TaskRequest, ...]) -> bool:
+def _one_node_holds(nodes: NodeColumns, requests: tuple[TaskRequest, ...]) -> bool:
     """Whether the node with the most CPU could hold all of it if it were empty: most jobs are small, and ask for no
     more than amounts."""
-    if any(ask.rules.is_more_than_amounts or ask.custom or ask.each[GPU] for ask in asks) or not nodes.ready.any():
+    if (
+        any(request.constraints.is_more_than_amounts or request.custom or request.each[GPU] for request in requests)
+        or not nodes.ready.any()
+    ):
         return False
     row = int(np.where(nodes.ready, nodes.capacity[:, CPU], -1).argmax())
     if nodes.taint_sets[int(nodes.taints[row])]:
         return False
     capacity = nodes.capacity[row].tolist()
-    return all(sum([ask.each[column] * ask.floor for ask in asks]) <= capacity[column] for column in range(GPU))
+    return all(
+        sum([request.each[column] * request.floor for request in requests]) <= capacity[column] for column in range(GPU)
+    )
 
 
-def _no_node_could(nodes: NodeColumns, ask: TaskRequest, found: Sequence[Filter]) -> Explanation | None:
+def _no_node_could(nodes: NodeColumns, request: TaskRequest, found: Sequence[Filter]) -> Explanation | None:
     """What stands against the task on every ready node, however empty."""
     mask = np.ones(len(nodes), dtype=np.bool_)
     refused: list[tuple[str, int]] = []
@@ -217,22 +231,22 @@ def _no_node_could(nodes: NodeColumns, ask: TaskRequest, found: Sequence[Filter]
         mask &= passes
         if not mask.any():
             counts = tuple([(n, count) for n, count in refused if count])
-            code, message = _refusal(nodes, ask, name)
+            code, message = _refusal(nodes, request, name)
             return Explanation(code=code, message=message, refused=counts)
-    return _too_small(nodes, ask, mask)
+    return _too_small(nodes, request, mask)
 
 
-def _refusal(nodes: NodeColumns, ask: TaskRequest, name: str) -> tuple[Reason, str]:
-    rules = ask.rules
-    labels = f"the labels {', '.join(f'{key}={value}' for key, value in rules.selector)}"
+def _refusal(nodes: NodeColumns, request: TaskRequest, name: str) -> tuple[Reason, str]:
+    constraints = request.constraints
+    labels = f"the labels {', '.join(f'{key}={value}' for key, value in constraints.selector)}"
     if name in (CLOSED, NOT_READY):
         return Reason.NO_NODE, _none_ready(nodes)
     if name == "without the labels":
         return Reason.NODE_SELECTOR, f"no ready node has {labels}"
     if name == "of another GPU model":
-        both = f"{rules.gpu_model} and {labels}" if rules.selector else rules.gpu_model
+        both = f"{constraints.gpu_model} and {labels}" if constraints.selector else constraints.gpu_model
         return Reason.GPU_MODEL, f"no ready node has GPUs of model {both}"
-    unmet = [term for term in rules.affinity if not term.weight and not _met(nodes, term)]
+    unmet = [term for term in constraints.affinity if not term.weight and not _met(nodes, term)]
     if name == NO_AFFINITY and unmet:
         return Reason.CONSTRAINTS, f"no ready node {_asked(unmet[0])}"
     return Reason.CONSTRAINTS, f"every ready node that passed the other filters is {name}"
@@ -254,10 +268,10 @@ def _asked(term: Affinity) -> str:
     return f"meets its affinity: {term.label} {term.op.name.lower()} {', '.join(term.values)}".rstrip()
 
 
-def _too_small(nodes: NodeColumns, ask: TaskRequest, mask: BoolArray) -> Explanation | None:
+def _too_small(nodes: NodeColumns, request: TaskRequest, mask: BoolArray) -> Explanation | None:
     capacity = nodes.capacity[mask]
-    wanted = [(name, column, ask.each[column]) for column, name in enumerate(_NAMES)]
-    wanted += [(name, nodes.custom.get(name, -1), amount) for name, amount in ask.custom]
+    wanted = [(name, column, request.each[column]) for column, name in enumerate(_NAMES)]
+    wanted += [(name, nodes.custom.get(name, -1), amount) for name, amount in request.custom]
     for name, column, each in wanted:
         largest = int(capacity[:, column].max()) if column >= 0 else 0
         if each > largest:
@@ -282,16 +296,16 @@ def _short(wanted: tuple[int, ...], there: Sequence[int], where: str) -> Explana
 
 
 def _too_few_slots(
-    nodes: NodeColumns, asks: tuple[TaskRequest, ...], ask: TaskRequest, mask: BoolArray
+    nodes: NodeColumns, requests: tuple[TaskRequest, ...], request: TaskRequest, mask: BoolArray
 ) -> Explanation | None:
-    slots: IntArray = np.where(mask, ask.floor, 0)
-    for column, amount in enumerate(ask.each):
-        if amount and not (column == GPU and ask.gpu_share):
+    slots: IntArray = np.where(mask, request.floor, 0)
+    for column, amount in enumerate(request.each):
+        if amount and not (column == GPU and request.gpu_share):
             np.minimum(slots, nodes.capacity[:, column] // amount, out=slots)
     fit = int(slots.sum())
-    if fit >= ask.floor:
+    if fit >= request.floor:
         return None
-    message = f"the empty cluster has room for {fit} of {ask.floor} tasks{_of(asks, ask)}"
+    message = f"the empty cluster has room for {fit} of {request.floor} tasks{_of(requests, request)}"
     return Explanation(code=Reason.FRAGMENTED, message=message)
 
 
@@ -301,13 +315,13 @@ def _said(refused: tuple[tuple[str, int], ...], nodes: int) -> str:
     return f"of {nodes} nodes {', '.join(said) or 'all have room for some'}"
 
 
-def _of(asks: tuple[TaskRequest, ...], ask: TaskRequest) -> str:
-    return f" of group {ask.group}" if len(asks) > 1 else ""
+def _of(requests: tuple[TaskRequest, ...], request: TaskRequest) -> str:
+    return f" of group {request.group}" if len(requests) > 1 else ""
 
 
-def _in_tasks_or_gpus(ask: TaskRequest, tasks: int) -> str:
-    if ask.each[GPU]:
-        return amount_text("gpu", tasks * ask.each[GPU])
+def _in_tasks_or_gpus(request: TaskRequest, tasks: int) -> str:
+    if request.each[GPU]:
+        return amount_text("gpu", tasks * request.each[GPU])
     return _tasks(tasks)
 
 

@@ -63,8 +63,8 @@ def _wanted(
 def _divided(amount: int, name: str, siblings: Sequence[Queue], wanted: Sequence[int]) -> list[int]:
     """The parent's `amount` of one resource, by sibling; they are in path order."""
     promised = [min(_guarantee(queue, name, amount), most) for queue, most in zip(siblings, wanted, strict=True)]
-    if (claims := sum(promised)) > amount:
-        promised = [claim * amount // claims for claim in promised]
+    if (reserved_starts := sum(promised)) > amount:
+        promised = [reserved * amount // reserved_starts for reserved in promised]
     unmet = [most - part for most, part in zip(wanted, promised, strict=True)]
     more = _poured(amount - sum(promised), [queue.weight for queue in siblings], unmet)
     return [part + extra for part, extra in zip(promised, more, strict=True)]

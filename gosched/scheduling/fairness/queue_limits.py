@@ -57,31 +57,31 @@ class Limits:
         self.ceilings = ceilings(view.queues, view.total)
         self._queues = {path: self._of_queue(view, path) for path in view.queues}
         self._tenants = {name: self._of_tenant(view, name, tenants.get(name, {})) for name in view.quotas}
-        self._rules: dict[tuple[str, str], list[_Rule]] = {}
+        self._constraints: dict[tuple[str, str], list[_Rule]] = {}
         all_rules = [*self._queues.values(), *self._tenants.values()]
         self._any = any(rule.ceiling or rule.jobs for rule in all_rules)
 
-    def rules(self, gang: PendingGang) -> list[_Rule]:
+    def constraints(self, gang: PendingGang) -> list[_Rule]:
         """That hold for the gang; the widest queue first."""
         if not self._any:
             return []
         payer = (gang.queue, gang.tenant)
-        found = self._rules.get(payer)
+        found = self._constraints.get(payer)
         if found is None:
             chain = [self._queues[path] for path in lineage(gang.queue) if path in self._queues]
             if gang.tenant in self._tenants:
                 chain.append(self._tenants[gang.tenant])
-            found = self._rules[payer] = [rule for rule in chain if rule.ceiling or rule.jobs]
+            found = self._constraints[payer] = [rule for rule in chain if rule.ceiling or rule.jobs]
         return found
 
     def shape(self, gang: PendingGang, plugins: Plugins) -> object:
         """Gangs of one shape miss for the same reason, while room only shrinks."""
         shape = plugins.shape(gang)
-        return (gang.queue, gang.tenant, shape) if self.rules(gang) else shape
+        return (gang.queue, gang.tenant, shape) if self.constraints(gang) else shape
 
     def why_not(self, gang: PendingGang) -> tuple[str, str] | None:
         """A code and a line about the first rule that holds the gang back."""
-        for rule in self.rules(gang):
+        for rule in self.constraints(gang):
             if rule.jobs and not gang.joins and rule.running >= rule.jobs:
                 return MAX_RUNNING, f"{rule.name} may run {rule.jobs} {_jobs(rule.jobs)} at once, and does"
             charge = dict(gang.charge)
@@ -94,48 +94,50 @@ class Limits:
 
     def allowance(self, gang: PendingGang) -> Allowance:
         """Of a gang whose floors no limit holds back."""
-        rules = self.rules(gang)
-        if not rules:
+        constraints = self.constraints(gang)
+        if not constraints:
             return UNLIMITED
-        models = dict.fromkeys(name for rule in rules for name in rule.ceiling if name.startswith(MODEL_PREFIX))
-        banned = [name for name in models if self._beyond_floor(gang, rules, name)]
-        most = self._most(gang, rules, [name for name in models if name not in banned])
+        models = dict.fromkeys(name for rule in constraints for name in rule.ceiling if name.startswith(MODEL_PREFIX))
+        banned = [name for name in models if self._beyond_floor(gang, constraints, name)]
+        most = self._most(gang, constraints, [name for name in models if name not in banned])
         return Allowance(most, tuple(sorted([name.removeprefix(MODEL_PREFIX) for name in banned])))
 
-    def _beyond_floor(self, gang: PendingGang, rules: list[_Rule], model: str) -> bool:
+    def _beyond_floor(self, gang: PendingGang, constraints: list[_Rule], model: str) -> bool:
         """Whether the smallest start would be too much if all of its GPUs were of the model."""
-        wanted = sum([ask.each[GPU] * ask.floor for ask in gang.asks]) or max([ask.each[GPU] for ask in gang.asks])
+        wanted = sum([request.each[GPU] * request.floor for request in gang.requests]) or max(
+            [request.each[GPU] for request in gang.requests]
+        )
         return bool(wanted) and any(
-            rule.used.get(model, 0) + wanted > rule.ceiling.get(model, 1 << 62) for rule in rules
+            rule.used.get(model, 0) + wanted > rule.ceiling.get(model, 1 << 62) for rule in constraints
         )
 
-    def _most(self, gang: PendingGang, rules: list[_Rule], models: list[str]) -> tuple[int, ...]:
+    def _most(self, gang: PendingGang, constraints: list[_Rule], models: list[str]) -> tuple[int, ...]:
         """GPUs of no named model count as each of the `models`: they may turn out to be any of them."""
-        charges = [charge_of_one(ask) for ask in gang.asks]
+        charges = [charge_of_one(request) for request in gang.requests]
         taken: Amounts = {}
-        for ask, each in zip(gang.asks, charges, strict=True):
-            if ask.each[GPU] and not ask.rules.gpu_model:
-                each.update(dict.fromkeys(models, ask.each[GPU]))
-            add_to(taken, each, ask.floor)
+        for request, each in zip(gang.requests, charges, strict=True):
+            if request.each[GPU] and not request.constraints.gpu_model:
+                each.update(dict.fromkeys(models, request.each[GPU]))
+            add_to(taken, each, request.floor)
         found = []
-        for ask, each in zip(gang.asks, charges, strict=True):
-            extra = ask.count - ask.floor
-            for rule in rules:
+        for request, each in zip(gang.requests, charges, strict=True):
+            extra = request.count - request.floor
+            for rule in constraints:
                 for name in each.keys() & rule.ceiling.keys():
                     spare = rule.ceiling[name] - rule.used.get(name, 0) - taken.get(name, 0)
                     extra = min(extra, max(spare, 0) // each[name])
             add_to(taken, each, extra)
-            found.append(ask.floor + extra)
+            found.append(request.floor + extra)
         return tuple(found)
 
     def take(self, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
-        rules = self.rules(gang)
-        if not rules:
+        constraints = self.constraints(gang)
+        if not constraints:
             return
         charge = placed_charge(gang, placement)
-        if any(name.startswith(MODEL_PREFIX) for rule in rules for name in rule.ceiling):
+        if any(name.startswith(MODEL_PREFIX) for rule in constraints for name in rule.ceiling):
             _add_models(charge, gang, placement, nodes)
-        for rule in rules:
+        for rule in constraints:
             add_to(rule.used, charge)
             rule.running += not gang.joins
 
@@ -162,14 +164,19 @@ def placed_charge(gang: PendingGang, placement: GangPlacement) -> Amounts:
     if len(placement.tasks) == gang.tasks:
         return dict(gang.charge)
     charge: Amounts = {}
-    for ask in gang.asks:
-        ranks = frozenset(ask.ranks)
-        add_to(charge, charge_of_one(ask), sum([task.rank in ranks for task in placement.tasks]))
+    for request in gang.requests:
+        ranks = frozenset(request.ranks)
+        add_to(charge, charge_of_one(request), sum([task.rank in ranks for task in placement.tasks]))
     return charge
 
 
 def _add_models(charge: Amounts, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
-    unnamed = {rank: ask.each[GPU] for ask in gang.asks if not ask.rules.gpu_model for rank in ask.ranks}
+    unnamed = {
+        rank: request.each[GPU]
+        for request in gang.requests
+        if not request.constraints.gpu_model
+        for rank in request.ranks
+    }
     models = nodes.label(GPU_MODEL)
     for task in placement.tasks:
         if unnamed.get(task.rank):

@@ -22,8 +22,10 @@ from gosched.scheduling.snapshot.view import BoolArray, IntArray
 Masks = list[BoolArray | None]  # for each group the nodes of its domain; None: anywhere
 
 
-def grounds(gang: PendingGang, choices: Sequence[Choice], room: FreeCapacity, terrain: Feasibility) -> Iterator[Masks]:
-    bounds = [terrain.bounds(gang, ask.rules) for ask in gang.asks]
+def grounds(
+    gang: PendingGang, choices: Sequence[Choice], capacity: FreeCapacity, feasibility: Feasibility
+) -> Iterator[Masks]:
+    bounds = [feasibility.bounds(gang, request.constraints) for request in gang.requests]
     narrowest = max(preferred for _, preferred in bounds)
     tried: list[int] = []
     for step in range(narrowest, ANYWHERE - 1, -1):
@@ -36,35 +38,40 @@ def grounds(gang: PendingGang, choices: Sequence[Choice], room: FreeCapacity, te
         if level == ANYWHERE:
             yield [None] * len(levels)
             continue
-        for domain in _candidates(gang, choices, room, terrain, level, levels):
-            yield [_mask(terrain, level, domain, own) for own in levels]
+        for domain in _candidates(gang, choices, capacity, feasibility, level, levels):
+            yield [_mask(feasibility, level, domain, own) for own in levels]
 
 
 def slots_by_domain(
-    gang: PendingGang, choices: Sequence[Choice], room: FreeCapacity, terrain: Feasibility, level: int, index: int
+    gang: PendingGang,
+    choices: Sequence[Choice],
+    capacity: FreeCapacity,
+    feasibility: Feasibility,
+    level: int,
+    index: int,
 ) -> IntArray:
     """For each domain of a level, how many tasks of one group it seems to have room for."""
-    return terrain.topology.domains(level, room.slots(gang.asks[index], choices[index].allowed))
+    return feasibility.topology.domains(level, capacity.slots(gang.requests[index], choices[index].allowed))
 
 
 def _candidates(
     gang: PendingGang,
     choices: Sequence[Choice],
-    room: FreeCapacity,
-    terrain: Feasibility,
+    capacity: FreeCapacity,
+    feasibility: Feasibility,
     level: int,
     levels: Sequence[int],
 ) -> list[int]:
     bound = [i for i, own in enumerate(levels) if own == level]
-    slots = [slots_by_domain(gang, choices, room, terrain, level, i) for i in bound]
-    fits = np.logical_and.reduce([s >= max(gang.asks[i].floor, 1) for i, s in zip(bound, slots, strict=True)])
-    whole = np.logical_and.reduce([s >= gang.asks[i].count for i, s in zip(bound, slots, strict=True)])
-    size: IntArray = np.add.reduce(_unbounded(gang, choices, room, terrain, level, bound))
+    slots = [slots_by_domain(gang, choices, capacity, feasibility, level, i) for i in bound]
+    fits = np.logical_and.reduce([s >= max(gang.requests[i].floor, 1) for i, s in zip(bound, slots, strict=True)])
+    whole = np.logical_and.reduce([s >= gang.requests[i].count for i, s in zip(bound, slots, strict=True)])
+    size: IntArray = np.add.reduce(_unbounded(gang, choices, capacity, feasibility, level, bound))
     if len(bound) > 1:
-        fits &= _enough(gang, room, terrain, level, bound)
-    for ask, own in zip(gang.asks, levels, strict=True):
+        fits &= _enough(gang, capacity, feasibility, level, bound)
+    for request, own in zip(gang.requests, levels, strict=True):
         if own != ANYWHERE:
-            fits &= where_it_stands(gang, ask.group, terrain, own, level)
+            fits &= where_it_stands(gang, request.group, feasibility, own, level)
     found = np.flatnonzero(fits)
     order = np.lexsort((found, np.where(whole[found], size[found], -size[found]), ~whole[found]))
     return [int(domain) for domain in found[order]]
@@ -73,43 +80,45 @@ def _candidates(
 def _unbounded(
     gang: PendingGang,
     choices: Sequence[Choice],
-    room: FreeCapacity,
-    terrain: Feasibility,
+    capacity: FreeCapacity,
+    feasibility: Feasibility,
     level: int,
     bound: Sequence[int],
 ) -> list[IntArray]:
     """Free amounts that measure how large a domain is: GPUs for a gang that wants some, else CPUs."""
-    room.settle()
+    capacity.settle()
     column = 3 if gang.total[3] else 0
     masks = np.logical_or.reduce([choices[i].allowed for i in bound])
-    return [terrain.topology.domains(level, np.where(masks, room.free[:, column], 0))]
+    return [feasibility.topology.domains(level, np.where(masks, capacity.free[:, column], 0))]
 
 
-def _enough(gang: PendingGang, room: FreeCapacity, terrain: Feasibility, level: int, bound: Sequence[int]) -> BoolArray:
+def _enough(
+    gang: PendingGang, capacity: FreeCapacity, feasibility: Feasibility, level: int, bound: Sequence[int]
+) -> BoolArray:
     """Whether a domain has in all what the groups' floors ask for together."""
     enough: list[BoolArray] = []
     for column in range(len(gang.total)):
-        wanted = sum([gang.asks[i].each[column] * gang.asks[i].floor for i in bound])
-        free = np.where(room.nodes.ready, np.maximum(room.free[:, column], 0), 0)
-        enough.append(terrain.topology.domains(level, free) >= wanted)
+        wanted = sum([gang.requests[i].each[column] * gang.requests[i].floor for i in bound])
+        free = np.where(capacity.nodes.ready, np.maximum(capacity.free[:, column], 0), 0)
+        enough.append(feasibility.topology.domains(level, free) >= wanted)
     found: BoolArray = np.logical_and.reduce(enough)
     return found
 
 
-def where_it_stands(gang: PendingGang, group: str, terrain: Feasibility, own: int, level: int) -> BoolArray:
+def where_it_stands(gang: PendingGang, group: str, feasibility: Feasibility, own: int, level: int) -> BoolArray:
     """Domains of a level that are inside some domain of the group's `own` level: if some of the group's tasks stand,
     inside theirs, where the others join them."""
-    codes = terrain.topology.codes[own]
+    codes = feasibility.topology.codes[own]
     inside = codes != NOWHERE
-    rows = terrain.nodes.rows([node for name, node in gang.standing if name == group])
+    rows = feasibility.nodes.rows([node for name, node in gang.standing if name == group])
     if rows.size:
         inside &= np.isin(codes, codes[rows])
-    found: BoolArray = terrain.topology.domains(level, inside.astype(np.int64)) > 0
+    found: BoolArray = feasibility.topology.domains(level, inside.astype(np.int64)) > 0
     return found
 
 
-def _mask(terrain: Feasibility, level: int, domain: int, own: int) -> BoolArray | None:
+def _mask(feasibility: Feasibility, level: int, domain: int, own: int) -> BoolArray | None:
     if own == ANYWHERE:
         return None
-    row = int(np.flatnonzero(terrain.topology.codes[level] == domain)[0])
-    return terrain.topology.rows(own, int(terrain.topology.codes[own][row]))
+    row = int(np.flatnonzero(feasibility.topology.codes[level] == domain)[0])
+    return feasibility.topology.rows(own, int(feasibility.topology.codes[own][row]))

@@ -27,12 +27,12 @@ Bounds = tuple[int, int]  # levels of the topology: the required one, and the pr
 class Feasibility:
     """`standing`: rows where the jobs stand that others keep away from, by name."""
 
-    def __init__(self, view: View, policy: Policy, room: FreeCapacity, plugins: Plugins) -> None:
+    def __init__(self, view: View, policy: Policy, capacity: FreeCapacity, plugins: Plugins) -> None:
         self.nodes = view.nodes
         self.policy = policy
         self.standing: dict[str, IntArray] = {n: view.nodes.rows(ids) for n, ids in view.standing.items()}
         self.plugins = plugins
-        self._room = room
+        self._capacity = capacity
         self._view = view
         self._levels: tuple[str, ...] = policy.topology
         self._topology: Topology | None = None
@@ -40,10 +40,10 @@ class Feasibility:
         self._models: dict[tuple[str, ...], BoolArray] = {}
         self._gradients: dict[Strategy, Gradient] = {}
 
-    def over(self, room: FreeCapacity) -> Feasibility:
+    def over(self, capacity: FreeCapacity) -> Feasibility:
         """The same ground with another room on it; what is known of the ground is shared."""
         other = copy(self)
-        other._room = room
+        other._capacity = capacity
         other._gradients = {}
         return other
 
@@ -59,18 +59,18 @@ class Feasibility:
             self._topology = Topology(self.nodes, self._levels)
         return self._topology
 
-    def choice(self, gang: PendingGang, ask: TaskRequest) -> Choice:
+    def choice(self, gang: PendingGang, request: TaskRequest) -> Choice:
         """Where tasks of this ask may stand, the plugins asked too."""
-        key: object = self.plugins.key(gang, ask)
+        key: object = self.plugins.key(gang, request)
         found = self._choices.get(key)
         if found is None:
-            more, scores = self.plugins.columns(gang, ask)
-            found = self._choices[key] = choice_of(self.nodes, ask.rules, more, scores)
+            more, scores = self.plugins.columns(gang, request)
+            found = self._choices[key] = choice_of(self.nodes, request.constraints, more, scores)
         return found
 
-    def filters(self, gang: PendingGang, ask: TaskRequest) -> Sequence[Filter]:
-        more, _ = self.plugins.columns(gang, ask)
-        return [*filters(self.nodes, ask.rules), *more]
+    def filters(self, gang: PendingGang, request: TaskRequest) -> Sequence[Filter]:
+        more, _ = self.plugins.columns(gang, request)
+        return [*filters(self.nodes, request.constraints), *more]
 
     def without_models(self, models: tuple[str, ...]) -> BoolArray:
         """The nodes whose GPUs are of none of these models."""
@@ -82,9 +82,9 @@ class Feasibility:
             self._models[models] = mask
         return mask
 
-    def prefer(self, ask: TaskRequest, choice: Choice, strategy: Strategy) -> IntArray:
+    def prefer(self, request: TaskRequest, choice: Choice, strategy: Strategy) -> IntArray:
         """A column: lower is better, no two are equal. What the task likes comes before the strategy."""
-        keys = self.gradient(strategy).keys(ask) if strategy in BY_GRADIENT else self._room.keys(strategy)
+        keys = self.gradient(strategy).keys(request) if strategy in BY_GRADIENT else self._capacity.keys(strategy)
         if choice.liking is None:
             return keys
         span = int(keys.max()) - int(keys.min()) + 1
@@ -93,14 +93,16 @@ class Feasibility:
 
     def gradient(self, strategy: Strategy) -> Gradient:
         if strategy not in self._gradients:
-            self._gradients[strategy] = Gradient(strategy, self._view, self._room)
+            self._gradients[strategy] = Gradient(strategy, self._view, self._capacity)
         return self._gradients[strategy]
 
     # Domains
 
-    def bounds(self, gang: PendingGang, rules: Constraints) -> Bounds:
+    def bounds(self, gang: PendingGang, constraints: Constraints) -> Bounds:
         """Of an ask's topology rules; levels within a node are not meant."""
-        known = [(self._level(rule.level), rule.mode) for rule in rules.topology if rule.level not in FIXED_LEVELS[1:]]
+        known = [
+            (self._level(rule.level), rule.mode) for rule in constraints.topology if rule.level not in FIXED_LEVELS[1:]
+        ]
         required = max((level for level, mode in known if mode is Mode.REQUIRED), default=ANYWHERE)
         preferred = max((level for level, mode in known if mode is Mode.PREFERRED), default=required)
         if not known and self.policy.compact and gang.tasks > 1 and self.policy.topology:

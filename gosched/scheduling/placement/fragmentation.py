@@ -55,9 +55,9 @@ class Workload:
     thresholds: IntArray
 
     @staticmethod
-    def of(asks: Iterable[tuple[Demand, int]]) -> Workload:
+    def of(requests: Iterable[tuple[Demand, int]]) -> Workload:
         """`asks`: demands, each with its number of tasks. The order of the input does not matter."""
-        typical = _typical(asks)
+        typical = _typical(requests)
         total = sum([weight for _, weight in typical])
         with_gpu = [(demand, weight) for demand, weight in typical if demand.gpu_millis]
         needs, need = np.unique(_column([min(d.gpu_millis, MILLIS) for d, _ in with_gpu]), return_inverse=True)
@@ -127,10 +127,10 @@ def fragmentation(workload: Workload, cpu_free: IntArray, gpu_free: IntArray, mo
     return wasted
 
 
-def _typical(asks: Iterable[tuple[Demand, int]]) -> list[tuple[Demand, int]]:
+def _typical(requests: Iterable[tuple[Demand, int]]) -> list[tuple[Demand, int]]:
     """The most frequent demands that together are TYPICAL_PERCENT of the tasks."""
     counts: Counter[Demand] = Counter()
-    for demand, count in asks:
+    for demand, count in requests:
         cpu = demand.cpu_millis or MIN_CPU_MILLIS
         counts[Demand(cpu_millis=cpu, gpu_millis=demand.gpu_millis, allowed=demand.allowed)] += count
     missing = counts.total() * TYPICAL_PERCENT

@@ -45,7 +45,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    ask: TaskRequest
+    request: TaskRequest
     seats: list[Slot]
 
 
@@ -81,15 +81,15 @@ class FreeCapacity:
         cpu, memory, storage, gpu = gang.total
         if cpu > total[0] or memory > total[1] or storage > total[2] or gpu > total[3]:
             return False
-        for ask in gang.asks:
-            cpu, memory, storage, gpu = ask.each
+        for request in gang.requests:
+            cpu, memory, storage, gpu = request.each
             if cpu > largest[0] or memory > largest[1] or storage > largest[2] or gpu > largest[3]:
                 return False
         return True
 
-    def wanted(self, ask: TaskRequest, *, linked: bool = False) -> Wanted | None:
+    def wanted(self, request: TaskRequest, *, linked: bool = False) -> Wanted | None:
         """What a node must have left for one of the tasks; None: no node has such a resource at all."""
-        cpu, memory, storage, gpu = ask.each
+        cpu, memory, storage, gpu = request.each
         wanted = []
         if cpu:
             wanted.append((0, cpu))
@@ -98,41 +98,41 @@ class FreeCapacity:
         if storage:
             wanted.append((2, storage))
         if gpu >= MILLIS:
-            wanted.append((LINK if linked or ask.rules.needs_link else WHOLE, gpu))
+            wanted.append((LINK if linked or request.constraints.needs_link else WHOLE, gpu))
         elif gpu:
             wanted.append((SHARE, gpu))
-        for name, amount in ask.custom:
+        for name, amount in request.custom:
             if name not in self.nodes.custom:
                 return None
             wanted.append((self.nodes.custom[name], amount))
         return wanted
 
-    def slots(self, ask: TaskRequest, allowed: BoolArray) -> IntArray:
+    def slots(self, request: TaskRequest, allowed: BoolArray) -> IntArray:
         """For each node, how many of the group's tasks it has room for, at most all of them."""
         self.settle()
-        room = np.where(allowed, ask.count, 0)
-        wanted = self.wanted(ask)
+        capacity = np.where(allowed, request.count, 0)
+        wanted = self.wanted(request)
         if wanted is None:
-            return np.zeros_like(room)
+            return np.zeros_like(capacity)
         for column, amount in wanted:
             if column == SHARE:
-                np.minimum(room, share_slots(self.gpu_free, amount), out=room)
+                np.minimum(capacity, share_slots(self.gpu_free, amount), out=capacity)
             elif column == LINK:
-                np.minimum(room, self._island_slots(ask.whole_gpus), out=room)
+                np.minimum(capacity, self._island_slots(request.whole_gpus), out=capacity)
             else:
-                np.minimum(room, self.free[:, column] // amount, out=room)
-        if ask.rules.needs_numa:
-            np.minimum(room, self._numa_slots(ask), out=room)
-        return np.maximum(room, 0, out=room)
+                np.minimum(capacity, self.free[:, column] // amount, out=capacity)
+        if request.constraints.needs_numa:
+            np.minimum(capacity, self._numa_slots(request), out=capacity)
+        return np.maximum(capacity, 0, out=capacity)
 
-    def best(self, ask: TaskRequest, choice: Choice, strategy: Strategy) -> int:
+    def best(self, request: TaskRequest, choice: Choice, strategy: Strategy) -> int:
         """The row for one task by the ranked order; -1: none. Nodes where its GPUs share an island come first."""
-        wanted = self.wanted(ask)
-        if wanted is None or self._missed_less(ask, choice):
+        wanted = self.wanted(request)
+        if wanted is None or self._missed_less(request, choice):
             return -1
         ranked = self._ranked.get(strategy) or self._rank(strategy)
-        if self._has_islands and ask.whole_gpus > 1:
-            linked = self.wanted(ask, linked=True) or wanted
+        if self._has_islands and request.whole_gpus > 1:
+            linked = self.wanted(request, linked=True) or wanted
             for masks in choice.tiers:
                 if (row := ranked.first(linked, masks)) >= 0:
                     return row
@@ -140,12 +140,12 @@ class FreeCapacity:
             if (row := ranked.first(wanted, masks)) >= 0:
                 return row
         if len(missed := self._missed.setdefault(choice, [])) < MAX_MISSES_KEPT:
-            missed.append(ask)
+            missed.append(request)
         return -1
 
-    def _missed_less(self, ask: TaskRequest, choice: Choice) -> bool:
+    def _missed_less(self, request: TaskRequest, choice: Choice) -> bool:
         """Whether a task that asked for no more found no place before."""
-        each = ask.each
+        each = request.each
         for missed in self._missed.get(choice, ()):
             a, b, c, d = missed.each
             if a <= each[0] and b <= each[1] and c <= each[2] and d <= each[3] and not missed.custom:
@@ -172,31 +172,31 @@ class FreeCapacity:
         """Gives back all that was taken since the mark."""
         while len(self._taken) > mark:
             taken = self._taken.pop()
-            for seat in reversed(taken.seats):
-                self._give_back_devices(taken.ask, seat)
-            rows, counts = np.unique([seat.row for seat in taken.seats], return_counts=True)
-            self._change(taken.ask, rows, -counts)
+            for slot in reversed(taken.seats):
+                self._give_back_devices(taken.request, slot)
+            rows, counts = np.unique([slot.row for slot in taken.seats], return_counts=True)
+            self._change(taken.request, rows, -counts)
 
-    def take(self, ask: TaskRequest, rows: IntArray, counts: IntArray, gpu: int | None = None) -> list[Slot]:
+    def take(self, request: TaskRequest, rows: IntArray, counts: IntArray, gpu: int | None = None) -> list[Slot]:
         """`counts[i]` of the group's tasks onto node `rows[i]`; rows are distinct and have the room. `gpu`: the device
         that they share."""
         seats: list[Slot] = []
         for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-            if ask.rules.wants_gpu:
-                seats += [self._take_devices(ask, row, gpu) for _ in range(count)]
+            if request.constraints.wants_gpu:
+                seats += [self._take_devices(request, row, gpu) for _ in range(count)]
             else:
                 seats += [Slot(row)] * count
-        self._change(ask, rows, counts)
-        self._taken.append(_Taken(ask, seats))
+        self._change(request, rows, counts)
+        self._taken.append(_Taken(request, seats))
         return seats
 
-    def take_one(self, ask: TaskRequest, row: int) -> Slot:
+    def take_one(self, request: TaskRequest, row: int) -> Slot:
         """One task, the quick way. There is no way back from it."""
-        seat = self._take_devices(ask, row) if ask.rules.wants_gpu else Slot(row)
+        slot = self._take_devices(request, row) if request.constraints.wants_gpu else Slot(row)
         left = self._left.get(row)
         if left is None:
             left = self._left[row] = self.free[row].tolist()
-        cpu, memory, storage, gpu = ask.each
+        cpu, memory, storage, gpu = request.each
         left[0] -= cpu
         left[1] -= memory
         left[2] -= storage
@@ -206,14 +206,14 @@ class FreeCapacity:
         total[1] -= memory
         total[2] -= storage
         total[3] -= gpu
-        for name, amount in ask.custom:
+        for name, amount in request.custom:
             left[self.nodes.custom[name]] -= amount
-        if ask.rules.wants_gpu:
+        if request.constraints.wants_gpu:
             left[WHOLE], left[SHARE], left[LINK] = self._derived(row)
         for strategy, ranked in self._ranked.items():
             ranked.move(row, self.scale.key(strategy, left, row), left)
         self.touched.append(row)
-        return seat
+        return slot
 
     def settle(self) -> None:
         """Writes what `take_one` noted into the columns."""
@@ -224,15 +224,15 @@ class FreeCapacity:
         self._left.clear()
         self._rekey(rows)
 
-    def _change(self, ask: TaskRequest, rows: IntArray, counts: IntArray) -> None:
+    def _change(self, request: TaskRequest, rows: IntArray, counts: IntArray) -> None:
         self.settle()
-        self.free[rows, : len(ask.each)] -= counts[:, None] * np.array(ask.each)
-        for name, amount in ask.custom:
+        self.free[rows, : len(request.each)] -= counts[:, None] * np.array(request.each)
+        for name, amount in request.custom:
             self.free[rows, self.nodes.custom[name]] -= counts * amount
         number = int(counts.sum())
-        for column, amount in enumerate(ask.each):
+        for column, amount in enumerate(request.each):
             self.total[column] -= amount * number
-        if ask.rules.wants_gpu:
+        if request.constraints.wants_gpu:
             for row in rows.tolist():
                 self.free[row, [WHOLE, SHARE, LINK]] = self._derived(row)
         self._moved(rows)
@@ -281,25 +281,25 @@ class FreeCapacity:
             self._owned[row] |= mask
         self._renew(np.unique(taken.rows))
 
-    def give(self, ask: TaskRequest, seats: Sequence[Slot]) -> None:
+    def give(self, request: TaskRequest, seats: Sequence[Slot]) -> None:
         """What was taken for these seats is free again."""
         self.settle()
-        for seat in seats:
-            self._give_back_devices(ask, seat)
-        rows, counts = np.unique([seat.row for seat in seats], return_counts=True)
-        self.free[rows, : len(ask.each)] += counts[:, None] * np.array(ask.each)
-        for name, amount in ask.custom:
+        for slot in seats:
+            self._give_back_devices(request, slot)
+        rows, counts = np.unique([slot.row for slot in seats], return_counts=True)
+        self.free[rows, : len(request.each)] += counts[:, None] * np.array(request.each)
+        for name, amount in request.custom:
             self.free[rows, self.nodes.custom[name]] += counts * amount
         self._renew(rows)
 
-    def occupy(self, ask: TaskRequest, seats: Sequence[Slot]) -> None:
+    def occupy(self, request: TaskRequest, seats: Sequence[Slot]) -> None:
         """Takes just these seats, which another room with no more in it has given."""
-        for seat in seats:
-            for gpu in seat.gpus:
-                self.gpu_free[seat.row, gpu] -= min(ask.each[GPU], MILLIS)
-            self._owned[seat.row] |= seat.cpus
-        rows, counts = np.unique([seat.row for seat in seats], return_counts=True)
-        self._change(ask, rows, counts)
+        for slot in seats:
+            for gpu in slot.gpus:
+                self.gpu_free[slot.row, gpu] -= min(request.each[GPU], MILLIS)
+            self._owned[slot.row] |= slot.cpus
+        rows, counts = np.unique([slot.row for slot in seats], return_counts=True)
+        self._change(request, rows, counts)
 
     def rows(self, rows: IntArray) -> Rows:
         """How the rows stand."""
@@ -345,18 +345,18 @@ class FreeCapacity:
 
     # Devices
 
-    def _take_devices(self, ask: TaskRequest, row: int, gpu: int | None = None) -> Slot:
+    def _take_devices(self, request: TaskRequest, row: int, gpu: int | None = None) -> Slot:
         free = self.gpu_free[row].tolist()
-        if ask.gpu_share:
-            chosen = pick_shared(free, ask.gpu_share) if gpu is None else gpu
-            self.gpu_free[row, chosen] -= ask.gpu_share
+        if request.gpu_share:
+            chosen = pick_shared(free, request.gpu_share) if gpu is None else gpu
+            self.gpu_free[row, chosen] -= request.gpu_share
             return Slot(row, (chosen,))
         nodes = self.nodes
         links, numa = nodes.gpu_link[row].tolist(), nodes.gpu_numa[row].tolist()
         known, owned = nodes.cpus[row], self._owned[row]
-        count, owns = ask.whole_gpus, ask.owned_cpus if known else 0
+        count, owns = request.whole_gpus, request.owned_cpus if known else 0
         among = None
-        if ask.rules.needs_numa:
+        if request.constraints.needs_numa:
             node = numa_that_fits(free, numa, known, owned, count, owns)
             among = [gpu for gpu, where in enumerate(numa) if where == node]
         gpus = pick_whole(free, links, count, among)
@@ -365,10 +365,10 @@ class FreeCapacity:
         self._owned[row] = owned | cpus
         return Slot(row, tuple(gpus), cpus)
 
-    def _give_back_devices(self, ask: TaskRequest, seat: Slot) -> None:
-        for gpu in seat.gpus:
-            self.gpu_free[seat.row, gpu] += min(ask.each[GPU], MILLIS)
-        self._owned[seat.row] &= ~seat.cpus
+    def _give_back_devices(self, request: TaskRequest, slot: Slot) -> None:
+        for gpu in slot.gpus:
+            self.gpu_free[slot.row, gpu] += min(request.each[GPU], MILLIS)
+        self._owned[slot.row] &= ~slot.cpus
 
     def _derived(self, row: int) -> tuple[int, int, int]:
         return derived_of_one(self.gpu_free[row].tolist(), self.nodes.gpu_link[row].tolist())
@@ -381,17 +381,17 @@ class FreeCapacity:
             slots += (whole & (links == island)).sum(axis=1) // gpus
         return slots
 
-    def _numa_slots(self, ask: TaskRequest) -> IntArray:
+    def _numa_slots(self, request: TaskRequest) -> IntArray:
         """For each row, how many tasks find their GPUs and CPUs on one NUMA node each."""
         slots = np.zeros(len(self.nodes), dtype=np.int64)
         whole, numa = self.gpu_free == MILLIS, self.nodes.gpu_numa
         spare = self._numa_spare()
         for node in range(spare.shape[1]):
-            here = np.full(len(slots), ask.count)
-            if ask.whole_gpus:
-                np.minimum(here, (whole & (numa == node)).sum(axis=1) // ask.whole_gpus, out=here)
-            if ask.owned_cpus:
-                np.minimum(here, spare[:, node] // ask.owned_cpus, out=here)
+            here = np.full(len(slots), request.count)
+            if request.whole_gpus:
+                np.minimum(here, (whole & (numa == node)).sum(axis=1) // request.whole_gpus, out=here)
+            if request.owned_cpus:
+                np.minimum(here, spare[:, node] // request.owned_cpus, out=here)
             slots += here
         return slots
 

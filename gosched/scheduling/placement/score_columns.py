@@ -27,8 +27,8 @@ class _Column:
 
 
 class Gradient:
-    def __init__(self, strategy: Strategy, view: View, room: FreeCapacity) -> None:
-        self._room = room
+    def __init__(self, strategy: Strategy, view: View, capacity: FreeCapacity) -> None:
+        self._capacity = capacity
         kinds = {typical.where: None for typical in view.workload}
         places = {where: i for i, where in enumerate(sorted(kinds, key=repr))}
         self._model_ok = _columns(view.nodes, list(places))
@@ -41,20 +41,20 @@ class Gradient:
             self._waste = Waste(self._workload, self._model_ok)
         self._columns: dict[tuple[int, int], _Column] = {}
 
-    def keys(self, ask: TaskRequest) -> IntArray:
+    def keys(self, request: TaskRequest) -> IntArray:
         """Lower is better, no two are equal: higher scores first, then lower rows."""
-        return self._column(ask).keys
+        return self._column(request).keys
 
-    def device(self, ask: TaskRequest, row: int) -> int | None:
+    def device(self, request: TaskRequest, row: int) -> int | None:
         """The device that a share is best taken from."""
-        return int(self._column(ask).devices[row]) if ask.gpu_share else None
+        return int(self._column(request).devices[row]) if request.gpu_share else None
 
-    def _column(self, ask: TaskRequest) -> _Column:
-        self._room.settle()
-        kind = (ask.each[0], ask.each[3])
-        nodes = len(self._room.nodes)
+    def _column(self, request: TaskRequest) -> _Column:
+        self._capacity.settle()
+        kind = (request.each[0], request.each[3])
+        nodes = len(self._capacity.nodes)
         column = self._columns.get(kind)
-        touched = self._room.touched
+        touched = self._capacity.touched
         if column is None:
             column = self._columns[kind] = _Column(np.zeros(nodes, np.int64), np.zeros(nodes, np.int64), len(touched))
             self._score(kind, column, np.arange(nodes))
@@ -64,10 +64,10 @@ class Gradient:
         return column
 
     def _score(self, kind: tuple[int, int], column: _Column, rows: IntArray) -> None:
-        free = self._room.free[rows, CPU]
+        free = self._capacity.free[rows, CPU]
         suits = self._model_ok if self._waste is None else self._waste.kinds
-        scores, devices = gains(self._workload, *kind, free, self._room.gpu_free[rows], suits[rows], self._waste)
-        column.keys[rows] = (_BEST_SCORE - scores) * len(self._room.nodes) + rows
+        scores, devices = gains(self._workload, *kind, free, self._capacity.gpu_free[rows], suits[rows], self._waste)
+        column.keys[rows] = (_BEST_SCORE - scores) * len(self._capacity.nodes) + rows
         column.devices[rows] = devices
 
 

@@ -14,12 +14,16 @@ from gosched.scheduling.snapshot.labels import BoolArray, IntArray
 from gosched.scheduling.snapshot.task_requests import Constraints
 
 
-def apart(rules: Constraints, slots: IntArray, prefer: IntArray, own: IntArray, terrain: Feasibility) -> IntArray:
+def apart(
+    constraints: Constraints, slots: IntArray, prefer: IntArray, own: IntArray, feasibility: Feasibility
+) -> IntArray:
     """The slots that anti-affinity leaves. `own`: rows where tasks of the job stand."""
-    own_last = sorted(rules.anti_affinity, key=lambda rule: rule.job == SELF)  # it keeps one slot: one that is left
+    own_last = sorted(
+        constraints.anti_affinity, key=lambda rule: rule.job == SELF
+    )  # it keeps one slot: one that is left
     for rule in own_last:
-        codes = terrain.codes(rule.level)
-        rows = own if rule.job == SELF else terrain.standing.get(rule.job, own[:0])
+        codes = feasibility.codes(rule.level)
+        rows = own if rule.job == SELF else feasibility.standing.get(rule.job, own[:0])
         taken = np.unique(codes[rows])
         slots = np.where(np.isin(codes, taken[taken != NOWHERE]), 0, slots)
         if rule.job == SELF:
@@ -52,11 +56,11 @@ class Evenness:
         if rule.mode is not Mode.REQUIRED:
             codes, size = np.where(codes == NOWHERE, size, codes), size + 1
         inside = codes != NOWHERE
-        room = np.bincount(codes[inside], weights=slots[inside], minlength=size).astype(np.int64)
+        capacity = np.bincount(codes[inside], weights=slots[inside], minlength=size).astype(np.int64)
         held = codes[standing]
         self.codes = codes
         self.placed: IntArray = np.bincount(held[held != NOWHERE], minlength=size).astype(np.int64)
-        self.most = self.placed + room
+        self.most = self.placed + capacity
         domains = np.unique(codes[inside & eligible])
         if rule.mode is Mode.REQUIRED and domains.size:
             self.most = np.maximum(self.placed, np.minimum(self.most, int(self.most[domains].min()) + rule.max_skew))

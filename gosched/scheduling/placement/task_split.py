@@ -44,12 +44,12 @@ def compactly(slots: IntArray, prefer: IntArray, count: int, codes: Sequence[Int
         return greedily(slots, prefer, count)
     inside = np.flatnonzero(slots > 0)
     domains, where = np.unique(codes[0][inside], return_inverse=True)
-    room = np.bincount(where, weights=slots[inside]).astype(np.int64)
+    capacity = np.bincount(where, weights=slots[inside]).astype(np.int64)
     liked = np.full(len(domains), np.iinfo(np.int64).max)
     np.minimum.at(liked, where, prefer[inside])
     rows: list[IntArray] = []
     counts: list[IntArray] = []
-    for domain, number in _fewest(room, liked, count):
+    for domain, number in _fewest(capacity, liked, count):
         here = np.zeros_like(slots)
         members = inside[where == domain]
         here[members] = slots[members]
@@ -63,10 +63,10 @@ def compactly(slots: IntArray, prefer: IntArray, count: int, codes: Sequence[Int
     return (np.concatenate(rows), np.concatenate(counts)) if rows else NONE
 
 
-def _fewest(room: IntArray, liked: IntArray, count: int) -> list[tuple[int, int]]:
+def _fewest(capacity: IntArray, liked: IntArray, count: int) -> list[tuple[int, int]]:
     """(place, tasks) of the domains that are used."""
-    order = np.lexsort((liked, -room)).tolist()
-    sizes = room.tolist()
+    order = np.lexsort((liked, -capacity)).tolist()
+    sizes = capacity.tolist()
     chosen: list[tuple[int, int]] = []
     for i, place in enumerate(order):
         if count <= 0:

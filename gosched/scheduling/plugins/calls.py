@@ -45,23 +45,23 @@ class Plugins:
         self._placed: dict[tuple[str, str], Counter[str]] = {}  # in this cycle: tasks by node, of each tracked label
         self._answers: dict[object, _Answer] = {}
 
-    def key(self, gang: PendingGang, ask: TaskRequest) -> object:
+    def key(self, gang: PendingGang, request: TaskRequest) -> object:
         """Asks with equal keys get equal answers."""
         if not self._on:
-            return ask.rules
-        return (ask.rules, *[self._shown(plugin, gang, ask) for plugin in self._on])
+            return request.constraints
+        return (request.constraints, *[self._shown(plugin, gang, request) for plugin in self._on])
 
     def shape(self, gang: PendingGang) -> object:
         if not self._on:
             return gang.shape
-        return (gang.shape, *[self._shown(plugin, gang, ask) for plugin in self._on for ask in gang.asks])
+        return (gang.shape, *[self._shown(plugin, gang, request) for plugin in self._on for request in gang.requests])
 
-    def columns(self, gang: PendingGang, ask: TaskRequest) -> tuple[Sequence[Filter], IntArray | None]:
+    def columns(self, gang: PendingGang, request: TaskRequest) -> tuple[Sequence[Filter], IntArray | None]:
         """Who may stand where by the plugins' filters, and the sum of their scores."""
         more: list[Filter] = []
         total: IntArray | None = None
         for plugin in tuple(self._on):
-            masks, score = self._answer(plugin, gang, ask)
+            masks, score = self._answer(plugin, gang, request)
             more += masks
             if score is not None:
                 total = score if total is None else total + score
@@ -84,21 +84,21 @@ class Plugins:
             if pair[0] in self._tracked:
                 self._placed.setdefault(pair, Counter()).update([task.node_id for task in placement.tasks])
 
-    def _shown(self, plugin: Plugin, gang: PendingGang, ask: TaskRequest) -> object:
+    def _shown(self, plugin: Plugin, gang: PendingGang, request: TaskRequest) -> object:
         """Stands for all that the plugin's request would hold."""
         labels = [pair for pair in gang.labels if pair[0] in plugin.job_labels or pair[0] in plugin.tracked_labels]
         new = [self._placed[pair].total() for pair in labels if pair in self._placed]
-        return (plugin.name, tuple(labels), tuple(new), *[_SHOWN[field](gang, ask) for field in plugin.reads])
+        return (plugin.name, tuple(labels), tuple(new), *[_SHOWN[field](gang, request) for field in plugin.reads])
 
-    def _answer(self, plugin: Plugin, gang: PendingGang, ask: TaskRequest) -> _Answer:
-        key = self._shown(plugin, gang, ask)
+    def _answer(self, plugin: Plugin, gang: PendingGang, request: TaskRequest) -> _Answer:
+        key = self._shown(plugin, gang, request)
         found = self._answers.get(key)
         if found is None:
-            found = self._answers[key] = self._ask(plugin, gang, ask)
+            found = self._answers[key] = self._ask(plugin, gang, request)
         return found
 
-    def _ask(self, plugin: Plugin, gang: PendingGang, ask: TaskRequest) -> _Answer:
-        request, nodes, checks = self._request(plugin, gang, ask), self._nodes, _Checks(len(self._nodes))
+    def _ask(self, plugin: Plugin, gang: PendingGang, task: TaskRequest) -> _Answer:
+        request, nodes, checks = self._request(plugin, gang, task), self._nodes, _Checks(len(self._nodes))
         masks, score = None, None
         if _has(plugin, "filter"):
             masks = self._asked(plugin, "filter", partial(plugin.filter, request, nodes), checks.masks)
@@ -106,10 +106,12 @@ class Plugins:
             score = self._asked(plugin, "score", partial(plugin.score, request, nodes), checks.score)
         return (masks or (), score) if plugin in self._on else ((), None)
 
-    def _request(self, plugin: Plugin, gang: PendingGang, ask: TaskRequest) -> Request:
-        shown = {field: _SHOWN[field](gang, ask) for field in plugin.reads}
+    def _request(self, plugin: Plugin, gang: PendingGang, request: TaskRequest) -> Request:
+        shown = {field: _SHOWN[field](gang, request) for field in plugin.reads}
         if "allowed" in shown:
-            shown["allowed"] = frozen(np.logical_and.reduce([mask for _, mask in filters(self._columns, ask.rules)]))
+            shown["allowed"] = frozen(
+                np.logical_and.reduce([mask for _, mask in filters(self._columns, request.constraints)])
+            )
         labels = {key: value for key, value in gang.labels if key in plugin.job_labels}
         alike = {key: self._standing((key, value)) for key, value in gang.labels if key in plugin.tracked_labels}
         return Request(labels, alike, shown)
@@ -180,19 +182,19 @@ def _has(plugin: Plugin, method: str) -> bool:
 
 # What stands for each field of a request, and is it, but for `allowed`.
 _SHOWN: Mapping[str, Callable[[PendingGang, TaskRequest], Any]] = {
-    "job_id": lambda gang, ask: gang.job_id,
-    "job_name": lambda gang, ask: gang.name,
-    "queue": lambda gang, ask: gang.queue,
-    "tenant": lambda gang, ask: gang.tenant,
-    "group": lambda gang, ask: ask.group,
-    "count": lambda gang, ask: ask.count,
-    "resources": lambda gang, ask: _resources(ask),
-    "gpu_model": lambda gang, ask: ask.rules.gpu_model,
-    "standing": lambda gang, ask: tuple([node_id for _, node_id in gang.standing]),
-    "allowed": lambda gang, ask: ask.rules,
+    "job_id": lambda gang, request: gang.job_id,
+    "job_name": lambda gang, request: gang.name,
+    "queue": lambda gang, request: gang.queue,
+    "tenant": lambda gang, request: gang.tenant,
+    "group": lambda gang, request: request.group,
+    "count": lambda gang, request: request.count,
+    "resources": lambda gang, request: _resources(request),
+    "gpu_model": lambda gang, request: request.constraints.gpu_model,
+    "standing": lambda gang, request: tuple([node_id for _, node_id in gang.standing]),
+    "allowed": lambda gang, request: request.constraints,
 }
 
 
-def _resources(ask: TaskRequest) -> Resources:
-    cpu, memory, storage, gpu = ask.each
-    return Resources(cpu_millis=cpu, memory_bytes=memory, storage_bytes=storage, gpu_millis=gpu, custom=ask.custom)
+def _resources(request: TaskRequest) -> Resources:
+    cpu, memory, storage, gpu = request.each
+    return Resources(cpu_millis=cpu, memory_bytes=memory, storage_bytes=storage, gpu_millis=gpu, custom=request.custom)

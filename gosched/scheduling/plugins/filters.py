@@ -44,13 +44,13 @@ class Choice:
 
 
 def choice_of(
-    nodes: NodeColumns, rules: Constraints, more: Sequence[Filter] = (), scores: IntArray | None = None
+    nodes: NodeColumns, constraints: Constraints, more: Sequence[Filter] = (), scores: IntArray | None = None
 ) -> Choice:
     """`more` filters and `scores` come from plugins."""
     allowed = np.ones(len(nodes), dtype=np.bool_)
-    for _, mask in (*filters(nodes, rules), *more):
+    for _, mask in (*filters(nodes, constraints), *more):
         allowed &= mask
-    liking = _liking(nodes, rules, scores)
+    liking = _liking(nodes, constraints, scores)
     if liking is not None:
         some = liking[allowed]
         values, ranks = np.unique(np.where(allowed, liking, some[0] if some.size else 0), return_inverse=True)
@@ -58,46 +58,46 @@ def choice_of(
     return Choice(allowed=allowed, liking=liking, tiers=_tiers(nodes, allowed, liking))
 
 
-def filters(nodes: NodeColumns, rules: Constraints) -> Iterator[Filter]:
+def filters(nodes: NodeColumns, constraints: Constraints) -> Iterator[Filter]:
     """In the order in which a node's refusal is counted."""
     yield CLOSED, ~nodes.closed
     yield NOT_READY, nodes.ready
-    if rules.selector:
-        yield "without the labels", nodes.labels.having(rules.selector, len(nodes))
-    required = [term for term in rules.affinity if not term.weight]
+    if constraints.selector:
+        yield "without the labels", nodes.labels.having(constraints.selector, len(nodes))
+    required = [term for term in constraints.affinity if not term.weight]
     if required:
         masks = [nodes.labels.meeting(term, len(nodes)) for term in required]
         yield NO_AFFINITY, np.logical_and.reduce(masks)
     if any(nodes.taint_sets):
-        yield "tainted", ~_tainted(nodes, rules, TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE).astype(np.bool_)
-    if rules.wants_gpu and rules.gpu_model:
-        yield "of another GPU model", nodes.with_model(rules.gpu_model)
-    if rules.gpu_memory_bytes:
-        yield "short of GPU memory", nodes.gpu_memory >= rules.gpu_memory_bytes
-    if rules.needs_numa:
+        yield "tainted", ~_tainted(nodes, constraints, TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE).astype(np.bool_)
+    if constraints.wants_gpu and constraints.gpu_model:
+        yield "of another GPU model", nodes.with_model(constraints.gpu_model)
+    if constraints.gpu_memory_bytes:
+        yield "short of GPU memory", nodes.gpu_memory >= constraints.gpu_memory_bytes
+    if constraints.needs_numa:
         yield "of unknown NUMA layout", np.array([bool(cpus) for cpus in nodes.cpus], dtype=np.bool_)
-    for topology in rules.topology:
+    for topology in constraints.topology:
         if topology.mode is Mode.REQUIRED and topology.level not in FIXED_LEVELS:
             yield f"without a {topology.level}", nodes.label(topology.level) != NO_VALUE
-    for spread in rules.spread:
+    for spread in constraints.spread:
         if spread.mode is Mode.REQUIRED and spread.level not in FIXED_LEVELS:
             yield f"without a {spread.level}", nodes.label(spread.level) != NO_VALUE
-    for anti in rules.anti_affinity:
+    for anti in constraints.anti_affinity:
         if anti.job == SELF and anti.level not in FIXED_LEVELS:
             yield f"without a {anti.level}", nodes.label(anti.level) != NO_VALUE
 
 
-def _liking(nodes: NodeColumns, rules: Constraints, scores: IntArray | None) -> IntArray | None:
+def _liking(nodes: NodeColumns, constraints: Constraints, scores: IntArray | None) -> IntArray | None:
     """Untolerated soft taints weigh most, then the weighted affinity with the plugins' scores; tasks without GPUs
     leave the nodes that have some to others, if all else is equal."""
     parts: list[IntArray] = []
     if any(nodes.taint_sets):
-        parts.append(_tainted(nodes, rules, TaintEffect.PREFER_NO_SCHEDULE) * -(1 << 40))
-    weighted = [term for term in rules.affinity if term.weight]
+        parts.append(_tainted(nodes, constraints, TaintEffect.PREFER_NO_SCHEDULE) * -(1 << 40))
+    weighted = [term for term in constraints.affinity if term.weight]
     parts += [nodes.labels.meeting(term, len(nodes)) * (term.weight << 8) for term in weighted]
     if scores is not None:
         parts.append(scores << 8)
-    if not rules.wants_gpu and nodes.capacity[:, WHOLE].any():
+    if not constraints.wants_gpu and nodes.capacity[:, WHOLE].any():
         parts.append(-(nodes.capacity[:, WHOLE] > 0).astype(np.int64))
     if not parts:
         return None
@@ -105,10 +105,10 @@ def _liking(nodes: NodeColumns, rules: Constraints, scores: IntArray | None) -> 
     return total
 
 
-def _tainted(nodes: NodeColumns, rules: Constraints, *effects: TaintEffect) -> IntArray:
+def _tainted(nodes: NodeColumns, constraints: Constraints, *effects: TaintEffect) -> IntArray:
     """For each node, how many of its taints of these effects the task does not tolerate."""
     counts = [
-        sum(1 for taint in taints if taint.effect in effects and not tolerates(rules.tolerations, taint))
+        sum(1 for taint in taints if taint.effect in effects and not tolerates(constraints.tolerations, taint))
         for taints in nodes.taint_sets
     ]
     found: IntArray = np.array(counts, dtype=np.int64)[nodes.taints]

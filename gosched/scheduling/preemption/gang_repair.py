@@ -16,27 +16,32 @@ from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.gang_placement import place
 from gosched.scheduling.snapshot.occupancy import Occupied
 from gosched.scheduling.snapshot.running_gangs import Holding, RunningGang
-from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, with_asks
+from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, with_requests
 from gosched.scheduling.snapshot.view import NodeColumns
 
 
 def repaired(
-    gang: PendingGang, holder: RunningGang, occupied: Occupied[RunningGang], base: Base, terrain: Feasibility, seed: int
+    gang: PendingGang,
+    holder: RunningGang,
+    occupied: Occupied[RunningGang],
+    base: Base,
+    feasibility: Feasibility,
+    seed: int,
 ) -> GangPlacement | None:
     """The gang's next placement; None: it does not fit so."""
-    nodes = base.room.nodes
+    nodes = base.capacity.nodes
     kept = [held for held in holder.holdings if _may_stay(held, holder, nodes)]
-    room = base.after(occupied.freed(occupied.tasks_of(gang.job_id)))
+    capacity = base.after(occupied.freed(occupied.tasks_of(gang.job_id)))
     if kept:
-        room.lose(occupied.freed(occupied.tasks_of(gang.job_id, [held.rank for held in kept])))
+        capacity.lose(occupied.freed(occupied.tasks_of(gang.job_id, [held.rank for held in kept])))
     tasks = [TaskPlacement(rank=h.rank, node_id=h.node_id, gpus=h.gpus, cpus=h.cpus) for h in kept]
     if missing := _missing(gang, kept):
-        found = place(missing, room, terrain.over(room), seed)
+        found = place(missing, capacity, feasibility.over(capacity), seed)
         if found is not None:
             tasks += found.tasks
         elif missing.tasks:
             return None
-    return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=_renewed(gang, tasks, terrain))
+    return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=_renewed(gang, tasks, feasibility))
 
 
 def _may_stay(held: Holding, holder: RunningGang, nodes: NodeColumns) -> bool:
@@ -48,27 +53,27 @@ def _may_stay(held: Holding, holder: RunningGang, nodes: NodeColumns) -> bool:
 def _missing(gang: PendingGang, kept: list[Holding]) -> PendingGang | None:
     """What is to be placed beside those that stay."""
     there = {held.rank for held in kept}
-    asks: list[TaskRequest] = []
-    for ask in gang.asks:
-        ranks = tuple([rank for rank in ask.ranks if rank not in there])
+    requests: list[TaskRequest] = []
+    for request in gang.requests:
+        ranks = tuple([rank for rank in request.ranks if rank not in there])
         if ranks:
-            asks.append(replace(ask, ranks=ranks, floor=max(ask.floor - (ask.count - len(ranks)), 0)))
-    if not asks:
+            requests.append(replace(request, ranks=ranks, floor=max(request.floor - (request.count - len(ranks)), 0)))
+    if not requests:
         return None
-    group_of = {rank: ask.group for ask in gang.asks for rank in ask.ranks}
+    group_of = {rank: request.group for request in gang.requests for rank in request.ranks}
     return replace(
-        with_asks(gang, tuple(asks)),
+        with_requests(gang, tuple(requests)),
         standing=tuple([(group_of[held.rank], held.node_id) for held in kept]),
     )
 
 
-def _renewed(gang: PendingGang, tasks: list[TaskPlacement], terrain: Feasibility) -> tuple[TaskPlacement, ...]:
+def _renewed(gang: PendingGang, tasks: list[TaskPlacement], feasibility: Feasibility) -> tuple[TaskPlacement, ...]:
     """Neighbours in rank are neighbours in the tree of domains."""
-    nodes, position = terrain.nodes, terrain.topology.position
-    group_of = {rank: index for index, ask in enumerate(gang.asks) for rank in ask.ranks}
+    nodes, position = feasibility.nodes, feasibility.topology.position
+    group_of = {rank: index for index, request in enumerate(gang.requests) for rank in request.ranks}
     renewed: list[TaskPlacement] = []
-    for index, ask in enumerate(gang.asks):
+    for index, request in enumerate(gang.requests):
         own = [task for task in tasks if group_of[task.rank] == index]
         own.sort(key=lambda task: (int(position[nodes.row(task.node_id)]), task.gpus, task.rank))
-        renewed += [replace(task, rank=rank) for rank, task in zip(ask.ranks, own, strict=False)]
+        renewed += [replace(task, rank=rank) for rank, task in zip(request.ranks, own, strict=False)]
     return tuple(renewed)

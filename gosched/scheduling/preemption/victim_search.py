@@ -62,7 +62,7 @@ class Preemption:
 
     plain: FreeCapacity
     occupied: Callable[[], Occupied[RunningGang]]
-    books: EvictionBudget
+    budget: EvictionBudget
     now_ms: int
     seed: int
     simulations: int = 0
@@ -82,12 +82,12 @@ class Preemption:
         self,
         gang: PendingGang,
         make_base: Callable[[], Base],
-        terrain: Feasibility,
+        feasibility: Feasibility,
         make_allowance: Callable[[], Allowance],
     ) -> PreemptionPlan | None:
         """`make_base`: the room without what the gang may not touch. Both are made only if there is hope. None: nothing
         was found."""
-        if gang.joins or self.exhausted or not self.books.may_help(gang):
+        if gang.joins or self.exhausted or not self.budget.may_help(gang):
             return None
         chosen = self._eligible(gang)
         if gang.evicted_for:
@@ -102,8 +102,8 @@ class Preemption:
             return None
         allowance = make_allowance()
         best: PreemptionPlan | None = None
-        for domain in self._domains(gang, all_gone, terrain):
-            found = self._in_domain(gang, base, terrain, allowance, chosen, domain)
+        for domain in self._domains(gang, all_gone, feasibility):
+            found = self._in_domain(gang, base, feasibility, allowance, chosen, domain)
             if found is not None and (best is None or self._price(found) < self._price(best)):
                 best = found
             if self.exhausted:
@@ -111,7 +111,7 @@ class Preemption:
         return best
 
     def overdue(
-        self, gang: PendingGang, start_ms: int, base: Base, terrain: Feasibility, allowance: Allowance
+        self, gang: PendingGang, start_ms: int, base: Base, feasibility: Feasibility, allowance: Allowance
     ) -> PreemptionPlan | None:
         """For a gang whose reserved start is as near as the slowest victim needs: those go that run on condition, and
         have to be gone by then."""
@@ -119,9 +119,9 @@ class Preemption:
         late = [
             Victim(holder, Cause.BACKFILL)
             for holder in self.holders
-            if 0 < holder.until_ms <= by_ms and self.books.may_be_sent(holder)
+            if 0 < holder.until_ms <= by_ms and self.budget.may_be_sent(holder)
         ]
-        found = self._proven(gang, base, terrain, allowance, late) if late else None
+        found = self._proven(gang, base, feasibility, allowance, late) if late else None
         return found if found is not None and self._is_time(found.victims) else None
 
     def _is_time(self, victims: Sequence[Victim]) -> bool:
@@ -130,14 +130,14 @@ class Preemption:
         return all(victim.gang.until_ms <= self.now_ms + slowest_ms for victim in victims)
 
     def evicted(self, victims: Sequence[Victim], for_job: str) -> None:
-        self.books.evicted(victims, for_job)
+        self.budget.evicted(victims, for_job)
         self._eligible_by.clear()
         self._most.clear()
 
-    def _domains(self, gang: PendingGang, whole: FreeCapacity, terrain: Feasibility) -> Iterator[BoolArray]:
+    def _domains(self, gang: PendingGang, whole: FreeCapacity, feasibility: Feasibility) -> Iterator[BoolArray]:
         """Where it could stand if all went that may go: the smallest domains first; anywhere, if it has no rule."""
-        over = terrain.over(whole)
-        choices = [over.choice(gang, ask) for ask in gang.asks]
+        over = feasibility.over(whole)
+        choices = [over.choice(gang, request) for request in gang.requests]
         for number, masks in enumerate(grounds(gang, choices, whole, over)):
             if number >= MAX_DOMAINS:
                 break
@@ -150,7 +150,7 @@ class Preemption:
         self,
         gang: PendingGang,
         base: Base,
-        terrain: Feasibility,
+        feasibility: Feasibility,
         allowance: Allowance,
         chosen: BoolArray,
         domain: BoolArray,
@@ -159,28 +159,28 @@ class Preemption:
         here = chosen & domain[self.occupied().row]
         if not here.any():
             return None
-        first = self._cheapest(gang, base.room, terrain, here, domain)
+        first = self._cheapest(gang, base.capacity, feasibility, here, domain)
         for candidates in (first, np.flatnonzero(here)):
             if candidates is None:
                 continue
             victims = self._permitted(gang, candidates)
-            if victims and (found := self._proven(gang, base, terrain, allowance, victims)) is not None:
+            if victims and (found := self._proven(gang, base, feasibility, allowance, victims)) is not None:
                 return found
         return None
 
     def _cheapest(
-        self, gang: PendingGang, base: FreeCapacity, terrain: Feasibility, here: BoolArray, domain: BoolArray
+        self, gang: PendingGang, base: FreeCapacity, feasibility: Feasibility, here: BoolArray, domain: BoolArray
     ) -> IntArray | None:
         """Tasks to go so that the hardest group finds its places: node by node, first where a place costs least."""
-        ask = max(gang.asks, key=lambda a: (a.each[3] * a.floor, a.each[0] * a.floor))
-        allowed = terrain.choice(gang, ask).allowed & domain
-        wanted = max(ask.floor, 1) - int(base.slots(ask, allowed).sum())
+        request = max(gang.requests, key=lambda a: (a.each[3] * a.floor, a.each[0] * a.floor))
+        allowed = feasibility.choice(gang, request).allowed & domain
+        wanted = max(request.floor, 1) - int(base.slots(request, allowed).sum())
         held, cost = self.occupied(), self._columns().cost
         own = np.flatnonzero(here & allowed[held.row])
         if not own.size:
             return None
         own = own[np.lexsort((held.rank[own], cost[own], held.row[own]))]
-        gained, price = _gains(ask, base.free, held, cost, own)
+        gained, price = _gains(request, base.free, held, cost, own)
         ends = np.flatnonzero(np.append(held.row[own][1:] != held.row[own][:-1], True))
         begins = np.concatenate([[0], ends[:-1] + 1])
         options: list[tuple[float, int, int]] = []
@@ -217,14 +217,14 @@ class Preemption:
         tenants: Counter[str] = Counter()
         groups = [(number, tuple(ranks)) for number, ranks in surplus.items()]
         for number, ranks in [*groups, *((number, ()) for number in whole)]:
-            if len(victims) >= self.books.left():
+            if len(victims) >= self.budget.left():
                 break
             holder = self.holders[number]
-            cause = self.books.cause(gang, holder)
-            if cause is None or tenants[holder.tenant] >= self.books.left_of(holder.tenant):
+            cause = self.budget.cause(gang, holder)
+            if cause is None or tenants[holder.tenant] >= self.budget.left_of(holder.tenant):
                 continue
             victim = Victim(holder, cause, ranks)
-            if self.books.may_go(gang, victim, lost):
+            if self.budget.may_go(gang, victim, lost):
                 victims.append(victim)
                 tenants[holder.tenant] += 1
                 for path in lineage(holder.queue):
@@ -232,18 +232,18 @@ class Preemption:
         return victims
 
     def _proven(
-        self, gang: PendingGang, base: Base, terrain: Feasibility, allowance: Allowance, victims: list[Victim]
+        self, gang: PendingGang, base: Base, feasibility: Feasibility, allowance: Allowance, victims: list[Victim]
     ) -> PreemptionPlan | None:
         """The gang placed in the room that they leave, and of them those that it takes."""
         self.simulations += 1
-        room = base.after(self._freed(victims))
-        placement = place(gang, room, terrain.over(room), self.seed, allowance)
+        capacity = base.after(self._freed(victims))
+        placement = place(gang, capacity, feasibility.over(capacity), self.seed, allowance)
         if placement is None:
             return None
         rest = self.plain.copy()
         rest.grow(self._freed(victims))
-        for ask, seats in seats_of(gang, placement, rest.nodes):
-            rest.occupy(ask, seats)
+        for request, seats in seats_of(gang, placement, rest.nodes):
+            rest.occupy(request, seats)
         needed: list[Victim] = []
         for victim in sorted(victims, key=lambda v: (-self._cost(v), -v.gang.sequence)):
             back = self._freed([victim])
@@ -290,9 +290,9 @@ class Preemption:
                 members = tasks.queue == index
                 if queue == gang.queue:
                     may |= members & (tasks.priority < gang.priority)
-                elif self.books.may_reclaim(gang, queue):
+                elif self.budget.may_reclaim(gang, queue):
                     may |= members
-            gone = np.array([self.books.is_gone(holder.job_id) for holder in self.holders], dtype=np.bool_)
+            gone = np.array([self.budget.is_gone(holder.job_id) for holder in self.holders], dtype=np.bool_)
             found = (may & tasks.may & ~gone)[self.occupied().gang]
             self._eligible_by[gang.queue, gang.priority] = found
         return found
@@ -300,7 +300,7 @@ class Preemption:
     def _evictors_of(self, gang: PendingGang) -> BoolArray:
         """Tasks of those that the gang had to give way to."""
         found = np.zeros(len(self.occupied()), dtype=np.bool_)
-        evictors = self.books.evictors(gang)
+        evictors = self.budget.evictors(gang)
         for holder in self.holders:
             if holder.job_id in evictors:
                 found |= self.occupied().tasks_of(holder.job_id)
@@ -322,7 +322,7 @@ class Preemption:
             self._tasks = _Tasks(
                 core=core,
                 cost=both[core.astype(np.int64), held.gang],
-                may=np.array([self.books.is_evictable(gang) for gang in gangs], dtype=np.bool_),
+                may=np.array([self.budget.is_evictable(gang) for gang in gangs], dtype=np.bool_),
                 queue=np.array([number_of[gang.queue] for gang in gangs], dtype=np.int64),
                 priority=np.array([gang.priority for gang in gangs], dtype=np.int64),
                 queues=queues,
@@ -331,7 +331,7 @@ class Preemption:
 
 
 def _gains(
-    ask: TaskRequest, free: IntArray, held: Occupied[RunningGang], cost: IntArray, own: IntArray
+    request: TaskRequest, free: IntArray, held: Occupied[RunningGang], cost: IntArray, own: IntArray
 ) -> tuple[IntArray, IntArray]:
     """For each task, in the order given (by node): how many more of the group's tasks fit on its node once it and those
     before it on the node have gone; and what all these cost. Devices are left to the simulation."""
@@ -340,7 +340,7 @@ def _gains(
     offset = np.maximum.accumulate(np.where(starts, np.arange(len(own)), 0))
     gained = np.full(len(own), 1 << 40, dtype=np.int64)
     at_first = gained.copy()
-    for column, amount in enumerate(ask.each):
+    for column, amount in enumerate(request.each):
         if amount:
             total = np.cumsum(held.amounts[own, column])
             here = total - (total - held.amounts[own, column])[offset]

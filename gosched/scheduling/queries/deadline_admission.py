@@ -39,24 +39,24 @@ def admit(view: View, policy: Policy, job: Job, now_ms: int, seed: int) -> Admis
     latest = gang.deadline_ms - gang.span_ms
     if latest < now_ms:
         return Admission(problem="it would not be done in time if it started now", earliest_ms=now_ms + gang.span_ms)
-    scene = scene_of(view, policy, now_ms, seed)
-    if held := scene.limits.why_not(gang):
+    state = scene_of(view, policy, now_ms, seed)
+    if held := state.limits.why_not(gang):
         return Admission(problem=held[1])
-    start = _start(scene, gang, latest)
+    start = _start(state, gang, latest)
     if start is not None:
-        return Admission(reservation=scene.promise(gang, start, for_deadline=True))
-    later = scene.profile.earliest(gang, seed)
+        return Admission(reservation=state.promise(gang, start, for_deadline=True))
+    later = state.profile.earliest(gang, seed)
     return Admission(
         problem="there is no slot for it in time beside what is promised to others",
         earliest_ms=later.at_ms + gang.span_ms if later is not None else 0,
-        largest=largest_gang(gang, lambda smaller: _start(scene, smaller, latest) is not None),
-        priority=lowest_priority(scene, gang)[0],
+        largest=largest_gang(gang, lambda smaller: _start(state, smaller, latest) is not None),
+        priority=lowest_priority(state, gang)[0],
     )
 
 
-def _start(scene: CycleState, gang: PendingGang, latest_ms: int) -> Start | None:
+def _start(state: CycleState, gang: PendingGang, latest_ms: int) -> Start | None:
     """Not later than that, now if it can be."""
-    placement = scene.placement_now(gang)
+    placement = state.placement_now(gang)
     if placement is not None:
-        return Start(scene.now_ms, placement)
-    return scene.profile.earliest(gang, scene.plan.seed, before_ms=min(latest_ms + 1, NEVER_MS))
+        return Start(state.now_ms, placement)
+    return state.profile.earliest(gang, state.plan.seed, before_ms=min(latest_ms + 1, NEVER_MS))

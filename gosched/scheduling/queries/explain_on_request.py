@@ -32,41 +32,41 @@ def explain_on_request(view: View, policy: Policy, job_id: str, now_ms: int, see
     gang = next((gang for gang in view.pending if gang.job_id == job_id), None)
     if gang is None:
         return None
-    scene = scene_of(view, policy, now_ms, seed, without=job_id)
-    return explained(scene, gang)
+    state = scene_of(view, policy, now_ms, seed, without=job_id)
+    return explained(state, gang)
 
 
 def scene_of(view: View, policy: Policy, now_ms: int, seed: int, without: str = "") -> CycleState:
     """With the promises of all, or of all but one; nothing comes of it."""
     plan = Plan(revision=view.revision, planned_at_ms=now_ms, seed=seed)
-    scene = CycleState(view, policy, Plugins(view, policy.plugins, policy.runner), plan)
-    for claim in standing_claims(scene):
-        if claim.gang.job_id != without:
-            scene.claims.add(claim)
-    return scene
+    state = CycleState(view, policy, Plugins(view, policy.plugins, policy.runner), plan)
+    for reserved in standing_claims(state):
+        if reserved.gang.job_id != without:
+            state.reserved_starts.add(reserved)
+    return state
 
 
-def explained(scene: CycleState, gang: PendingGang) -> Explanation:
-    if scene.would_start(gang):
+def explained(state: CycleState, gang: PendingGang) -> Explanation:
+    if state.would_start(gang):
         return FITS_NOW
-    held = scene.limits.why_not(gang)
+    held = state.limits.why_not(gang)
     if held:
         why = held_back(*held)
     else:
-        allowance = scene.limits.allowance(gang)
-        ground = scene.rooms.of(gang)
-        why = scene.why(gang, ground)
+        allowance = state.limits.allowance(gang)
+        capacity_view = state.capacity_views.of(gang)
+        why = state.why(gang, capacity_view)
         if why.brief:
-            why = scene.explainer.full(gang, allowance.banned)
-        why = _with_start(scene, gang, why)
-    return replace(why, change=smallest_change(scene, gang))
+            why = state.explainer.full(gang, allowance.banned)
+        why = _with_start(state, gang, why)
+    return replace(why, change=smallest_change(state, gang))
 
 
-def _with_start(scene: CycleState, gang: PendingGang, why: Explanation) -> Explanation:
-    own = scene.view.reservations.get(gang.job_id)
-    start = scene.profile.earliest(gang, scene.plan.seed, scene.limits.allowance(gang)) if not gang.joins else None
+def _with_start(state: CycleState, gang: PendingGang, why: Explanation) -> Explanation:
+    own = state.view.reservations.get(gang.job_id)
+    start = state.profile.earliest(gang, state.plan.seed, state.limits.allowance(gang)) if not gang.joins else None
     if start is None:
-        return replace(why, holders=_holders(scene, gang, _may_stand_on(scene, gang), NEVER_MS))
+        return replace(why, holders=_holders(state, gang, _may_stand_on(state, gang), NEVER_MS))
     at_ms, source = start.at_ms, "estimated from the limits and estimates of what runs; nothing is reserved for it yet"
     if own is not None and own.attempt == gang.attempt:
         at_ms, source = min(own.start_ms, at_ms), "reserved for its deadline" if own.for_deadline else "reserved"
@@ -74,19 +74,19 @@ def _with_start(scene: CycleState, gang: PendingGang, why: Explanation) -> Expla
         why,
         start_ms=at_ms,
         start_from=source,
-        holders=_holders(scene, gang, [task.node_id for task in start.placement.tasks], start.at_ms),
+        holders=_holders(state, gang, [task.node_id for task in start.placement.tasks], start.at_ms),
     )
 
 
-def _may_stand_on(scene: CycleState, gang: PendingGang) -> list[str]:
-    allowed = np.logical_or.reduce([scene.terrain.choice(gang, ask).allowed for ask in gang.asks])
-    return [scene.view.nodes.ids[row] for row in np.flatnonzero(allowed).tolist()]
+def _may_stand_on(state: CycleState, gang: PendingGang) -> list[str]:
+    allowed = np.logical_or.reduce([state.feasibility.choice(gang, request).allowed for request in gang.requests])
+    return [state.view.nodes.ids[row] for row in np.flatnonzero(allowed).tolist()]
 
 
-def _holders(scene: CycleState, gang: PendingGang, node_ids: Sequence[str], by_ms: int) -> tuple[Holder, ...]:
+def _holders(state: CycleState, gang: PendingGang, node_ids: Sequence[str], by_ms: int) -> tuple[Holder, ...]:
     """Others on the nodes that end by then, the first to end first; of those that end alike, who holds most tasks."""
     nodes = frozenset(node_ids)
-    ends = [(holder.ends_ms(scene.now_ms), -len(holder.holdings), holder) for holder in scene.view.holders.values()]
+    ends = [(holder.ends_ms(state.now_ms), -len(holder.holdings), holder) for holder in state.view.holders.values()]
     found: list[Holder] = []
     for until, _, holder in sorted(ends, key=lambda entry: (entry[0], entry[1], entry[2].sequence)):
         here = [held for held in holder.holdings if held.node_id in nodes]

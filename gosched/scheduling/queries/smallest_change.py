@@ -11,26 +11,26 @@ from dataclasses import replace
 from gosched.core.spec import Mode
 from gosched.scheduling.cycle_state import CycleState
 from gosched.scheduling.preemption.eviction_rules import Victim
-from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, with_asks
+from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, with_requests
 
 MAX_PRIORITIES = 8  # that are tried
 
 _Change = tuple[str, PendingGang]
 
 
-def smallest_change(scene: CycleState, gang: PendingGang) -> str:
+def smallest_change(state: CycleState, gang: PendingGang) -> str:
     """One line; empty: none was found. Changes nothing in the scene's rooms."""
-    for line, changed in _changes(scene, gang):
-        if scene.would_start(changed):
+    for line, changed in _changes(state, gang):
+        if state.would_start(changed):
             return f"it would start now {line}"
-    if line := _fewer_tasks(scene, gang):
+    if line := _fewer_tasks(state, gang):
         return f"it would start now {line}"
-    return _higher_priority(scene, gang)
+    return _higher_priority(state, gang)
 
 
 def largest_gang(gang: PendingGang, starts: Callable[[PendingGang], bool]) -> int:
     """The most tasks, fewer than now, with which a gang of one group would start; 0: none, or several groups."""
-    if len(gang.asks) != 1 or gang.joins:
+    if len(gang.requests) != 1 or gang.joins:
         return 0
     most, low, high = 0, 1, gang.tasks - 1
     while low <= high:
@@ -43,49 +43,54 @@ def largest_gang(gang: PendingGang, starts: Callable[[PendingGang], bool]) -> in
 
 
 def with_tasks(gang: PendingGang, count: int) -> PendingGang:
-    ask = gang.asks[0]
-    return with_asks(gang, (replace(ask, ranks=ask.ranks[:count], floor=count),))
+    request = gang.requests[0]
+    return with_requests(gang, (replace(request, ranks=request.ranks[:count], floor=count),))
 
 
-def lowest_priority(scene: CycleState, gang: PendingGang) -> tuple[int, tuple[Victim, ...]]:
+def lowest_priority(state: CycleState, gang: PendingGang) -> tuple[int, tuple[Victim, ...]]:
     """The lowest higher priority at which others would be evicted for it, and whom; 0: none is found."""
-    lower = sorted({h.priority for h in scene.view.holders.values() if h.queue == gang.queue and h.is_preemptible})
+    lower = sorted({h.priority for h in state.view.holders.values() if h.queue == gang.queue and h.is_preemptible})
     for priority in [p + 1 for p in lower if p + 1 > gang.priority][:MAX_PRIORITIES]:
-        victims = scene.would_evict(replace(gang, priority=priority, may_evict=True))
+        victims = state.would_evict(replace(gang, priority=priority, may_evict=True))
         if victims:
             return priority, victims
     return 0, ()
 
 
-def _changes(scene: CycleState, gang: PendingGang) -> Iterator[_Change]:
-    starts = [claim.start_ms for claim in scene.claims.all if claim.start_ms > scene.now_ms]
-    starts += [window.start_ms for window in scene.claims.windows if window.start_ms > scene.now_ms]
+def _changes(state: CycleState, gang: PendingGang) -> Iterator[_Change]:
+    starts = [reserved.start_ms for reserved in state.reserved_starts.all if reserved.start_ms > state.now_ms]
+    starts += [window.start_ms for window in state.reserved_starts.windows if window.start_ms > state.now_ms]
     for start in sorted(starts)[:1]:
-        span = start - scene.now_ms
+        span = start - state.now_ms
         if not gang.is_promised or gang.span_ms > span:
             yield f"with a timeout of at most {span // 1000} s", replace(gang, span_ms=span, is_promised=True)
-    if any(rule.mode is Mode.REQUIRED for ask in gang.asks for rule in ask.rules.topology):
-        yield "if its topology were preferred instead of required", with_asks(gang, tuple(map(_preferring, gang.asks)))
-    if any(ask.rules.gpu_model for ask in gang.asks):
-        asks = [replace(ask, rules=ask.rules.changed(gpu_model="")) for ask in gang.asks]
-        yield "with GPUs of any model", with_asks(gang, tuple(asks))
-    if any(ask.rules.selector for ask in gang.asks):
-        asks = [replace(ask, rules=ask.rules.changed(selector=())) for ask in gang.asks]
-        yield "without its node_selector", with_asks(gang, tuple(asks))
+    if any(rule.mode is Mode.REQUIRED for request in gang.requests for rule in request.constraints.topology):
+        yield (
+            "if its topology were preferred instead of required",
+            with_requests(gang, tuple(map(_preferring, gang.requests))),
+        )
+    if any(request.constraints.gpu_model for request in gang.requests):
+        requests = [
+            replace(request, constraints=request.constraints.changed(gpu_model="")) for request in gang.requests
+        ]
+        yield "with GPUs of any model", with_requests(gang, tuple(requests))
+    if any(request.constraints.selector for request in gang.requests):
+        requests = [replace(request, constraints=request.constraints.changed(selector=())) for request in gang.requests]
+        yield "without its node_selector", with_requests(gang, tuple(requests))
 
 
-def _preferring(ask: TaskRequest) -> TaskRequest:
-    topology = tuple([replace(rule, mode=Mode.PREFERRED) for rule in ask.rules.topology])
-    return replace(ask, rules=ask.rules.changed(topology=topology))
+def _preferring(request: TaskRequest) -> TaskRequest:
+    topology = tuple([replace(rule, mode=Mode.PREFERRED) for rule in request.constraints.topology])
+    return replace(request, constraints=request.constraints.changed(topology=topology))
 
 
-def _fewer_tasks(scene: CycleState, gang: PendingGang) -> str:
-    most = largest_gang(gang, scene.would_start)
+def _fewer_tasks(state: CycleState, gang: PendingGang) -> str:
+    most = largest_gang(gang, state.would_start)
     return f"with {most} of its {gang.tasks} tasks" if most else ""
 
 
-def _higher_priority(scene: CycleState, gang: PendingGang) -> str:
-    priority, victims = lowest_priority(scene, gang)
+def _higher_priority(state: CycleState, gang: PendingGang) -> str:
+    priority, victims = lowest_priority(state, gang)
     if not priority:
         return ""
     names = ", ".join([victim.gang.name for victim in victims[:3]]) + (", ..." if len(victims) > 3 else "")

@@ -340,7 +340,7 @@ def _kinds(job: Job) -> Counter[Typical]:
 
 
 def _avoids(gang: PendingGang) -> list[str]:
-    return [rule.job for ask in gang.asks for rule in ask.rules.anti_affinity if rule.job != SELF]
+    return [rule.job for request in gang.requests for rule in request.constraints.anti_affinity if rule.job != SELF]
 
 
 def _standing(state: ClusterState, name: str) -> tuple[str, ...]:

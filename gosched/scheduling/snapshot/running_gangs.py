@@ -110,7 +110,7 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
     fenced = not job.active and fence is not None
     if fenced and fence is not None:
         holdings = _behind(fence, state, job)
-    spec, rules = job.spec, job.spec.preemption
+    spec, constraints = job.spec, job.spec.preemption
     span_ms = spec.timeout_ms if job.frozen else spec.span_ms  # an estimate says nothing of who stands still
     placed = job.placed_at_ms or job.started_at_ms
     if fenced and fence is not None:
@@ -126,8 +126,8 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         each=tuple([group.resources for group in spec.groups]),
         holdings=tuple(holdings),
         surplus=_surplus(job, tasks),
-        is_preemptible=rules.preemptible and not fenced and may_restart(job, RetryCause.PREEMPTED),
-        evictable_from_ms=placed + rules.min_runtime_ms,
+        is_preemptible=constraints.preemptible and not fenced and may_restart(job, RetryCause.PREEMPTED),
+        evictable_from_ms=placed + constraints.min_runtime_ms,
         saved_at_ms=max(placed, job.checkpoint_at_ms),
         grace_ms=spec.leave_ms,
         end_ms=placed + span_ms if span_ms else NEVER_MS,

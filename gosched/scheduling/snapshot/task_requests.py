@@ -61,7 +61,7 @@ class Constraints:
         gpu_model: str | None = None,
         topology: tuple[TopologyRule, ...] | None = None,
     ) -> Constraints:
-        return _rules(
+        return _constraints(
             self.selector if selector is None else selector,
             self.gpu_model if gpu_model is None else gpu_model,
             self.gpu_memory_bytes,
@@ -82,7 +82,7 @@ class Constraints:
 
 
 @lru_cache(maxsize=MAX_RULES_REMEMBERED)
-def _rules(
+def _constraints(
     selector: StringMap,
     gpu_model: str,
     gpu_memory_bytes: int,
@@ -121,7 +121,7 @@ class TaskRequest:
     floor: int
     each: Vector
     custom: AmountMap
-    rules: Constraints
+    constraints: Constraints
     strategy: Strategy = Strategy.UNSPECIFIED
 
     @property
@@ -165,7 +165,7 @@ class PendingGang:
     sequence: int
     not_before_ms: int
     deadline_ms: int  # 0: none
-    asks: tuple[TaskRequest, ...]
+    requests: tuple[TaskRequest, ...]
     tasks: int
     most: int
     total: Vector
@@ -192,16 +192,16 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         kept = list(tasks)
         standing = tuple([(t.group, t.node_id) for t in kept if t.state.is_active])
         waiting = [t for t in kept if t.state is TaskState.PENDING]
-        asks = tuple(
+        requests = tuple(
             [
-                _ask(group, ranks, 0)
+                _request(group, ranks, 0)
                 for group in spec.groups
                 if (ranks := tuple([t.rank for t in waiting if t.group == group.name]))
             ]
         )
     else:
-        asks = asks_of(spec)
-    charge = _charge(asks, joins)
+        requests = task_requests_of(spec)
+    charge = _charge(requests, joins)
     return PendingGang(
         job_id=job.id,
         name=spec.name,
@@ -213,15 +213,15 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         sequence=job.sequence,
         not_before_ms=job.not_before_ms,
         deadline_ms=job.deadline_ms,
-        asks=asks,
-        tasks=sum([ask.floor for ask in asks]),
-        most=sum([len(ask.ranks) for ask in asks]),
-        total=_total(asks),
+        requests=requests,
+        tasks=sum([request.floor for request in requests]),
+        most=sum([len(request.ranks) for request in requests]),
+        total=_total(requests),
         charge=charge,
         standing=standing,
         keeps_apart=tuple([(g.name, rule.level) for g in spec.groups for rule in g.anti_affinity if rule.job == SELF]),
         joins=joins,
-        shape=_shape(asks, job.id if joins else ""),
+        shape=_shape(requests, job.id if joins else ""),
         span_ms=spec.span_ms,
         is_promised=bool(spec.timeout_ms),
         may_evict=spec.preemption.policy is PreemptionPolicy.LOWER_PRIORITY,
@@ -232,35 +232,35 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
     )
 
 
-def with_asks(gang: PendingGang, asks: tuple[TaskRequest, ...]) -> PendingGang:
+def with_requests(gang: PendingGang, requests: tuple[TaskRequest, ...]) -> PendingGang:
     """The gang with other asks, and all that follows from them."""
     return replace(
         gang,
-        asks=asks,
-        tasks=sum([ask.floor for ask in asks]),
-        most=sum([len(ask.ranks) for ask in asks]),
-        total=_total(asks),
-        charge=_charge(asks, gang.joins),
-        shape=_shape(asks, gang.job_id if gang.joins else ""),
+        requests=requests,
+        tasks=sum([request.floor for request in requests]),
+        most=sum([len(request.ranks) for request in requests]),
+        total=_total(requests),
+        charge=_charge(requests, gang.joins),
+        shape=_shape(requests, gang.job_id if gang.joins else ""),
     )
 
 
-def asks_of(spec: JobSpec) -> tuple[TaskRequest, ...]:
+def task_requests_of(spec: JobSpec) -> tuple[TaskRequest, ...]:
     """Of a gang that has not started."""
-    asks = []
+    requests = []
     first = 0
     for group in spec.groups:
-        asks.append(_ask(group, range(first, first + group.count), group.floor))
+        requests.append(_request(group, range(first, first + group.count), group.floor))
         first += group.count
-    return tuple(asks)
+    return tuple(requests)
 
 
-def charge_of_one(ask: TaskRequest) -> Amounts:
+def charge_of_one(request: TaskRequest) -> Amounts:
     """What one of the tasks counts as."""
-    cpu, memory, storage, gpu = ask.each
-    charge = {"cpu": cpu, "memory": memory, "storage": storage, "gpu": gpu, **dict(ask.custom)}
-    if ask.rules.gpu_model and gpu:
-        charge[MODEL_PREFIX + ask.rules.gpu_model] = gpu
+    cpu, memory, storage, gpu = request.each
+    charge = {"cpu": cpu, "memory": memory, "storage": storage, "gpu": gpu, **dict(request.custom)}
+    if request.constraints.gpu_model and gpu:
+        charge[MODEL_PREFIX + request.constraints.gpu_model] = gpu
     return {name: amount for name, amount in charge.items() if amount}
 
 
@@ -268,7 +268,7 @@ def vector(resources: Resources) -> Vector:
     return (resources.cpu_millis, resources.memory_bytes, resources.storage_bytes, resources.gpu_millis)
 
 
-def _ask(group: TaskGroup, ranks: Sequence[int], floor: int) -> TaskRequest:
+def _request(group: TaskGroup, ranks: Sequence[int], floor: int) -> TaskRequest:
     gpu = group.resources.gpu_millis
     return TaskRequest(
         group=group.name,
@@ -276,7 +276,7 @@ def _ask(group: TaskGroup, ranks: Sequence[int], floor: int) -> TaskRequest:
         floor=floor,
         each=vector(group.resources),
         custom=group.resources.custom,
-        rules=_rules(
+        constraints=_constraints(
             group.node_selector,
             group.gpu_model,
             -(-group.gpu_memory_bytes * MILLIS // min(gpu, MILLIS)) if gpu else 0,
@@ -291,16 +291,16 @@ def _ask(group: TaskGroup, ranks: Sequence[int], floor: int) -> TaskRequest:
     )
 
 
-def _shape(asks: tuple[TaskRequest, ...], job_id: str) -> str:
+def _shape(requests: tuple[TaskRequest, ...], job_id: str) -> str:
     """A text, because it remembers its hash. A gang keeps its rules alive, so their addresses are names for them."""
-    parts = [f"{a.count},{a.floor},{a.each},{a.custom},{int(a.strategy)},{id(a.rules)}" for a in asks]
+    parts = [f"{a.count},{a.floor},{a.each},{a.custom},{int(a.strategy)},{id(a.constraints)}" for a in requests]
     return ";".join([job_id, *parts])
 
 
-def _total(asks: tuple[TaskRequest, ...]) -> Vector:
+def _total(requests: tuple[TaskRequest, ...]) -> Vector:
     cpu = memory = storage = gpu = 0
-    for ask in asks:
-        each, floor = ask.each, ask.floor
+    for request in requests:
+        each, floor = request.each, request.floor
         cpu += each[0] * floor
         memory += each[1] * floor
         storage += each[2] * floor
@@ -308,9 +308,9 @@ def _total(asks: tuple[TaskRequest, ...]) -> Vector:
     return cpu, memory, storage, gpu
 
 
-def _charge(asks: tuple[TaskRequest, ...], joins: bool) -> AmountMap:
+def _charge(requests: tuple[TaskRequest, ...], joins: bool) -> AmountMap:
     """Of the floors; of an elastic join one task, the first."""
     charge: Amounts = {}
-    for ask in asks[:1] if joins else asks:
-        add_to(charge, charge_of_one(ask), 1 if joins else ask.floor)
+    for request in requests[:1] if joins else requests:
+        add_to(charge, charge_of_one(request), 1 if joins else request.floor)
     return as_map(charge)
