@@ -31,7 +31,8 @@ from gosched.replication.identity import removal_of
 from gosched.replication.member_changes import MemberChanges
 from gosched.replication.membership import JOIN_QUIET_S, Membership
 from gosched.replication.peer_messages import BATCHES
-from gosched.replication.peer_transport import PeerTransport, Tls
+from gosched.replication.peer_transport import PeerTransport
+from gosched.replication.peers import Tls
 from gosched.replication.raft_node import RaftNode
 from gosched.replication.raft_rules import LogsDiverged, RuledTransport
 from gosched.replication.replica_config import ReplicaConfig, split_address
