@@ -60,7 +60,7 @@ def content(state: ClusterState) -> Iterator[bytes]:
 
 
 def state_in(data: bytes) -> ClusterState:
-    """Raises DamagedLog."""
+    """Return the state in a backup. Raises DamagedLog."""
     return restored(decode(data))
 
 

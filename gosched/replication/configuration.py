@@ -22,16 +22,18 @@ PROPOSER = "members"  # of entries that name the members; their version is the p
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """`index`: of the entry; 0: it is applied and may be compacted away, or stands in the config."""
+    """Members, and where the log names them."""
 
+    #: Of the entry; 0: it is applied and may be compacted away, or stands in the config.
     index: int
     configuration: Configuration
 
 
 class Members:
-    """`state`: the applied one. `listed`: the members by the config, with their addresses."""
+    """The members as this one knows them."""
 
     def __init__(self, me: str, journal: Journal, state: Callable[[], ClusterState], listed: Mapping[str, str]) -> None:
+        """`state` gives the applied one; `listed`: the members by the config, with their addresses."""
         self.me = me
         self._journal = journal
         self._state = state
@@ -53,7 +55,7 @@ class Members:
 
     @property
     def is_one(self) -> bool:
-        """Whether this member is among those in force."""
+        """Return whether this member is among those in force."""
         return self.me in ids(self.newest().configuration)
 
     @property
@@ -62,7 +64,7 @@ class Members:
 
     @property
     def was_removed(self) -> bool:
-        """The applied members are without this one, and nothing in the log takes it back."""
+        """Return whether the applied members are without this one, and nothing in the log takes it back."""
         applied = self.applied()
         return applied is not None and self.me not in ids(applied) and not self.is_one
 

@@ -1,6 +1,7 @@
 """The in-memory twin of replication, for tests: members in one process share a list of log entries.
 
-Rule: it keeps the promises of `Replication`, down to the encoding of each entry; only disks and sockets are missing.
+Invariant: it keeps what `Replication` promises, down to the encoding of each entry; only disks and sockets are
+missing.
 """
 
 from __future__ import annotations

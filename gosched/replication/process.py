@@ -47,7 +47,10 @@ _SLICE_S = 0.005  # of applying, before the loop serves others
 
 
 class ProcessReplication:
-    """See `Replication`. When the replica ends by itself, `failure` says why and `on_failure` is called."""
+    """A `Replication` whose replica is another process.
+
+    When the replica ends by itself, `failure` says why and `on_failure` is called.
+    """
 
     def __init__(self, config: ReplicaConfig) -> None:
         self._config = config
@@ -89,7 +92,7 @@ class ProcessReplication:
 
     @property
     def pid(self) -> int:
-        """Of the replica process; 0 before `start`."""
+        """Return the replica's process id; 0 before `start`."""
         return self._process.pid if self._process else 0
 
     def follow(self, listener: Callable[[AppliedBatch], None]) -> None:
@@ -123,7 +126,7 @@ class ProcessReplication:
             raise ReplicaFailed(self._failure)
 
     async def close(self) -> None:
-        """May be called before `start`, and twice."""
+        """End the replica. It may be called before `start`, and twice."""
         self._closing = True
         if self._process is None:
             return

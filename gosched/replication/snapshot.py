@@ -1,6 +1,6 @@
 """Snapshots of the state as files: a header, the records, a checksum over all.
 
-A file is written beside the old one, synced and renamed; it is verified whole before anything of it is used. Rule:
+A file is written beside the old one, synced and renamed; it is verified whole before anything of it is used. Invariant:
 nothing that fails its checksum is ever loaded, and the records are encoded off the tick thread.
 """
 
@@ -74,7 +74,7 @@ class Snapshot:
 
 
 def encode(snapshot: Snapshot) -> Iterator[bytes]:
-    """The file in chunks. Lazy, so that a background thread gives the interpreter away between them."""
+    """Yield the file in chunks, lazily, so that a background thread gives the interpreter away between them."""
     crc = 0
     for chunk in _chunks(snapshot):
         crc = zlib.crc32(chunk, crc)
@@ -91,7 +91,7 @@ def verify(data: bytes) -> None:
 
 
 def ends(data: bytes) -> tuple[Entry, Entry]:
-    """The last two entries of a snapshot, after verifying the whole file. Raises DamagedLog."""
+    """Return the last two entries of a snapshot, after verifying the whole file. Raises DamagedLog."""
     header = header_of(data)
     return _entry(header.previous), _entry(header.last)
 

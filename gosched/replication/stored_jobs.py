@@ -17,7 +17,7 @@ from gosched.wire.v1 import log_pb2, types_pb2
 
 
 class JobWriter:
-    """Of one snapshot."""
+    """The jobs of one snapshot on their way out."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}  # by the part's identity: a state has each part once
@@ -42,7 +42,7 @@ class JobWriter:
 
 
 class JobReader:
-    """Of one snapshot, of either format."""
+    """The jobs of one snapshot, of either format, on their way in."""
 
     def __init__(self) -> None:
         self._parts: list[PartValue] = []
