@@ -77,7 +77,8 @@ def new_identity(*, cluster: str, member: str, bootstrap: bool) -> Identity:
 
 
 def read_identity(disk: Disk, *, cluster: str, member: str) -> Identity | None:
-    """Return the identity in the directory, or None. Raises DamagedLog where it belongs to another member or cluster."""
+    """Return the identity in the directory, or None. Raises DamagedLog where it belongs to another member or
+    cluster."""
     values = stamped.read(disk, IDENTITY, if_lost=_KEEP_IT)
     if values is None:
         return None

@@ -46,7 +46,8 @@ class Membership:
         return not (self.identity.founding or self.identity.joining)
 
     def is_empty(self, last_index: int) -> bool:
-        """Return whether nothing of a cluster is here but, it may be, terms and votes. The first entry is in every log."""
+        """Return whether nothing of a cluster is here but, it may be, terms and votes. The first entry is in every
+        log."""
         return last_index <= 1 and not self.identity.joining and not self.identity.cluster_id
 
     def takes_part(self, now: float) -> bool:

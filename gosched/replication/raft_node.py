@@ -142,7 +142,8 @@ class RaftNode(SyncObj):
         self._last_tick_end = library.monotonicTime()
 
     def hears_voter(self, member: str) -> bool:
-        """Return whether a member has answered this leader lately, and may vote: it does not join with an empty disk."""
+        """Return whether a member has answered this leader lately, and may vote: it does not join with an empty
+        disk."""
         return self.transport.hears_voter(Node(member), self.conf.leaderFallbackTimeout)
 
     def acknowledged(self) -> dict[str, int]:
