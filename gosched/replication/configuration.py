@@ -10,9 +10,10 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gosched.core.cluster import Configuration, Member
-from gosched.core.command import Command, SetMembers
-from gosched.core.state import ClusterState
+from gosched.core.commands.cluster import SetMembers
+from gosched.core.commands.command import Command
+from gosched.core.records.master import Configuration, Member
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.journal import Journal
 from gosched.replication.peer_messages import MEMBERS
 from gosched.wire.batch import decode_batch, encode_batch, encode_command

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gosched.core.command import Command
+from gosched.core.commands.command import Command
 from gosched.core.outcome import Outcome
 from gosched.replication.interface import AppliedCommand, ProposalFailed
 from gosched.replication.raft_node import MAX_ENTRY_BYTES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from gosched.core.cluster import Configuration
+from gosched.core.records.master import Configuration
 from gosched.replication.configuration import ids
 from gosched.replication.identity import Identity, Met
 from gosched.wire.v1 import raft_pb2

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from gosched.core.command import Command
-from gosched.core.outcome import Event, Outcome
-from gosched.core.state import ClusterState
+from gosched.core.commands.command import Command
+from gosched.core.events import Event
+from gosched.core.outcome import Outcome
+from gosched.core.state.cluster_state import ClusterState
 
 
 class Part(Enum):

@@ -15,9 +15,9 @@ from typing import Protocol
 
 import structlog
 
-from gosched.core.cluster import Configuration, Member
 from gosched.core.features import FeatureLevel
-from gosched.core.state import ClusterState
+from gosched.core.records.master import Configuration, Member
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.configuration import Members, entry_naming, ids, voters
 from gosched.replication.journal import Journal
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gosched.core.command import Command, CommitPlan
+from gosched.core.commands.command import Command
+from gosched.core.commands.plans import CommitPlan
 from gosched.core.features import FeatureLevel
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.damage import DamagedLog
 from gosched.replication.journal_format import FILE as JOURNAL
 from gosched.replication.journal_format import Entry

@@ -19,9 +19,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gosched.core.command import Command, Noop
+from gosched.core.commands.cluster import Noop
+from gosched.core.commands.command import Command
 from gosched.core.outcome import Outcome
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.applier import Applier
 from gosched.replication.damage import DamagedLog
 from gosched.replication.group_commit import GroupCommit

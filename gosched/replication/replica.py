@@ -19,8 +19,8 @@ from typing import Any
 
 import structlog
 
-from gosched.core.cluster import Configuration
-from gosched.core.state import ClusterState
+from gosched.core.records.master import Configuration
+from gosched.core.state.cluster_state import ClusterState
 from gosched.core.text import printable_values
 from gosched.replication.applier import GC_THRESHOLD, Applier
 from gosched.replication.configuration import Members, ids

@@ -13,24 +13,20 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from gosched.core.cluster import (
-    Account,
-    Allocation,
-    Configuration,
-    Fence,
-    Master,
-    Node,
-    Queue,
-    Quota,
-    Reservation,
-    Tenant,
-    Window,
-)
 from gosched.core.features import FeatureLevel
-from gosched.core.follow_ups import FollowUp
-from gosched.core.job import Job, Task
 from gosched.core.outcome import Answer
-from gosched.core.state import ClusterState, FrozenState, account_key, restore
+from gosched.core.records.allocation import Allocation
+from gosched.core.records.fence import Fence
+from gosched.core.records.follow_up import FollowUp
+from gosched.core.records.job import Job
+from gosched.core.records.master import Configuration, Master
+from gosched.core.records.node import Node
+from gosched.core.records.queue import Queue
+from gosched.core.records.reservation import Reservation
+from gosched.core.records.task import Task
+from gosched.core.records.tenant import Account, Quota, Tenant, account_key
+from gosched.core.records.window import Window
+from gosched.core.state.cluster_state import ClusterState, FrozenState, restore
 from gosched.replication.damage import DamagedLog, advice
 from gosched.replication.journal_format import Entry
 from gosched.replication.stored_jobs import JobReader, JobWriter

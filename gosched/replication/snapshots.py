@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 from pysyncobj.config import SERIALIZER_STATE
 
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.damage import DamagedLog
 from gosched.replication.disk import Disk
 from gosched.replication.journal_format import Entry

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gosched.core.command import Command
+from gosched.core.commands.command import Command
 from gosched.replication import group_commit
 from gosched.replication.interface import Part, ProposalFailed, Role
 from gosched.replication.process import ProcessReplication

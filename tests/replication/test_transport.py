@@ -20,7 +20,7 @@ import pytest
 from pysyncobj.node import Node
 from pysyncobj.poller import createPoller
 
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication import peer_transport
 from gosched.replication.configuration import Members
 from gosched.replication.disk import PosixDisk

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gosched.core.resources import GPU as MILLIS
-from gosched.core.spec import Strategy
+from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling.placement.ranking import Ranked
 from gosched.scheduling.placement.scoring import Scale
 from gosched.scheduling.plugins.filters import Choice

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gosched.core.spec import Strategy
+from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling.snapshot.view import CPU, GPU, MEMORY, IntArray, NodeColumns
 
 SCALE = 1000

@@ -6,28 +6,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gosched.core.force import may_restart
-from gosched.core.job import Job, JobState, Task, TaskState
+from gosched.core.preemption_rules import may_restart
+from gosched.core.primitives import StringMap
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.task import Task, TaskState
 from gosched.core.resources import GPU as MILLIS
 from gosched.core.resources import AmountMap, Resources
 from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, as_map
-from gosched.core.spec import (
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.placement_rules import (
     LINK_LEVEL,
     NUMA_LEVEL,
     SELF,
     Affinity,
     AntiAffinity,
-    JobSpec,
     Mode,
-    PreemptionPolicy,
-    RetryCause,
     SpreadRule,
     Strategy,
-    StringMap,
-    TaskGroup,
     Toleration,
     TopologyRule,
 )
+from gosched.core.spec.policies import PreemptionPolicy, RetryCause
+from gosched.core.spec.task_group import TaskGroup
 
 Vector = tuple[int, int, int, int]  # milli-CPUs, memory, storage, milli-GPUs
 
