@@ -16,23 +16,25 @@ from typing import Any
 
 import grpc
 
-from gosched.client.cluster import ClusterCalls, take_backup
-from gosched.client.errors import GoSchedError, NotFound, Refused, TimedOut, Unavailable
-from gosched.client.forecast import JobPlan, Reserved, WindowSet
-from gosched.client.masters import Masters, TlsFiles
-from gosched.client.model import (
+from gosched.api.details import JobDetail, NodeDetail
+from gosched.api.explanation import JobExplanation
+from gosched.api.forecast import JobPlan, Reserved
+from gosched.api.status import QuotaStatus, Status
+from gosched.api.usage import LiveUsage
+from gosched.client.answers import (
     ClockReset,
     Controlled,
-    JobDetail,
-    JobExplanation,
     LogChunk,
-    NodeDetail,
-    QuotaStatus,
-    Status,
+    NodeControlled,
     Submitted,
     Upgraded,
+    WindowSet,
+    live_usage,
+    node_detail,
 )
-from gosched.client.usage import LiveUsage, NodeControlled
+from gosched.client.cluster import ClusterCalls, take_backup
+from gosched.client.errors import GoSchedError, NotFound, Refused, TimedOut, Unavailable
+from gosched.client.masters import Masters, TlsFiles
 from gosched.core.commands.jobs import Action
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.queue import Queue
@@ -77,7 +79,7 @@ class GoSchedClient(ClusterCalls):
     def get_status(self, *, digest: bool = False) -> Status:
         """`digest`: of the whole state too, which costs the master a look at every record."""
         request = scheduler_pb2.GetClusterStatusRequest(digest=digest)
-        return Status.of(self._scheduler("GetClusterStatus", request))
+        return to_record(self._scheduler("GetClusterStatus", request), Status)
 
     def submit(self, job: JobSpec | str | Path, *, request_id: str | None = None) -> Submitted:
         """`job`: a spec, the YAML text of one job, or the Path of a file with one. A repeat of an own `request_id`
@@ -93,7 +95,7 @@ class GoSchedClient(ClusterCalls):
 
     def get_job(self, job: str) -> JobDetail:
         """By id, or the newest of that name."""
-        return JobDetail.of(self._scheduler("GetJob", scheduler_pb2.GetJobRequest(job=job)))
+        return to_record(self._scheduler("GetJob", scheduler_pb2.GetJobRequest(job=job)), JobDetail)
 
     def list_jobs(
         self,
@@ -129,7 +131,7 @@ class GoSchedClient(ClusterCalls):
 
     def explain(self, job: str) -> JobExplanation:
         """Why a job waits, or where it runs; by id, or the newest of that name."""
-        return JobExplanation.of(self._scheduler("ExplainJob", scheduler_pb2.GetJobRequest(job=job)))
+        return to_record(self._scheduler("ExplainJob", scheduler_pb2.GetJobRequest(job=job)), JobExplanation)
 
     def control(self, job: str, action: Action, *, request_id: str | None = None) -> Controlled:
         """By id, or the newest of that name. FREEZE lets its tasks stand still where they are; what SUSPEND and REQUEUE
@@ -146,7 +148,7 @@ class GoSchedClient(ClusterCalls):
     def plan(self, jobs: Sequence[JobSpec]) -> JobPlan:
         """What would become of these jobs if they were submitted now, in this order. Commits nothing."""
         request = scheduler_pb2.PlanJobRequest(specs=[to_message(spec, types_pb2.JobSpec) for spec in jobs])
-        return JobPlan.of(self._scheduler("PlanJob", request))
+        return to_record(self._scheduler("PlanJob", request), JobPlan)
 
     def set_window(self, window: Window, *, resources: AmountMap = (), request_id: str | None = None) -> WindowSet:
         """Keeps nodes for the window's queues and tenants, or for nobody. `resources`, if the window names no nodes:
@@ -157,7 +159,8 @@ class GoSchedClient(ClusterCalls):
             window=to_message(window, types_pb2.Window),
             resources=dict(resources),
         )
-        return WindowSet.of(self._change("SetWindow", request))
+        answer = self._change("SetWindow", request)
+        return WindowSet(window=to_record(answer.window, Window), in_the_way=tuple(answer.in_the_way))
 
     def drop_window(self, name: str, *, request_id: str | None = None) -> None:
         request = scheduler_pb2.DropWindowRequest(
@@ -166,7 +169,8 @@ class GoSchedClient(ClusterCalls):
         self._change("DropWindow", request)
 
     def list_reservations(self) -> Reserved:
-        return Reserved.of(self._scheduler("ListReservations", scheduler_pb2.ListReservationsRequest()))
+        answer = self._scheduler("ListReservations", scheduler_pb2.ListReservationsRequest())
+        return to_record(answer, Reserved)
 
     def set_clock(self, *, request_id: str | None = None) -> ClockReset:
         """Sets the state's clock back to the masters', and with it what it has stamped since."""
@@ -203,11 +207,11 @@ class GoSchedClient(ClusterCalls):
     def list_quotas(self) -> list[QuotaStatus]:
         """By tenant; also tenants without a quota that hold something."""
         answer = self._scheduler("ListQuotas", scheduler_pb2.ListQuotasRequest())
-        return [QuotaStatus.of(item) for item in answer.quotas]
+        return [to_record(item, QuotaStatus) for item in answer.quotas]
 
     def list_nodes(self, *, labels: Mapping[str, str] | None = None) -> list[NodeDetail]:
         request = node_pb2.ListNodesRequest(labels=labels or {})
-        return [NodeDetail.of(view) for view in self._nodes("ListNodes", request).nodes]
+        return [node_detail(view) for view in self._nodes("ListNodes", request).nodes]
 
     def get_node(self, node: str) -> NodeDetail:
         """By id or name. Raises Refused when several nodes have that name."""
@@ -222,7 +226,7 @@ class GoSchedClient(ClusterCalls):
 
     def list_usage(self, *, job: str = "", node: str = "", tasks: bool = False) -> LiveUsage:
         """Of all nodes or one, by id; with `tasks` of their tasks too. Or of the tasks of one job, by id or name."""
-        return LiveUsage.of(self._nodes("ListUsage", node_pb2.ListUsageRequest(job=job, node=node, tasks=tasks)))
+        return live_usage(self._nodes("ListUsage", node_pb2.ListUsageRequest(job=job, node=node, tasks=tasks)))
 
     def cordon(self, node: str, *, reason: str = "", request_id: str | None = None) -> NodeControlled:
         """By id or name. It gets no new work; what runs there goes on."""
@@ -267,7 +271,7 @@ class GoSchedClient(ClusterCalls):
         request = scheduler_pb2.GetJobRequest(job=job)
         last: JobDetail | None = None
         for message in self._stream("WatchJob", lambda: request, ends):
-            detail = JobDetail.of(message)
+            detail = to_record(message, JobDetail)
             request.job = detail.id  # from now on this very job, not a newer one of its name
             # A master that lags behind must not take us back. What a job waits for changes without a revision.
             if last is None or (detail.revision >= last.revision and detail != last):
@@ -326,7 +330,8 @@ class GoSchedClient(ClusterCalls):
             reason=reason,
             drain_in_ms=0 if deadline_s is None else max(1, int(deadline_s * 1000)),
         )
-        return NodeControlled.of(_warned(lambda: self._nodes(method, request)))
+        answer = _warned(lambda: self._nodes(method, request))
+        return NodeControlled(node_id=answer.node_id, unchanged=answer.unchanged, staying=tuple(answer.staying))
 
     def _nodes(self, method: str, request: Any) -> Any:
         return self._masters.call(

@@ -4,40 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, fields
 from typing import Any
 
 import grpc
 
+from gosched.api.status import MasterHealth, MasterMember
 from gosched.client.errors import Unavailable, from_rpc
 from gosched.client.masters import TRY_S, Masters
-from gosched.client.model import MasterMember
 from gosched.wire.backup_file import BackupInfo
+from gosched.wire.codec import to_record
 from gosched.wire.v1 import cluster_pb2
 from gosched.wire.v1.cluster_pb2_grpc import ClusterServiceStub
 
 BACKUP_S = 3600.0  # for all of one
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MasterHealth:
-    """What a master says of itself. Empty or 0: it is of a release that does not say."""
-
-    id: str = ""
-    release: str = ""
-    #: Of the state that it has applied, and the newest that it knows.
-    feature_level: int = 0
-    newest_feature_level: int = 0
-    applied_index: int = 0
-    commit_index: int = 0
-    revision: int = 0
-    #: The master that it follows, or is; empty: none.
-    leader: str = ""
-    #: Its wall clock.
-    clock_ms: int = 0
-    disk_free_bytes: int = 0
-    #: What it may have to write beside what is there.
-    disk_needed_bytes: int = 0
 
 
 class ClusterCalls:
@@ -53,7 +32,7 @@ class ClusterCalls:
     def add_master(self, member: str, address: str) -> MasterMember:
         """Adds a master whose replica listens at `address`, or says how far it is: it votes once it has caught up."""
         request = cluster_pb2.AddMasterRequest(id=member, address=address)
-        return MasterMember.of(self._cluster("AddMaster", request).member)
+        return to_record(self._cluster("AddMaster", request).member, MasterMember)
 
     def remove_master(self, member: str) -> bool:
         """Removes a master, which then stops by itself; says whether it was one."""
@@ -62,7 +41,7 @@ class ClusterCalls:
     def members(self) -> tuple[MasterMember, ...]:
         """By the replicated log; none where it does not name them yet."""
         answer = self._cluster("ListMembers", cluster_pb2.ListMembersRequest())
-        return tuple(MasterMember.of(message) for message in answer.members)
+        return tuple(to_record(message, MasterMember) for message in answer.members)
 
     def _cluster(self, method: str, request: Any) -> Any:
         return self._masters.call(
@@ -81,7 +60,7 @@ def take_backup(masters: Masters, *, min_revision: int, timeout_s: float) -> tup
         except grpc.RpcError as error:
             masters.failed(error)
             continue
-        return BackupInfo(**_values(first.info, BackupInfo)), _data(stream)
+        return to_record(first.info, BackupInfo), _data(stream)
     raise AssertionError("tries() ends by raising")
 
 
@@ -94,11 +73,7 @@ def master_health(masters: Masters, address: str) -> MasterHealth:
         if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
             raise Unavailable(f"{address} does not answer") from error
         raise from_rpc(error) from error
-    return MasterHealth(**_values(answer, MasterHealth))
-
-
-def _values(message: Any, kind: type) -> dict[str, Any]:
-    return {field.name: getattr(message, field.name) for field in fields(kind)}
+    return to_record(answer, MasterHealth)
 
 
 def _data(stream: Any) -> Iterator[bytes]:

@@ -9,8 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gosched.client.cluster import MasterHealth
-from gosched.client.model import Status
+from gosched.api.status import MasterHealth, Status
 
 MAX_LAG = 100  # entries that a master may still have to apply
 UNKNOWN = "an older release"

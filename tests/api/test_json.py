@@ -12,20 +12,25 @@ from typing import Any
 
 import pytest
 
-from gosched.client.forecast import JobPlan, Reserved
-from gosched.client.forecast_shapes import plan_json, reserved_json
-from gosched.client.model import JobDetail, JobExplanation, NodeDetail, QueueStatus, QuotaStatus, Status
-from gosched.client.shapes import (
+from gosched.api.details import JobDetail
+from gosched.api.documents import (
     explanation_json,
     job_detail_json,
     job_json,
     node_json,
+    node_usage_json,
+    plan_json,
     queue_json,
     quota_json,
+    reserved_json,
     status_json,
+    task_usage_json,
 )
-from gosched.client.usage import NodeUsage, TaskUsage
-from gosched.client.usage_shapes import node_usage_json, task_usage_json
+from gosched.api.explanation import JobExplanation
+from gosched.api.forecast import JobPlan, Reserved
+from gosched.api.status import QueueStatus, QuotaStatus, Status
+from gosched.api.usage import TaskUsage
+from gosched.client.answers import node_detail, node_usage
 from gosched.core.records.job import Job
 from gosched.wire.codec import to_record
 from gosched.wire.v1 import node_pb2, scheduler_pb2, types_pb2
@@ -53,24 +58,24 @@ def _live_detail(view: scheduler_pb2.JobView) -> Any:
     view.tasks[0].state = types_pb2.TASK_STATE_RUNNING
     usage = full(node_pb2.TaskUsageView, step=7)
     usage.task_id = view.tasks[0].id
-    return job_detail_json(JobDetail.of(view), [TaskUsage.of(usage)])
+    return job_detail_json(to_record(view, JobDetail), [to_record(usage, TaskUsage)])
 
 
 #: The message that a document is made of, and how.
 DOCUMENTS: dict[str, tuple[type, Callable[[Any], Any]]] = {
-    "status": (scheduler_pb2.ClusterStatus, lambda m: status_json(Status.of(m))),
+    "status": (scheduler_pb2.ClusterStatus, lambda m: status_json(to_record(m, Status))),
     "job": (types_pb2.Job, lambda m: job_json(to_record(m, Job))),
     "job of an array": (types_pb2.Job, lambda m: job_json(to_record(_elements(m), Job))),
-    "job with tasks": (scheduler_pb2.JobView, lambda m: job_detail_json(JobDetail.of(m))),
-    "job that waits": (scheduler_pb2.JobView, lambda m: job_detail_json(JobDetail.of(_idle(m)))),
-    "node": (node_pb2.NodeView, lambda m: node_json(NodeDetail.of(m))),
-    "queue": (scheduler_pb2.QueueStatus, lambda m: queue_json(QueueStatus.of(m))),
-    "quota": (scheduler_pb2.QuotaStatus, lambda m: quota_json(QuotaStatus.of(m))),
-    "explanation": (scheduler_pb2.JobExplanation, lambda m: explanation_json(JobExplanation.of(m))),
-    "plan": (scheduler_pb2.PlanJobResponse, lambda m: plan_json(JobPlan.of(m))),
-    "reservations": (scheduler_pb2.ListReservationsResponse, lambda m: reserved_json(Reserved.of(m))),
-    "node usage": (node_pb2.NodeUsageView, lambda m: node_usage_json(NodeUsage.of(m))),
-    "task usage": (node_pb2.TaskUsageView, lambda m: task_usage_json(TaskUsage.of(m))),
+    "job with tasks": (scheduler_pb2.JobView, lambda m: job_detail_json(to_record(m, JobDetail))),
+    "job that waits": (scheduler_pb2.JobView, lambda m: job_detail_json(to_record(_idle(m), JobDetail))),
+    "node": (node_pb2.NodeView, lambda m: node_json(node_detail(m))),
+    "queue": (scheduler_pb2.QueueStatus, lambda m: queue_json(to_record(m, QueueStatus))),
+    "quota": (scheduler_pb2.QuotaStatus, lambda m: quota_json(to_record(m, QuotaStatus))),
+    "explanation": (scheduler_pb2.JobExplanation, lambda m: explanation_json(to_record(m, JobExplanation))),
+    "plan": (scheduler_pb2.PlanJobResponse, lambda m: plan_json(to_record(m, JobPlan))),
+    "reservations": (scheduler_pb2.ListReservationsResponse, lambda m: reserved_json(to_record(m, Reserved))),
+    "node usage": (node_pb2.NodeUsageView, lambda m: node_usage_json(node_usage(m))),
+    "task usage": (node_pb2.TaskUsageView, lambda m: task_usage_json(to_record(m, TaskUsage))),
 }
 
 
