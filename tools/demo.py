@@ -16,7 +16,8 @@ from pathlib import Path
 
 import click
 
-from gosched.api.documents import job_detail_json, status_json
+from gosched.api.json.cluster import status_json
+from gosched.api.json.jobs import job_detail_json
 from gosched.cli.local_cluster import LocalCluster, LocalClusterError
 from gosched.cli.logs_command import print_logs
 from gosched.cli.output import table

@@ -6,8 +6,8 @@ import time
 
 import click
 
-from gosched.api.documents import member_json
-from gosched.api.json_values import time_json
+from gosched.api.json.cluster import member_json
+from gosched.api.json.values import time_json
 from gosched.api.status import MasterMember
 from gosched.cli.backup_commands import backup, backup_show, restore
 from gosched.cli.connect import connect, output_option, read_duration_s, watch_option

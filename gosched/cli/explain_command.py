@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gosched.api.documents import explanation_json
+from gosched.api.json.explanations import explanation_json
 from gosched.cli.connect import connect, output_option
 from gosched.cli.output import Json, ago, amounts_text, as_data, coloured, counted, emit, span, titled, until
 

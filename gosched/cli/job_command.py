@@ -7,7 +7,7 @@ from datetime import datetime
 
 import click
 
-from gosched.api.documents import job_detail_json, job_json
+from gosched.api.json.jobs import job_detail_json, job_json
 from gosched.cli.connect import connect, listing_options, output_option, read_duration_s, read_labels
 from gosched.cli.output import (
     Column,

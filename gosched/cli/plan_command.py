@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gosched.api.documents import plan_json
+from gosched.api.json.explanations import plan_json
 from gosched.cli.connect import connect, output_option
 from gosched.cli.explain_command import nodes_text, victims_text
 from gosched.cli.output import Column, Json, as_data, emit, say, table

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 import click
 
-from gosched.api.documents import queue_json
+from gosched.api.json.cluster import queue_json
 from gosched.cli.connect import connect, output_option, watch_option
 from gosched.cli.output import Column, Json, amount_text, amounts_text, as_data, duration, emit, print_listing, table
 from gosched.client import GoSchedClient, NotFound

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from gosched.api.documents import reserved_json, window_json
+from gosched.api.json.reservations import reserved_json, window_json
 from gosched.cli.connect import connect, output_option, watch_option
 from gosched.cli.output import Column, Json, as_data, counted, emit, print_listing, say
 from gosched.config.errors import ConfigError

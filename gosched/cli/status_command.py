@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gosched.api.documents import status_json
+from gosched.api.json.cluster import status_json
 from gosched.cli.connect import connect, output_option
 from gosched.cli.output import Column, Json, ago, as_data, bytes_text, emit, table
 

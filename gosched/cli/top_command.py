@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import click
 
-from gosched.api.documents import node_json, node_usage_json
+from gosched.api.json.cluster import node_json
+from gosched.api.json.usage import node_usage_json
 from gosched.cli.connect import connect, listing_options, read_labels
 from gosched.cli.output import Column, Json, bytes_text, percent, print_listing, seconds_text
 from gosched.cli.usage_totals import job_usage_json, queue_usage_json

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gosched.api.documents import usage_json
-from gosched.api.json_values import Json
+from gosched.api.json.usage import usage_json
+from gosched.api.json.values import Json
 from gosched.api.status import QueueStatus
 from gosched.api.usage import TaskUsage
 from gosched.core.records.job import Job

@@ -13,21 +13,13 @@ from typing import Any
 import pytest
 
 from gosched.api.details import JobDetail
-from gosched.api.documents import (
-    explanation_json,
-    job_detail_json,
-    job_json,
-    node_json,
-    node_usage_json,
-    plan_json,
-    queue_json,
-    quota_json,
-    reserved_json,
-    status_json,
-    task_usage_json,
-)
 from gosched.api.explanation import JobExplanation
 from gosched.api.forecast import JobPlan, Reserved
+from gosched.api.json.cluster import node_json, queue_json, quota_json, status_json
+from gosched.api.json.explanations import explanation_json, plan_json
+from gosched.api.json.jobs import job_detail_json, job_json
+from gosched.api.json.reservations import reserved_json
+from gosched.api.json.usage import node_usage_json, task_usage_json
 from gosched.api.status import QueueStatus, QuotaStatus, Status
 from gosched.api.usage import TaskUsage
 from gosched.client.answers import node_detail, node_usage
@@ -84,6 +76,9 @@ def _made() -> Iterator[tuple[str, Any]]:
         yield f"{name}, empty", shape(kind())
         yield f"{name}, whole numbers", shape(full(kind, step=1000))
         yield f"{name}, fractions", shape(full(kind, step=1037))
+    unset = full(types_pb2.Job, step=1000)
+    unset.spec.overlap = unset.waits_for[0].condition = 0
+    yield "job, enums unset", job_json(to_record(unset, Job))
     yield "job with a task at work", _live_detail(full(scheduler_pb2.JobView, step=1037))
 
 

@@ -8,23 +8,28 @@ from typing import Any
 
 import pytest
 
-from gosched.api import documents
-from gosched.api.documents import explanation_json, job_json, queue_json, status_json
-from gosched.api.json_mapping import Document
+from gosched.api.json import cluster, explanations, jobs, usage
+from gosched.api.json.cluster import queue_json, status_json
+from gosched.api.json.document import Document
+from gosched.api.json.explanations import explanation_json
+from gosched.api.json.jobs import job_json
+from gosched.api.json.reservations import reservation_json
 from tests.api.test_json import RECORDED
 
 _TYPES = {"string": str, "integer": int, "number": int | float, "boolean": bool, "null": type(None)}
 _SCHEMAS = {
-    "status": documents.status_json,
-    "job": documents.job_json,
-    "job of an array": documents.job_json,
-    "node": documents.node_json,
-    "queue": documents.queue_json,
-    "quota": documents.quota_json,
-    "explanation": documents.explanation_json,
-    "plan": documents.plan_json,
-    "node usage": documents.node_usage_json,
-    "task usage": documents.task_usage_json,
+    "status": cluster.status_json,
+    "job": jobs.job_json,
+    "job of an array": jobs.job_json,
+    "node": cluster.node_json,
+    "queue": cluster.queue_json,
+    "quota": cluster.quota_json,
+    "explanation": explanations.explanation_json,
+    "plan": explanations.plan_json,
+    "job with tasks": jobs.job_with_tasks,
+    "job that waits": jobs.job_with_tasks,
+    "node usage": usage.node_usage_json,
+    "task usage": usage.task_usage_json,
 }
 
 
@@ -61,6 +66,12 @@ def _of_object(value: Any, schema: dict[str, Any], at: str) -> list[str]:
 def test_a_document_is_what_its_schema_says(name: str, variant: str) -> None:
     recorded = json.loads(RECORDED.read_text())[f"{name}, {variant}"]
     assert problems(recorded, _SCHEMAS[name].schema()) == []
+
+
+def test_each_thing_that_is_reserved_is_what_the_schema_says() -> None:
+    recorded = json.loads(RECORDED.read_text())["reservations, fractions"]
+    assert {one["kind"] for one in recorded} == {"window", "start", "fence"}
+    assert [problem for one in recorded for problem in problems(one, reservation_json.schema())] == []
 
 
 def test_the_check_finds_what_a_schema_does_not_say() -> None:

@@ -6,7 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from gosched.api.documents import node_json, spent_json
+from gosched.api.json.cluster import node_json
+from gosched.api.json.usage import spent_json
 from gosched.cli.node_text import node_text
 from gosched.cli.output import spent_text
 from gosched.client import NodeDetail

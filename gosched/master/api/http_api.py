@@ -14,9 +14,11 @@ from http import HTTPStatus
 import grpc
 from aiohttp import web
 
-from gosched.api.documents import explanation_json, queue_json, quota_json, reserved_json, status_json
 from gosched.api.explanation import JobExplanation
 from gosched.api.forecast import Reserved
+from gosched.api.json.cluster import queue_json, quota_json, status_json
+from gosched.api.json.explanations import explanation_json
+from gosched.api.json.reservations import reserved_json
 from gosched.api.status import QuotaStatus, Status
 from gosched.config import ConfigError, Listen
 from gosched.config.settings import Tls
