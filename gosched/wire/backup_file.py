@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_type_hints
 
 from gosched.wire.backup_seal import BadBackup, Seal, Secret, new_seal, seal_of
 
@@ -152,14 +152,4 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-_FIELDS: dict[str, type] = {
-    "release": str,
-    "master": str,
-    "cluster_id": str,
-    "revision": int,
-    "feature_level": int,
-    "taken_at_ms": int,
-    "jobs": int,
-    "nodes": int,
-    "allocations": int,
-}
+_FIELDS: dict[str, type] = get_type_hints(BackupInfo)

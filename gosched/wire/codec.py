@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from enum import IntEnum
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -52,6 +52,7 @@ from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import Affinity, AntiAffinity, SpreadRule, Taint, Toleration, TopologyRule
 from gosched.core.spec.policies import GangPolicy, Preemption, RetryPolicy
 from gosched.core.spec.task_group import TaskGroup
+from gosched.wire.api_pairs import API_PAIRS
 from gosched.wire.v1 import log_pb2, types_pb2
 
 R = TypeVar("R")
@@ -165,7 +166,7 @@ def map_pairs(mapping: Any) -> Any:
 def _compile(kind: type, message: type[Message]) -> None:
     hints = get_type_hints(kind)
     known = message.DESCRIPTOR.fields_by_name
-    names = [f.name for f in fields(kind)]
+    names = [f.name for f in fields(kind)] if is_dataclass(kind) else list(hints)  # of a named tuple
     if set(names) != set(known):
         raise TypeError(f"{kind.__name__} and its message differ: {sorted(set(names) ^ set(known))}")
     writers: list[str] = []
@@ -183,6 +184,9 @@ def _compile(kind: type, message: type[Message]) -> None:
 def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str, str]:
     """Source for writing the field from record `r` to message `m`, and for reading it from `m`."""
     if get_origin(hint) in (Union, types.UnionType):  # `int | None`
+        if (record := get_args(hint)[0]) in _ENCODERS:
+            write, read = _field(name, record, field, scope)
+            return f"if r.{name} is not None: {write}", f"({read} if m.HasField('{name}') else None)"
         return (f"if r.{name} is not None: m.{name} = r.{name}", f"(m.{name} if m.HasField('{name}') else None)")
     if hint in (StringMap, AmountMap):
         return f"if r.{name}: m.{name}.update(r.{name})", f"map_pairs(m.{name})"
@@ -210,5 +214,5 @@ def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str
     return f"m.{name} = r.{name}", f"m.{name}"
 
 
-for _kind, _message in _PAIRS:
+for _kind, _message in (*_PAIRS, *API_PAIRS):
     _compile(_kind, _message)
