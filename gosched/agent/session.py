@@ -20,12 +20,12 @@ import structlog
 
 from gosched.agent.datadir import DataDir
 from gosched.agent.hardware.vitals import Vitals
-from gosched.agent.logic.reconcile import Desired, StopWish
+from gosched.agent.logic.reconcile import Desired
 from gosched.agent.masters import NotAMaster, Unreachable
-from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
+from gosched.agent.orders import BadOrder, parse_order, parse_stop
 from gosched.agent.supervisor.records import boot_ms
 from gosched.agent.tasks.table import Tasks
-from gosched.core.commands.nodes import TaskReport
+from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.primitives import StringMap
 from gosched.core.records.node import Hardware
 from gosched.core.resources import Resources
@@ -158,7 +158,7 @@ class Session:
             incarnation=me.incarnation,
             gpu_model=me.gpu_model,
             labels=dict(me.labels),
-            tasks=[_message(o) for o in self._tasks.observed()],
+            tasks=[to_message(report, types_pb2.TaskReport) for report in self._tasks.observed()],
             clock_ms=int(time.time() * 1000),
             version=me.version,
             taints=[to_message(taint, types_pb2.Taint) for taint in me.taints],
@@ -185,7 +185,7 @@ class Session:
         self._check_epoch(answer.epoch)
         self._data_dir.join(answer.cluster_id)
         leftovers = tuple(self._tasks.live(answer.stop_first))
-        stops = tuple(StopWish(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in leftovers)
+        stops = tuple(StopOrder(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in leftovers)
         if not await self._tasks.obey(Desired(stop=stops), {}, epoch=answer.epoch):
             raise NotOurMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
         self._data_dir.hear(answer.epoch)
@@ -207,7 +207,7 @@ class Session:
         request = node_pb2.HeartbeatRequest(
             node_id=self._me.node_id,
             incarnation=self._me.incarnation,
-            tasks=[_message(o) for o in self._tasks.observed()],
+            tasks=[to_message(report, types_pb2.TaskReport) for report in self._tasks.observed()],
             epoch=self._data_dir.epoch,
             unfit=self._vitals.unfit(),
             usage=self._vitals.usage(),
@@ -245,9 +245,9 @@ class Session:
         except OSError as error:
             self._log.error("cannot write to the data directory", error=str(error))
 
-    def _parse(self, answer: node_pb2.HeartbeatResponse) -> tuple[Desired, dict[str, Order]]:
-        orders: dict[str, Order] = {}
-        stops: list[StopWish] = []
+    def _parse(self, answer: node_pb2.HeartbeatResponse) -> tuple[Desired, dict[str, TaskOrder]]:
+        orders: dict[str, TaskOrder] = {}
+        stops: list[StopOrder] = []
         for start in answer.start:
             try:
                 orders[start.allocation_id] = parse_order(start)
@@ -343,20 +343,3 @@ def _is_final(error: grpc.aio.AioRpcError) -> bool:
     if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
         return "in use" in detail
     return error.code() in _NOT_LET_IN
-
-
-def _message(seen: TaskReport) -> node_pb2.TaskObservation:
-    message = node_pb2.TaskObservation(
-        allocation_id=seen.allocation_id,
-        state=int(seen.state),  # type: ignore[arg-type]
-        exit_code=seen.exit_code,
-        reason=seen.reason,
-        detail=seen.detail,
-        started_at_ms=seen.started_at_ms,
-        ended_at_ms=seen.ended_at_ms,
-        checkpoint_at_ms=seen.checkpoint_at_ms,
-        frozen=seen.frozen,
-        blames_node=seen.blames_node,
-    )
-    fill(seen.usage, message.usage)
-    return message

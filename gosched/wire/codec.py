@@ -30,6 +30,7 @@ from gosched.core.commands.cluster import (
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NextRun, RunSchedule, SubmitJob
 from gosched.core.commands.nodes import ControlNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks, TaskReport
 from gosched.core.commands.plans import CommitPlan, Eviction, GangPlacement
+from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.outcome import Answer
 from gosched.core.primitives import StringMap
 from gosched.core.records.allocation import Allocation, TaskPlacement
@@ -52,7 +53,7 @@ from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import Affinity, AntiAffinity, SpreadRule, Taint, Toleration, TopologyRule
 from gosched.core.spec.policies import GangPolicy, Preemption, RetryPolicy
 from gosched.core.spec.task_group import TaskGroup
-from gosched.wire.v1 import log_pb2, types_pb2
+from gosched.wire.v1 import log_pb2, types_pb2, worker_pb2
 
 R = TypeVar("R")
 M = TypeVar("M", bound=Message)
@@ -126,8 +127,10 @@ _PAIRS: tuple[tuple[type, type[Message]], ...] = (
     (Eviction, log_pb2.Eviction),
     (GangPlacement, log_pb2.GangPlacement),
     (CommitPlan, log_pb2.CommitPlan),
-    (TaskReport, log_pb2.TaskReport),
+    (TaskReport, types_pb2.TaskReport),
     (ReportTasks, log_pb2.ReportTasks),
+    (TaskOrder, worker_pb2.TaskOrder),
+    (StopOrder, worker_pb2.StopOrder),
 )
 
 _ENCODERS: dict[type, Encoder] = {}

@@ -8,31 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from gosched.agent.orders import Order
 from gosched.agent.runtimes import faults
 from gosched.agent.runtimes.docker import Docker, container_config
 from gosched.agent.runtimes.docker_follow import Output
 from gosched.agent.runtimes.inside import AllowedPaths, Bind
 from gosched.agent.runtimes.interface import Account, CannotRun, Place
 from gosched.config.agent_settings import Registry
+from gosched.core.orders import TaskOrder
 from gosched.core.resources import Resources
 from gosched.core.spec.isolation import Isolation, Network, Rlimit
 
 MIB = 1 << 20
 
 
-def make_order(**more: object) -> Order:
+def make_order(**more: object) -> TaskOrder:
     ids = {"allocation_id": "j1/worker/0.1", "task_id": "j1/worker/0", "job_id": "j1", "image": "busy"}
-    return Order(**{**ids, **more})  # type: ignore[arg-type]
+    return TaskOrder(**{**ids, **more})  # type: ignore[arg-type]
 
 
-def asked_for(order: Order, **more: object) -> dict[str, object]:
+def asked_for(order: TaskOrder, **more: object) -> dict[str, object]:
     given = {"agent": "/tasks", "env": {}, "mounts": [], "account": None, "gpus": [], "cpus": "", "device": "8:0"}
     found: dict[str, object] = container_config(order, **{"pids_max": 99, **given, **more})  # type: ignore[arg-type]
     return found
 
 
-def host_config(order: Order, **more: object) -> dict[str, object]:
+def host_config(order: TaskOrder, **more: object) -> dict[str, object]:
     found = asked_for(order, **more)["HostConfig"]
     assert isinstance(found, dict)
     return found

@@ -20,13 +20,13 @@ from typing import Any
 import docker
 
 from gosched.agent.cgroups import files as cgroup_files
-from gosched.agent.orders import Order
 from gosched.agent.runtimes.docker import Docker
 from gosched.agent.runtimes.environment import environment
 from gosched.agent.runtimes.inside import AllowedPaths
 from gosched.agent.runtimes.interface import Account, Launch, Place, TaskRuntime
 from gosched.cli.local_cluster import LocalCluster
 from gosched.config.agent_settings import Registry
+from gosched.core.orders import TaskOrder
 from gosched.core.resources import ZERO, Resources
 from gosched.core.spec.isolation import PLAIN, Isolation
 from gosched.core.spec.task_group import Runtime
@@ -103,9 +103,9 @@ def order(
     working_dir: str = "",
     gpus: tuple[int, ...] = (),
     cpus: str = "",
-) -> Order:
+) -> TaskOrder:
     task_id = f"j1/worker/{number}"
-    return Order(
+    return TaskOrder(
         allocation_id=f"{task_id}.1",
         task_id=task_id,
         job_id="j1",
@@ -187,7 +187,7 @@ class Running:
         return (code if code >= 0 else 128 - code), text[0], text[1]
 
 
-def make_place(base: Path, order: Order, *, account: Account | None = None, cgroup: bool = True) -> Place:
+def make_place(base: Path, order: TaskOrder, *, account: Account | None = None, cgroup: bool = True) -> Place:
     path = base / "tasks" / order.allocation_id.replace("/", "%2F")
     (path / "work").mkdir(parents=True)
     if account is not None:
@@ -201,7 +201,7 @@ def make_place(base: Path, order: Order, *, account: Account | None = None, cgro
     return Place(path=path, work=path / "work", cgroup=leaf, account=account)
 
 
-def start(runtime: TaskRuntime, order: Order, place: Place) -> Running:
+def start(runtime: TaskRuntime, order: TaskOrder, place: Place) -> Running:
     env = environment(order, place.account, str(place.work / ".gosched-checkpoint"))
     launch = runtime.launch(order, place, env)
     words = launch.command
@@ -235,7 +235,7 @@ class Node:
         self.started: list[Running] = []
         self.ordered = 0
 
-    def order(self, *command: str, image: Path | str = "", **more: object) -> Order:
+    def order(self, *command: str, image: Path | str = "", **more: object) -> TaskOrder:
         self.ordered += 1
         number = self.ordered - 1
         return order(*command, runtime=self.kind, image=str(image or self.image), number=number, **more)  # type: ignore[arg-type]

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from gosched.agent.cgroups.place import block_device
-from gosched.agent.orders import Order
 from gosched.agent.runtimes import daemon_view
 from gosched.agent.runtimes.environment import DEFAULT_PATH
 from gosched.agent.runtimes.inside import SHM_BYTES, AllowedPaths, Bind, binds, inner_cwd, inner_env
@@ -27,6 +26,7 @@ from gosched.agent.runtimes.names import AGENT_LABEL, ALLOCATION_LABEL, containe
 from gosched.agent.runtimes.oci_bundle import ROOT_CAPABILITIES
 from gosched.config.agent_settings import Registry
 from gosched.core.cpulist import parse_cpulist
+from gosched.core.orders import TaskOrder
 from gosched.core.spec.isolation import Isolation, Network, Pull
 
 SPEC = "docker.json"  # in the allocation's directory
@@ -70,7 +70,7 @@ class Docker:
                 return f"no daemon answers at {path}: {error.strerror or error}"
             return daemon_view.difference(line, self._data_dir)
 
-    def launch(self, order: Order, place: Place, env: dict[str, str]) -> Launch:
+    def launch(self, order: TaskOrder, place: Place, env: dict[str, str]) -> Launch:
         """CannotRun: BAD_IMAGE, REGISTRY_NOT_FOUND, VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED, BAD_VOLUME,
         UNSUPPORTED_LIMIT."""
         if not order.image:
@@ -111,7 +111,7 @@ class Docker:
         found = self._registries[name]
         return {"username": found.username, "password_file": found.password_file}
 
-    def _container(self, order: Order, place: Place, env: Mapping[str, str]) -> dict[str, Any]:
+    def _container(self, order: TaskOrder, place: Place, env: Mapping[str, str]) -> dict[str, Any]:
         inner = inner_env(order, place, env, path="")
         # An image may ask for all GPUs, which is for the order to say.
         inner |= {"NVIDIA_VISIBLE_DEVICES": "void"} if not order.gpus else {}
@@ -130,7 +130,7 @@ class Docker:
 
 
 def container_config(
-    order: Order,
+    order: TaskOrder,
     *,
     agent: str,
     env: Mapping[str, str],
@@ -214,7 +214,7 @@ def _mount(bind: Bind) -> dict[str, Any]:
     return {"Type": "bind", "Source": bind.host, "Target": bind.to, "ReadOnly": bind.read_only}
 
 
-def _limits(order: Order, cpus: str, device: str, pids_max: int) -> dict[str, Any]:
+def _limits(order: TaskOrder, cpus: str, device: str, pids_max: int) -> dict[str, Any]:
     resources, isolation = order.resources, order.isolation
     if problem := _unsupported(isolation):
         raise CannotRun("UNSUPPORTED_LIMIT", f"docker cannot set {problem}: use runtime rootfs or process")

@@ -13,9 +13,9 @@ from pathlib import PurePosixPath
 from gosched.agent.acting import as_account
 from gosched.agent.beneath import reopen
 from gosched.agent.host_paths import NotAllowed, open_host_path
-from gosched.agent.orders import Order
 from gosched.agent.runtimes.environment import OF_THE_USER
 from gosched.agent.runtimes.interface import Account, CannotRun, Place
+from gosched.core.orders import TaskOrder
 
 WORK = "/work"  # where a task in a container finds its working directory
 SHM_BYTES = 64 << 20  # of /dev/shm, where the task asks for no memory
@@ -40,7 +40,7 @@ class Bind:
     read_only: bool = False
 
 
-def inner_env(order: Order, place: Place, env: Mapping[str, str], *, path: str) -> dict[str, str]:
+def inner_env(order: TaskOrder, place: Place, env: Mapping[str, str], *, path: str) -> dict[str, str]:
     """Of the task: paths below its working directory as they are inside, and nothing of the agent's own. `path`: its
     PATH where the order has none; empty: the image's."""
     own = dict(order.env)
@@ -52,12 +52,12 @@ def inner_env(order: Order, place: Place, env: Mapping[str, str], *, path: str) 
     return inner
 
 
-def inner_cwd(order: Order) -> str:
+def inner_cwd(order: TaskOrder) -> str:
     """A relative one is below the task's working directory."""
     return str(PurePosixPath(WORK, order.working_dir))
 
 
-def binds(order: Order, place: Place, allowed: Sequence[str]) -> list[Bind]:
+def binds(order: TaskOrder, place: Place, allowed: Sequence[str]) -> list[Bind]:
     """The working directory, then the volumes, which lie below a prefix of `allowed` and are in reach of the task's
     user. Raises CannotRun: VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED, BAD_VOLUME."""
     found = [Bind(host=str(place.work), to=WORK)]

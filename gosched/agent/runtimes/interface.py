@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
-from gosched.agent.orders import Order
+from gosched.core.orders import TaskOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,5 +113,5 @@ class TaskRuntime(Protocol):
     def problem(self) -> str:
         """Why this node cannot run such tasks at all, in one line; empty: it can. May look at the machine."""
 
-    def launch(self, order: Order, place: Place, env: dict[str, str]) -> Launch:
+    def launch(self, order: TaskOrder, place: Place, env: dict[str, str]) -> Launch:
         """In a worker thread; may write into `place.path`. Raises CannotRun."""

@@ -22,7 +22,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from gosched.agent.beneath import opened
-from gosched.agent.orders import Order
 from gosched.agent.runtimes import oci_exec
 from gosched.agent.runtimes.environment import DEFAULT_PATH
 from gosched.agent.runtimes.images import Images
@@ -45,6 +44,7 @@ from gosched.agent.runtimes.root_layer import (
 )
 from gosched.agent.runtimes.rootfs_launcher import SPEC
 from gosched.agent.supervisor.control_group import cgroup_of
+from gosched.core.orders import TaskOrder
 
 RUNTIMES = ("crun", "runc")  # the first that is there
 VOLUMES = "volumes"  # in the bundle
@@ -77,7 +77,7 @@ class Rootfs:
             return "the agent is not root"
         return ""
 
-    def launch(self, order: Order, place: Place, env: dict[str, str]) -> Launch:
+    def launch(self, order: TaskOrder, place: Place, env: dict[str, str]) -> Launch:
         """The bundle is `oci` in the allocation's directory. CannotRun: IMAGE_NOT_FOUND, IMAGE_NOT_ALLOWED, BAD_IMAGE,
         VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED, BAD_VOLUME, COMMAND_NOT_FOUND, NOT_EXECUTABLE, NO_CGROUP."""
         bundle = place.path / "oci"
@@ -213,7 +213,7 @@ class Rootfs:
             return (*own, str(cgroup or ""), *runtime, "--", _ID)
         return in_own_view([*own, "", *runtime, "--", _ID])
 
-    def _container(self, order: Order, place: Place, env: Mapping[str, str]) -> Container:
+    def _container(self, order: TaskOrder, place: Place, env: Mapping[str, str]) -> Container:
         cgroups_path = ""
         if not self._is_crun:
             if place.cgroup is None:

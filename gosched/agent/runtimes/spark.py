@@ -14,11 +14,11 @@ import sys
 from pathlib import Path
 
 from gosched.agent.acting import as_account
-from gosched.agent.orders import Order
 from gosched.agent.runtimes import spark_role
 from gosched.agent.runtimes.interface import Account, CannotRun, Launch, Place
 from gosched.agent.runtimes.process import DEFAULT_UMASK
 from gosched.config.spark_model import DAEMON_MIB, cores, heap_mib
+from gosched.core.orders import TaskOrder
 from gosched.core.spec.task_group import SPARK_DRIVER, SPARK_WORKER
 
 _MIB = 1 << 20
@@ -40,7 +40,7 @@ class Spark:
             )
         return "" if _java() is not None else "no Java is installed: Spark needs java in the PATH, or JAVA_HOME"
 
-    def launch(self, order: Order, place: Place, env: dict[str, str]) -> Launch:
+    def launch(self, order: TaskOrder, place: Place, env: dict[str, str]) -> Launch:
         home, java = _home(self._wanted), _java()
         if home is None or java is None:
             why = f"this node cannot run spark tasks: {self.problem()}"
@@ -68,7 +68,7 @@ def _make_scratch(scratch: Path, account: Account | None) -> None:
         raise CannotRun("BAD_WORKING_DIR", f"cannot make {scratch.name} in its working directory: {error}") from error
 
 
-def _command(order: Order, home: Path, scratch: Path, env: dict[str, str]) -> tuple[str, ...]:
+def _command(order: TaskOrder, home: Path, scratch: Path, env: dict[str, str]) -> tuple[str, ...]:
     role, words = order.command[:1], order.command[1:]
     # 4040 and the 16 after it would be the bound of drivers on one node.
     submit = (str(home / "bin" / "spark-submit"), "--conf", "spark.ui.port=0")
@@ -87,7 +87,7 @@ def _command(order: Order, home: Path, scratch: Path, env: dict[str, str]) -> tu
     return (*started_by, "worker", spark_class, *of_worker)
 
 
-def _environment(order: Order, home: Path, java: Path, scratch: Path, env: dict[str, str]) -> dict[str, str]:
+def _environment(order: TaskOrder, home: Path, java: Path, scratch: Path, env: dict[str, str]) -> dict[str, str]:
     """What the job's own variables say goes before what is only a default."""
     java_options = f"{shlex.quote(f'-Djava.io.tmpdir={scratch}')} -XX:-UsePerfData"
     found = {
@@ -110,7 +110,7 @@ def _environment(order: Order, home: Path, java: Path, scratch: Path, env: dict[
     return found
 
 
-def _heap(order: Order) -> dict[str, str]:
+def _heap(order: TaskOrder) -> dict[str, str]:
     """Of the driver's JVM."""
     memory_bytes = order.resources.memory_bytes
     if not memory_bytes or order.command[:1] == (SPARK_WORKER,):

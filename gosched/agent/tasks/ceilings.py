@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import resource
 
-from gosched.agent.orders import Order
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.config.agent_settings import Ceilings
+from gosched.core.orders import TaskOrder
 from gosched.core.spec.isolation import Rlimit
 
 REFUSED = "LIMIT_NOT_ALLOWED"
@@ -18,7 +18,7 @@ REFUSED = "LIMIT_NOT_ALLOWED"
 DEFAULTS = {"memlock": 8 << 20, "nice": 0, "rtprio": 0}
 
 
-def check_ceilings(order: Order, ceilings: Ceilings) -> None:
+def check_ceilings(order: TaskOrder, ceilings: Ceilings) -> None:
     """Raise CannotRun where the order asks for more than this node gives."""
     isolation = order.isolation
     _check("limits.pids", isolation.pids, ceilings.pids, "ceilings.pids")

@@ -13,9 +13,9 @@ import structlog
 from gosched.agent.cgroups.files import CgroupError
 from gosched.agent.cgroups.tree import CgroupTree, write_values
 from gosched.agent.logic.cgroup_values import shared_cpus
-from gosched.agent.orders import Order
 from gosched.agent.tasks.task import Task
 from gosched.core.cpulist import format_cpulist, parse_cpulist
+from gosched.core.orders import TaskOrder
 
 
 class SharedCpus:
@@ -29,7 +29,7 @@ class SharedCpus:
         self._there = sum(numa.values()) or usable
         self.current = ""
 
-    def owned(self, order: Order) -> str:
+    def owned(self, order: TaskOrder) -> str:
         """The CPUs that are the task's alone; none of a node whose hardware is pretended."""
         return order.cpus if not parse_cpulist(order.cpus) & ~self._there else ""
 

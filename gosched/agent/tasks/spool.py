@@ -17,15 +17,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gosched.agent.files import replace, reserve, sync_directory, write_synced
-from gosched.agent.logic.reconcile import StopWish
-from gosched.agent.orders import Order, encode_order, parse_order
+from gosched.agent.logic.reconcile import LocalStop
+from gosched.agent.orders import parse_order
 from gosched.agent.runtimes.interface import Account, Launch
 from gosched.agent.supervisor import records
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.processes import boot_id, open_process
 from gosched.agent.tasks.removal import remove_tree
+from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.records.task import TaskState
 from gosched.core.records.usage import NO_USAGE, Usage
+from gosched.wire.codec import to_message
 from gosched.wire.v1 import worker_pb2
 
 STORES_AT_ONCE = 16
@@ -105,10 +107,10 @@ class Spool:
 
     # Written by the agent
 
-    def store(self, order: Order) -> None:
+    def store(self, order: TaskOrder) -> None:
         """The order is on the disk afterwards, but for the sync of the parent directory."""
         self.path.mkdir(mode=0o700, exist_ok=True)
-        write_synced(self.path / "order", encode_order(order))
+        write_synced(self.path / "order", to_message(order, worker_pb2.TaskOrder).SerializeToString())
 
     def start(self, launch: Launch, settings: SpoolSettings, nursery: Nursery) -> tuple[int, int] | None:
         """Starts the supervisor, which holds the allocation's lock from before its first instruction to its end. Its
@@ -134,9 +136,9 @@ class Spool:
             os.chown(work, account.uid, account.gid, follow_symlinks=False)
         return work
 
-    def order_stop(self, wish: StopWish) -> None:
+    def order_stop(self, order: StopOrder) -> None:
         """Stays in force until the task has ended; the supervisor reads it when it is signalled."""
-        stop = asdict(wish)
+        stop = asdict(order)
         del stop["allocation_id"]
         replace(self.path / records.STOP, json.dumps(stop).encode())
 
@@ -161,7 +163,7 @@ class Spool:
 
     # Read by the agent
 
-    def order(self) -> Order | None:
+    def order(self) -> TaskOrder | None:
         """None where a crash came before the order was stored: then nothing ran."""
         try:
             data = (self.path / "order").read_bytes()
@@ -208,11 +210,11 @@ class Spool:
         finally:
             os.close(pidfd)
 
-    def stop_ordered(self) -> StopWish | None:
+    def stop_ordered(self) -> LocalStop | None:
         data = _read(self.path / records.STOP)
         if not data:
             return None
-        return StopWish(allocation_id="", **json.loads(data))
+        return LocalStop(allocation_id="", **json.loads(data))
 
     def saving(self) -> SavingRecord:
         data = _read(self.path / records.SAVING)
@@ -260,7 +262,7 @@ def spool_for(tasks: Path, allocation_id: str) -> Spool:
     return Spool(tasks / name)
 
 
-def store_all(tasks: Path, orders: Sequence[Order]) -> None:
+def store_all(tasks: Path, orders: Sequence[TaskOrder]) -> None:
     """On the disk when it returns; many at once share the disk's turns."""
     with ThreadPoolExecutor(STORES_AT_ONCE) as pool:
         list(pool.map(lambda order: spool_for(tasks, order.allocation_id).store(order), orders))

@@ -17,7 +17,6 @@ from gosched.agent.cgroups.tree import CgroupTree
 from gosched.agent.datadir import DataDir
 from gosched.agent.hardware.gpus import Gpus
 from gosched.agent.logic.cgroup_values import cgroup_values
-from gosched.agent.orders import Order
 from gosched.agent.runtimes.environment import environment
 from gosched.agent.runtimes.interface import Account, CannotRun, Place, TaskRuntime
 from gosched.agent.tasks.ceilings import check_ceilings
@@ -30,6 +29,7 @@ from gosched.agent.tasks.task import Task, failed, not_started
 from gosched.agent.tasks.users import account_for
 from gosched.config import AgentSettings
 from gosched.core.cpulist import parse_cpulist
+from gosched.core.orders import TaskOrder
 from gosched.core.spec.task_group import Runtime
 
 CLEAN_UP_S = 1.0
@@ -95,7 +95,7 @@ class Starter:
             devices.confine(cgroup, self.gpus.device_majors(), self.gpus.device_numbers(task.order.gpus))
         return cgroup
 
-    def _values(self, order: Order, shared_cpus: str) -> Mapping[str, str]:
+    def _values(self, order: TaskOrder, shared_cpus: str) -> Mapping[str, str]:
         return cgroup_values(
             order.resources,
             order.isolation,
@@ -111,7 +111,7 @@ class Starter:
         found = environment(task.order, account, task.spool.checkpoint_file)
         return {**found, "CUDA_VISIBLE_DEVICES": self.gpus.visible_devices(task.order.gpus)}
 
-    def _spool_settings(self, order: Order) -> SpoolSettings:
+    def _spool_settings(self, order: TaskOrder) -> SpoolSettings:
         """Without the cpuset controller a task is put on its CPUs at its start, and could leave them."""
         by_affinity = "cpuset" not in self.tree.controllers
         return SpoolSettings(

@@ -23,20 +23,21 @@ from gosched.agent.logic.reconcile import (
     Desired,
     Forget,
     Freeze,
+    LocalStop,
     Start,
     Stop,
-    StopWish,
     Tombstone,
     hastened,
     reconcile,
 )
-from gosched.agent.orders import BadOrder, Order, buried_order
+from gosched.agent.orders import BadOrder, tombstone_order
 from gosched.agent.tasks.following import Following
 from gosched.agent.tasks.removal import remove_tree
 from gosched.agent.tasks.spool import Ending, Spool, spool_for, store_all
 from gosched.agent.tasks.starting import Starter
 from gosched.agent.tasks.task import Task, not_started, now_ms
 from gosched.core.commands.nodes import TaskReport
+from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.records.task import TaskState
 
 DISK_QUOTA = "DISK_QUOTA"
@@ -85,7 +86,7 @@ class Tasks:
         """Of the directories, and so of the cgroups, of all tasks."""
         return {task.spool.path.name for task in self._tasks.values()}
 
-    async def obey(self, desired: Desired, orders: Mapping[str, Order], *, epoch: int) -> bool:
+    async def obey(self, desired: Desired, orders: Mapping[str, TaskOrder], *, epoch: int) -> bool:
         """Does what a master wants, unless a higher epoch was seen: then nothing, and False.
 
         Returns once all started tasks are on the disk and have their supervisors, even if the caller goes away.
@@ -95,34 +96,34 @@ class Tasks:
         work.add_done_callback(self._works.discard)
         return await asyncio.shield(work)
 
-    def stop(self, task: Task, wish: StopWish) -> None:
-        wish = wish if task.stop is None else hastened(task.stop, wish)
-        if wish == task.stop or task.ending is not None:
+    def stop(self, task: Task, order: StopOrder) -> None:
+        order = order if task.stop is None else hastened(task.stop, order)
+        if order == task.stop or task.ending is not None:
             return
-        task.spool.order_stop(wish)
-        task.stop = wish
+        task.spool.order_stop(order)
+        task.stop = order
         self._following.logger(task).info(
-            "task told to stop", reason=wish.reason, checkpoint_ms=wish.checkpoint_ms, grace_ms=wish.grace_ms
+            "task told to stop", reason=order.reason, checkpoint_ms=order.checkpoint_ms, grace_ms=order.grace_ms
         )
         task.wake()
         if task.may_save:
             self._following.follow_saving(task)
         self._following.changed()
 
-    async def _obey(self, desired: Desired, orders: Mapping[str, Order], epoch: int) -> bool:
+    async def _obey(self, desired: Desired, orders: Mapping[str, TaskOrder], epoch: int) -> bool:
         async with self._turn:
             if epoch < self._data_dir.epoch:
                 return False
             await asyncio.to_thread(self._data_dir.raise_epoch, epoch)
-            starts: list[Order] = []
+            starts: list[TaskOrder] = []
             for action in reconcile(desired, {i: task.state for i, task in self._tasks.items()}):
                 match action:
                     case Start():
                         starts.append(orders[action.allocation_id])
                     case Stop():
-                        self.stop(self._tasks[action.wish.allocation_id], action.wish)
+                        self.stop(self._tasks[action.order.allocation_id], action.order)
                     case Tombstone():
-                        await self._bury(action.wish)
+                        await self._record_tombstone(action.order)
                     case Freeze():
                         self._freeze(self._tasks[action.allocation_id], action.frozen)
                     case Forget():
@@ -146,7 +147,7 @@ class Tasks:
         self._starter.shared_cpus.follow(running)
         self._starter.kept_memory.follow(running)
 
-    async def _start(self, orders: list[Order]) -> None:
+    async def _start(self, orders: list[TaskOrder]) -> None:
         now = now_ms()
         tasks = [
             Task(order=o, spool=spool_for(self._data_dir.tasks, o.allocation_id), ordered_at_ms=now) for o in orders
@@ -180,11 +181,11 @@ class Tasks:
         with ThreadPoolExecutor(STARTS_AT_ONCE) as pool:
             list(pool.map(self._starter.start, tasks))
 
-    async def _bury(self, wish: StopWish) -> None:
-        order = buried_order(wish.allocation_id)
+    async def _record_tombstone(self, stop: StopOrder) -> None:
+        order = tombstone_order(stop.allocation_id)
         task = Task(order=order, spool=spool_for(self._data_dir.tasks, order.allocation_id))
         ending = Ending(
-            state=TaskState.KILLED, reason=wish.reason, detail="stopped before it started", ended_at_ms=now_ms()
+            state=TaskState.KILLED, reason=stop.reason, detail="stopped before it started", ended_at_ms=now_ms()
         )
         await asyncio.to_thread(store_all, self._data_dir.tasks, [order])
         await asyncio.to_thread(task.spool.record_ending, ending)
@@ -234,7 +235,7 @@ class Tasks:
         ]
 
     def stop_for_quota(self, allocation_id: str, detail: str) -> None:
-        wish = StopWish(
+        order = LocalStop(
             allocation_id=allocation_id,
             grace_ms=QUOTA_GRACE_MS,
             reason=DISK_QUOTA,
@@ -243,7 +244,7 @@ class Tasks:
         )
         task = self._tasks.get(allocation_id)
         if task is not None:
-            self.stop(task, wish)
+            self.stop(task, order)
 
     async def clean(self, keep_s: float) -> None:
         """Removes what the masters have forgotten for long enough, logs and working directories with it."""

@@ -13,8 +13,6 @@ from pathlib import Path
 import structlog
 
 from gosched.agent.cgroups import files as cgroup_files
-from gosched.agent.logic.reconcile import StopWish
-from gosched.agent.orders import Order
 from gosched.agent.runtimes.interface import Launch
 from gosched.agent.supervisor.control_group import cgroup_of
 from gosched.agent.supervisor.records import NODE_FAULTS
@@ -23,6 +21,7 @@ from gosched.agent.tasks.processes import open_process
 from gosched.agent.tasks.spool import NOT_SAVING, Ending, SavingRecord, Spool, SupervisorRecord
 from gosched.core.commands.nodes import TaskReport
 from gosched.core.lifecycle import SAVING
+from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.records.task import NODE_FAULT, TaskState
 from gosched.core.records.usage import NO_USAGE, Usage
 from gosched.core.spec.task_group import Runtime
@@ -36,7 +35,7 @@ class Task:
     """Mutable, of this package. `ending` is set once; `forgotten_at` (a wall clock time) only after it. `adopted`: an
     earlier agent started it."""
 
-    order: Order
+    order: TaskOrder
     spool: Spool
     adopted: bool = False
     ordered_at_ms: int = 0  # when its order came; 0: to an earlier agent
@@ -44,7 +43,7 @@ class Task:
     pidfd: int = -1  # of its supervisor
     pid: int = 0  # of its main process
     started_at_ms: int = 0
-    stop: StopWish | None = None
+    stop: StopOrder | None = None
     freeze: bool = False  # as it is wished
     frozen: bool = False
     saving: SavingRecord = NOT_SAVING

@@ -20,6 +20,7 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.base.channels import Channels
 from gosched.replication.interface import Replication
+from gosched.wire.codec import to_message
 from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
 
 MAX_CALLS = 64  # to agents, at the same time
@@ -126,11 +127,15 @@ class Dispatcher:
             "cluster_id": self._state.cluster_id,
         }
         for ids in _chunks(self._still(due.stop, TaskState.STOPPING)):
-            stops = [stop_order(self._state, self._state.allocations[i]) for i in ids]
+            stops = [to_message(stop_order(self._state, self._state.allocations[i]), worker_pb2.StopOrder) for i in ids]
             request = worker_pb2.StopTasksRequest(orders=stops, **header)  # type: ignore[arg-type]
             await stub.StopTasks(request, timeout=CALL_TIMEOUT_S)
         for ids in _chunks(self._still(due.start, TaskState.PLACED)):
-            starts = [self._orders.start(self._state, self._state.allocations[i]) for i in ids if self._is(i)]
+            starts = [
+                to_message(self._orders.start(self._state, self._state.allocations[i]), worker_pb2.TaskOrder)
+                for i in ids
+                if self._is(i)
+            ]
             if starts:
                 start = worker_pb2.StartTasksRequest(orders=starts, **header)  # type: ignore[arg-type]
                 await stub.StartTasks(start, timeout=CALL_TIMEOUT_S)

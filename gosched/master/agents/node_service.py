@@ -17,6 +17,7 @@ from gosched.config import MasterSettings
 from gosched.core.commands.command import Body
 from gosched.core.commands.nodes import ControlNode, NodeAction, RemoveNode, ReportTasks, TaskReport
 from gosched.core.limits import MAX_LOST_AT_ONCE, MAX_NAME_LENGTH, MAX_TASKS
+from gosched.core.orders import StopOrder
 from gosched.core.outcome import Accepted, Rejected
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.resources import ZERO
@@ -35,7 +36,7 @@ from gosched.master.base.errors import ApiError, accepted, not_found, unavailabl
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.replication.interface import Replication
-from gosched.wire.codec import fill, map_pairs
+from gosched.wire.codec import fill, map_pairs, to_message
 from gosched.wire.roles import ANY_NODE, Role
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, worker_pb2, worker_pb2_grpc
 
@@ -305,13 +306,12 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         for allocation_id in verdict.start:
             if size > MAX_START_BYTES:
                 break
-            order = self.orders.start(state, state.allocations[allocation_id])
+            order = to_message(self.orders.start(state, state.allocations[allocation_id]), worker_pb2.TaskOrder)
             size += order.ByteSize()
             answer.start.append(order)
-        answer.stop.extend(stop_order(state, state.allocations[i]) for i in verdict.stop)
-        answer.stop.extend(
-            worker_pb2.StopOrder(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in verdict.leftovers
-        )
+        stops = [stop_order(state, state.allocations[i]) for i in verdict.stop]
+        stops += [StopOrder(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in verdict.leftovers]
+        answer.stop.extend(to_message(order, worker_pb2.StopOrder) for order in stops)
         return answer
 
 

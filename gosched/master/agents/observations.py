@@ -1,18 +1,18 @@
 """What agents say in registrations and heartbeats, as records.
 
-Rule: whatever an agent sends is bounded here, in number, length and size; beyond this module it is taken as it is.
+Invariant: whatever an agent sends is bounded here, in number, length and size; beyond this module it is taken as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from gosched.core.commands.nodes import RegisterNode, TaskReport
 from gosched.core.limits import MAX_AMOUNT, MAX_DETAIL_LENGTH, MAX_GPUS, MAX_NAME_LENGTH
 from gosched.core.records.node import Hardware
 from gosched.core.records.task import TaskState
-from gosched.core.records.usage import NO_USAGE, Usage
+from gosched.core.records.usage import Usage
 from gosched.core.resources import Resources
 from gosched.core.spec.placement_rules import Taint
 from gosched.master.base.errors import invalid, parsed
@@ -27,7 +27,7 @@ _REPORTED = frozenset(
 )
 
 
-def observations(messages: Iterable[node_pb2.TaskObservation]) -> list[TaskReport]:
+def observations(messages: Iterable[types_pb2.TaskReport]) -> list[TaskReport]:
     """Raises ApiError."""
     observed = [_observation(message) for message in messages]
     if len(observed) > MAX_TASKS_OBSERVED:
@@ -62,22 +62,15 @@ def node_usage(message: node_pb2.NodeUsage) -> node_pb2.NodeUsage:
     return kept
 
 
-def _observation(message: node_pb2.TaskObservation) -> TaskReport:
-    state = int(message.state)
-    if state not in _REPORTED:
+def _observation(message: types_pb2.TaskReport) -> TaskReport:
+    if int(message.state) not in _REPORTED:
         raise invalid(f"task {message.allocation_id!a} is reported in a state that no agent can see")
-    return TaskReport(
-        allocation_id=message.allocation_id,
-        state=TaskState(state),
-        exit_code=message.exit_code if message.HasField("exit_code") else None,
-        reason=_line(message.reason, MAX_NAME_LENGTH),
-        detail=_line(message.detail, MAX_DETAIL_LENGTH),
-        started_at_ms=message.started_at_ms,
-        ended_at_ms=message.ended_at_ms,
-        checkpoint_at_ms=message.checkpoint_at_ms,
-        usage=_usage(message.usage, TaskState(state)) if message.HasField("usage") else NO_USAGE,
-        frozen=message.frozen,
-        blames_node=message.blames_node,
+    seen = to_record(message, TaskReport)
+    return replace(
+        seen,
+        reason=_line(seen.reason, MAX_NAME_LENGTH),
+        detail=_line(seen.detail, MAX_DETAIL_LENGTH),
+        usage=_bounded(seen.usage) if seen.state.is_final else seen.usage,
     )
 
 
@@ -86,9 +79,6 @@ def _line(text: str, limit: int) -> str:
     return "".join(c if c.isprintable() else " " for c in text[:limit])
 
 
-def _usage(message: types_pb2.Usage, state: TaskState) -> Usage:
-    """Counters of a kernel: what cannot be one does not get into the log, and so into a tenant's account."""
-    usage = to_record(message, Usage)
-    if not state.is_final:
-        return usage
+def _bounded(usage: Usage) -> Usage:
+    """Return counters of a kernel: what cannot be one gets neither into the log nor into a tenant's account."""
     return Usage(**{f.name: min(max(getattr(usage, f.name), 0), MAX_AMOUNT) for f in fields(Usage)})

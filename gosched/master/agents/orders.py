@@ -5,8 +5,10 @@ Rule: the same allocation gives the same order from every leader, so that an ord
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from hashlib import blake2b
 
+from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.job import Job, JobIntent
 from gosched.core.records.task import Task, allocation_id
@@ -15,13 +17,15 @@ from gosched.core.spec.job_spec import OnDisconnect
 from gosched.core.spec.task_group import Framework, TaskGroup
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.gangs import MEMBER_FAILED
-from gosched.wire.codec import fill
-from gosched.wire.v1 import types_pb2, worker_pb2
 
 # MASTER_PORT of a distributed job: below the ports that the kernel gives out for outgoing connections (32768 and up).
 FIRST_PORT = 20_000
 PORTS = 10_000
 MAX_GANGS_REMEMBERED = 64
+
+# Fields of an order that hold what the task's group has in the field of the same name.
+_AS_IN_THE_GROUP = {each.name for each in fields(TaskOrder)} & {each.name for each in fields(TaskGroup)}
+_AS_IN_THE_GROUP -= {"env", "resources"}
 
 
 class Orders:
@@ -30,29 +34,27 @@ class Orders:
     def __init__(self) -> None:
         self._hosts: dict[tuple[str, int, int], str] = {}
 
-    def start(self, state: ClusterState, allocation: Allocation) -> worker_pb2.TaskOrder:
+    def start(self, state: ClusterState, allocation: Allocation) -> TaskOrder:
         job = state.jobs[allocation.job_id]
         task = state.tasks[allocation.task_id]
         group = next(g for g in job.spec.groups if g.name == task.group)
-        order = worker_pb2.TaskOrder(
+        env = (
+            dict(group.env)
+            | element_variables(state, job)
+            | environment(job, task, group, self._hosts_of(state, job, task))
+        )
+        return TaskOrder(
             allocation_id=allocation.id,
             task_id=task.id,
             job_id=job.id,
-            runtime=types_pb2.Runtime.Name(group.runtime),
-            image=group.image,
-            command=group.command,
-            env=dict(group.env)
-            | element_variables(state, job)
-            | environment(job, task, group, self._hosts_of(state, job, task)),
-            working_dir=group.working_dir,
+            env=tuple(sorted(env.items())),
+            resources=allocation.resources,
             gpus=allocation.gpus,
             cpus=allocation.cpus,
             stop_alone=job.spec.on_disconnect is OnDisconnect.STOP,
             stop_grace_ms=job.spec.stop_grace_ms,
+            **{name: getattr(group, name) for name in _AS_IN_THE_GROUP},
         )
-        fill(allocation.resources, order.resources)
-        fill(group.isolation, order.isolation)
-        return order
 
     def _hosts_of(self, state: ClusterState, job: Job, task: Task) -> str:
         key = (job.id, task.attempt, task.placed_at_ms)
@@ -63,19 +65,18 @@ class Orders:
         return self._hosts[key]
 
 
-def stop_order(state: ClusterState, allocation: Allocation) -> worker_pb2.StopOrder:
+def stop_order(state: ClusterState, allocation: Allocation) -> StopOrder:
     job, task = state.jobs[allocation.job_id], state.tasks[allocation.task_id]
     spec = job.spec
     # What was told to leave and is cancelled meanwhile has no time to save itself any more.
     reason = job.reason if job.intent is JobIntent.CANCEL else task.reason
-    order = worker_pb2.StopOrder(allocation_id=allocation.id, grace_ms=spec.stop_grace_ms, reason=reason)
-    if may_save(job, task):
-        order.checkpoint_signal = spec.preemption.checkpoint_signal
-        if order.checkpoint_signal:
-            order.checkpoint_ms = spec.preemption.grace_ms
-        else:
-            order.grace_ms = spec.preemption.grace_ms or spec.stop_grace_ms
-    return order
+    order = StopOrder(allocation_id=allocation.id, grace_ms=spec.stop_grace_ms, reason=reason)
+    if not may_save(job, task):
+        return order
+    preemption = spec.preemption
+    if preemption.checkpoint_signal:
+        return replace(order, checkpoint_signal=preemption.checkpoint_signal, checkpoint_ms=preemption.grace_ms)
+    return replace(order, grace_ms=preemption.grace_ms or spec.stop_grace_ms)
 
 
 def may_save(job: Job, task: Task) -> bool:
