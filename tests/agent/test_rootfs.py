@@ -15,10 +15,11 @@ from gosched.agent.beneath import opened
 from gosched.agent.host_paths import path_of
 from gosched.agent.runtimes import faults
 from gosched.agent.runtimes.inside import Bind, binds, inner_cwd, inner_env
-from gosched.agent.runtimes.interface import Account, CannotRun, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.lookup import Root, _find_interpreter, find_command, resolve
 from gosched.agent.runtimes.names import container_name, hostname
 from gosched.agent.runtimes.oci_bundle import Container, Device, config
+from gosched.agent.supervisor.launch import Account
 from gosched.core.orders import TaskOrder
 from gosched.core.spec.isolation import PLAIN, Isolation, Network, Rlimit, Volume
 

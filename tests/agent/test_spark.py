@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from gosched.agent.runtimes.interface import CannotRun, Launch, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.spark import Spark
+from gosched.agent.supervisor.launch import Launch
 from gosched.core.orders import TaskOrder
 from gosched.core.resources import Resources
 from gosched.core.spec.isolation import Isolation, Rlimit

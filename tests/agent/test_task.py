@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gosched.agent.cgroups import files as cgroup_files
-from gosched.agent.runtimes.interface import Launch
+from gosched.agent.supervisor.launch import Launch
 from gosched.agent.tasks.spool import Spool
 from gosched.agent.tasks.task import Task
 from gosched.core.orders import TaskOrder

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ from gosched.agent.cgroups import files as cgroup_files
 from gosched.agent.runtimes.docker import Docker
 from gosched.agent.runtimes.environment import environment
 from gosched.agent.runtimes.inside import AllowedPaths
-from gosched.agent.runtimes.interface import Account, Launch, Place, TaskRuntime
+from gosched.agent.runtimes.interface import Place, TaskRuntime
+from gosched.agent.supervisor.launch import Account, Launch
 from gosched.cli.local_cluster import LocalCluster
 from gosched.config.agent_settings import Registry
 from gosched.core.orders import TaskOrder
@@ -41,10 +42,10 @@ _APPLETS = (
 _BIND_AND_RUN = """
 import json, os, sys
 from types import SimpleNamespace
-from gosched.agent.supervisor import binding, launching, records
+from gosched.agent.supervisor import binding, launch, launching, records
 at = [""]
 try:
-    binding.bind_all(json.loads(sys.argv[1]), at)
+    binding.bind_all(launch.launch_of(json.loads(sys.argv[1])).binds, at)
 except OSError as error:
     why = launching.explain(SimpleNamespace(command=sys.argv[2:]), at[0], error.errno or 0, str(error))
     os.chdir("..")
@@ -206,8 +207,7 @@ def start(runtime: TaskRuntime, order: TaskOrder, place: Place) -> Running:
     launch = runtime.launch(order, place, env)
     words = launch.command
     if launch.binds:
-        binds = json.dumps(launch.record()["binds"])
-        words = (sys.executable, "-c", _BIND_AND_RUN, binds, *words)
+        words = (sys.executable, "-c", _BIND_AND_RUN, json.dumps(asdict(launch)), *words)
     if launch.cgroup:
         # By a shell: this process has threads, among which no Python code should run between fork and exec.
         words = ("/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs" && exec "$@"', launch.cgroup, *words)

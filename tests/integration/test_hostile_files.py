@@ -20,8 +20,9 @@ from pathlib import Path
 import pytest
 
 from gosched.agent.hardware.disk import measure
-from gosched.agent.runtimes.interface import Account, CannotRun, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.spark import Spark
+from gosched.agent.supervisor.launch import Account
 from gosched.agent.tasks.removal import remove_tree
 from gosched.agent.tasks.spool import Spool
 from gosched.core.orders import TaskOrder

@@ -22,8 +22,9 @@ import pytest
 
 from gosched.agent.runtimes import oci_bundle, rootfs
 from gosched.agent.runtimes.docker import Docker
-from gosched.agent.runtimes.interface import Launch, Place
+from gosched.agent.runtimes.interface import Place
 from gosched.agent.runtimes.rootfs import Rootfs
+from gosched.agent.supervisor.launch import Launch
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.core.orders import TaskOrder
 from gosched.core.records.node import NodeState

@@ -20,10 +20,11 @@ import struct
 import sys
 import termios
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gosched.agent.supervisor.control_group import ControlGroup
 from gosched.agent.supervisor.family import descendants, own_children, reap, signal_all, signal_one
+from gosched.agent.supervisor.launch import Launch, read_launch
 from gosched.agent.supervisor.launching import (
     NotStarted,
     become_subreaper,
@@ -33,7 +34,6 @@ from gosched.agent.supervisor.launching import (
     run_confined,
     tell_failure,
 )
-from gosched.agent.supervisor.records import Launch, read_launch
 
 HANG_UP_S = 2.0  # from SIGHUP to SIGKILL
 LOOK_AGAIN_S = 0.02  # while it ends
@@ -101,18 +101,16 @@ def prepare_process() -> int:
 
 def start_command(order: Order, launch: Launch, task: int) -> int:
     """Its pid, which is its process group too. Raises NotStarted, OSError."""
-    launch.command = words(order, launch)
-    if launch.exec:  # it finds the container by itself, and needs what the agent has
-        launch.env, launch.cwd, launch.cgroup, launch.account = dict(os.environ), "/", "", None
-        launch.rlimits, launch.cpus, launch.umask = {}, [], 0o022
-    else:
-        launch.env = {**launch.env, **order.env}
     namespaces = own_namespaces(order.pid) if task >= 0 and not launch.exec else 0
+    if launch.exec:  # it finds the container by itself, and needs what the agent has
+        launch = Launch(command=words(order, launch), env=dict(os.environ), cwd="/")
+    else:
+        launch = replace(launch, command=words(order, launch), env={**launch.env, **order.env})
     if order.terminal:
         # This process leads the session: what the terminal holds when its leader ends is lost.
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         if launch.account is not None:
-            os.fchown(0, launch.account["uid"], -1)
+            os.fchown(0, launch.account.uid, -1)
     read_end, write_end = os.pipe()  # closed by a successful exec
     parent = os.getpid()
     group = ControlGroup(launch.cgroup)
@@ -131,16 +129,16 @@ def start_command(order: Order, launch: Launch, task: int) -> int:
     return pid
 
 
-def words(order: Order, launch: Launch) -> list[str]:
+def words(order: Order, launch: Launch) -> tuple[str, ...]:
     """The one place that knows how a command is put behind `Launch.exec`: that ends with the container's name, and its
     program takes --tty and --env as crun, runc, docker and podman do."""
     if not launch.exec:
-        return order.command
+        return tuple(order.command)
     *program, container = launch.exec
     flags = ["--tty"] if order.terminal else []
     for name, value in order.env.items():
         flags += ["--env", f"{name}={value}"]
-    return [*program, *flags, container, *order.command]
+    return (*program, *flags, container, *order.command)
 
 
 def become_command(

@@ -21,9 +21,10 @@ from gosched.agent.cgroups.place import block_device
 from gosched.agent.runtimes import daemon_view
 from gosched.agent.runtimes.environment import DEFAULT_PATH
 from gosched.agent.runtimes.inside import SHM_BYTES, AllowedPaths, Bind, binds, inner_cwd, inner_env
-from gosched.agent.runtimes.interface import Account, CannotRun, Launch, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.names import AGENT_LABEL, ALLOCATION_LABEL, container_name, hostname
 from gosched.agent.runtimes.oci_bundle import ROOT_CAPABILITIES
+from gosched.agent.supervisor.launch import Account, Launch
 from gosched.config.agent_settings import Registry
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.orders import TaskOrder

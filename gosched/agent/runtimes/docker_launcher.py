@@ -30,7 +30,8 @@ from urllib3.exceptions import HTTPError
 from gosched.agent.runtimes import docker_follow, docker_volumes, faults
 from gosched.agent.runtimes.docker_exec import execute
 from gosched.agent.runtimes.docker_removal import ASKED, remove_of_task, remove_orphans
-from gosched.agent.runtimes.interface import Account, CannotRun
+from gosched.agent.runtimes.interface import CannotRun
+from gosched.agent.supervisor.launch import account_of
 from gosched.agent.supervisor.records import RESULT, TASK, now_ms, write
 
 CALL_S = 60  # for an answer
@@ -128,7 +129,7 @@ def run(spec_file: str) -> None:
 
 def hold_volumes(spec: dict[str, Any], directory: Path) -> None:
     """Raises Failed."""
-    account = Account(**{**spec["account"], "groups": tuple(spec["account"]["groups"])}) if spec["account"] else None
+    account = account_of(spec["account"])
     try:
         docker_volumes.hold(spec["container"]["HostConfig"]["Mounts"][1:], directory, spec["allowed"], account)
     except CannotRun as error:

@@ -14,8 +14,8 @@ from typing import Any
 
 from gosched.agent.host_paths import is_fixed, path_of
 from gosched.agent.runtimes.inside import open_named
-from gosched.agent.runtimes.interface import Account
 from gosched.agent.supervisor.binding import MS_BIND, checked, libc, make_place
+from gosched.agent.supervisor.launch import Account
 
 HELD = "volumes"  # in the allocation's directory
 _MS_PRIVATE = 0x4_0000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gosched.agent.runtimes.interface import Account
+from gosched.agent.supervisor.launch import Account
 from gosched.agent.tasks.processes import MARK
 from gosched.core.orders import TaskOrder
 

@@ -14,7 +14,8 @@ from gosched.agent.acting import as_account
 from gosched.agent.beneath import reopen
 from gosched.agent.host_paths import NotAllowed, open_host_path
 from gosched.agent.runtimes.environment import OF_THE_USER
-from gosched.agent.runtimes.interface import Account, CannotRun, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
+from gosched.agent.supervisor.launch import Account
 from gosched.core.orders import TaskOrder
 
 WORK = "/work"  # where a task in a container finds its working directory

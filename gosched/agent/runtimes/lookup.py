@@ -18,8 +18,9 @@ from typing import BinaryIO
 from gosched.agent.acting import as_account
 from gosched.agent.beneath import open_beneath, open_file, reopen
 from gosched.agent.runtimes.faults import one_line
-from gosched.agent.runtimes.interface import Account, CannotRun
+from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.runtimes.program_file import interpreter
+from gosched.agent.supervisor.launch import Account
 
 _MAX_LINKS = 40
 

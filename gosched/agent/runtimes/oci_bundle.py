@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gosched.agent.runtimes.inside import Bind
-from gosched.agent.runtimes.interface import Account
 from gosched.agent.runtimes.process import DEFAULT_UMASK
 from gosched.agent.runtimes.seccomp import seccomp
+from gosched.agent.supervisor.launch import Account
 from gosched.core.spec.isolation import Isolation, Network
 
 _UNLIMITED = (1 << 64) - 1

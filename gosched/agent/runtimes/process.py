@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gosched.agent.runtimes.interface import CannotRun, Launch, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
+from gosched.agent.supervisor.launch import Launch
 from gosched.core.orders import TaskOrder
 
 DEFAULT_UMASK = 0o022

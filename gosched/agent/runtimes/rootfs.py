@@ -26,7 +26,7 @@ from gosched.agent.runtimes import oci_exec
 from gosched.agent.runtimes.environment import DEFAULT_PATH
 from gosched.agent.runtimes.images import Images
 from gosched.agent.runtimes.inside import SHM_BYTES, AllowedPaths, binds, inner_cwd, inner_env, open_archive, open_named
-from gosched.agent.runtimes.interface import Account, CannotRun, HostBind, Launch, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.lookup import Root, find_command
 from gosched.agent.runtimes.names import hostname
 from gosched.agent.runtimes.oci_bundle import Container, Device, config
@@ -44,6 +44,7 @@ from gosched.agent.runtimes.root_layer import (
 )
 from gosched.agent.runtimes.rootfs_launcher import SPEC
 from gosched.agent.supervisor.control_group import cgroup_of
+from gosched.agent.supervisor.launch import Account, HostBind, Launch
 from gosched.core.orders import TaskOrder
 
 RUNTIMES = ("crun", "runc")  # the first that is there

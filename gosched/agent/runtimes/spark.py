@@ -15,8 +15,9 @@ from pathlib import Path
 
 from gosched.agent.acting import as_account
 from gosched.agent.runtimes import spark_role
-from gosched.agent.runtimes.interface import Account, CannotRun, Launch, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.process import DEFAULT_UMASK
+from gosched.agent.supervisor.launch import Account, Launch
 from gosched.config.spark_model import DAEMON_MIB, cores, heap_mib
 from gosched.core.orders import TaskOrder
 from gosched.core.spec.task_group import SPARK_DRIVER, SPARK_WORKER

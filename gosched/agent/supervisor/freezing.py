@@ -10,7 +10,8 @@ import signal
 from gosched.agent.supervisor.commands import run
 from gosched.agent.supervisor.control_group import ControlGroup
 from gosched.agent.supervisor.family import signal_all
-from gosched.agent.supervisor.records import FROZEN, Launch, note
+from gosched.agent.supervisor.launch import Launch
+from gosched.agent.supervisor.records import FROZEN, note
 
 
 class Freezing:

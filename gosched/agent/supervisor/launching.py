@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from gosched.agent.supervisor.binding import BOUND, bind_all
 from gosched.agent.supervisor.control_group import ControlGroup
-from gosched.agent.supervisor.records import Launch
+from gosched.agent.supervisor.launch import Launch
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -108,9 +108,9 @@ def confine(launch: Launch, at: list[str]) -> None:
     at[0] = "user"
     os.umask(launch.umask)
     if launch.account is not None:
-        os.setgroups(launch.account["groups"])
-        os.setresgid(launch.account["gid"], launch.account["gid"], launch.account["gid"])
-        os.setresuid(launch.account["uid"], launch.account["uid"], launch.account["uid"])
+        os.setgroups(launch.account.groups)
+        os.setresgid(launch.account.gid, launch.account.gid, launch.account.gid)
+        os.setresuid(launch.account.uid, launch.account.uid, launch.account.uid)
     at[0] = "start"
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user clears it, so it comes last
@@ -134,7 +134,7 @@ def explain(launch: Launch, step: str, number: int, text: str) -> NotStarted:
     if step == "rlimits":
         return NotStarted(125, "BAD_LIMIT", f"the node cannot set its rlimits {sorted(launch.rlimits)}: {message}")
     if step == "cpus":
-        return NotStarted(125, "BAD_CPUS", f"the node cannot keep it to CPUs {launch.cpus}: {message}", True)
+        return NotStarted(125, "BAD_CPUS", f"the node cannot keep it to CPUs {list(launch.cpus)}: {message}", True)
     if step == "user":
         return NotStarted(125, "USER_REFUSED", f"the node cannot run it as another user: {message}")
     if step == "cwd":

@@ -10,14 +10,14 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 RETRY_S = 1.0
 CHECKPOINT_FILE = "work/.gosched-checkpoint"  # the task writes it when it has saved itself
 
 # Written by the agent, and by the supervisor.
-LAUNCH, STOP, FREEZE = "launch.json", "stop.json", "freeze.json"
+STOP, FREEZE = "stop.json", "freeze.json"
 SUPERVISOR, TASK, SAVING, FROZEN, RESULT, EXIT = (
     "supervisor.json",
     "task.json",
@@ -35,35 +35,6 @@ BY_SUPERVISOR = (SUPERVISOR, TASK, SAVING, FROZEN, RESULT, EXIT)
 
 
 @dataclass(slots=True)
-class Launch:
-    """As gosched.agent.runtimes.interface.Launch has it, and what every task needs.
-
-    `account`: uid, gid, groups, or None. `cpus`: those that it may run on; empty: all. `lease`, `lease_grace_ms`: as
-    Lease has them. `binds`: as HostBind has them.
-    """
-
-    command: list[str]
-    env: dict[str, str]
-    cwd: str
-    boot_id: str
-    log_max_bytes: int
-    log_files: int
-    cgroup: str = ""
-    account: dict[str, Any] | None = None
-    umask: int = 0o022
-    rlimits: dict[str, list[int]] = field(default_factory=dict)
-    cpus: list[int] = field(default_factory=list)
-    announces: bool = False
-    exec: list[str] = field(default_factory=list)
-    freeze: list[str] = field(default_factory=list)
-    thaw: list[str] = field(default_factory=list)
-    cleanup: list[list[str]] = field(default_factory=list)
-    lease: str = ""
-    lease_grace_ms: int = 0
-    binds: list[dict[str, Any]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class StopOrder:
     """First the signal and the time to save itself, unless either is 0; then SIGTERM, its grace, SIGKILL. `ends_as`:
     the state that it ends in."""
@@ -76,20 +47,13 @@ class StopOrder:
     detail: str = ""
 
 
-def read_launch() -> Launch:
-    with open(LAUNCH, encoding="utf-8") as file:
-        return Launch(**known(Launch, json.load(file)))
-
-
 def read_stop() -> StopOrder | None:
+    """Return the order to stop, once there is one. A later agent may have written more than is known here."""
     found = read(STOP)
-    return StopOrder(**known(StopOrder, found)) if found is not None else None
-
-
-def known(kind: type[Launch] | type[StopOrder], record: dict[str, Any]) -> dict[str, Any]:
-    """A later agent may write more than this supervisor, which is older, knows."""
-    names = {each.name for each in fields(kind)}
-    return {name: value for name, value in record.items() if name in names}
+    if found is None:
+        return None
+    known = {each.name: found[each.name] for each in fields(StopOrder) if each.name in found}
+    return StopOrder(**known)
 
 
 def wants_frozen() -> bool:

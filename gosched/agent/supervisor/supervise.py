@@ -20,6 +20,7 @@ from gosched.agent.supervisor.commands import run
 from gosched.agent.supervisor.control_group import ControlGroup
 from gosched.agent.supervisor.family import kill_leftovers, reap, start_time
 from gosched.agent.supervisor.freezing import Freezing
+from gosched.agent.supervisor.launch import Launch, read_launch
 from gosched.agent.supervisor.launching import NotStarted, become_subreaper, start_task
 from gosched.agent.supervisor.lease import LOOK_EVERY_S, Lease
 from gosched.agent.supervisor.logs import CHUNK, Log, open_logs
@@ -30,12 +31,10 @@ from gosched.agent.supervisor.records import (
     SUPERVISOR,
     TASK,
     USAGE,
-    Launch,
     StopOrder,
     note,
     now_ms,
     read,
-    read_launch,
     read_stop,
     record_exit,
     wants_frozen,

@@ -230,7 +230,7 @@ def _kill_what_is_left(task: Task) -> bool:
         cgroup_files.kill(task.cgroup)
     killed = kill_marked(task.spool.checkpoint_file)
     for command in task.launch.cleanup if task.launch is not None else ():
-        commands.run(list(command))
+        commands.run(command)
     return killed and (task.cgroup is None or cgroup_files.remove(task.cgroup, CLEAN_UP_S))
 
 

@@ -19,8 +19,8 @@ from urllib.parse import quote
 from gosched.agent.files import replace, reserve, sync_directory, write_synced
 from gosched.agent.logic.reconcile import LocalStop
 from gosched.agent.orders import parse_order
-from gosched.agent.runtimes.interface import Account, Launch
 from gosched.agent.supervisor import records
+from gosched.agent.supervisor.launch import LAUNCH, Account, Launch, launch_of
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.processes import boot_id, open_process
 from gosched.agent.tasks.removal import remove_tree
@@ -80,18 +80,6 @@ class SavingRecord:
 NOT_SAVING = SavingRecord()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpoolSettings:
-    """What a supervisor needs beside its Launch. Of each of the two streams: size of a log file, and how many stay.
-    `cpus`, `lease`, `lease_grace_ms` as in supervisor.records.Launch."""
-
-    log_max_bytes: int
-    log_files: int
-    cpus: tuple[int, ...] = ()
-    lease: str = ""
-    lease_grace_ms: int = 0
-
-
 class Spool:
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -112,14 +100,13 @@ class Spool:
         self.path.mkdir(mode=0o700, exist_ok=True)
         write_synced(self.path / "order", to_message(order, worker_pb2.TaskOrder).SerializeToString())
 
-    def start(self, launch: Launch, settings: SpoolSettings, nursery: Nursery) -> tuple[int, int] | None:
+    def start(self, launch: Launch, nursery: Nursery) -> tuple[int, int] | None:
         """Starts the supervisor, which holds the allocation's lock from before its first instruction to its end. Its
         pid and start time; None where only the lock tells whether it lives. Raises OSError."""
         self.logs.mkdir(mode=0o700, exist_ok=True)
-        record = {**launch.record(), "boot_id": boot_id(), **asdict(settings)}
         for name in records.BY_SUPERVISOR + records.BY_AGENT:
             reserve(self.path / name)
-        replace(self.path / records.LAUNCH, json.dumps(record).encode())
+        replace(self.path / LAUNCH, json.dumps(asdict(launch)).encode())
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -236,8 +223,8 @@ class Spool:
         return Ending(**{**record, "state": TaskState[record["state"]], "usage": usage})
 
     def launch(self) -> Launch | None:
-        data = _read(self.path / records.LAUNCH)
-        return Launch.of(json.loads(data)) if data else None
+        data = _read(self.path / LAUNCH)
+        return launch_of(json.loads(data)) if data else None
 
     def freeze_ordered(self) -> bool:
         data = _read(self.path / records.FREEZE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gosched.agent.cgroups import devices
@@ -18,13 +18,14 @@ from gosched.agent.datadir import DataDir
 from gosched.agent.hardware.gpus import Gpus
 from gosched.agent.logic.cgroup_values import cgroup_values
 from gosched.agent.runtimes.environment import environment
-from gosched.agent.runtimes.interface import Account, CannotRun, Place, TaskRuntime
+from gosched.agent.runtimes.interface import CannotRun, Place, TaskRuntime
+from gosched.agent.supervisor.launch import Account, Launch
 from gosched.agent.tasks.ceilings import check_ceilings
 from gosched.agent.tasks.cpusets import SharedCpus
 from gosched.agent.tasks.kept_memory import KeptMemory
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.processes import boot_id
-from gosched.agent.tasks.spool import Ending, SpoolSettings, SupervisorRecord
+from gosched.agent.tasks.spool import Ending, SupervisorRecord
 from gosched.agent.tasks.task import Task, failed, not_started
 from gosched.agent.tasks.users import account_for
 from gosched.config import AgentSettings
@@ -79,8 +80,8 @@ class Starter:
             cgroup=self._make_cgroup(task),
             account=account,
         )
-        task.launch = runtime.launch(order, place, self._environment(task, account))
-        supervisor = task.spool.start(task.launch, self._spool_settings(order), self.nursery)
+        task.launch = self._completed(runtime.launch(order, place, self._environment(task, account)), order)
+        supervisor = task.spool.start(task.launch, self.nursery)
         if supervisor is not None:
             pid, start_time = supervisor
             task.open_supervisor(SupervisorRecord(pid=pid, start_time=start_time, boot_id=boot_id()))
@@ -111,10 +112,12 @@ class Starter:
         found = environment(task.order, account, task.spool.checkpoint_file)
         return {**found, "CUDA_VISIBLE_DEVICES": self.gpus.visible_devices(task.order.gpus)}
 
-    def _spool_settings(self, order: TaskOrder) -> SpoolSettings:
+    def _completed(self, launch: Launch, order: TaskOrder) -> Launch:
         """Without the cpuset controller a task is put on its CPUs at its start, and could leave them."""
         by_affinity = "cpuset" not in self.tree.controllers
-        return SpoolSettings(
+        return replace(
+            launch,
+            boot_id=boot_id(),
             log_max_bytes=self.settings.log_max_bytes,
             log_files=self.settings.log_files,
             cpus=_numbers(self.shared_cpus.owned(order)) if by_affinity else (),

@@ -13,8 +13,8 @@ from pathlib import Path
 import structlog
 
 from gosched.agent.cgroups import files as cgroup_files
-from gosched.agent.runtimes.interface import Launch
 from gosched.agent.supervisor.control_group import cgroup_of
+from gosched.agent.supervisor.launch import Launch
 from gosched.agent.supervisor.records import NODE_FAULTS
 from gosched.agent.tasks.nursery import NurseryError
 from gosched.agent.tasks.processes import open_process

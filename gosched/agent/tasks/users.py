@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gosched.agent.acting import as_account
-from gosched.agent.runtimes.interface import Account, CannotRun
+from gosched.agent.runtimes.interface import CannotRun
+from gosched.agent.supervisor.launch import Account
 from gosched.config.agent_settings import ANYBODY, Users
 
 NOT_FOUND, NOT_ALLOWED = "USER_NOT_FOUND", "USER_NOT_ALLOWED"
