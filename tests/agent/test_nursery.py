@@ -47,6 +47,6 @@ def test_a_task_that_ended_before_anyone_looked_has_run(
     assert supervisor is None or program != _SLOW
     wait_for(lambda: not spool.is_supervised())
     assert ran.exists()
-    ending = spool.ending()
+    ending = spool.ending("j/w/0.1")
     assert ending is not None
     assert ending.state is TaskState.SUCCEEDED

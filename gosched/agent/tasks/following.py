@@ -18,9 +18,8 @@ import structlog
 from gosched.agent.cgroups import files as cgroup_files
 from gosched.agent.supervisor import commands
 from gosched.agent.tasks.processes import boot_id, kill_marked
-from gosched.agent.tasks.spool import Ending
-from gosched.agent.tasks.task import Task, now_ms
-from gosched.core.records.task import TaskState
+from gosched.agent.tasks.task import Task
+from gosched.core.commands.nodes import TaskReport
 from gosched.core.records.usage import NO_USAGE, Usage
 
 CLEAN_UP_S = 30.0
@@ -61,13 +60,13 @@ class Following:
     def follow_freezing(self, task: Task) -> None:
         self._watch(self._freezing(task))
 
-    def end(self, task: Task, ending: Ending) -> None:
+    def end(self, task: Task, ending: TaskReport) -> None:
         self._look_at_start(task)  # it may have ended before it was looked at
         task.checkpoint_at_ms = max(task.checkpoint_at_ms, task.spool.checkpoint_at_ms())
         self._look_at_saving(task)
         self.end_unstarted(task, ending)
 
-    def end_unstarted(self, task: Task, ending: Ending) -> None:
+    def end_unstarted(self, task: Task, ending: TaskReport) -> None:
         """Looks at nothing on the disk, which may not be there to look at."""
         task.ending = ending
         task.frozen = False
@@ -117,7 +116,7 @@ class Following:
             finally:
                 loop.remove_reader(task.pidfd)
                 task.close_supervisor()
-        if task.adopted and task.spool.ending() is None:
+        if task.adopted and task.spool.ending(task.order.allocation_id) is None:
             await self._joined.wait()
         self.end(task, await asyncio.to_thread(_conclude, task))
 
@@ -195,9 +194,9 @@ class Following:
             await asyncio.sleep(_POLL_MAX_S)
 
 
-def _conclude(task: Task) -> Ending:
+def _conclude(task: Task) -> TaskReport:
     """What the supervisor recorded; else the task is lost, and what is left of it is killed before anyone hears so."""
-    ending = task.spool.ending()
+    ending = task.spool.ending(task.order.allocation_id)
     if ending is not None:
         return ending
     record = task.spool.supervisor()
@@ -211,14 +210,7 @@ def _conclude(task: Task) -> Ending:
     if not _kill_what_is_left(task):
         detail += "; some of its processes could not be killed"
     ran = task.spool.task()
-    ending = Ending(
-        state=TaskState.LOST,
-        reason=reason,
-        detail=detail,
-        started_at_ms=ran.started_at_ms if ran is not None else 0,
-        ended_at_ms=now_ms(),
-        usage=usage,
-    )
+    ending = task.lost(reason, detail, started_at_ms=ran.started_at_ms if ran is not None else 0, usage=usage)
     # A full disk: the next start of the agent comes to the same conclusion.
     with contextlib.suppress(OSError):
         task.spool.record_ending(ending)

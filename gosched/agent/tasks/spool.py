@@ -24,27 +24,17 @@ from gosched.agent.supervisor.launch import LAUNCH, Account, Launch, launch_of
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.processes import boot_id, open_process
 from gosched.agent.tasks.removal import remove_tree
+from gosched.core.commands.nodes import TaskReport
 from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.records.task import TaskState
-from gosched.core.records.usage import NO_USAGE, Usage
+from gosched.core.records.usage import Usage
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import worker_pb2
 
 STORES_AT_ONCE = 16
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """How a task ended. `exit_code` is None where none is known."""
-
-    state: TaskState
-    exit_code: int | None = None
-    reason: str = ""
-    detail: str = ""
-    started_at_ms: int = 0
-    ended_at_ms: int = 0
-    usage: Usage = NO_USAGE
-    blames_node: bool = False
+# What of a report is not recorded of an end: the directory is the allocation's, and the rest is of live tasks.
+_NOT_OF_AN_ENDING = ("allocation_id", "checkpoint_at_ms", "frozen")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +122,9 @@ class Spool:
     def order_freeze(self, frozen: bool) -> None:
         replace(self.path / records.FREEZE, json.dumps({"frozen": frozen}).encode())
 
-    def record_ending(self, ending: Ending) -> None:
-        write_synced(self.path / records.EXIT, json.dumps({**asdict(ending), "state": ending.state.name}).encode())
+    def record_ending(self, ending: TaskReport) -> None:
+        record = {name: value for name, value in asdict(ending).items() if name not in _NOT_OF_AN_ENDING}
+        write_synced(self.path / records.EXIT, json.dumps({**record, "state": ending.state.name}).encode())
 
     def mark_forgotten(self) -> None:
         (self.path / "forgotten").touch()
@@ -214,13 +205,16 @@ class Spool:
         except OSError:
             return 0
 
-    def ending(self) -> Ending | None:
+    def ending(self, allocation_id: str) -> TaskReport | None:
+        """Return how the task ended, as its supervisor or the agent recorded it. None: it has not, or there is no
+        record."""
         data = _read(self.path / records.EXIT)
         if not data:
             return None
         record = json.loads(data)
         usage = Usage(**record.pop("usage", {}))
-        return Ending(**{**record, "state": TaskState[record["state"]], "usage": usage})
+        named = {"allocation_id": allocation_id, "state": TaskState[record["state"]], "usage": usage}
+        return TaskReport(**{**record, **named})
 
     def launch(self) -> Launch | None:
         data = _read(self.path / LAUNCH)

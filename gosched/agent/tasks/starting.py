@@ -25,10 +25,11 @@ from gosched.agent.tasks.cpusets import SharedCpus
 from gosched.agent.tasks.kept_memory import KeptMemory
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.processes import boot_id
-from gosched.agent.tasks.spool import Ending, SupervisorRecord
-from gosched.agent.tasks.task import Task, failed, not_started
+from gosched.agent.tasks.spool import SupervisorRecord
+from gosched.agent.tasks.task import Task
 from gosched.agent.tasks.users import account_for
 from gosched.config import AgentSettings
+from gosched.core.commands.nodes import TaskReport
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.orders import TaskOrder
 from gosched.core.spec.task_group import Runtime
@@ -57,13 +58,13 @@ class Starter:
         try:
             self._start(task)
         except CannotRun as error:
-            refused = failed(error.reason, error.detail, exit_code=error.exit_code, blames_node=error.blames_node)
+            refused = task.failed(error.reason, error.detail, exit_code=error.exit_code, blames_node=error.blames_node)
             self._give_up(task, refused)
         except CgroupError as error:
             detail = f"the node cannot make its cgroup: {error}"
-            self._give_up(task, failed("CGROUP_FAILED", detail, blames_node=True))
+            self._give_up(task, task.failed("CGROUP_FAILED", detail, blames_node=True))
         except OSError as error:
-            self._give_up(task, not_started("START_FAILED", "the node cannot start the task", error))
+            self._give_up(task, task.not_started("START_FAILED", "the node cannot start the task", error))
 
     def _start(self, task: Task) -> None:
         order = task.order
@@ -125,7 +126,7 @@ class Starter:
             lease_grace_ms=order.stop_grace_ms,
         )
 
-    def _give_up(self, task: Task, ending: Ending) -> None:
+    def _give_up(self, task: Task, ending: TaskReport) -> None:
         task.ending = ending
         # A full disk: the masters hear of it now, and the next start of the agent says that it never started.
         with contextlib.suppress(OSError):

@@ -33,9 +33,9 @@ from gosched.agent.logic.reconcile import (
 from gosched.agent.orders import BadOrder, tombstone_order
 from gosched.agent.tasks.following import Following
 from gosched.agent.tasks.removal import remove_tree
-from gosched.agent.tasks.spool import Ending, Spool, spool_for, store_all
+from gosched.agent.tasks.spool import Spool, spool_for, store_all
 from gosched.agent.tasks.starting import Starter
-from gosched.agent.tasks.task import Task, not_started, now_ms
+from gosched.agent.tasks.task import Task, now_ms
 from gosched.core.commands.nodes import TaskReport
 from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.records.task import TaskState
@@ -159,7 +159,7 @@ class Tasks:
         except OSError as error:
             # Nothing was started and nothing will be: what a crash leaves on the disk is reported, never run.
             for task in tasks:
-                ending = not_started("CANNOT_STORE", "the node cannot store the task's order", error)
+                ending = task.not_started("CANNOT_STORE", "the node cannot store the task's order", error)
                 self._following.end_unstarted(task, ending)
             return
         self.share()
@@ -184,8 +184,12 @@ class Tasks:
     async def _record_tombstone(self, stop: StopOrder) -> None:
         order = tombstone_order(stop.allocation_id)
         task = Task(order=order, spool=spool_for(self._data_dir.tasks, order.allocation_id))
-        ending = Ending(
-            state=TaskState.KILLED, reason=stop.reason, detail="stopped before it started", ended_at_ms=now_ms()
+        ending = TaskReport(
+            allocation_id=order.allocation_id,
+            state=TaskState.KILLED,
+            reason=stop.reason,
+            detail="stopped before it started",
+            ended_at_ms=now_ms(),
         )
         await asyncio.to_thread(store_all, self._data_dir.tasks, [order])
         await asyncio.to_thread(task.spool.record_ending, ending)
@@ -292,7 +296,8 @@ class Tasks:
         if order is None:
             spool.remove(self._data_dir.trash)
             return None
-        task = Task(order=order, spool=spool, stop=spool.stop_ordered(), ending=spool.ending(), adopted=True)
+        ending = spool.ending(order.allocation_id)
+        task = Task(order=order, spool=spool, stop=spool.stop_ordered(), ending=ending, adopted=True)
         if task.ending is None and (elsewhere := spool.runs_elsewhere()):
             raise DataDirError(
                 f"{self._data_dir.path} is a copy: its task {order.allocation_id} runs in {elsewhere}; start the agent "

@@ -7,7 +7,7 @@ import math
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
@@ -18,7 +18,7 @@ from gosched.agent.supervisor.launch import Launch
 from gosched.agent.supervisor.records import NODE_FAULTS
 from gosched.agent.tasks.nursery import NurseryError
 from gosched.agent.tasks.processes import open_process
-from gosched.agent.tasks.spool import NOT_SAVING, Ending, SavingRecord, Spool, SupervisorRecord
+from gosched.agent.tasks.spool import NOT_SAVING, SavingRecord, Spool, SupervisorRecord
 from gosched.core.commands.nodes import TaskReport
 from gosched.core.lifecycle import SAVING
 from gosched.core.orders import StopOrder, TaskOrder
@@ -51,7 +51,7 @@ class Task:
     usage: Usage = NO_USAGE
     looked_at: float = -math.inf  # for a checkpoint, by the monotonic clock
     counted_at: float = -math.inf
-    ending: Ending | None = None
+    ending: TaskReport | None = None
     forgotten_at: float | None = None
     shared_cpus: str | None = None  # that its cgroup was given, as it owns none; None: not known, an earlier agent did
 
@@ -116,51 +116,52 @@ class Task:
                 signal.pidfd_send_signal(self.pidfd, signal.SIGURG)
 
     def report(self) -> TaskReport:
-        if self.ending is None:
-            return TaskReport(
-                allocation_id=self.order.allocation_id,
-                state=self.state,
-                reason=SAVING if self.may_save else "",
-                started_at_ms=self.started_at_ms,
-                checkpoint_at_ms=self.checkpoint_at_ms,
-                usage=self.usage,
-                frozen=self.frozen,
-            )
-        end = self.ending
+        """Return what the masters are told of it."""
+        if self.ending is not None:
+            return replace(self.ending, checkpoint_at_ms=self.checkpoint_at_ms)
         return TaskReport(
             allocation_id=self.order.allocation_id,
-            state=end.state,
-            exit_code=end.exit_code,
-            reason=end.reason,
-            detail=end.detail,
-            started_at_ms=end.started_at_ms,
-            ended_at_ms=end.ended_at_ms,
+            state=self.state,
+            reason=SAVING if self.may_save else "",
+            started_at_ms=self.started_at_ms,
             checkpoint_at_ms=self.checkpoint_at_ms,
-            usage=end.usage,
-            blames_node=end.blames_node,
+            usage=self.usage,
+            frozen=self.frozen,
         )
 
-
-def failed(reason: str, detail: str, *, exit_code: int = 125, blames_node: bool = False) -> Ending:
-    """Of a task that never ran."""
-    return Ending(
-        state=TaskState.FAILED,
-        exit_code=exit_code,
-        reason=reason,
-        detail=detail,
-        ended_at_ms=now_ms(),
-        blames_node=blames_node,
-    )
-
-
-def not_started(reason: str, detail: str, error: OSError) -> Ending:
-    """Of a task that this node could not start. For want of disk or memory it is the node's affair alone: LOST, so that
-    it is placed again; otherwise another task would fail as well, and it FAILED."""
-    if isinstance(error, NurseryError) or error.errno in NODE_FAULTS:
-        return Ending(
-            state=TaskState.LOST, reason=NODE_FAULT, detail=f"{detail}: {error}", ended_at_ms=now_ms(), blames_node=True
+    def failed(self, reason: str, detail: str, *, exit_code: int = 125, blames_node: bool = False) -> TaskReport:
+        """Return the end of a task that never ran."""
+        return TaskReport(
+            allocation_id=self.order.allocation_id,
+            state=TaskState.FAILED,
+            exit_code=exit_code,
+            reason=reason,
+            detail=detail,
+            ended_at_ms=now_ms(),
+            blames_node=blames_node,
         )
-    return failed(reason, f"{detail}: {error}", blames_node=True)
+
+    def not_started(self, reason: str, detail: str, error: OSError) -> TaskReport:
+        """Return the end of a task that this node could not start. Want of disk or memory is the node's fault alone:
+        the task is LOST, and placed again. Otherwise another task would fail as well, and this one has FAILED."""
+        if isinstance(error, NurseryError) or error.errno in NODE_FAULTS:
+            return self.lost(NODE_FAULT, f"{detail}: {error}", blames_node=True)
+        return self.failed(reason, f"{detail}: {error}", blames_node=True)
+
+    def lost(
+        self, reason: str, detail: str, *, started_at_ms: int = 0, usage: Usage = NO_USAGE, blames_node: bool = False
+    ) -> TaskReport:
+        """Return the end of a task whose result is unknown, or that never was one."""
+        return TaskReport(
+            allocation_id=self.order.allocation_id,
+            state=TaskState.LOST,
+            reason=reason,
+            detail=detail,
+            started_at_ms=started_at_ms,
+            ended_at_ms=now_ms(),
+            usage=usage,
+            blames_node=blames_node,
+        )
 
 
 def now_ms() -> int:
