@@ -35,13 +35,14 @@ from gosched.agent.host import CannotStart, Machine
 from gosched.agent.masters import Connector, MastersOnly, own_cluster
 from gosched.agent.metrics import AgentFacts, AgentMetrics
 from gosched.agent.server import MAX_MESSAGE_BYTES, WorkerService
-from gosched.agent.session import Identity, MasterRefused, Session
+from gosched.agent.session import MasterRefused, Session
 from gosched.agent.tasks.following import Following
 from gosched.agent.tasks.table import Tasks
 from gosched.agent.tasks.task import Task
 from gosched.config import AgentSettings, ConfigError, Listen, load_agent_settings
 from gosched.config.address import join_address, split_address
 from gosched.config.settings import Tls
+from gosched.core.commands.nodes import RegisterNode
 from gosched.core.records.task import NODE_FAULT
 from gosched.core.text import printable_values
 from gosched.observe.health import HealthPort
@@ -150,7 +151,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         await _serve_metrics(settings, metrics, closing)
         await _serve_health(settings, data_dir, closing)
         session = Session(
-            partial(_identity, settings, data_dir, machine, incarnation, address),
+            partial(_described, settings, data_dir, machine, incarnation, address),
             settings.masters,
             Connector(settings.tls, cluster, _CHANNEL_OPTIONS),
             tasks,
@@ -321,8 +322,11 @@ def _pem(tls: Tls) -> tuple[bytes, bytes, bytes]:
         raise CannotStart(f"cannot read the TLS file {error.filename}: {error.strerror}") from error
 
 
-def _identity(settings: AgentSettings, data_dir: DataDir, machine: Machine, incarnation: str, address: str) -> Identity:
-    return Identity(
+def _described(
+    settings: AgentSettings, data_dir: DataDir, machine: Machine, incarnation: str, address: str
+) -> RegisterNode:
+    """Return what this node is and offers at this moment."""
+    return RegisterNode(
         node_id=data_dir.node_id,
         incarnation=incarnation,
         name=socket.gethostname(),
@@ -333,7 +337,6 @@ def _identity(settings: AgentSettings, data_dir: DataDir, machine: Machine, inca
         taints=settings.taint_records(),
         hardware=machine.hardware(),
         isolation=machine.tree.isolation,
-        version=__version__,
     )
 
 

@@ -12,12 +12,12 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import grpc
 import structlog
 
+from gosched import __version__
 from gosched.agent.datadir import DataDir
 from gosched.agent.hardware.vitals import Vitals
 from gosched.agent.logic.reconcile import Desired
@@ -25,11 +25,8 @@ from gosched.agent.masters import NotAMaster, Unreachable
 from gosched.agent.orders import BadOrder, parse_order, parse_stop
 from gosched.agent.supervisor.records import boot_ms
 from gosched.agent.tasks.table import Tasks
+from gosched.core.commands.nodes import RegisterNode
 from gosched.core.orders import StopOrder, TaskOrder
-from gosched.core.primitives import StringMap
-from gosched.core.records.node import Hardware
-from gosched.core.resources import Resources
-from gosched.core.spec.placement_rules import Taint
 from gosched.wire.codec import fill, to_message
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2
 
@@ -59,30 +56,13 @@ class NotOurMaster(Exception):
     """The answer came from a master of an epoch that is over, or of another cluster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Who this node is and what it offers. `incarnation` names one boot of the agent."""
-
-    node_id: str
-    incarnation: str
-    name: str
-    address: str
-    capacity: Resources
-    gpu_model: str
-    labels: StringMap
-    taints: tuple[Taint, ...]
-    hardware: Hardware
-    isolation: str
-    version: str
-
-
 class Session:
     """`describe` says what the node is at this moment; a node that changed registers again. `joined` is set once the
     masters have let this node in, perhaps on condition that leftovers end first."""
 
     def __init__(
         self,
-        describe: Callable[[], Identity],
+        describe: Callable[[], RegisterNode],
         masters: Sequence[str],
         connect: Connect,
         tasks: Tasks,
@@ -152,21 +132,12 @@ class Session:
     async def _register(self, stub: Any) -> None:
         me = self._me = self._describe()
         request = node_pb2.RegisterNodeRequest(
-            node_id=me.node_id,
-            name=me.name,
-            address=me.address,
-            incarnation=me.incarnation,
-            gpu_model=me.gpu_model,
-            labels=dict(me.labels),
             tasks=[to_message(report, types_pb2.TaskReport) for report in self._tasks.observed()],
             clock_ms=int(time.time() * 1000),
-            version=me.version,
-            taints=[to_message(taint, types_pb2.Taint) for taint in me.taints],
-            hardware=to_message(me.hardware, types_pb2.Hardware),
-            isolation=me.isolation,
+            version=__version__,
             cluster_id=self._data_dir.cluster_id,
         )
-        fill(me.capacity, request.capacity)
+        fill(me, request)
         sent_ms, seen = boot_ms(), self._data_dir.epoch
         try:
             answer = await stub.RegisterNode(request, timeout=CALL_TIMEOUT_S)
@@ -211,7 +182,7 @@ class Session:
             epoch=self._data_dir.epoch,
             unfit=self._vitals.unfit(),
             usage=self._vitals.usage(),
-            version=self._me.version,
+            version=__version__,
             clock_ms=int(time.time() * 1000),
         )
         sent_ms = boot_ms()

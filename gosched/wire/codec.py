@@ -53,7 +53,7 @@ from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import Affinity, AntiAffinity, SpreadRule, Taint, Toleration, TopologyRule
 from gosched.core.spec.policies import GangPolicy, Preemption, RetryPolicy
 from gosched.core.spec.task_group import TaskGroup
-from gosched.wire.v1 import log_pb2, types_pb2, worker_pb2
+from gosched.wire.v1 import log_pb2, node_pb2, types_pb2, worker_pb2
 
 R = TypeVar("R")
 M = TypeVar("M", bound=Message)
@@ -132,6 +132,9 @@ _PAIRS: tuple[tuple[type, type[Message]], ...] = (
     (TaskOrder, worker_pb2.TaskOrder),
     (StopOrder, worker_pb2.StopOrder),
 )
+
+# Messages that hold all fields of a record beside others: `fill` and `to_record` take them, too.
+_WIDER: tuple[tuple[type, type[Message]], ...] = ((RegisterNode, node_pb2.RegisterNodeRequest),)
 
 _ENCODERS: dict[type, Encoder] = {}
 _DECODERS: dict[type, Decoder] = {}
@@ -213,5 +216,19 @@ def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str
     return f"m.{name} = r.{name}", f"m.{name}"
 
 
+def _check_wider(kind: type, message: type[Message]) -> None:
+    missing = _shapes(_MESSAGES[kind]) - _shapes(message)
+    if missing:
+        raise TypeError(f"{message.__name__} lacks fields of {kind.__name__}: {sorted(missing)}")
+
+
+def _shapes(message: type[Message]) -> set[tuple[str, int, str]]:
+    """Return name and type of each field; of one that holds messages, their name too."""
+    described = message.DESCRIPTOR.fields
+    return {(f.name, f.type, f.message_type.name if f.message_type is not None else "") for f in described}
+
+
 for _kind, _message in _PAIRS:
     _compile(_kind, _message)
+for _kind, _message in _WIDER:
+    _check_wider(_kind, _message)

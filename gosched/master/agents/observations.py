@@ -10,13 +10,10 @@ from dataclasses import fields, replace
 
 from gosched.core.commands.nodes import RegisterNode, TaskReport
 from gosched.core.limits import MAX_AMOUNT, MAX_DETAIL_LENGTH, MAX_GPUS, MAX_NAME_LENGTH
-from gosched.core.records.node import Hardware
 from gosched.core.records.task import TaskState
 from gosched.core.records.usage import Usage
-from gosched.core.resources import Resources
-from gosched.core.spec.placement_rules import Taint
 from gosched.master.base.errors import invalid, parsed
-from gosched.wire.codec import map_pairs, to_record
+from gosched.wire.codec import to_record
 from gosched.wire.v1 import node_pb2, types_pb2
 
 MAX_TASKS_OBSERVED = 100_000
@@ -37,18 +34,8 @@ def observations(messages: Iterable[types_pb2.TaskReport]) -> list[TaskReport]:
 
 def registration(request: node_pb2.RegisterNodeRequest) -> RegisterNode:
     """Raises ApiError."""
-    return RegisterNode(
-        node_id=request.node_id,
-        name=request.name,
-        address=request.address,
-        incarnation=request.incarnation,
-        capacity=parsed(request.capacity, Resources),
-        gpu_model=request.gpu_model,
-        labels=map_pairs(request.labels),
-        taints=tuple([parsed(taint, Taint) for taint in request.taints]),
-        hardware=parsed(request.hardware, Hardware),
-        isolation=_line(request.isolation, MAX_DETAIL_LENGTH),
-    )
+    described = parsed(request, RegisterNode)
+    return replace(described, isolation=_line(described.isolation, MAX_DETAIL_LENGTH))
 
 
 def node_usage(message: node_pb2.NodeUsage) -> node_pb2.NodeUsage:
