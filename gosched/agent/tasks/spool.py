@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import quote
@@ -212,9 +212,10 @@ class Spool:
         if not data:
             return None
         record = json.loads(data)
-        usage = Usage(**record.pop("usage", {}))
-        named = {"allocation_id": allocation_id, "state": TaskState[record["state"]], "usage": usage}
-        return TaskReport(**{**record, **named})
+        # A supervisor that a later agent started may have recorded more than is known here.
+        known = {each.name: record[each.name] for each in fields(TaskReport) if each.name in record}
+        known["state"], known["usage"] = TaskState[record["state"]], Usage(**record.get("usage", {}))
+        return TaskReport(allocation_id=allocation_id, **known)
 
     def launch(self) -> Launch | None:
         data = _read(self.path / LAUNCH)
