@@ -1,6 +1,6 @@
-"""The machine as its agent uses it: cgroups, GPUs, what it offers, and the runtimes that work here.
+"""The host as its agent uses it: cgroups, GPUs, what it offers, and the runtimes that work here.
 
-The one rule: what is not there is said once, at the start, and never pretended.
+Invariant: what is not there is said once, at the start, and never pretended.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CannotStart(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class Machine:
+class Host:
     """`labels`: what the settings say, what was found, and one for each runtime that works here, which jobs ask for;
     the process runtime works everywhere. They change with `look`. `problems`: why a runtime does not work."""
 
@@ -58,10 +58,10 @@ class Machine:
     starter: Starter
     labels: StringMap = ()
     problems: dict[str, str] = field(default_factory=dict)
-    told_problems: dict[str, str] = field(default_factory=dict)
+    logged_problems: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, settings: AgentSettings, data_dir: DataDir) -> Machine:
+    def open(cls, settings: AgentSettings, data_dir: DataDir) -> Host:
         """Raises CannotStart, and ConfigError where the settings contradict what is here."""
         if unfit := unfit_for(data_dir.tasks, settings.users):
             raise CannotStart(unfit)
@@ -80,7 +80,7 @@ class Machine:
     @classmethod
     def _open(
         cls, settings: AgentSettings, data_dir: DataDir, tree: CgroupTree, gpus: Gpus, *, filters_devices: bool
-    ) -> Machine:
+    ) -> Host:
         paths = AllowedPaths(volumes=settings.volumes.allowed, images=settings.images.allowed)
         runtimes: dict[Runtime, TaskRuntime] = {
             Runtime.PROCESS: Process(),
@@ -102,9 +102,9 @@ class Machine:
             numa=numa,
         )
         offer = make_offer(settings, data_dir.path, gpus)
-        machine = cls(tree=tree, gpus=gpus, offer=offer, runtimes=runtimes, starter=starter)
-        machine.look()
-        return machine
+        host = cls(tree=tree, gpus=gpus, offer=offer, runtimes=runtimes, starter=starter)
+        host.look()
+        return host
 
     def look(self) -> None:
         """Which runtimes work: daemons come and go. May wait for them a few seconds."""
@@ -115,12 +115,12 @@ class Machine:
         runtimes = {f"{RUNTIME_LABEL}{name}": "true" for name, problem in self.problems.items() if not problem}
         self.labels = tuple(sorted({**runtimes, **dict(self.offer.labels)}.items()))
 
-    def tell_problems(self) -> None:
+    def log_problems(self) -> None:
         """Log what has changed since it was told last."""
         for name, problem in self.problems.items():
-            if problem and problem != self.told_problems.get(name):
+            if problem and problem != self.logged_problems.get(name):
                 structlog.get_logger().info("tasks of this runtime cannot run here", runtime=name, why=problem)
-        self.told_problems = self.problems
+        self.logged_problems = self.problems
 
     def missing(self) -> tuple[str, ...]:
         """What of cgroups is not enforced here, in one word each."""
@@ -180,7 +180,7 @@ def _open_tree(settings: AgentSettings, data_dir: DataDir) -> CgroupTree:
 
 
 def _place(data_dir: DataDir) -> str:
-    """Two clusters on one machine may have nodes of the same id, but never one data directory."""
+    """Two clusters on one host may have nodes of the same id, but never one data directory."""
     return blake2b(bytes(data_dir.path), digest_size=4).hexdigest()
 
 

@@ -1,6 +1,6 @@
 """`gosched-agent`: reads the settings, puts the parts together, and runs until it is told to end.
 
-The one rule: ending the agent, in whatever way, ends no task.
+Invariant: ending the agent, in whatever way, ends no task.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gosched.agent.datadir import DataDir, DataDirError
 from gosched.agent.exec.streams import Execs
 from gosched.agent.hardware.disk import Disk, watch
 from gosched.agent.hardware.vitals import Vitals
-from gosched.agent.host import CannotStart, Machine
+from gosched.agent.host import CannotStart, Host
 from gosched.agent.masters import Connector, MastersOnly, own_cluster
 from gosched.agent.metrics import AgentFacts, AgentMetrics
 from gosched.agent.server import MAX_MESSAGE_BYTES, WorkerService
@@ -122,14 +122,14 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         only_masters = MastersOnly(cluster, tls=settings.tls is not None)
         server = grpc.aio.server(options=_SERVER_OPTIONS, interceptors=[only_masters])
         port = _bind(server, settings, listen)
-        machine = Machine.open(settings, data_dir)
-        closing.callback(machine.close)
+        host = Host.open(settings, data_dir)
+        closing.callback(host.close)
         changed, joined = asyncio.Event(), asyncio.Event()
         disk = Disk(data_dir.path, settings.disk_free_pct)
-        vitals = Vitals(disk, machine.gpus, lambda: _call(loop, changed.set))
+        vitals = Vitals(disk, host.gpus, lambda: _call(loop, changed.set))
         vitals.start()
         closing.callback(vitals.close)
-        metrics = AgentMetrics(__version__, vitals, lambda: _facts(machine, tasks))
+        metrics = AgentMetrics(__version__, vitals, lambda: _facts(host, tasks))
         following = Following(
             data_dir.node_id,
             joined,
@@ -137,7 +137,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
             partial(_started, metrics),
             lambda task: _ended(metrics, vitals, tasks, task),
         )
-        tasks = Tasks(data_dir, machine.starter, following, settings.work_max_bytes)
+        tasks = Tasks(data_dir, host.starter, following, settings.work_max_bytes)
         closing.push_async_callback(tasks.close)
         incarnation = secrets.token_hex(8)
         address = _advertised(settings, listen, port)
@@ -151,7 +151,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         await _serve_metrics(settings, metrics, closing)
         await _serve_health(settings, data_dir, closing)
         session = Session(
-            partial(_described, settings, data_dir, machine, incarnation, address),
+            partial(_described, settings, data_dir, host, incarnation, address),
             settings.masters,
             Connector(settings.tls, cluster, _CHANNEL_OPTIONS),
             tasks,
@@ -162,17 +162,17 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
             heartbeat_ms=settings.heartbeat_ms,
         )
         log.info("agent started", address=address)
-        if machine.tree.isolation:
-            log.warning("isolation is incomplete", missing=machine.tree.isolation)
-        machine.tell_problems()
+        if host.tree.isolation:
+            log.warning("isolation is incomplete", missing=host.tree.isolation)
+        host.log_problems()
         keep_s = settings.keep_finished_ms / 1000
         await _until_first(
             asked_to_end.wait(),
-            _join(session, machine),
-            _stay_in_place(data_dir),
+            _join(session, host),
+            _watch_data_dir(data_dir),
             _clean(tasks, keep_s),
             watch(tasks, disk, keep_s),
-            _look_after(joined, machine, tasks),
+            _look_after(joined, host, tasks),
         )
     log.info("agent ended; its tasks go on")
 
@@ -213,23 +213,23 @@ def _ended(metrics: AgentMetrics, vitals: Vitals, tasks: Tasks, task: Task) -> N
         tasks.share()
 
 
-def _facts(machine: Machine, tasks: Tasks) -> AgentFacts:
+def _facts(host: Host, tasks: Tasks) -> AgentFacts:
     kept = Counter((task.order.runtime.name.lower(), task.state.name.lower()) for task in tasks.all())
     return AgentFacts(
         tasks=kept,
         live=tuple([task.usage for task in tasks.running()]),
-        orphan_cgroups=len(machine.orphans(tasks.names())),
-        missing=machine.missing(),
+        orphan_cgroups=len(host.orphans(tasks.names())),
+        missing=host.missing(),
     )
 
 
-async def _join(session: Session, machine: Machine) -> NoReturn:
+async def _join(session: Session, host: Host) -> NoReturn:
     """What no agent can adopt any more has gone before the masters may count on its place. Raises MasterRefused."""
-    await _aside(machine.end_orphans)
+    await _in_thread(host.end_orphans)
     await session.run()
 
 
-async def _stay_in_place(data_dir: DataDir) -> NoReturn:
+async def _watch_data_dir(data_dir: DataDir) -> NoReturn:
     """Raises DataDirError once the directory has gone: what this agent stores and orders goes nowhere then."""
     while await asyncio.to_thread(data_dir.is_in_place):
         await asyncio.sleep(IN_PLACE_EVERY_S)
@@ -239,20 +239,20 @@ async def _stay_in_place(data_dir: DataDir) -> NoReturn:
     )
 
 
-async def _look_after(joined: asyncio.Event, machine: Machine, tasks: Tasks) -> NoReturn:
+async def _look_after(joined: asyncio.Event, host: Host, tasks: Tasks) -> NoReturn:
     """Removes what earlier agents left, once the masters have said what they know of; then sees which runtimes work."""
     await joined.wait()
     # Looked for here, between two orders: what starts from now on is none of them.
-    orphans = machine.orphans(tasks.names())
+    orphans = host.orphans(tasks.names())
     live = [task.order.allocation_id for task in tasks.running()]
-    await _aside(partial(machine.remove_orphans, orphans, live, time.time()))
+    await _in_thread(partial(host.remove_orphans, orphans, live, time.time()))
     while True:
         await asyncio.sleep(RUNTIMES_EVERY_S)
-        await _aside(machine.look)
-        machine.tell_problems()
+        await _in_thread(host.look)
+        host.log_problems()
 
 
-async def _aside(work: Callable[[], None]) -> None:
+async def _in_thread(work: Callable[[], None]) -> None:
     """In a thread that nobody has to wait for: a Docker daemon that does not answer must not keep the agent from its
     end."""
     loop, done = asyncio.get_running_loop(), asyncio.Event()
@@ -322,21 +322,19 @@ def _pem(tls: Tls) -> tuple[bytes, bytes, bytes]:
         raise CannotStart(f"cannot read the TLS file {error.filename}: {error.strerror}") from error
 
 
-def _described(
-    settings: AgentSettings, data_dir: DataDir, machine: Machine, incarnation: str, address: str
-) -> RegisterNode:
+def _described(settings: AgentSettings, data_dir: DataDir, host: Host, incarnation: str, address: str) -> RegisterNode:
     """Return what this node is and offers at this moment."""
     return RegisterNode(
         node_id=data_dir.node_id,
         incarnation=incarnation,
         name=socket.gethostname(),
         address=address,
-        capacity=machine.offer.capacity,
-        gpu_model=machine.offer.gpu_model,
-        labels=machine.labels,
+        capacity=host.offer.capacity,
+        gpu_model=host.offer.gpu_model,
+        labels=host.labels,
         taints=settings.taint_records(),
-        hardware=machine.hardware(),
-        isolation=machine.tree.isolation,
+        hardware=host.hardware(),
+        isolation=host.tree.isolation,
     )
 
 

@@ -1,6 +1,6 @@
 """The Prometheus metrics of an agent, in a registry of its own, and the small HTTP server that shows them.
 
-The one rule: labels are bounded, and gauges are read when they are asked for, so that none outlives what it describes.
+Invariant: labels are bounded, and gauges are read when they are asked for, so that none outlives what it describes.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def make_container(**more: object) -> Container:
         "shm_bytes": 1 << 20,
         "cgroups_path": "",
         "cgroup_view": False,
-        "machine": "x86_64",
+        "architecture": "x86_64",
     }
     return Container(**{**given, **more})  # type: ignore[arg-type]
 

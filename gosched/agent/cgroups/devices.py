@@ -1,7 +1,7 @@
 """Keeps a cgroup's processes off devices that are not theirs: a small BPF program, attached to the cgroup, that the
 kernel asks at each open and each mknod. It goes with the cgroup.
 
-The one rule: it judges character devices of the majors that it was given, and allows everything else. Numbers and
+Invariant: it judges character devices of the majors that it was given, and allows everything else. Numbers and
 records are those of linux/bpf.h.
 """
 

@@ -1,7 +1,7 @@
 """One cgroup and its files: what it counted, who lives in it, and its end. For the agent and for supervisors, so
 standard library only.
 
-The one rule: a cgroup that somebody removed behind our back is an empty one that used nothing; every wait has a limit.
+Invariant: a cgroup that somebody removed behind our back is an empty one that used nothing; every wait has a limit.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def counted(path: Path) -> dict[str, int]:
 
 
 def hit_own_limit(path: Path) -> bool:
-    """Memory was refused for the limit of this cgroup, or of one below: not for one above, nor for all of the machine's
+    """Memory was refused for the limit of this cgroup, or of one below: not for one above, nor for all of the host's
     memory. Raises CgroupError."""
     return _pairs(read(f"{path}/memory.events")).get("oom", 0) > 0
 
@@ -128,7 +128,7 @@ def _within(limit_s: float, is_done: Callable[[], bool]) -> bool:
     pause_s = 0.0005
     while not is_done():
         if time.monotonic() > deadline:
-            return is_done()  # the machine may have stood still since the last look
+            return is_done()  # the host may have stood still since the last look
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, 0.02)
     return True

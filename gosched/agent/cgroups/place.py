@@ -1,6 +1,6 @@
-"""Where this machine has its cgroups, and where in them the agent may make its own.
+"""Where this host has its cgroups, and where in them the agent may make its own.
 
-The one rule: nothing is taken that was not given: a setting, a cgroup that systemd delegated, or root's own machine.
+Invariant: nothing is taken that was not given: a setting, a cgroup that systemd delegated, or root's own host.
 """
 
 from __future__ import annotations

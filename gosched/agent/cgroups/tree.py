@@ -3,7 +3,7 @@
 The rules kept: a cgroup with others below it holds no process; what cannot be enforced is said, never pretended.
 
     BASE/                    the setting, what was delegated to the agent, or the top of the hierarchy
-      gosched-NODE/          this agent's, so that several on one machine do not meet
+      gosched-NODE/          this agent's, so that several on one host do not meet
         agent/               the agent, the nursery and the supervisors
         tasks/NAME           one for each task
 """

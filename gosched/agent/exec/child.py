@@ -2,8 +2,8 @@
 
     exec_child SOCKET_FD        (stdin, stdout and stderr are the command's; standard library only)
 
-An Order comes in on the socket (its length in four bytes, then JSON), then a byte for each signal that the command is
-to get. A Report goes out at the end (JSON). The one rule: nothing of the command is left when this process ends; it
+An ExecOrder comes in on the socket (its length in four bytes, then JSON), then a byte for each signal that the command
+is to get. A Report goes out at the end (JSON). Invariant: nothing of the command is left when this process ends; it
 ends with the command, with the task, and when the other end of the socket closes, as it does when the agent dies.
 """
 
@@ -41,12 +41,12 @@ KILL_LIMIT_S = 10.0  # a process may hang in the kernel
 MAX_DETAIL = 1000
 
 # The namespaces that a task may have made for itself (unshare), and that its command enters. No user namespace: the
-# command runs as the task's account, a user of this machine. A process never changes its own pid namespace.
+# command runs as the task's account, a user of this host. A process never changes its own pid namespace.
 NAMESPACES = {"mnt": 0x00020000, "uts": 0x04000000, "ipc": 0x08000000, "net": 0x40000000, "cgroup": 0x02000000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class ExecOrder:
     """`path`: the allocation's directory. `pid`: of the task's main process; 0: it has none to look at."""
 
     path: str
@@ -74,7 +74,7 @@ def main() -> None:
         woken = prepare_process()
         task = os.pidfd_open(order.pid) if order.pid else -1
         pid = start_command(order, launch, task)
-        let_go_of_stdio()
+        release_stdio()
         report = watch(pid, agent, woken, task)
     except NotStarted as failure:
         report = Report(exit_code=failure.exit_code, detail=str(failure))
@@ -82,7 +82,7 @@ def main() -> None:
         report = Report(exit_code=125, detail="the task has ended")
     except OSError as error:
         report = Report(exit_code=125, detail=f"the node cannot run it: {error}")
-    let_go_of_stdio()
+    release_stdio()
     tell(agent, report)
 
 
@@ -99,7 +99,7 @@ def prepare_process() -> int:
     return read_end
 
 
-def start_command(order: Order, launch: Launch, task: int) -> int:
+def start_command(order: ExecOrder, launch: Launch, task: int) -> int:
     """Its pid, which is its process group too. Raises NotStarted, OSError."""
     namespaces = own_namespaces(order.pid) if task >= 0 and not launch.exec else 0
     if launch.exec:  # it finds the container by itself, and needs what the agent has
@@ -129,7 +129,7 @@ def start_command(order: Order, launch: Launch, task: int) -> int:
     return pid
 
 
-def words(order: Order, launch: Launch) -> tuple[str, ...]:
+def words(order: ExecOrder, launch: Launch) -> tuple[str, ...]:
     """The one place that knows how a command is put behind `Launch.exec`: that ends with the container's name, and its
     program takes --tty and --env as crun, runc, docker and podman do."""
     if not launch.exec:
@@ -142,7 +142,7 @@ def words(order: Order, launch: Launch) -> tuple[str, ...]:
 
 
 def become_command(
-    order: Order, launch: Launch, group: ControlGroup, task: int, namespaces: int, failure_fd: int, parent: int
+    order: ExecOrder, launch: Launch, group: ControlGroup, task: int, namespaces: int, failure_fd: int, parent: int
 ) -> None:
     at = ["start"]
     try:
@@ -180,7 +180,7 @@ def set_namespaces(task: int, namespaces: int) -> None:
         raise OSError(ctypes.get_errno(), "cannot enter the task's namespaces")
 
 
-def let_go_of_stdio() -> None:
+def release_stdio() -> None:
     """So that its readers see the end once the command has closed it."""
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
@@ -254,9 +254,9 @@ def exit_code(status: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def receive(agent: socket.socket) -> Order:
+def receive(agent: socket.socket) -> ExecOrder:
     (size,) = struct.unpack("!I", agent.recv(4, socket.MSG_WAITALL))
-    return Order(**json.loads(agent.recv(size, socket.MSG_WAITALL)))
+    return ExecOrder(**json.loads(agent.recv(size, socket.MSG_WAITALL)))
 
 
 def tell(agent: socket.socket, report: Report) -> None:

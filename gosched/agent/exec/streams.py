@@ -1,6 +1,6 @@
 """Commands beside tasks: what comes and goes on one stream of WorkerService.Exec.
 
-The one rule: the command ends with the stream. A helper process (exec_child.py) starts it, watches the other end of a
+Invariant: the command ends with the stream. A helper process (exec_child.py) starts it, watches the other end of a
 socket, and ends it whatever becomes of this process; forking here, beside gRPC's threads, would be dangerous.
 """
 
@@ -25,7 +25,7 @@ from typing import Literal
 import grpc
 
 import gosched
-from gosched.agent.exec.child import Order, Report
+from gosched.agent.exec.child import ExecOrder, Report
 from gosched.wire.v1 import scheduler_pb2
 
 MAX_EXECS = 64
@@ -153,7 +153,7 @@ class _Command:
         self._resize(start.size)
 
     async def begin(self, start: scheduler_pb2.ExecStart, target: ExecTarget) -> None:
-        order = Order(
+        order = ExecOrder(
             path=str(target.path),
             pid=target.pid,
             command=list(start.command),

@@ -1,7 +1,7 @@
 """Keeps the disk where tasks write from filling up: says when there is too little room, cleans up early, and measures
 working directories against what their tasks may write.
 
-The one rule: measuring costs a bounded share of one CPU, however many files tasks make.
+Invariant: measuring costs a bounded share of one CPU, however many files tasks make.
 """
 
 from __future__ import annotations

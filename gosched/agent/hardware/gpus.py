@@ -1,6 +1,6 @@
-"""The GPUs of this machine: which there are, what they do, and which of them are broken.
+"""The GPUs of this host: which there are, what they do, and which of them are broken.
 
-The one rule: a GPU's number is its place in the order of PCI addresses, and one that was found broken takes no work
+Invariant: a GPU's number is its place in the order of PCI addresses, and one that was found broken takes no work
 until the agent starts again: only a person knows that it was repaired.
 """
 

@@ -1,7 +1,7 @@
-"""Asks NVIDIA's management library (NVML) about the GPUs of this machine.
+"""Asks NVIDIA's management library (NVML) about the GPUs of this host.
 
-The one rule: the library is imported here alone, and only when GPUs are looked for; what it cannot say of a GPU is left
-out, and a machine without its driver has no library.
+Invariant: the library is imported here alone, and only when GPUs are looked for; what it cannot say of a GPU is left
+out, and a host without its driver has no library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What this node offers and how it is built: the settings, over what is found in /proc, /sys and the GPUs' driver.
 
-The one rule: what cannot be known for sure is left out. With `hardware: static` nothing is looked for at all.
+Invariant: what cannot be known for sure is left out. With `hardware: static` nothing is looked for at all.
 """
 
 from __future__ import annotations

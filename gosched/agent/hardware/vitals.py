@@ -1,7 +1,7 @@
-"""How this machine does: what its CPUs, memory, disk and GPUs are used for, what waits for them, and whether it should
+"""How this host does: what its CPUs, memory, disk and GPUs are used for, what waits for them, and whether it should
 take work at all.
 
-The one rule: looking happens in a thread of its own, so that a disk or a driver that hangs stops no heartbeat; whoever
+Invariant: looking happens in a thread of its own, so that a disk or a driver that hangs stops no heartbeat; whoever
 asks gets the last look.
 """
 

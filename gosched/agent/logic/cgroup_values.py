@@ -1,6 +1,6 @@
 """What a task's order means in the files of its cgroup. Pure; docs/isolation.md has it as a table.
 
-The one rule: a value is given for controllers that are there, and for nothing else; what a value means never depends on
+Invariant: a value is given for controllers that are there, and for nothing else; what a value means never depends on
 the other tasks of the node.
 """
 

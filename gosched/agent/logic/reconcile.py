@@ -1,6 +1,6 @@
 """The agent's brain: what a master wants, against what is here, gives what to do. Pure.
 
-The one rule: an allocation that is known here, in whatever state, is never started again. Pushed orders and heartbeat
+Invariant: an allocation that is known here, in whatever state, is never started again. Pushed orders and heartbeat
 answers go through the same function, so an order that arrives twice, late, or in the wrong order does no harm.
 """
 

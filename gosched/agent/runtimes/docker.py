@@ -1,6 +1,6 @@
 """Tasks in Docker containers: what the daemon is asked to make, and the launcher that the supervisor runs for it.
 
-The one rule: this process never speaks to the daemon; docker_launcher does, in processes of its own, so that neither a
+Invariant: this process never speaks to the daemon; docker_launcher does, in processes of its own, so that neither a
 slow daemon nor the library's size is the agent's.
 """
 

@@ -1,6 +1,6 @@
 """Runs a command in a task's container, as `docker exec -i` does: stdin, stdout, stderr, a terminal, an exit code.
 
-The one rule: the command ends with this process, which passes on the signals that tell it to end.
+Invariant: the command ends with this process, which passes on the signals that tell it to end.
 """
 
 from __future__ import annotations

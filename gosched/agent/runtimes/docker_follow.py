@@ -3,7 +3,7 @@
     python -I -S docker_follow.py ATTACHED_FD PID STOP_SIGNAL SPEC
 
 Started in the place of the launcher, and replaced by it again when the container has ended: so that what waits for
-hours takes a few megabytes, it is on its own with the standard library. The one rule: it ends with the container's
+hours takes a few megabytes, it is on its own with the standard library. Invariant: it ends with the container's
 main process, and passes all of its output on before.
 """
 

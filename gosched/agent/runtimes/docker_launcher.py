@@ -6,7 +6,7 @@
                                                      exec HOST [--tty] [--env NAME=VALUE]... NAME COMMAND...
 
 `run` makes the container and then becomes docker_follow, a small program that stays with it, which becomes `finish`.
-All are one process, the supervisor's child. The one rule: the docker package is imported in such processes alone.
+All are one process, the supervisor's child. Invariant: the docker package is imported in such processes alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Removes the containers of tasks that have ended, and of those that nobody knows any more.
 
-The one rule: a container that the daemon was asked for goes with its task, even if the daemon makes it only later.
+Invariant: a container that the daemon was asked for goes with its task, even if the daemon makes it only later.
 """
 
 from __future__ import annotations

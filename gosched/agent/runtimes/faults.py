@@ -1,6 +1,6 @@
 """Whose fault it is that a container did not start, by the words of an OCI runtime, of a daemon or of a registry.
 
-Pure, and on its own: what imports it starts fast. The one rule: of the runtime's words, what is not known to be the
+Pure, and on its own: what imports it starts fast. Invariant: of the runtime's words, what is not known to be the
 order's or the image's fault is the node's; of a registry's, nothing is.
 """
 

@@ -1,6 +1,6 @@
 """Root filesystems that were unpacked from tarballs, kept for the next task that needs them.
 
-The one rule: what has its final name is whole, is never written to again, and is not removed while a task uses it.
+Invariant: what has its final name is whole, is never written to again, and is not removed while a task uses it.
 """
 
 from __future__ import annotations

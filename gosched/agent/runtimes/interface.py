@@ -34,7 +34,7 @@ class CannotRun(Exception):
 
 class TaskRuntime(Protocol):
     def problem(self) -> str:
-        """Why this node cannot run such tasks at all, in one line; empty: it can. May look at the machine."""
+        """Why this node cannot run such tasks at all, in one line; empty: it can. May look at the host."""
 
     def launch(self, order: TaskOrder, place: Place, env: dict[str, str]) -> Launch:
         """In a worker thread; may write into `place.path`. Raises CannotRun."""

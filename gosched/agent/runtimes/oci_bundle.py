@@ -1,6 +1,6 @@
 """The OCI configuration of one task on a root filesystem: pure, from what the task may have to what crun or runc reads.
 
-The one rule: a task gets what its order names and nothing else: its own processes, devices, host name and semaphores,
+Invariant: a task gets what its order names and nothing else: its own processes, devices, host name and semaphores,
 no privileges to gain, and of the node's files only those that were bound.
 """
 
@@ -59,7 +59,7 @@ class Device:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
     """`account` None: root. `cgroups_path`: of the task's cgroup from the hierarchy's root, for a runtime that insists
-    on one. `cgroup_view`: the task may read its own cgroup at /sys/fs/cgroup. `shm_bytes` > 0. `machine`: as uname
+    on one. `cgroup_view`: the task may read its own cgroup at /sys/fs/cgroup. `shm_bytes` > 0. `architecture`: as uname
     says."""
 
     command: Sequence[str]
@@ -73,7 +73,7 @@ class Container:
     shm_bytes: int
     cgroups_path: str
     cgroup_view: bool
-    machine: str
+    architecture: str
 
 
 def config(container: Container) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def config(container: Container) -> dict[str, Any]:
             "maskedPaths": list(_MASKED),
             "readonlyPaths": list(_READ_ONLY),
             "devices": [_device(device) for device in container.devices],
-            "seccomp": seccomp(container.machine),
+            "seccomp": seccomp(container.architecture),
             **({"cgroupsPath": container.cgroups_path} if container.cgroups_path else {}),
         },
     }

@@ -2,7 +2,7 @@
 
     python -I -S oci_exec.py BUNDLE CGROUP RUNTIME... -- [--tty] [--env NAME=VALUE]... CONTAINER COMMAND...
 
-The one rule: the command may do what the task may. Left to themselves crun starts it as root in /, without the groups
+Invariant: the command may do what the task may. Left to themselves crun starts it as root in /, without the groups
 and the environment, and outside of the task's cgroup. CGROUP empty: the runtime finds it. Standard library only.
 """
 

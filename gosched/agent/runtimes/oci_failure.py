@@ -2,7 +2,7 @@
 
     python -I -m gosched.agent.runtimes.oci_failure BUNDLE RUNTIME CGROUP CODE
 
-Run in the place of a runtime that has ended, with CODE, before it had started the task's first process. The one rule:
+Run in the place of a runtime that has ended, with CODE, before it had started the task's first process. Invariant:
 of what was started nothing is said here: that is the task's own end.
 """
 

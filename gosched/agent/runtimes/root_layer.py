@@ -1,7 +1,7 @@
 """The root of a rootfs task: a layer over its image, or a copy where the kernel has no overlayfs; and the view of the
 node's mounts that the task's runtime is started in.
 
-The one rule: a layer is mounted in a mount namespace of the task's own, so it goes with the last process of the task.
+Invariant: a layer is mounted in a mount namespace of the task's own, so it goes with the last process of the task.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tasks on a root filesystem: an OCI runtime (crun or runc) on a bundle that is made for the task.
 
-The one rule: nothing of a task is in the node's own view. Its root is a layer above the image, mounted where only the
+Invariant: nothing of a task is in the node's own view. Its root is a layer above the image, mounted where only the
 task sees it, so that mounts go with its last process and the image is never written to. The cgroup stays the agent's.
 
 A program that is PID 1 does not die of a signal that it has no handler for: a task that does not handle SIGTERM is
@@ -234,7 +234,7 @@ class Rootfs:
             shm_bytes=order.resources.memory_bytes or SHM_BYTES,
             cgroups_path=cgroups_path,
             cgroup_view=place.cgroup is not None and hierarchy() == CGROUPS,
-            machine=platform.machine(),
+            architecture=platform.machine(),
         )
 
 

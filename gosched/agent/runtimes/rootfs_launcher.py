@@ -2,7 +2,7 @@
 
     python -I -m gosched.agent.runtimes.rootfs_launcher BUNDLE
 
-The supervisor's child, so that no other task of the node waits for it, and that it can be stopped. The one rule: what
+The supervisor's child, so that no other task of the node waits for it, and that it can be stopped. Invariant: what
 it writes is not the task's memory: it works in its supervisor's cgroup, and comes to the task's before it starts it.
 """
 

@@ -1,6 +1,6 @@
 """The spark runtime: spark-submit, and the two roles of an application that is a gang of its own.
 
-Rule kept: the Spark and the Java that are used are those of the node, and all that a JVM writes is in the task's own
+Invariant: the Spark and the Java that are used are those of the node, and all that a JVM writes is in the task's own
 working directory.
 """
 

@@ -3,7 +3,7 @@
     spark_role.py driver SPARK_CLASS SPARK_SUBMIT WORDS...     the application's own master, and the driver beside it
     spark_role.py worker SPARK_CLASS WORDS...                  a worker, in which the executors are started
 
-Where the master is say MASTER_ADDR and MASTER_PORT. The one rule: the driver's end is the end of the master, and its
+Where the master is say MASTER_ADDR and MASTER_PORT. Invariant: the driver's end is the end of the master, and its
 exit code is the task's.
 """
 

@@ -1,6 +1,6 @@
 """The task's cgroup, as its supervisor uses it: what is born in it, what it counted, and its end.
 
-The one rule: once `empty` has returned True no process of the task is left; the limits were written by the agent.
+Invariant: once `empty` has returned True no process of the task is left; the limits were written by the agent.
 What fails is said, and keeps no task from its end.
 """
 
@@ -33,7 +33,7 @@ class ControlGroup:
 
     def fork(self) -> int:
         """As os.fork, of a process with one thread. The child is born in the cgroup where the kernel can do so (Linux
-        5.7): to move it there later takes 10 ms and more, in which no other process of the machine is moved. It calls
+        5.7): to move it there later takes 10 ms and more, in which no other process of the host is moved. It calls
         `join` in either case, and execs soon: each page that it writes to before that is the task's memory."""
         if self.path:
             try:

@@ -1,6 +1,6 @@
 """The processes of a task: its main process, what that started, and the orphans, which come to the supervisor.
 
-The one rule: a pid is signalled only while it can't have become another's: it is an own child that nobody else reaps,
+Invariant: a pid is signalled only while it can't have become another's: it is an own child that nobody else reaps,
 or it was looked at through a pidfd.
 """
 

@@ -1,6 +1,6 @@
 """Makes a task stand still and go on: by its runtime's own commands, by its cgroup, or else by signals.
 
-The one rule: `frozen.json` says how the task stands, for the agent to tell.
+Invariant: `frozen.json` says how the task stands, for the agent to tell.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Starts the task's command: in its cgroup, as its user, within its limits; a failure has an exit code and a reason.
 
-The one rule: everything that confines the task is in force before its first instruction.
+Invariant: everything that confines the task is in force before its first instruction.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ends a task that must not run while the masters may have replaced it (`on_disconnect: stop`).
 
 Invariant: SIGKILL is sent before the masters may count the task's node as dead, whether its agent lives or not, and
-whatever time another order has given the task. Where the machine stood still beyond that, it is sent at once.
+whatever time another order has given the task. Where the host stood still beyond that, it is sent at once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The two streams of a task, into files that are capped and rotated.
 
-The one rule: a task is never held up for longer than a write takes, and a gap is seen as one.
+Invariant: a task is never held up for longer than a write takes, and a gap is seen as one.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 One message for each task: the allocation's directory, and with it the descriptor of its lock; the answer is the
 supervisor's pid and its start time, nothing where it ended before it was looked at, or an error: then none was started,
 and the task is placed again. The data directory of the agent is there to be read by others, on the command line
-of the nursery and of the supervisors. The one rule: the nursery ends with its agent, the supervisors go on.
+of the nursery and of the supervisors. Invariant: the nursery ends with its agent, the supervisors go on.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The files through which a supervisor and its agent speak, in the allocation's directory.
 
-The one rule: a file is whole or not there; the agent has reserved room on the disk for each, so a full disk stops none.
+Invariant: a file is whole or not there; the agent has reserved room on the disk for each, so a full disk stops none.
 """
 
 from __future__ import annotations
@@ -120,5 +120,5 @@ def now_ms() -> int:
 
 
 def boot_ms() -> int:
-    """Goes on while the machine sleeps, and is never set."""
+    """Goes on while the host sleeps, and is never set."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000

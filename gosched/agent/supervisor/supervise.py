@@ -1,7 +1,7 @@
 """Runs one task, outlives the agent, and records how the task ended.
 
 In the allocation's directory it reads `launch.json` and, whenever SIGURG comes, `stop.json` and `freeze.json`; it
-writes `supervisor.json`, `task.json` once the task runs, and `exit.json`. The one rule: `exit.json` is written, synced,
+writes `supervisor.json`, `task.json` once the task runs, and `exit.json`. Invariant: `exit.json` is written, synced,
 after the last process of the task is gone, and the allocation's lock is held until then.
 SIGURG because its default is to be ignored: the agent may send it before the handler is there, since the files are read
 after that too.
@@ -56,7 +56,7 @@ def main() -> None:
             end(launch, group, ending(stop.ends_as, None, stop.reason, "stopped before it started", 0))
             return
         late = Lease(launch.lease, launch.lease_grace_ms).expired()
-        if late is not None:  # the machine stood still while its order was on the way
+        if late is not None:  # the host stood still while its order was on the way
             end(launch, group, ending(late.ends_as, None, late.reason, f"{late.detail}: it was not started", 0))
             return
         logs, writers = open_logs(launch.log_max_bytes, launch.log_files)

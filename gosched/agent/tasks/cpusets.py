@@ -1,6 +1,6 @@
 """Keeps CPUs that a task owns clear of the others: tasks that own none share what is left.
 
-The one rule: only cgroups' cpuset controller can do so; without it nothing is done here.
+Invariant: only cgroups' cpuset controller can do so; without it nothing is done here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gosched.core.orders import TaskOrder
 
 
 class SharedCpus:
-    """`numa`: number of each NUMA node of this machine -> mask of its CPUs. `current`: the CPUs of tasks that own none;
+    """`numa`: number of each NUMA node of this host -> mask of its CPUs. `current`: the CPUs of tasks that own none;
     empty: all."""
 
     def __init__(self, tree: CgroupTree, numa: Mapping[int, int]) -> None:

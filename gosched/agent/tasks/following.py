@@ -1,6 +1,6 @@
 """Watches a task's supervisor, from its birth to its end, and concludes what became of a task that lost it.
 
-The one rule: how a task ended is what its supervisor recorded; only where there is no such record the agent judges, and
+Invariant: how a task ended is what its supervisor recorded; only where there is no such record the agent judges, and
 not before what is left of the task is gone.
 """
 

@@ -1,7 +1,7 @@
 """Keeps memory for the tasks that ask for it: the cgroups above them keep what their tasks keep together, without which
 a task's own `memory.low` would mean nothing.
 
-The one rule: what the cgroups above keep follows from the tasks that have not ended, and so falls when one ends.
+Invariant: what the cgroups above keep follows from the tasks that have not ended, and so falls when one ends.
 """
 
 from __future__ import annotations

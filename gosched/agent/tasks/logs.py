@@ -1,6 +1,6 @@
 """Reads what the supervisor writes: the two streams of a task, by offset, over rotations, while they grow.
 
-The one rule: a byte is sent at most once and never silently left out; what is gone is said in a note.
+Invariant: a byte is sent at most once and never silently left out; what is gone is said in a note.
 """
 
 from __future__ import annotations

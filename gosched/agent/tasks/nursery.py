@@ -1,6 +1,6 @@
 """The agent's end of its nursery: asks it for supervisors, and starts another one when it is gone.
 
-The one rule: a supervisor holds its allocation's lock from before its first instruction.
+Invariant: a supervisor holds its allocation's lock from before its first instruction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ends tasks of this machine that no agent can adopt any more, before this agent offers what they use.
+"""Ends tasks of this host that no agent can adopt any more, before this agent offers what they use.
 
 A supervisor tells whose it is without any file: its command line names the data directory of its agent, its working
 directory is the allocation's. No agent can adopt it once that directory was removed, or once the data directory was
@@ -36,7 +36,7 @@ _LOOK_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervisor:
-    """A supervisor of some agent of this machine."""
+    """A supervisor of some agent of this host."""
 
     #: Its process.
     pid: int

@@ -1,4 +1,4 @@
-"""Other processes of this machine: naming one for good, and finding what a dead supervisor left behind."""
+"""Other processes of this host: naming one for good, and finding what a dead supervisor left behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 # In the environment of every process of a task, so that its leftovers can be told from all others: the path of its
-# checkpoint file. Another agent of this machine, in another cluster, may have a task of the same allocation id.
+# checkpoint file. Another agent of this host, in another cluster, may have a task of the same allocation id.
 MARK = "GOSCHED_CHECKPOINT_FILE"
 
 _KILL_LIMIT_S = 10.0

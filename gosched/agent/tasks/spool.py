@@ -1,6 +1,6 @@
 """One allocation's directory: its order, its supervisor's records, its logs. Everything the agent knows survives here.
 
-The one rule: the order is stored and synced before anything starts; what has a stored order is never started again.
+Invariant: the order is stored and synced before anything starts; what has a stored order is never started again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Starts a task: finds its account, makes its cgroup, asks its runtime for a Launch, and the nursery for a supervisor.
 
-The one rule: a task that cannot be started as it was ordered is not started at all, and leaves nothing behind.
+Invariant: a task that cannot be started as it was ordered is not started at all, and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CLEAN_UP_S = 1.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
     """`filters_devices`: the kernel keeps tasks off GPUs that are not theirs. `numa`: number of each NUMA node of this
-    machine -> mask of its CPUs."""
+    host -> mask of its CPUs."""
 
     settings: AgentSettings
     data_dir: DataDir

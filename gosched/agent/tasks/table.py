@@ -1,6 +1,6 @@
 """Every task of this node, from its order to the day its record is cleaned away.
 
-The one rule: what a task is follows from its directory. This table is a picture of it, for the event loop's thread; a
+Invariant: what a task is follows from its directory. This table is a picture of it, for the event loop's thread; a
 restart draws the same picture again.
 """
 

@@ -1,6 +1,6 @@
-"""As which user of this machine a task runs.
+"""As which user of this host a task runs.
 
-The one rule: nobody gets root, or the agent's own user, unless the agent's settings say so.
+Invariant: nobody gets root, or the agent's own user, unless the agent's settings say so.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tells agents at once what was just committed: start these tasks, stop those, let others stand still or go on.
 
-Rule: only committed facts are told, and a message that gets lost is left to the next heartbeat, which compares
+Invariant: only committed facts are told, and a message that gets lost is left to the next heartbeat, which compares
 everything.
 """
 
@@ -32,11 +32,11 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _Due:
-    """Allocation ids, in order of commit. `still`: those whose job was frozen, or is not any more."""
+    """Allocation ids, in order of commit. `frozen`: those whose job was frozen, or is not any more."""
 
     start: dict[str, None] = field(default_factory=dict)
     stop: dict[str, None] = field(default_factory=dict)
-    still: dict[str, None] = field(default_factory=dict)
+    frozen: dict[str, None] = field(default_factory=dict)
 
 
 class Dispatcher:
@@ -56,7 +56,7 @@ class Dispatcher:
         for allocation in state.allocations.values():
             self._note(allocation.node_id, allocation.id, state.tasks[allocation.task_id].state)
             if state.jobs[allocation.job_id].frozen:
-                self._note_still(allocation.node_id, allocation.id)
+                self._note_freeze(allocation.node_id, allocation.id)
 
     def end(self) -> None:
         self._epoch = 0
@@ -74,7 +74,7 @@ class Dispatcher:
                 job = self._state.jobs.get(event.job_id)
                 for task in self._state.tasks_of(job) if job is not None else ():
                     if task.state.is_active:
-                        self._note_still(task.node_id, task.allocation_id)
+                        self._note_freeze(task.node_id, task.allocation_id)
             elif isinstance(event, NodeChanged) and event.after is NodeState.DEAD:
                 self._drop_channel(event.node_id)
 
@@ -96,8 +96,8 @@ class Dispatcher:
             return
         self._send_soon(node_id)
 
-    def _note_still(self, node_id: str, allocation_id: str) -> None:
-        self._due.setdefault(node_id, _Due()).still[allocation_id] = None
+    def _note_freeze(self, node_id: str, allocation_id: str) -> None:
+        self._due.setdefault(node_id, _Due()).frozen[allocation_id] = None
         self._send_soon(node_id)
 
     def _send_soon(self, node_id: str) -> None:
@@ -126,25 +126,25 @@ class Dispatcher:
             "incarnation": node.incarnation,
             "cluster_id": self._state.cluster_id,
         }
-        for ids in _chunks(self._still(due.stop, TaskState.STOPPING)):
+        for ids in _chunks(self._those_in(due.stop, TaskState.STOPPING)):
             stops = [to_message(stop_order(self._state, self._state.allocations[i]), worker_pb2.StopOrder) for i in ids]
             request = worker_pb2.StopTasksRequest(orders=stops, **header)  # type: ignore[arg-type]
             await stub.StopTasks(request, timeout=CALL_TIMEOUT_S)
-        for ids in _chunks(self._still(due.start, TaskState.PLACED)):
+        for ids in _chunks(self._those_in(due.start, TaskState.PLACED)):
             starts = [
                 to_message(self._orders.start(self._state, self._state.allocations[i]), worker_pb2.TaskOrder)
                 for i in ids
-                if self._is(i)
+                if self._has_state(i)
             ]
             if starts:
                 start = worker_pb2.StartTasksRequest(orders=starts, **header)  # type: ignore[arg-type]
                 await stub.StartTasks(start, timeout=CALL_TIMEOUT_S)
-        freeze, thaw = self._still_and_going(due.still)
+        freeze, thaw = self._freeze_and_thaw(due.frozen)
         if freeze or thaw:
             both = worker_pb2.FreezeTasksRequest(freeze=freeze, thaw=thaw, **header)  # type: ignore[arg-type]
             await stub.FreezeTasks(both, timeout=CALL_TIMEOUT_S)
 
-    def _still_and_going(self, ids: Iterable[str]) -> tuple[list[str], list[str]]:
+    def _freeze_and_thaw(self, ids: Iterable[str]) -> tuple[list[str], list[str]]:
         """Those that are to stand still now, and those that are to go on; what has to leave is let go."""
         freeze: list[str] = []
         thaw: list[str] = []
@@ -155,11 +155,11 @@ class Dispatcher:
             (freeze if self._state.jobs[allocation.job_id].frozen else thaw).append(allocation_id)
         return freeze, thaw
 
-    def _still(self, ids: Iterable[str], wanted: TaskState) -> list[str]:
+    def _those_in(self, ids: Iterable[str], wanted: TaskState) -> list[str]:
         """Those whose task is in that state now; the world moved on while the order waited."""
-        return [i for i in ids if self._is(i, wanted)]
+        return [i for i in ids if self._has_state(i, wanted)]
 
-    def _is(self, allocation_id: str, wanted: TaskState = TaskState.PLACED) -> bool:
+    def _has_state(self, allocation_id: str, wanted: TaskState = TaskState.PLACED) -> bool:
         allocation = self._state.allocations.get(allocation_id)
         return allocation is not None and self._state.tasks[allocation.task_id].state is wanted
 

@@ -1,6 +1,7 @@
 """A command beside a task: passed on to the agent of the node where the task runs.
 
-Rule: nothing is kept here; the command ends when either side of the stream does. It goes on when another master leads.
+Invariant: nothing is kept here; the command ends when either side of the stream does. It goes on when another master
+leads.
 """
 
 from __future__ import annotations

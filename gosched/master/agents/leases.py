@@ -1,6 +1,6 @@
 """The leader's belief that nodes live: when each was heard last, in memory, on the monotonic clock.
 
-Rule: only a node's own silence counts against it, never the time that this process stood still; and what a node is
+Invariant: only a node's own silence counts against it, never the time that this process stood still; and what a node is
 told of its lease is over before any leader, this one or the next, takes it for dead.
 """
 

@@ -1,6 +1,6 @@
 """What nodes and their tasks use now, by the newest heartbeats: in the leader's memory, never in the log.
 
-Rule: it is bounded by what is there: a node that has died, or another epoch, takes its figures along.
+Invariant: it is bounded by what is there: a node that has died, or another epoch, takes its figures along.
 """
 
 from __future__ import annotations

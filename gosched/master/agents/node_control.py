@@ -1,6 +1,6 @@
 """Closing and opening nodes: what operators ask for, and what a node says of itself.
 
-Rule: a node that says what the state says already changes nothing, and none changes it by itself more than once in
+Invariant: a node that says what the state says already changes nothing, and none changes it by itself more than once in
 PACE_S: heartbeats stay out of the log.
 """
 

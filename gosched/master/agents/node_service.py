@@ -1,6 +1,6 @@
 """NodeService: agents join, report and are told; operators close nodes and open them. Served by the leader.
 
-Rule: a heartbeat itself never enters the log, only what changed; an agent may forget a result only once it is
+Invariant: a heartbeat itself never enters the log, only what changed; an agent may forget a result only once it is
 committed; and no agent is told of a lease that another leader may not know of.
 """
 
@@ -124,7 +124,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                     epoch=epoch, register_again=True, cluster_id=state.cluster_id, lineage=state.lineage
                 )
             verdict = compare(self.replication.state, request.node_id, observed)
-        if _holds_lonely_tasks(self.replication.state, request.node_id):
+        if _holds_tasks_with_lease(self.replication.state, request.node_id):
             await self._confirm(epoch)
         self._check_kept(request.node_id)
         return self._answer(verdict, epoch)
@@ -137,7 +137,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
 
     async def DrainNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
         answer = await self._control(request, NodeAction.DRAIN)
-        await self._send_rest_away(answer.node_id)
+        await self._drain_the_rest(answer.node_id)
         answer.staying.extend(staying_jobs(self.replication.state, answer.node_id))
         return answer
 
@@ -174,7 +174,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                 fill(state.usage.get(node.id, ZERO), view.used)
         return answer
 
-    async def _send_rest_away(self, node_id: str) -> None:
+    async def _drain_the_rest(self, node_id: str) -> None:
         """One command of a drain sends only so many tasks away."""
         for _ in range(MAX_TASKS // MAX_LOST_AT_ONCE):
             node = self.replication.state.nodes.get(node_id)
@@ -319,7 +319,7 @@ def _is_alive(node: Node | None, incarnation: str) -> TypeGuard[Node]:
     return node is not None and node.state is not NodeState.DEAD and node.incarnation == incarnation
 
 
-def _holds_lonely_tasks(state: ClusterState, node_id: str) -> bool:
+def _holds_tasks_with_lease(state: ClusterState, node_id: str) -> bool:
     """Tasks that end by their lease once the node has lost the masters, so that they may be replaced."""
     held = state.node_allocations.get(node_id, ())
     return any(state.jobs[state.allocations[a].job_id].spec.on_disconnect is OnDisconnect.STOP for a in held)

@@ -1,6 +1,6 @@
 """What an agent is told to run: a task's order, whole, from the state alone.
 
-Rule: the same allocation gives the same order from every leader, so that an order sent twice is the same order.
+Invariant: the same allocation gives the same order from every leader, so that an order sent twice is the same order.
 """
 
 from __future__ import annotations

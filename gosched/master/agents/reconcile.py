@@ -1,7 +1,7 @@
 """Compares what should be on a node with what its agent saw there. Pure: a state and a heartbeat in, a verdict out.
 
-Rule: a start is ordered only for an allocation that is PLACED and that the agent has no record of; what was seen to run
-or to end is never started again. What a live task uses, and whether it stands still, is no news for the log.
+Invariant: a start is ordered only for an allocation that is PLACED and of which the agent has no record; what was seen
+to run or to end is never started again. What a live task uses, and whether it is frozen, does not enter the log.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _expected(verdict: Verdict, state: ClusterState, observation: TaskReport) ->
     else:
         if task.state < observation.state <= TaskState.RUNNING or _saved_since(state, observation):
             verdict.reports.append(_without_figures(observation))
-        _stands_still(verdict, state, observation)
+        _compare_frozen(verdict, state, observation)
 
 
 def _without_figures(observation: TaskReport) -> TaskReport:
@@ -75,7 +75,7 @@ def _without_figures(observation: TaskReport) -> TaskReport:
     return replace(observation, usage=NO_USAGE, frozen=False)
 
 
-def _stands_still(verdict: Verdict, state: ClusterState, observation: TaskReport) -> None:
+def _compare_frozen(verdict: Verdict, state: ClusterState, observation: TaskReport) -> None:
     """A task that leaves is not stopped on its way, whoever told it to."""
     should = state.jobs[state.allocations[observation.allocation_id].job_id].frozen
     if should is not observation.frozen and observation.state is not TaskState.STOPPING:
