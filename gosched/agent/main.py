@@ -109,7 +109,7 @@ def main(config: str | None, **flags: object) -> None:
 
 
 async def run(settings: AgentSettings, listen: Listen) -> None:
-    """Returns after SIGTERM or SIGINT. Raises what `main` turns into a line and an exit code."""
+    """Run until SIGTERM or SIGINT. Raises what `main` turns into a line and an exit code."""
     asked_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,4 @@
-"""The agent's own gRPC server: what the leader orders and what readers of logs ask.
+"""The agent's own gRPC server: orders of the leader, logs for their readers, commands beside tasks.
 
 Invariant: an order counts only for this node, this boot of its agent, from its cluster, and of an epoch that is neither
 below the highest seen nor far above what the masters answered last.
@@ -36,7 +36,7 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
     def __init__(
         self, tasks: Tasks, execs: Execs, data_dir: DataDir, *, incarnation: str, ask: Callable[[], None]
     ) -> None:
-        """`ask` makes the session ask its masters at once."""
+        """Serve the tasks. `ask` makes the session send a heartbeat at once."""
         self._tasks = tasks
         self._execs = execs
         self._data_dir = data_dir

@@ -1,7 +1,7 @@
-"""The agent's side of its life with the masters: joins, reports what it sees, does what they ask.
+"""The agent's session with the masters: registers, reports what it observes, obeys their orders.
 
-Invariant: losing the masters stops nothing, and neither does meeting those of another cluster. The session goes from
-one to the next for as long as the agent lives; only a clear refusal to let this node in ends it.
+Invariant: losing the masters stops nothing, and neither does reaching those of another cluster. The session goes from
+one master to the next for as long as the agent lives; only a clear refusal to let this node in ends it.
 """
 
 from __future__ import annotations
@@ -57,8 +57,11 @@ class NotOurMaster(Exception):
 
 
 class Session:
-    """`describe` says what the node is at this moment; a node that changed registers again. `joined` is set once the
-    masters have let this node in, perhaps on condition that leftovers end first."""
+    """The agent's session with one master after the other.
+
+    `describe` returns what the node is at this moment; a node that has changed registers again. `joined` is set once
+    the masters have let this node in, perhaps on condition that leftovers end first.
+    """
 
     def __init__(
         self,
@@ -94,7 +97,7 @@ class Session:
         self._log = structlog.get_logger().bind(node=self._me.node_id)
 
     async def run(self) -> NoReturn:
-        """Raises MasterRefused."""
+        """Talk to the masters for good. Raises MasterRefused."""
         place = random.randrange(len(self._masters))  # agents spread over the masters
         while True:
             master = self._masters[place % len(self._masters)]
@@ -119,7 +122,7 @@ class Session:
             await asyncio.sleep(self._backoff_s())
 
     async def _talk(self, stub: Any) -> None:
-        """With one master, until a call fails."""
+        """Talk to one master, until a call fails."""
         while True:
             self._changed.clear()
             if not self._registered or self._describe() != self._me:
@@ -209,7 +212,7 @@ class Session:
         self._obeying = asyncio.create_task(self._obey(answer))
 
     async def _obey(self, answer: node_pb2.HeartbeatResponse) -> None:
-        """Beside the heartbeats: starting hundreds of tasks takes longer than a node may be silent."""
+        """Obey beside the heartbeats: starting hundreds of tasks takes longer than a node may be silent."""
         desired, orders = self._parse(answer)
         try:
             await self._tasks.obey(desired, orders, epoch=answer.epoch)
@@ -239,8 +242,8 @@ class Session:
         return desired, orders
 
     def _check_cluster(self, cluster_id: str, lineage: Sequence[str]) -> None:
-        """Before the answer is believed in anything: it is of this node's cluster, or of one that continues it. Raises
-        NotOurMaster."""
+        """Check, before anything of the answer is believed, that it is of this node's cluster, or of one that continues
+        it. Raises NotOurMaster."""
         if not self._data_dir.belongs_to(cluster_id) and self._data_dir.cluster_id not in lineage:
             raise NotOurMaster(
                 f"it is of cluster {cluster_id or 'without an id'}, and this node belongs to "
@@ -249,7 +252,7 @@ class Session:
             )
 
     def _follow_to(self, cluster_id: str) -> None:
-        """What ended since the backup, or is reported to nobody yet, the restored masters have to hear of."""
+        """Go over to the restored cluster, and report to it again all that has ended since the backup."""
         self._log.warning(
             "this node's cluster was restored from a backup: it goes over", to=cluster_id, was=self._data_dir.cluster_id
         )
@@ -258,19 +261,19 @@ class Session:
         self._followed = True
 
     def _check_epoch(self, epoch: int) -> None:
-        """Raises NotOurMaster."""
+        """Raise NotOurMaster for an epoch that is over."""
         if epoch < self._data_dir.epoch:
             raise NotOurMaster(f"it is of epoch {epoch}; this node has seen {self._data_dir.epoch}")
 
     async def _wait_until_ended(self, allocation_ids: Sequence[str]) -> None:
-        """Even with nothing to wait for: the masters are not asked in a hot loop."""
+        """Wait for a moment at least, so that the masters are not asked in a hot loop."""
         deadline = time.monotonic() + STOP_FIRST_LIMIT_S
         await asyncio.sleep(BACKOFF_MIN_S)
         while self._tasks.live(allocation_ids) and time.monotonic() < deadline:
             await asyncio.sleep(BACKOFF_MIN_S)
 
     def _pause_s(self) -> float:
-        """A task that ends with the lease must outlive a lost heartbeat."""
+        """Return the time to the next heartbeat. A task that ends with the lease must outlive a lost one."""
         if any(task.order.stop_alone for task in self._tasks.running()):
             return min(self._heartbeat_s, self._lease_s / HEARTBEATS_PER_LEASE)
         return self._heartbeat_s
@@ -281,7 +284,7 @@ class Session:
                 await self._changed.wait()
 
     def _answered(self, sent_ms: int = 0, lease_ms: int = 0) -> None:
-        """The lease counts from before the master can have renewed it."""
+        """Note an answer. The lease counts from `sent_ms`, when no master can have renewed it yet."""
         if lease_ms:
             self._data_dir.write_lease(sent_ms + lease_ms, lease_ms)
             self._lease_s = lease_ms / 1000
@@ -309,7 +312,7 @@ class Session:
 
 
 def _is_final(error: grpc.aio.AioRpcError) -> bool:
-    """Trying again would not help until a person has done something."""
+    """Return whether trying again would not help until a person has done something."""
     detail = (error.details() or "").lower()
     if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
         return "in use" in detail

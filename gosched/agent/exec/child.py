@@ -3,8 +3,10 @@
     exec_child SOCKET_FD        (stdin, stdout and stderr are the command's; standard library only)
 
 An ExecOrder comes in on the socket (its length in four bytes, then JSON), then a byte for each signal that the command
-is to get. A Report goes out at the end (JSON). Invariant: nothing of the command is left when this process ends; it
-ends with the command, with the task, and when the other end of the socket closes, as it does when the agent dies.
+is to get. A Report goes out at the end (JSON).
+
+Invariant: nothing of the command is left when this process ends. It ends with the command, with the task, and when the
+other end of the socket closes, as it does when the agent dies.
 """
 
 from __future__ import annotations
@@ -47,20 +49,26 @@ NAMESPACES = {"mnt": 0x00020000, "uts": 0x04000000, "ipc": 0x08000000, "net": 0x
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecOrder:
-    """`path`: the allocation's directory. `pid`: of the task's main process; 0: it has none to look at."""
+    """The command to run."""
 
+    #: Directory of the task's allocation.
     path: str
+    #: The task's main process; 0: there is none to look at.
     pid: int
     command: list[str]
+    #: Added to the task's environment.
     env: dict[str, str]
+    #: Whether stdin, stdout and stderr are a terminal.
     terminal: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """`exit_code`: 128 + n for signal n. `detail`: why it did not start, or did not come to its own end."""
+    """How the command ended."""
 
+    #: 128 + n for signal n.
     exit_code: int
+    #: Why it did not start, or did not come to its own end. Empty: it did.
     detail: str = ""
 
 
@@ -87,7 +95,7 @@ def main() -> None:
 
 
 def prepare_process() -> int:
-    """Signals go to the pipe that is returned; orphans of the command come to this process."""
+    """Return the pipe that signals are written to. Orphans of the command become children of this process."""
     read_end, write_end = os.pipe()
     for fd in (read_end, write_end):
         os.set_blocking(fd, False)
@@ -100,7 +108,7 @@ def prepare_process() -> int:
 
 
 def start_command(order: ExecOrder, launch: Launch, task: int) -> int:
-    """Its pid, which is its process group too. Raises NotStarted, OSError."""
+    """Return the pid of the command, which is its process group too. Raises NotStarted, OSError."""
     namespaces = own_namespaces(order.pid) if task >= 0 and not launch.exec else 0
     if launch.exec:  # it finds the container by itself, and needs what the agent has
         launch = Launch(command=words(order, launch), env=dict(os.environ), cwd="/")
@@ -130,8 +138,8 @@ def start_command(order: ExecOrder, launch: Launch, task: int) -> int:
 
 
 def words(order: ExecOrder, launch: Launch) -> tuple[str, ...]:
-    """The one place that knows how a command is put behind `Launch.exec`: that ends with the container's name, and its
-    program takes --tty and --env as crun, runc, docker and podman do."""
+    """Return the words to start. They follow `Launch.exec`, which ends with the container's name, and whose program
+    takes --tty and --env as crun, runc, docker and podman do."""
     if not launch.exec:
         return tuple(order.command)
     *program, container = launch.exec
@@ -165,7 +173,7 @@ def become_command(
 
 
 def own_namespaces(pid: int) -> int:
-    """Those in which the process is, and this one is not."""
+    """Return the namespaces, as flags, that the process has and this one has not."""
     found = 0
     for name, flag in NAMESPACES.items():
         theirs = os.stat(f"/proc/{pid}/ns/{name}")
@@ -181,7 +189,7 @@ def set_namespaces(task: int, namespaces: int) -> None:
 
 
 def release_stdio() -> None:
-    """So that its readers see the end once the command has closed it."""
+    """Close the command's streams here, so that their readers see the end once the command has closed them."""
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
@@ -189,7 +197,7 @@ def release_stdio() -> None:
 
 
 def watch(pid: int, agent: socket.socket, woken: int, task: int) -> Report:
-    """Returns once nothing of the command is left."""
+    """Return once nothing of the command is left."""
     poll = select.poll()
     for fd in (agent.fileno(), woken, task):
         if fd >= 0:
@@ -218,14 +226,14 @@ def watch(pid: int, agent: socket.socket, woken: int, task: int) -> Report:
 
 
 class Ending:
-    """The command and all that it started hang up; after HANG_UP_S they are killed."""
+    """Ends the command and all that it started: SIGHUP, and after HANG_UP_S SIGKILL."""
 
     def __init__(self) -> None:
         self.began_at = time.monotonic()
         self.told: set[int] = set()
 
     def go_on(self) -> bool:
-        """False when there is nothing more that could be done."""
+        """Do what is due. Return False when nothing more can be done."""
         passed_s = time.monotonic() - self.began_at
         if passed_s > HANG_UP_S:
             signal_all(signal.SIGKILL)
@@ -238,7 +246,8 @@ class Ending:
 
 
 def pass_signals(agent: socket.socket, pid: int) -> bool:
-    """False when the other end of the socket has closed. `pid` 0: there is nobody any more to pass them to."""
+    """Pass signals on to the command. Return False when the other end of the socket has closed. `pid` 0: the command
+    has ended."""
     try:
         numbers = agent.recv(64)
     except ConnectionResetError:
@@ -260,7 +269,8 @@ def receive(agent: socket.socket) -> ExecOrder:
 
 
 def tell(agent: socket.socket, report: Report) -> None:
-    """And waits until the other end has closed: what a terminal holds when the leader of its session ends is lost."""
+    """Send the report, and wait until the other end has closed: what a terminal holds is lost when its session's leader
+    ends."""
     try:
         agent.send(json.dumps({"exit_code": report.exit_code, "detail": report.detail[:MAX_DETAIL]}).encode())
         while agent.recv(64):

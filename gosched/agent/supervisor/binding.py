@@ -1,4 +1,4 @@
-"""Binds the node's paths that a job names where its runtime finds them, seen by this task alone.
+"""Binds the host's paths that a job names to where its runtime finds them, in the task's own mount namespace.
 
 Invariant: what is bound is what was opened with the rights of the task's user; the path is not looked up again.
 """
@@ -21,7 +21,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def bind_all(binds: Sequence[HostBind], at: list[str]) -> None:
-    """In the task's first process, which keeps root's rights. `at`: its only item names the step. Raises OSError."""
+    """Bind them in the task's first process, which keeps root's rights. `at`: its only item names the step. Raises
+    OSError."""
     at[0] = binds[0].what
     checked(libc.unshare(CLONE_NEWNS), "its own mounts")
     checked(libc.mount(b"none", b"/", None, ctypes.c_ulong(MS_REC | MS_SLAVE), None), "its own mounts")
@@ -35,7 +36,7 @@ def bind_all(binds: Sequence[HostBind], at: list[str]) -> None:
 
 
 def make_place(at: str, mode: int) -> str:
-    """A directory to bind a directory on, a file to bind anything else on."""
+    """Return the path `at`, made to be bound on: a directory for a directory, a file for anything else."""
     if stat.S_ISDIR(mode):
         os.makedirs(at, mode=0o700, exist_ok=True)
     else:

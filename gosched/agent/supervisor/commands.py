@@ -11,7 +11,7 @@ LIMIT_S = 30.0
 
 
 def run(command: Sequence[str]) -> bool:
-    """Whether it succeeded; what it prints goes to supervisor.log."""
+    """Run a command and return whether it succeeded; its output goes to supervisor.log."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,6 +1,6 @@
-"""Makes a task stand still and go on: by its runtime's own commands, by its cgroup, or else by signals.
+"""Freezes and thaws a task: by its runtime's own commands, by its cgroup, or else by signals.
 
-Invariant: `frozen.json` says how the task stands, for the agent to tell.
+Invariant: `frozen.json` says whether the task is frozen, for the agent to report.
 """
 
 from __future__ import annotations

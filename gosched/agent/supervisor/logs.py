@@ -1,4 +1,4 @@
-"""The two streams of a task, into files that are capped and rotated.
+"""Writes the two streams of a task into files that are capped and rotated.
 
 Invariant: a task is never held up for longer than a write takes, and a gap is seen as one.
 """
@@ -15,7 +15,7 @@ DRAIN_BYTES = 1 << 20  # at most so much is read once the task is gone: only a s
 
 
 def open_logs(max_bytes: int, keep: int) -> tuple[list[Log], list[int]]:
-    """The logs of stdout and stderr, and the descriptors for the task to write to."""
+    """Return the logs of stdout and stderr, and the descriptors for the task to write to."""
     logs: list[Log] = []
     writers: list[int] = []
     for name in ("stdout", "stderr"):
@@ -44,7 +44,7 @@ class Log:
         self.retry_at = 0.0
 
     def pump(self) -> bool:
-        """Moves what is there, at most one chunk; False at the end of the stream."""
+        """Write at most one chunk of what is there; return False at the end of the stream."""
         try:
             data = os.read(self.fd, CHUNK)
         except BlockingIOError:

@@ -1,10 +1,11 @@
 """Runs one task, outlives the agent, and records how the task ended.
 
 In the allocation's directory it reads `launch.json` and, whenever SIGURG comes, `stop.json` and `freeze.json`; it
-writes `supervisor.json`, `task.json` once the task runs, and `exit.json`. Invariant: `exit.json` is written, synced,
-after the last process of the task is gone, and the allocation's lock is held until then.
-SIGURG because its default is to be ignored: the agent may send it before the handler is there, since the files are read
-after that too.
+writes `supervisor.json`, `task.json` once the task runs, and `exit.json`. SIGURG is ignored by default: the agent may
+send it before the handler is there, since the files are read after that too.
+
+Invariant: `exit.json` is written, synced, after the last process of the task is gone, and the allocation's lock is held
+until then.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def main() -> None:
 
 
 def prepare_process() -> int:
-    """Signals go to the pipe that is returned; orphans of the task come to this process."""
+    """Return the pipe that signals are written to. Orphans of the task become children of this process."""
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     os.set_blocking(write_end, False)
@@ -101,7 +102,8 @@ def prepare_process() -> int:
 
 
 def watch(pid: int, launch: Launch, group: ControlGroup, logs: list[Log], woken: int) -> tuple[int, StopOrder | None]:
-    """Returns the task's wait status and the stop order, if one came, once the task's main process has ended."""
+    """Wait for the end of the task's main process, obeying orders meanwhile. Return its wait status and the stop order,
+    if one came."""
     poll = select.poll()
     poll.register(woken, select.POLLIN)
     by_fd = {log.fd: log for log in logs}
@@ -136,7 +138,8 @@ def watch(pid: int, launch: Launch, group: ControlGroup, logs: list[Log], woken:
 
 
 def describe(status: int, stop: StopOrder | None, started_at_ms: int, group: ControlGroup) -> dict[str, Any]:
-    """What the runtime says of the end (`result.json`) counts for more than its command's exit code."""
+    """Return the record of the end. What the runtime says of it (`result.json`) counts for more than its command's exit
+    code."""
     code = os.waitstatus_to_exitcode(status)
     detail = f"ended with exit code {code}"
     if code < 0:

@@ -1,6 +1,6 @@
-"""Watches a task's supervisor, from its birth to its end, and concludes what became of a task that lost it.
+"""Watches a task's supervisor, from its start to its end, and decides what became of a task that lost it.
 
-Invariant: how a task ended is what its supervisor recorded; only where there is no such record the agent judges, and
+Invariant: how a task ended is what its supervisor recorded; only where there is no such record the agent decides, and
 not before what is left of the task is gone.
 """
 
@@ -30,9 +30,12 @@ _POLL_MAX_S = 0.1
 
 
 class Following:
-    """`on_change` is called whenever a master should hear of a task, `on_start` with a task that has started, and
+    """Watches all tasks that have not ended.
+
+    `on_change` is called whenever the masters should learn of a task, `on_start` with a task that has started, and
     `on_end` with one that has ended. `joined` is set once the masters have let this node in: until then it may be a
-    copy of the one whose tasks run here."""
+    copy of the node whose tasks run here.
+    """
 
     def __init__(
         self,
@@ -61,13 +64,14 @@ class Following:
         self._watch(self._freezing(task))
 
     def end(self, task: Task, ending: TaskReport) -> None:
+        """End a task, once what it did last is read from its directory."""
         self._look_at_start(task)  # it may have ended before it was looked at
         task.checkpoint_at_ms = max(task.checkpoint_at_ms, task.spool.checkpoint_at_ms())
         self._look_at_saving(task)
         self.end_unstarted(task, ending)
 
     def end_unstarted(self, task: Task, ending: TaskReport) -> None:
-        """Looks at nothing on the disk, which may not be there to look at."""
+        """End a task without reading its directory, which may not be there."""
         task.ending = ending
         task.frozen = False
         self._on_end(task)
@@ -82,7 +86,7 @@ class Following:
         self.changed()
 
     async def close(self) -> None:
-        """Watches nothing any more. The tasks go on."""
+        """Stop watching. The tasks go on."""
         followers = list(self._followers)
         for follower in followers:
             follower.cancel()
@@ -121,7 +125,8 @@ class Following:
         self.end(task, await asyncio.to_thread(_conclude, task))
 
     async def _find_supervisor(self, task: Task) -> None:
-        """Of this agent or of an earlier one; it may be at its first instruction still. None is found when it ended."""
+        """Find the supervisor, which this agent or an earlier one started; it may be at its first instruction still.
+        None is found once it has ended."""
         pause = _POLL_MIN_S
         while task.pidfd < 0 and task.spool.is_supervised():
             record = task.spool.supervisor()
@@ -147,7 +152,7 @@ class Following:
             pause = min(pause * 1.5, _POLL_MAX_S)
 
     def _look_at_start(self, task: Task) -> bool:
-        """Tells of it once. Whether it has started."""
+        """Return whether the task has started, and report it the first time."""
         if not task.started_at_ms and (record := task.spool.task()) is not None:
             task.pid, task.started_at_ms = record.pid, record.started_at_ms
             self._on_start(task)
@@ -160,7 +165,7 @@ class Following:
             await asyncio.sleep(_POLL_MAX_S)
 
     def _look_at_saving(self, task: Task) -> None:
-        """Tells what the supervisor has recorded since the last look."""
+        """Report what the supervisor has recorded since the last look."""
         before, now = task.saving, task.spool.saving()
         if now == before:
             return
@@ -179,7 +184,8 @@ class Following:
             self.changed()
 
     async def _freezing(self, task: Task) -> None:
-        """Until it stands as it should, or is about to end. A runtime that could not do it is asked again."""
+        """Wait until the task is frozen or thawed as wanted, or is about to end. A runtime that could not do it is
+        asked again."""
         asked_at = time.monotonic()
         while task.ending is None and task.stop is None and task.frozen != task.freeze:
             frozen = task.spool.is_frozen()
@@ -195,7 +201,7 @@ class Following:
 
 
 def _conclude(task: Task) -> TaskReport:
-    """What the supervisor recorded; else the task is lost, and what is left of it is killed before anyone hears so."""
+    """Return what the supervisor recorded. Without a record the task is lost: what is left of it is killed first."""
     ending = task.spool.ending(task.order.allocation_id)
     if ending is not None:
         return ending
@@ -227,5 +233,5 @@ def _kill_what_is_left(task: Task) -> bool:
 
 
 def _shown(at_ms: int) -> str:
-    """What happened while no agent was there is logged later: each line says when it was."""
+    """Return the time as text: what happened while no agent ran is logged later, and each line says when it was."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -39,16 +39,17 @@ _NOT_OF_AN_ENDING = ("allocation_id", "checkpoint_at_ms", "frozen")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorRecord:
-    """`start_time` in clock ticks since boot. The three together name one process for good."""
+    """A supervisor's process. The three fields together name it for good."""
 
     pid: int
+    #: In clock ticks since boot.
     start_time: int
     boot_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRecord:
-    """Of a task that runs, or ran: its main process."""
+    """The main process of a task that runs, or ran."""
 
     pid: int
     started_at_ms: int
@@ -56,10 +57,13 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavingRecord:
-    """When a task was asked to save itself, and when it had, or its time was over; 0: not yet."""
+    """A task's checkpoint before its end; times by the wall clock, 0: not yet."""
 
+    #: When the task was asked to save itself.
     signalled_at_ms: int = 0
+    #: When it had.
     saved_at_ms: int = 0
+    #: When its time for that was over.
     over_at_ms: int = 0
 
     @property
@@ -71,6 +75,8 @@ NOT_SAVING = SavingRecord()
 
 
 class Spool:
+    """The directory of one allocation."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._checkpoint = str(path / records.CHECKPOINT_FILE)
@@ -86,13 +92,13 @@ class Spool:
     # Written by the agent
 
     def store(self, order: TaskOrder) -> None:
-        """The order is on the disk afterwards, but for the sync of the parent directory."""
+        """Store the order. It is on the disk on return, but for the sync of the parent directory."""
         self.path.mkdir(mode=0o700, exist_ok=True)
         write_synced(self.path / "order", to_message(order, worker_pb2.TaskOrder).SerializeToString())
 
     def start(self, launch: Launch, nursery: Nursery) -> tuple[int, int] | None:
-        """Starts the supervisor, which holds the allocation's lock from before its first instruction to its end. Its
-        pid and start time; None where only the lock tells whether it lives. Raises OSError."""
+        """Start the supervisor, which holds the allocation's lock from before its first instruction to its end. Return
+        its pid and start time; None where only the lock says whether it lives. Raises OSError."""
         self.logs.mkdir(mode=0o700, exist_ok=True)
         for name in records.BY_SUPERVISOR + records.BY_AGENT:
             reserve(self.path / name)
@@ -105,7 +111,8 @@ class Spool:
             os.close(lock)
 
     def prepare(self, account: Account | None) -> Path:
-        """The working directory, which is the account's own. Others may pass through, and see nothing."""
+        """Make the working directory, which is the account's own, and return it. Others may pass through, and see
+        nothing."""
         self.path.chmod(0o711)
         work = self.path / "work"
         work.mkdir(mode=0o700, exist_ok=True)
@@ -114,7 +121,8 @@ class Spool:
         return work
 
     def order_stop(self, order: StopOrder) -> None:
-        """Stays in force until the task has ended; the supervisor reads it when it is signalled."""
+        """Write the order to stop. It stays in force until the task has ended; the supervisor reads it when it is
+        signalled."""
         stop = asdict(order)
         del stop["allocation_id"]
         replace(self.path / records.STOP, json.dumps(stop).encode())
@@ -133,7 +141,7 @@ class Spool:
         (self.path / "forgotten").unlink(missing_ok=True)
 
     def remove(self, trash: Path) -> None:
-        """Out of sight at once, so that a crash halfway leaves no half of an allocation."""
+        """Remove the directory: out of `tasks` at once, so that a crash halfway leaves no part of an allocation."""
         target = trash / f"{self.path.name[:200]}-{time.monotonic_ns()}"
         self.path.rename(target)
         sync_directory(self.path.parent)
@@ -142,7 +150,7 @@ class Spool:
     # Read by the agent
 
     def order(self) -> TaskOrder | None:
-        """None where a crash came before the order was stored: then nothing ran."""
+        """Return the order; None where a crash came before it was stored: then nothing ran."""
         try:
             data = (self.path / "order").read_bytes()
         except FileNotFoundError:
@@ -158,7 +166,7 @@ class Spool:
         return TaskRecord(**json.loads(data)) if data else None
 
     def is_supervised(self) -> bool:
-        """Its supervisor lives, even if it has not written its record yet."""
+        """Return whether its supervisor lives, even if that has not written its record yet."""
         try:
             lock = os.open(self.path / "lock", os.O_RDWR)
         except FileNotFoundError:
@@ -172,8 +180,8 @@ class Spool:
         return False
 
     def runs_elsewhere(self) -> str:
-        """The directory of which this one is a copy: there the supervisor lives that is recorded here. Empty: none, or
-        it has been removed, so that nobody can take the task up again."""
+        """Return the directory of which this one is a copy: there the supervisor lives that is recorded here. Empty:
+        there is none, or it was removed, so that no agent can adopt the task."""
         record = self.supervisor()
         pidfd = open_process(record.pid, record.start_time) if record and record.boot_id == boot_id() else -1
         if record is None or pidfd < 0:
@@ -199,7 +207,7 @@ class Spool:
         return SavingRecord(**json.loads(data)) if data else NOT_SAVING
 
     def checkpoint_at_ms(self) -> int:
-        """When the task last saved itself, as it says; 0: never."""
+        """Return when the task last saved itself, by its own word; 0: never."""
         try:
             return os.lstat(self._checkpoint).st_ctime_ns // 1_000_000
         except OSError:
@@ -237,7 +245,8 @@ class Spool:
 
 
 def spool_for(tasks: Path, allocation_id: str) -> Spool:
-    """The directory's name is readable where it can be, and always one name within the limit of file systems."""
+    """Return the allocation's directory. Its name is readable where it can be, and always one name within the limit of
+    file systems."""
     name = quote(allocation_id, safe="")
     if len(name) > 200:
         name = f"{name[:160]}~{blake2b(allocation_id.encode(), digest_size=16).hexdigest()}"
@@ -245,7 +254,7 @@ def spool_for(tasks: Path, allocation_id: str) -> Spool:
 
 
 def store_all(tasks: Path, orders: Sequence[TaskOrder]) -> None:
-    """On the disk when it returns; many at once share the disk's turns."""
+    """Store the orders; they are on the disk on return. Many at once share the disk's syncs."""
     with ThreadPoolExecutor(STORES_AT_ONCE) as pool:
         list(pool.map(lambda order: spool_for(tasks, order.allocation_id).store(order), orders))
     sync_directory(tasks)

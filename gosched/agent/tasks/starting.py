@@ -39,8 +39,7 @@ CLEAN_UP_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
-    """`filters_devices`: the kernel keeps tasks off GPUs that are not theirs. `numa`: number of each NUMA node of this
-    host -> mask of its CPUs."""
+    """What a start needs of the host."""
 
     settings: AgentSettings
     data_dir: DataDir
@@ -48,13 +47,15 @@ class Starter:
     tree: CgroupTree
     nursery: Nursery
     gpus: Gpus
+    #: Whether the kernel keeps tasks off GPUs that are not theirs.
     filters_devices: bool
     shared_cpus: SharedCpus
     kept_memory: KeptMemory
+    #: Number of each NUMA node of this host -> mask of its CPUs.
     numa: Mapping[int, int]
 
     def start(self, task: Task) -> None:
-        """In a worker thread. Sets the task's launch and its supervisor, or how it ended."""
+        """Start the task: set its launch and its supervisor, or how it ended. Runs in a worker thread."""
         try:
             self._start(task)
         except CannotRun as error:
@@ -88,7 +89,7 @@ class Starter:
             task.open_supervisor(SupervisorRecord(pid=pid, start_time=start_time, boot_id=boot_id()))
 
     def _make_cgroup(self, task: Task) -> Path | None:
-        """Raises CgroupError."""
+        """Make the task's cgroup, if there are cgroups. Raises CgroupError."""
         if task.order.isolation.memory_low_bytes and self.kept_memory.problem:
             raise CgroupError(self.kept_memory.problem)
         task.shared_cpus = self.shared_cpus.current  # before it is written: what changes meanwhile is written later
@@ -114,7 +115,8 @@ class Starter:
         return {**found, "CUDA_VISIBLE_DEVICES": self.gpus.visible_devices(task.order.gpus)}
 
     def _completed(self, launch: Launch, order: TaskOrder) -> Launch:
-        """Without the cpuset controller a task is put on its CPUs at its start, and could leave them."""
+        """Return the launch with what every runtime's tasks need. Without the cpuset controller a task is put on its
+        CPUs at its start, and could leave them."""
         by_affinity = "cpuset" not in self.tree.controllers
         return replace(
             launch,

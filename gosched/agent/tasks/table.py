@@ -1,4 +1,4 @@
-"""Every task of this node, from its order to the day its record is cleaned away.
+"""Every task of this node, from its order to the removal of its record.
 
 Invariant: what a task is follows from its directory. This table is a picture of it, for the event loop's thread; a
 restart draws the same picture again.
@@ -47,7 +47,7 @@ MAX_FORGOTTEN = 1000  # records of ended tasks that are kept for their logs; the
 
 
 class Tasks:
-    """`following` tells the masters' session whenever they should hear of a task."""
+    """The tasks by allocation id. `following` tells the session whenever the masters should learn of a task."""
 
     def __init__(self, data_dir: DataDir, starter: Starter, following: Following, work_max_bytes: int) -> None:
         self._data_dir = data_dir
@@ -63,33 +63,34 @@ class Tasks:
     # What masters and readers ask
 
     def observed(self) -> list[TaskReport]:
-        """All tasks that the masters still have to know of."""
+        """Return the reports of all tasks that the masters still have to learn of."""
         now = time.monotonic()
         for task in self.running():
             task.look(now)
         return [task.report() for task in self._tasks.values() if task.forgotten_at is None]
 
     def running(self) -> list[Task]:
-        """All that have not ended."""
+        """Return all that have not ended."""
         return [task for task in self._tasks.values() if task.ending is None]
 
     def find(self, allocation_id: str) -> Task | None:
         return self._tasks.get(allocation_id)
 
     def live(self, allocation_ids: Iterable[str]) -> list[str]:
+        """Return those of the allocations that have not ended."""
         return [i for i in allocation_ids if (task := self._tasks.get(i)) is not None and task.ending is None]
 
     def all(self) -> list[Task]:
         return list(self._tasks.values())
 
     def names(self) -> set[str]:
-        """Of the directories, and so of the cgroups, of all tasks."""
+        """Return the names of the directories, and so of the cgroups, of all tasks."""
         return {task.spool.path.name for task in self._tasks.values()}
 
     async def obey(self, desired: Desired, orders: Mapping[str, TaskOrder], *, epoch: int) -> bool:
-        """Does what a master wants, unless a higher epoch was seen: then nothing, and False.
+        """Do what a master wants, unless a higher epoch was seen: then do nothing, and return False.
 
-        Returns once all started tasks are on the disk and have their supervisors, even if the caller goes away.
+        Returns once all started tasks are on the disk and have their supervisors, even if the caller is cancelled.
         """
         work = asyncio.create_task(self._obey(desired, orders, epoch))
         self._works.add(work)
@@ -97,6 +98,7 @@ class Tasks:
         return await asyncio.shield(work)
 
     def stop(self, task: Task, order: StopOrder) -> None:
+        """Stop a task, or bring its end nearer."""
         order = order if task.stop is None else hastened(task.stop, order)
         if order == task.stop or task.ending is not None:
             return
@@ -136,13 +138,13 @@ class Tasks:
             return True
 
     async def correct_epoch(self, seen: int, epoch: int) -> None:
-        """Forgets an epoch that no leader had, unless another was seen meanwhile. Raises OSError."""
+        """Forget an epoch that no leader had, unless another was seen meanwhile. Raises OSError."""
         async with self._turn:
             if self._data_dir.epoch == seen:
                 await asyncio.to_thread(self._data_dir.correct_epoch, epoch)
 
     def share(self) -> None:
-        """At each start and end, so that the CPUs that a task owns, and the memory that is kept for it, are its own."""
+        """Share CPUs and kept memory anew. Call it at each start and end, so that what a task owns is its own."""
         running = self.running()
         self._starter.shared_cpus.follow(running)
         self._starter.kept_memory.follow(running)
@@ -173,8 +175,8 @@ class Tasks:
                 self._following.follow(task)
 
     def _start_all(self, tasks: list[Task]) -> None:
-        """In worker threads, since a start waits for the disk; the tasks are not watched yet, so nobody else touches
-        them."""
+        """Start them in worker threads, since a start waits for the disk. They are not watched yet, so no other thread
+        touches them."""
         if len(tasks) == 1:
             self._starter.start(tasks[0])
             return
@@ -182,6 +184,7 @@ class Tasks:
             list(pool.map(self._starter.start, tasks))
 
     async def _record_tombstone(self, stop: StopOrder) -> None:
+        """Record the end of a task that never came here."""
         order = tombstone_order(stop.allocation_id)
         task = Task(order=order, spool=spool_for(self._data_dir.tasks, order.allocation_id))
         ending = TaskReport(
@@ -228,7 +231,7 @@ class Tasks:
     # What keeps the disk free (gosched.agent.hardware.disk)
 
     def works(self) -> list[Work]:
-        """Of what runs: its working directory, and what it changed in a root filesystem."""
+        """Return what each running task may fill: its working directory, and its layer of a root filesystem."""
         return [
             Work(
                 allocation_id=task.order.allocation_id,
@@ -251,7 +254,7 @@ class Tasks:
             self.stop(task, order)
 
     async def clean(self, keep_s: float) -> None:
-        """Removes what the masters have forgotten for long enough, logs and working directories with it."""
+        """Remove what the masters have forgotten for long enough, with logs and working directories."""
         forgotten = [(t.forgotten_at, i) for i, t in self._tasks.items() if t.forgotten_at is not None]
         forgotten.sort()
         surplus = len(forgotten) - MAX_FORGOTTEN
@@ -276,7 +279,7 @@ class Tasks:
     # Over restarts
 
     def load(self) -> None:
-        """Takes up every stored allocation: ended ones to report, live ones to adopt, lost ones to conclude."""
+        """Load every stored allocation: ended ones to report, live ones to adopt, lost ones to conclude."""
         self._trash = list(self._data_dir.trash.iterdir())  # the last agent was killed while it cleaned
         loaded = [self._loaded(path) for path in sorted(self._data_dir.tasks.iterdir())]
         for task in [task for task in loaded if task is not None]:
@@ -309,6 +312,6 @@ class Tasks:
         return task
 
     async def close(self) -> None:
-        """Stops watching, once the orders in hand are done. The tasks go on."""
+        """Stop watching, once the orders in hand are done. The tasks go on."""
         await asyncio.gather(*self._works, return_exceptions=True)
         await self._following.close()

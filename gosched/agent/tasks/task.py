@@ -32,28 +32,42 @@ USAGE_EVERY_S = 4.0  # less than a heartbeat
 
 @dataclass(slots=True, kw_only=True)
 class Task:
-    """Mutable, of this package. `ending` is set once; `forgotten_at` (a wall clock time) only after it. `adopted`: an
-    earlier agent started it."""
+    """A task of this node. Mutable, by this package alone."""
 
     order: TaskOrder
     spool: Spool
+    #: Whether an earlier agent started it.
     adopted: bool = False
-    ordered_at_ms: int = 0  # when its order came; 0: to an earlier agent
+    #: When its order came, by the wall clock; 0: to an earlier agent.
+    ordered_at_ms: int = 0
+    #: What its supervisor runs. None: it was not started, or not yet.
     launch: Launch | None = None
-    pidfd: int = -1  # of its supervisor
-    pid: int = 0  # of its main process
+    #: Of its supervisor; -1: none is open.
+    pidfd: int = -1
+    #: Of its main process; 0: it has not started.
+    pid: int = 0
+    #: By the wall clock; 0: it has not started.
     started_at_ms: int = 0
+    #: The stop order in force. None: it is to run.
     stop: StopOrder | None = None
-    freeze: bool = False  # as it is wished
+    #: Whether it should be frozen.
+    freeze: bool = False
+    #: Whether it is frozen.
     frozen: bool = False
     saving: SavingRecord = NOT_SAVING
+    #: When it last saved itself, by the wall clock; 0: never.
     checkpoint_at_ms: int = 0
     usage: Usage = NO_USAGE
-    looked_at: float = -math.inf  # for a checkpoint, by the monotonic clock
+    #: When its checkpoint was looked at last, by the monotonic clock.
+    looked_at: float = -math.inf
+    #: When its usage was read last, by the monotonic clock.
     counted_at: float = -math.inf
+    #: How it ended; set once. None: it has not.
     ending: TaskReport | None = None
+    #: When the masters had no more need of it, by the wall clock; only of one that has ended.
     forgotten_at: float | None = None
-    shared_cpus: str | None = None  # that its cgroup was given, as it owns none; None: not known, an earlier agent did
+    #: The CPUs that its cgroup was given, as it owns none. None: not known, an earlier agent gave them.
+    shared_cpus: str | None = None
 
     @property
     def state(self) -> TaskState:
@@ -65,15 +79,16 @@ class Task:
 
     @property
     def may_save(self) -> bool:
-        """It is to stop, and has time to save itself first."""
+        """Return whether it is to stop, and has time to save itself first."""
         return self.stop is not None and self.stop.saves and not self.saving.is_over
 
     @property
     def cgroup(self) -> Path | None:
+        """Return its cgroup; None: it has none."""
         return Path(self.launch.cgroup) if self.launch is not None and self.launch.cgroup else None
 
     def look(self, now: float) -> None:
-        """At what it has done lately, as often as that is worth its price."""
+        """Look at its checkpoint and its usage, not more often than that is worth its price."""
         if self.looked_at <= now - CHECKPOINT_EVERY_S:
             self.looked_at = now
             self.checkpoint_at_ms = max(self.checkpoint_at_ms, self.spool.checkpoint_at_ms())
@@ -82,7 +97,8 @@ class Task:
             self.usage = self._read_usage()
 
     def _read_usage(self) -> Usage:
-        """What may not be read is not counted: it must not keep the heartbeat with the other tasks back."""
+        """Return what it uses. What may not be read is not counted: it must not delay the heartbeat with the other
+        tasks."""
         counted = self._counted()
         try:
             return Usage(**cgroup_files.counted(counted)) if counted is not None else NO_USAGE
@@ -93,7 +109,7 @@ class Task:
             return NO_USAGE
 
     def _counted(self) -> Path | None:
-        """The cgroup that counts what it uses: a container's is its daemon's."""
+        """Return the cgroup that counts what it uses: for a container, the one that its daemon made."""
         if self.order.runtime is not Runtime.DOCKER:
             return self.cgroup
         found = cgroup_of(self.pid) if self.pid else ""
@@ -108,7 +124,7 @@ class Task:
             self.pidfd = -1
 
     def wake(self) -> None:
-        """Makes the supervisor read its orders. It reads them at its start too, so no signal is needed before."""
+        """Make the supervisor read its orders. It reads them at its start too, so no signal is needed before."""
         if self.pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 # A task of the agent's own user may have stopped it.
