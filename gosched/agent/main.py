@@ -178,7 +178,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
 
 
 def _call(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
-    """From another thread, which may outlive the loop."""
+    """Call it in the loop from another thread, which may outlive the loop."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(what)
 
@@ -191,7 +191,7 @@ async def _serve_metrics(settings: AgentSettings, metrics: AgentMetrics, closing
 
 
 async def _serve_health(settings: AgentSettings, data_dir: DataDir, closing: AsyncExitStack) -> None:
-    """Ready is a node that masters count on."""
+    """Answer probes. A node that the masters count on is ready."""
     if listen := settings.health_listen():
         health = HealthPort(listen, key="health_addr", live=lambda: True, ready=lambda: not data_dir.lease_is_over)
         await health.start()
@@ -224,13 +224,14 @@ def _facts(host: Host, tasks: Tasks) -> AgentFacts:
 
 
 async def _join(session: Session, host: Host) -> NoReturn:
-    """What no agent can adopt any more has gone before the masters may count on its place. Raises MasterRefused."""
+    """End what no agent can adopt any more, before the masters count on what it uses; then run. Raises
+    MasterRefused."""
     await _in_thread(host.end_orphans)
     await session.run()
 
 
 async def _watch_data_dir(data_dir: DataDir) -> NoReturn:
-    """Raises DataDirError once the directory has gone: what this agent stores and orders goes nowhere then."""
+    """Raise DataDirError once the directory has gone: what this agent stores and orders is lost from then on."""
     while await asyncio.to_thread(data_dir.is_in_place):
         await asyncio.sleep(IN_PLACE_EVERY_S)
     raise DataDirError(
@@ -240,7 +241,7 @@ async def _watch_data_dir(data_dir: DataDir) -> NoReturn:
 
 
 async def _look_after(joined: asyncio.Event, host: Host, tasks: Tasks) -> NoReturn:
-    """Removes what earlier agents left, once the masters have said what they know of; then sees which runtimes work."""
+    """Remove what earlier agents left, once the masters have said what they know of; then look which runtimes work."""
     await joined.wait()
     # Looked for here, between two orders: what starts from now on is none of them.
     orphans = host.orphans(tasks.names())
@@ -253,8 +254,7 @@ async def _look_after(joined: asyncio.Event, host: Host, tasks: Tasks) -> NoRetu
 
 
 async def _in_thread(work: Callable[[], None]) -> None:
-    """In a thread that nobody has to wait for: a Docker daemon that does not answer must not keep the agent from its
-    end."""
+    """Run it in a thread that the agent's end does not wait for: a Docker daemon may not answer."""
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 
     def run() -> None:
@@ -270,7 +270,7 @@ async def _in_thread(work: Callable[[], None]) -> None:
 
 
 async def _until_first(*works: Any) -> None:
-    """Ends all once one has ended, and raises what that one raised."""
+    """Cancel all once one has ended, and raise what that one raised."""
     running = [asyncio.ensure_future(work) for work in works]
     try:
         done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -289,7 +289,7 @@ async def _clean(tasks: Tasks, keep_s: float) -> None:
 
 
 def _bind(server: Any, settings: AgentSettings, listen: Listen) -> int:
-    """The port, which is a free one where 0 was asked for."""
+    """Listen, and return the port, which is a free one where 0 was asked for."""
     _check_free(listen)
     try:
         if settings.tls is None:
@@ -304,7 +304,7 @@ def _bind(server: Any, settings: AgentSettings, listen: Listen) -> int:
 
 
 def _check_free(listen: Listen) -> None:
-    """gRPC says why it cannot listen in several lines of its own, and not to the caller."""
+    """Raise CannotStart where the port is taken: gRPC says why in several lines of its own, and not to the caller."""
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -339,7 +339,8 @@ def _described(settings: AgentSettings, data_dir: DataDir, host: Host, incarnati
 
 
 def _advertised(settings: AgentSettings, listen: Listen, port: int) -> str:
-    """An address that the masters can dial. One that listens everywhere says the address it has towards them."""
+    """Return an address that the masters can dial. An agent that listens everywhere names the address it has towards
+    them."""
     if settings.advertise_addr:
         host, colon, digits = settings.advertise_addr.rpartition(":")
         if not colon:

@@ -1,7 +1,8 @@
 """Maps the frozen records of gosched/core to protobuf messages of the same name, field by field, and back.
 
-The pairs below are the whole list. A field that only one side has is an error at import: neither side can
-drift. Both directions are compiled once per pair, so the hot path has no reflection.
+The pairs below are the whole list. Both directions are compiled once per pair, so the hot path has no reflection.
+
+Invariant: a record and its message have the same fields; a field that only one of them has is an error at import.
 """
 
 from __future__ import annotations
@@ -142,19 +143,19 @@ _MESSAGES: dict[type, type[Message]] = {}
 
 
 def to_message(record: Any, kind: type[M]) -> M:
-    """The message of a record; `kind` says which, for the type checker."""
+    """Return the message of a record; `kind` says which, for the type checker."""
     message = kind()
     _ENCODERS[type(record)](record, message)
     return message
 
 
 def fill(record: Any, message: Message) -> None:
-    """Writes a record into an empty message that is there already."""
+    """Write a record into an empty message that is there already."""
     _ENCODERS[type(record)](record, message)
 
 
 def to_record(message: Message, kind: type[R]) -> R:
-    """The record of a message. Raises ValueError on an enum number that this version does not know."""
+    """Return the record of a message. Raises ValueError on an enum number that this version does not know."""
     record: R = _DECODERS[kind](message)
     return record
 
@@ -164,7 +165,7 @@ def message_type(kind: type) -> type[Message]:
 
 
 def map_pairs(mapping: Any) -> Any:
-    """A protobuf map as the sorted pairs of a record."""
+    """Return a protobuf map as the sorted pairs of a record."""
     return tuple(sorted(mapping.items()))
 
 
@@ -187,7 +188,7 @@ def _compile(kind: type, message: type[Message]) -> None:
 
 
 def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str, str]:
-    """Source for writing the field from record `r` to message `m`, and for reading it from `m`."""
+    """Return the source for writing the field from record `r` to message `m`, and for reading it from `m`."""
     if get_origin(hint) in (Union, types.UnionType):  # `int | None`
         return (f"if r.{name} is not None: m.{name} = r.{name}", f"(m.{name} if m.HasField('{name}') else None)")
     if hint in (StringMap, AmountMap):

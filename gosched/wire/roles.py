@@ -74,7 +74,7 @@ def identity_of(uris: Iterable[str], dns_names: Iterable[str] = ()) -> Certifica
 
 
 def server_name(role: Role, name: str) -> str:
-    """The DNS name by which a holder of this role and name, or of any name, is known to be one."""
+    """Return the DNS name by which a holder of this role and name, or of any name, is known to be one."""
     return f"{name}.{role.value}{DOMAIN}"
 
 

@@ -1,4 +1,4 @@
-"""Keeps the disk where tasks write from filling up: says when there is too little room, cleans up early, and measures
+"""Keeps the disk where tasks write from filling up: reports when too little is free, cleans up early, and measures
 working directories against what their tasks may write.
 
 Invariant: measuring costs a bounded share of one CPU, however many files tasks make.
@@ -29,17 +29,18 @@ PROBE_BYTES = 256 * 1024  # what a few tasks' orders and records take
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """Of a file system, for those who are not root. `inodes` 0: it does not count them."""
+    """What a file system has, for users other than root."""
 
     total_bytes: int
     free_bytes: int
+    #: 0: it does not count them.
     inodes: int = 0
     free_inodes: int = 0
     read_only: bool = False
 
 
 def capacity_at(path: Path) -> Room:
-    """Raises OSError."""
+    """Return the space of the file system that a path is on. Raises OSError."""
     found = os.statvfs(path)
     used = (found.f_blocks - found.f_bfree) * found.f_frsize
     return Room(
@@ -52,7 +53,7 @@ def capacity_at(path: Path) -> Room:
 
 
 def can_write(path: Path) -> bool:
-    """Whether the file system takes data, and keeps them. May wait for it."""
+    """Return whether the file system takes data, and keeps them. May wait for it."""
     probe = path / "probe"
     try:
         fd = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -107,30 +108,33 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The directories that a live task may fill, and how much they may hold together."""
+    """The directories that a live task may fill."""
 
     allocation_id: str
     paths: tuple[Path, ...]
+    #: What they may hold together; 0: no bound.
     limit_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """`is_part`: there is more than was counted."""
+    """What directories hold."""
 
     held_bytes: int
+    #: Whether there is more than was counted.
     is_part: bool = False
 
 
 class WorkQuota:
-    """Which working directories hold more than they may. A task can write more than its limit between two looks."""
+    """Finds the working directories that hold more than they may. A task can write more than its limit between two
+    looks."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._due: dict[str, float] = {}
 
     async def over(self, works: Iterable[Work]) -> list[tuple[str, str]]:
-        """(allocation, what to say of it), of those whose turn it is to be measured."""
+        """Return allocation and finding of those that are over, among the directories that are due to be measured."""
         limited = [work for work in works if work.limit_bytes]
         self._due = {work.allocation_id: self._due.get(work.allocation_id, 0.0) for work in limited}
         now = self._clock()
@@ -155,7 +159,7 @@ class WorkQuota:
 
 
 def measure_all(paths: Iterable[Path], enough_bytes: int) -> Measured:
-    """As `measure`, of several directories together."""
+    """Measure several directories together, as `measure` does."""
     held, is_part = 0, False
     for path in paths:
         found = measure(path, enough_bytes - held)
@@ -166,9 +170,9 @@ def measure_all(paths: Iterable[Path], enough_bytes: int) -> Measured:
 
 
 def measure(path: Path, enough_bytes: int) -> Measured:
-    """What the files below it hold on its own file system; it stops once that is more than `enough_bytes`. A file with
-    several names counts once, a hole does not count. What vanishes meanwhile is not there, and no link is followed,
-    whatever the task swaps for one while it is looked at."""
+    """Return what the files below a directory hold on its own file system, and stop once that is more than
+    `enough_bytes`. A file with several names counts once, a hole does not count. What vanishes meanwhile is not there,
+    and no link is followed, whatever the task swaps for one meanwhile."""
     try:
         with opened(path, os.O_PATH | os.O_DIRECTORY) as root:
             return _measure(root, enough_bytes)
@@ -202,8 +206,8 @@ def _measure(root: int, enough_bytes: int) -> Measured:
 
 
 def _entries(root: int, directory: str, device: int) -> Iterator[os.DirEntry[str]]:
-    """None of one that cannot be looked at: it has gone, is another's, lies deeper than a path can name, or its task
-    closed it to an agent that is not root."""
+    """Return the entries of a directory; none of one that cannot be looked at: it has gone, is another's, lies deeper
+    than a path can name, or its task closed it to an agent that is not root."""
     try:
         fd = open_beneath(root, directory, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
@@ -227,20 +231,21 @@ def _over(work: Work, held: Measured) -> str:
 
 
 class DiskUsers(Protocol):
-    """The tasks of this node."""
+    """The tasks of this node, which use the disk."""
 
     def works(self) -> list[Work]:
-        """Of those that live; `limit_bytes` 0: no bound."""
+        """Return what each live task may fill."""
 
     def stop_for_quota(self, allocation_id: str, detail: str) -> None:
-        """Ends one with reason DISK_QUOTA; nothing for one that has ended."""
+        """End a task with reason DISK_QUOTA; does nothing for one that has ended."""
 
     async def clean(self, keep_s: float) -> None:
-        """Removes what ended, and was forgotten, longer ago than this."""
+        """Remove what ended, and was forgotten, longer ago than this."""
 
 
 async def watch(tasks: DiskUsers, disk: Disk, keep_s: float) -> NoReturn:
-    """`disk.look` is called by whoever owns it."""
+    """Stop tasks over their quota, and clean up early, for as long as the agent runs. `disk.look` is called by its
+    owner."""
     quota = WorkQuota()
     was_tight = False
     while True:
@@ -255,8 +260,8 @@ async def watch(tasks: DiskUsers, disk: Disk, keep_s: float) -> NoReturn:
 
 
 async def clean_early(tasks: DiskUsers, disk: Disk, keep_s: float) -> float:
-    """The oldest first: keeps for half as long, a quarter, ... until there is room again or nothing is left. Returns
-    for how long it kept."""
+    """Remove the oldest first: keep ended tasks for half as long, a quarter, ... until enough is free or nothing is
+    left. Return for how long they were kept."""
     for kept_s in (keep_s / 2, keep_s / 4, keep_s / 8, keep_s / 16):
         await tasks.clean(kept_s)
         await asyncio.to_thread(disk.look)

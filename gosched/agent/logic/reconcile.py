@@ -1,4 +1,4 @@
-"""The agent's brain: what a master wants, against what is here, gives what to do. Pure.
+"""Compares what a master wants with what is here, and returns what to do. Pure.
 
 Invariant: an allocation that is known here, in whatever state, is never started again. Pushed orders and heartbeat
 answers go through the same function, so an order that arrives twice, late, or in the wrong order does no harm.
@@ -27,6 +27,7 @@ class LocalStop(StopOrder):
 class Desired:
     """What one message of a master asks for. It says nothing about tasks that it does not name."""
 
+    #: Allocation ids, as those of the last three.
     start: tuple[str, ...] = ()
     stop: tuple[StopOrder, ...] = ()
     forget: tuple[str, ...] = ()
@@ -46,19 +47,21 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
-    """Record the end of a task that never came here, so that its start order, should it come late, is refused."""
+    """Records the end of a task that never came here, so that its start order, should it come late, is refused."""
 
     order: StopOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forget:
+    """Forgets the result of a task that has ended."""
+
     allocation_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeze:
-    """Make it stand still, or go on."""
+    """Freezes a task, or thaws it."""
 
     allocation_id: str
     frozen: bool
@@ -68,7 +71,7 @@ Action = Start | Stop | Tombstone | Forget | Freeze
 
 
 def hastened(now: StopOrder, later: StopOrder) -> StopOrder:
-    """What is in force after one more order to stop: it brings the end nearer, and never puts it off."""
+    """Return the order in force after one more to stop: it brings the end nearer, and never puts it off."""
     grace_ms = min(now.grace_ms, later.grace_ms)
     checkpoint_ms = min(now.checkpoint_ms, later.checkpoint_ms)
     if (grace_ms, checkpoint_ms) == (now.grace_ms, now.checkpoint_ms):
@@ -77,7 +80,7 @@ def hastened(now: StopOrder, later: StopOrder) -> StopOrder:
 
 
 def reconcile(desired: Desired, observed: Mapping[str, TaskState]) -> tuple[Action, ...]:
-    """Stops first, then starts. `observed` has every allocation whose record is on this node."""
+    """Return what to do: stops first, then starts. `observed` has every allocation whose record is on this node."""
     stops = {order.allocation_id: order for order in desired.stop}
     actions: list[Action] = []
     for allocation_id, order in stops.items():

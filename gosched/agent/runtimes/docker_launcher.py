@@ -106,7 +106,7 @@ def connect(host: str, timeout_s: int = CALL_S) -> Any:
 
 
 def run(spec_file: str) -> None:
-    """Does not return. Raises Failed."""
+    """Make the container and become docker_follow; does not return. Raises Failed."""
     spec = json.loads(Path(spec_file).read_text())
     directory = Path(spec_file).parent
     try:
@@ -128,7 +128,7 @@ def run(spec_file: str) -> None:
 
 
 def hold_volumes(spec: dict[str, Any], directory: Path) -> None:
-    """Raises Failed."""
+    """Hold the volumes until the container has started. Raises Failed."""
     account = account_of(spec["account"])
     try:
         docker_volumes.hold(spec["container"]["HostConfig"]["Mounts"][1:], directory, spec["allowed"], account)
@@ -206,7 +206,7 @@ def credentials(spec: dict[str, Any]) -> dict[str, str] | None:
 
 @contextlib.contextmanager
 def noted(file: Path) -> Iterator[None]:
-    """The file is there until the daemon has answered. Raises Failed."""
+    """Note that the daemon is being asked: the file is there until it has answered. Raises Failed."""
     try:
         file.touch()
     except OSError as error:
@@ -221,7 +221,7 @@ def noted(file: Path) -> Iterator[None]:
 
 
 def create(client: Any, spec: dict[str, Any]) -> int:
-    """The signal that asks it to end."""
+    """Make the container, and return the signal that asks it to end."""
     try:
         made = client.create_container_from_config(spec["container"], name=spec["name"])
     except errors.ImageNotFound as error:
@@ -241,7 +241,7 @@ def create(client: Any, spec: dict[str, Any]) -> int:
 
 
 def start(client: Any, spec: dict[str, Any]) -> int:
-    """A descriptor that all of its output comes from."""
+    """Start the container, and return a descriptor that all of its output comes from."""
     name = spec["name"]
     try:
         line = client.attach_socket(name, {"stdout": 1, "stderr": 1, "stream": 1})  # podman makes it ready here
@@ -268,7 +268,7 @@ def signal_number(text: str) -> int:
 
 
 def pid_of(client: Any, name: str) -> int:
-    """0: it has ended already."""
+    """Return its pid; 0: it has ended already."""
     deadline = time.monotonic() + APPEAR_S
     while True:
         state = client.inspect_container(name)["State"]
@@ -282,7 +282,7 @@ def pid_of(client: Any, name: str) -> int:
 
 
 def finish(spec_file: str, usage: dict[str, int]) -> int:
-    """The container's own exit code; `result.json` says more where there is more to say."""
+    """Return the container's own exit code; `result.json` says more where there is more to say."""
     spec = json.loads(Path(spec_file).read_text())
     deadline = time.monotonic() + WAIT_S
     while True:
@@ -304,7 +304,7 @@ def finish(spec_file: str, usage: dict[str, int]) -> int:
 
 
 def was_killed_for_memory(client: Any, spec: dict[str, Any], code: int, usage: dict[str, int]) -> bool:
-    """Daemons hear of it apart from the container's end, and perhaps after it."""
+    """Return whether it was. Daemons learn of it apart from the container's end, and perhaps after it."""
     if usage.get("oom_kills"):
         return True
     may_be_late = code == 128 + signal.SIGKILL and spec["container"]["HostConfig"].get("Memory")

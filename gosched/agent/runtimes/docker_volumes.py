@@ -36,7 +36,7 @@ def hold(mounts: Sequence[dict[str, Any]], directory: Path, allowed: Sequence[st
 
 
 def release(directory: Path) -> None:
-    """Harmless when repeated: a container that has started has mounts of its own."""
+    """Release what is held. Harmless when repeated: a container that has started has mounts of its own."""
     held = directory / HELD
     if held.is_dir():
         for place in held.iterdir():
@@ -46,7 +46,7 @@ def release(directory: Path) -> None:
 
 
 def _bound(fd: int, at: Path) -> str:
-    """Without what is mounted below it: to unmount that again would unmount it everywhere."""
+    """Bind it without what is mounted below it: to unmount that again would unmount it everywhere."""
     at.parent.mkdir(mode=0o700, exist_ok=True)
     place = os.fsencode(make_place(str(at), os.fstat(fd).st_mode))
     bind, private = ctypes.c_ulong(MS_BIND), ctypes.c_ulong(_MS_PRIVATE)

@@ -15,7 +15,7 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def environment(order: TaskOrder, account: Account | None, checkpoint_file: str) -> dict[str, str]:
-    """MARK tells the task's processes from all others."""
+    """Return the environment. MARK tells the task's processes from all others."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return {
         "PATH": DEFAULT_PATH,

@@ -1,6 +1,6 @@
 """What a container of either kind shows its task: the working directory, volumes, an environment.
 
-Invariant: of the node it shows what the agent's settings allow and the task's user could reach.
+Invariant: of the host it shows what the agent's settings allow and the task's user could reach.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OWN_PATHS = ("/proc", "/sys", "/dev", WORK)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedPaths:
-    """Prefixes of paths of the node that jobs may name, as host_paths has them."""
+    """Prefixes of paths of the host that jobs may name, as host_paths has them."""
 
     volumes: tuple[str, ...]
     images: tuple[str, ...]
@@ -34,7 +34,7 @@ class AllowedPaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bind:
-    """A file or directory of the node, absolute, at an absolute path of the task's."""
+    """A file or directory of the host, absolute, at an absolute path of the task's."""
 
     host: str
     to: str
@@ -42,8 +42,8 @@ class Bind:
 
 
 def inner_env(order: TaskOrder, place: Place, env: Mapping[str, str], *, path: str) -> dict[str, str]:
-    """Of the task: paths below its working directory as they are inside, and nothing of the agent's own. `path`: its
-    PATH where the order has none; empty: the image's."""
+    """Return the task's environment: paths below its working directory as they are inside, and nothing of the agent's
+    own. `path`: its PATH where the order has none; empty: the image's."""
     own = dict(order.env)
     work = str(place.work)
     inner = {"PATH": path} if path else {}
@@ -54,13 +54,13 @@ def inner_env(order: TaskOrder, place: Place, env: Mapping[str, str], *, path: s
 
 
 def inner_cwd(order: TaskOrder) -> str:
-    """A relative one is below the task's working directory."""
+    """Return the directory it starts in. A relative one is below the task's working directory."""
     return str(PurePosixPath(WORK, order.working_dir))
 
 
 def binds(order: TaskOrder, place: Place, allowed: Sequence[str]) -> list[Bind]:
-    """The working directory, then the volumes, which lie below a prefix of `allowed` and are in reach of the task's
-    user. Raises CannotRun: VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED, BAD_VOLUME."""
+    """Return the working directory, then the volumes, which lie below a prefix of `allowed` and are in reach of the
+    task's user. Raises CannotRun: VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED, BAD_VOLUME."""
     found = [Bind(host=str(place.work), to=WORK)]
     for volume in order.isolation.volumes:
         os.close(open_named("volume", volume.host, allowed, place.account))

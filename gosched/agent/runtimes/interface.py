@@ -12,12 +12,15 @@ from gosched.core.orders import TaskOrder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a task runs: its allocation's directory, the working directory in it, its cgroup (None: it has none), and
-    the account; None: the agent's own."""
+    """Where a task runs."""
 
+    #: Directory of its allocation.
     path: Path
+    #: Its working directory.
     work: Path
+    #: None: it has none.
     cgroup: Path | None
+    #: None: the agent's own user.
     account: Account | None
 
 
@@ -33,8 +36,10 @@ class CannotRun(Exception):
 
 
 class TaskRuntime(Protocol):
+    """A way to run a task."""
+
     def problem(self) -> str:
-        """Why this node cannot run such tasks at all, in one line; empty: it can. May look at the host."""
+        """Return why this node cannot run such tasks at all, in one line; empty: it can. May look at the host."""
 
     def launch(self, order: TaskOrder, place: Place, env: dict[str, str]) -> Launch:
-        """In a worker thread; may write into `place.path`. Raises CannotRun."""
+        """Return what the supervisor runs. Called in a worker thread; may write into `place.path`. Raises CannotRun."""

@@ -1,7 +1,7 @@
 """The OCI configuration of one task on a root filesystem: pure, from what the task may have to what crun or runc reads.
 
-Invariant: a task gets what its order names and nothing else: its own processes, devices, host name and semaphores,
-no privileges to gain, and of the node's files only those that were bound.
+Invariant: a task gets what its order names and nothing else: its own processes, devices, host name and semaphores, no
+privileges to gain, and of the host's files only those that were bound.
 """
 
 from __future__ import annotations
@@ -58,26 +58,30 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """`account` None: root. `cgroups_path`: of the task's cgroup from the hierarchy's root, for a runtime that insists
-    on one. `cgroup_view`: the task may read its own cgroup at /sys/fs/cgroup. `shm_bytes` > 0. `architecture`: as uname
-    says."""
+    """A task as its OCI configuration describes it."""
 
     command: Sequence[str]
     env: Mapping[str, str]
+    #: Its working directory, absolute.
     cwd: str
     hostname: str
     isolation: Isolation
+    #: None: root.
     account: Account | None
     binds: Sequence[Bind]
     devices: Sequence[Device]
+    #: Size of /dev/shm; > 0.
     shm_bytes: int
+    #: The task's cgroup from the hierarchy's root, for a runtime that insists on one. Empty: it does not.
     cgroups_path: str
+    #: Whether the task may read its own cgroup at /sys/fs/cgroup.
     cgroup_view: bool
+    #: As uname says, "x86_64".
     architecture: str
 
 
 def config(container: Container) -> dict[str, Any]:
-    """What becomes config.json. The root filesystem is in `rootfs` beside it."""
+    """Return what becomes config.json. The root filesystem is in `rootfs` beside it."""
     return {
         "ociVersion": "1.0.2",
         "hostname": container.hostname,

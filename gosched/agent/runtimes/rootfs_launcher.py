@@ -2,8 +2,10 @@
 
     python -I -m gosched.agent.runtimes.rootfs_launcher BUNDLE
 
-The supervisor's child, so that no other task of the node waits for it, and that it can be stopped. Invariant: what
-it writes is not the task's memory: it works in its supervisor's cgroup, and comes to the task's before it starts it.
+It is the supervisor's child, so that no other task of the node waits for it, and that it can be stopped.
+
+Invariant: what it writes is not the task's memory: it works in its supervisor's cgroup, and comes to the task's before
+it starts it.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ SPEC = "launcher.json"  # in the bundle
 
 
 def main(bundle: Path) -> None:
-    """Does not return. Raises CannotRun."""
+    """Make the root and become the runtime; does not return. Raises CannotRun."""
     os.chdir(bundle.parent)
     spec = json.loads((bundle / SPEC).read_text())
     try:

@@ -81,7 +81,7 @@ _ARCHITECTURES = {
 
 
 def seccomp(architecture: str) -> dict[str, Any]:
-    """`architecture`: as uname says."""
+    """Return the OCI configuration's part. `architecture`: as uname says."""
 
     def refuse(names: Sequence[str], number: int = _EPERM, *args: dict[str, Any]) -> dict[str, Any]:
         return {"names": list(names), "action": "SCMP_ACT_ERRNO", "errnoRet": number, "args": list(args)}

@@ -1,6 +1,6 @@
 """The spark runtime: spark-submit, and the two roles of an application that is a gang of its own.
 
-Invariant: the Spark and the Java that are used are those of the node, and all that a JVM writes is in the task's own
+Invariant: the Spark and the Java that are used are those of the host, and all that a JVM writes is in the task's own
 working directory.
 """
 
@@ -27,7 +27,7 @@ _PROGRAMS = ("spark-submit", "spark-class")
 
 
 class Spark:
-    """`spark_home`: where Spark is; empty: where SPARK_HOME says, else pyspark, else by the PATH."""
+    """The spark runtime. `spark_home`: where Spark is; empty: where SPARK_HOME says, else pyspark, else by the PATH."""
 
     def __init__(self, spark_home: str) -> None:
         self._wanted = spark_home
@@ -61,7 +61,8 @@ class Spark:
 
 
 def _make_scratch(scratch: Path, account: Account | None) -> None:
-    """As the task's user, to whom the working directory belongs: whatever stands there by now, it gains nothing."""
+    """Make it as the task's user, to whom the working directory belongs: whatever stands there by now, it gains
+    nothing."""
     try:
         with as_account(account):
             scratch.mkdir(exist_ok=True)
@@ -89,7 +90,7 @@ def _command(order: TaskOrder, home: Path, scratch: Path, env: dict[str, str]) -
 
 
 def _environment(order: TaskOrder, home: Path, java: Path, scratch: Path, env: dict[str, str]) -> dict[str, str]:
-    """What the job's own variables say goes before what is only a default."""
+    """Return the environment. The job's own variables go before defaults."""
     java_options = f"{shlex.quote(f'-Djava.io.tmpdir={scratch}')} -XX:-UsePerfData"
     found = {
         "JAVA_HOME": str(java.parent.parent),
@@ -112,7 +113,7 @@ def _environment(order: TaskOrder, home: Path, java: Path, scratch: Path, env: d
 
 
 def _heap(order: TaskOrder) -> dict[str, str]:
-    """Of the driver's JVM."""
+    """Return the variable for the heap of the driver's JVM. Raises CannotRun."""
     memory_bytes = order.resources.memory_bytes
     if not memory_bytes or order.command[:1] == (SPARK_WORKER,):
         return {}
@@ -124,7 +125,7 @@ def _heap(order: TaskOrder) -> dict[str, str]:
 
 
 def _own_host(env: dict[str, str]) -> dict[str, str]:
-    """As the other tasks reach it: there the JVMs listen, and nowhere else."""
+    """Return the host as the other tasks reach it: there the JVMs listen, and nowhere else."""
     hosts, index = env.get("GOSCHED_HOSTS", "").split(","), env.get("GOSCHED_TASK_INDEX", "")
     own = hosts[int(index)] if index.isdecimal() and int(index) < len(hosts) else ""
     return {"SPARK_LOCAL_IP": own} if own else {}

@@ -1,4 +1,4 @@
-"""Tells agents at once what was just committed: start these tasks, stop those, let others stand still or go on.
+"""Tells agents at once what was just committed: start these tasks, stop those, freeze or thaw others.
 
 Invariant: only committed facts are told, and a message that gets lost is left to the next heartbeat, which compares
 everything.
@@ -32,10 +32,11 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _Due:
-    """Allocation ids, in order of commit. `frozen`: those whose job was frozen, or is not any more."""
+    """Ids of allocations that an agent is to be told of, in order of commit."""
 
     start: dict[str, None] = field(default_factory=dict)
     stop: dict[str, None] = field(default_factory=dict)
+    #: Those whose job was frozen or thawed.
     frozen: dict[str, None] = field(default_factory=dict)
 
 
@@ -50,7 +51,7 @@ class Dispatcher:
         self._calls = asyncio.Semaphore(MAX_CALLS)
 
     def begin(self, epoch: int) -> None:
-        """A new leader tells again what the one before it may have been about to tell."""
+        """Tell again what the leader before may not have told."""
         self._epoch = epoch
         state = self._state
         for allocation in state.allocations.values():
@@ -107,7 +108,7 @@ class Dispatcher:
             task.add_done_callback(lambda _: self._senders.pop(node_id, None))
 
     async def _send_all(self, node_id: str) -> None:
-        """One call after the other to a node; different nodes are called at the same time."""
+        """Make one call after the other to a node; different nodes are called at the same time."""
         while (due := self._due.pop(node_id, None)) is not None:
             async with self._calls:
                 try:
@@ -145,7 +146,7 @@ class Dispatcher:
             await stub.FreezeTasks(both, timeout=CALL_TIMEOUT_S)
 
     def _freeze_and_thaw(self, ids: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Those that are to stand still now, and those that are to go on; what has to leave is let go."""
+        """Return those that are to be frozen now, and those that are to be thawed; one that is to stop is neither."""
         freeze: list[str] = []
         thaw: list[str] = []
         for allocation_id in ids:
@@ -156,7 +157,7 @@ class Dispatcher:
         return freeze, thaw
 
     def _those_in(self, ids: Iterable[str], wanted: TaskState) -> list[str]:
-        """Those whose task is in that state now; the world moved on while the order waited."""
+        """Return those whose task is in that state now: the state has changed since the order was noted."""
         return [i for i in ids if self._has_state(i, wanted)]
 
     def _has_state(self, allocation_id: str, wanted: TaskState = TaskState.PLACED) -> bool:

@@ -1,7 +1,8 @@
-"""NodeService: agents join, report and are told; operators close nodes and open them. Served by the leader.
+"""NodeService: agents register, report and get their orders; operators cordon, drain and remove nodes. Served by the
+leader.
 
 Invariant: a heartbeat itself never enters the log, only what changed; an agent may forget a result only once it is
-committed; and no agent is told of a lease that another leader may not know of.
+committed; and no agent is given a lease that another leader may not know of.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         return answer
 
     async def _drain_the_rest(self, node_id: str) -> None:
-        """One command of a drain sends only so many tasks away."""
+        """Repeat a drain until nothing is left to stop: one command stops only so many tasks."""
         for _ in range(MAX_TASKS // MAX_LOST_AT_ONCE):
             node = self.replication.state.nodes.get(node_id)
             if node is None or node.state is not NodeState.DRAINING:
@@ -197,8 +198,8 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         return node_pb2.ControlNodeResponse(node_id=taken.subject, unchanged=taken.unchanged, revision=revision)
 
     async def _confirm(self, epoch: int) -> None:
-        """That this master still leads. Raises ApiError, and the agent asks another one: a lease from a leader of the
-        past could outlive the patience of the one after it."""
+        """Confirm that this master still leads. Raises ApiError, and the agent asks another one: a lease from a former
+        leader could outlast the time after which the next one counts the node as dead."""
         if self.leases.is_confirmed():
             return
         asked_s = self.clock.monotonic_s()
@@ -207,12 +208,12 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         self.leases.confirmed(asked_s)
 
     def _check_leads(self, epoch: int) -> None:
-        """Raises ApiError."""
+        """Raise ApiError where another master leads by now."""
         if self.leadership.epoch != epoch:
             raise unavailable("this master does not lead any more; ask again")
 
     def _check_own_node(self, node_id: str, name: str, context: Any) -> None:
-        """An agent's certificate names its node, by id or by name. Raises ApiError for another node's."""
+        """Check that the agent's certificate names its node, by id or by name. Raises ApiError for another node's."""
         caller = caller_of(context)
         if caller.role is not Role.AGENT or caller.name in (ANY_NODE, node_id):
             return
@@ -223,13 +224,13 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             raise denied(f"the certificate is of node {caller.name}, not {node_id} ({others}): each needs its own")
 
     def _check_kept(self, node_id: str) -> None:
-        """Raises ApiError."""
+        """Raise ApiError for a node that is being given up."""
         if self.leases.is_given_up(node_id):
             raise unavailable("the node was silent for too long, and is being given up; ask again")
 
     def _check_cluster(self, request: node_pb2.RegisterNodeRequest) -> None:
-        """A node of another cluster is sent away before it is told to stop anything. One that has not joined any yet,
-        and has tasks, must be known here."""
+        """Refuse a node of another cluster before it is told to stop anything. One that has not joined any yet, and has
+        tasks, must be known here."""
         state = self.replication.state
         if request.cluster_id and request.cluster_id not in (state.cluster_id, *state.lineage):
             whose = f"belongs to cluster {request.cluster_id[:MAX_NAME_LENGTH]!a}"
@@ -244,7 +245,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         )
 
     def _check_clock(self, request: node_pb2.RegisterNodeRequest) -> None:
-        """Raises ApiError. While the masters do not agree, no node's clock is to blame."""
+        """Check the node's clock. Raises ApiError. While the masters do not agree, no node's clock is refused."""
         agreed_ms = self.clock.agreed_ms()
         self.clock.heard_agent(request.node_id, request.clock_ms)
         if agreed_ms is None:
@@ -259,7 +260,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             )
 
     async def _check_not_in_use(self, request: node_pb2.RegisterNodeRequest) -> None:
-        """Two agents with one data directory (or a copy of it) would fight over the node."""
+        """Refuse a second agent with one data directory (or a copy of it), which would fight over the node."""
         node = self.replication.state.nodes.get(request.node_id)
         if node is None or node.state is NodeState.DEAD or node.incarnation == request.incarnation:
             return
@@ -279,7 +280,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             )
 
     async def _commit(self, request: node_pb2.HeartbeatRequest, reports: Sequence[TaskReport], epoch: int) -> bool:
-        """False when the node is not counted as alive under this incarnation any more."""
+        """Commit the reports. Return False when the node is not counted as alive under this incarnation any more."""
         for start in range(0, len(reports), MAX_REPORTS):
             command = ReportTasks(
                 node_id=request.node_id,
@@ -320,6 +321,7 @@ def _is_alive(node: Node | None, incarnation: str) -> TypeGuard[Node]:
 
 
 def _holds_tasks_with_lease(state: ClusterState, node_id: str) -> bool:
-    """Tasks that end by their lease once the node has lost the masters, so that they may be replaced."""
+    """Return whether tasks there end by their lease once the node has lost the masters, so that they may be
+    replaced."""
     held = state.node_allocations.get(node_id, ())
     return any(state.jobs[state.allocations[a].job_id].spec.on_disconnect is OnDisconnect.STOP for a in held)

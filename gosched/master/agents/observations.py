@@ -1,4 +1,4 @@
-"""What agents say in registrations and heartbeats, as records.
+"""What agents send in registrations and heartbeats, as records.
 
 Invariant: whatever an agent sends is bounded here, in number, length and size; beyond this module it is taken as it is.
 """
@@ -25,7 +25,7 @@ _REPORTED = frozenset(
 
 
 def observations(messages: Iterable[types_pb2.TaskReport]) -> list[TaskReport]:
-    """Raises ApiError."""
+    """Return the reports, bounded. Raises ApiError."""
     observed = [_observation(message) for message in messages]
     if len(observed) > MAX_TASKS_OBSERVED:
         raise invalid(f"{len(observed)} tasks on one node; at most {MAX_TASKS_OBSERVED} can be reported")
@@ -33,13 +33,13 @@ def observations(messages: Iterable[types_pb2.TaskReport]) -> list[TaskReport]:
 
 
 def registration(request: node_pb2.RegisterNodeRequest) -> RegisterNode:
-    """Raises ApiError."""
+    """Return the command that registers the node, bounded. Raises ApiError."""
     described = parsed(request, RegisterNode)
     return replace(described, isolation=_line(described.isolation, MAX_DETAIL_LENGTH))
 
 
 def node_usage(message: node_pb2.NodeUsage) -> node_pb2.NodeUsage:
-    """A copy to keep: it goes out again as it came in."""
+    """Return a bounded copy to keep: it goes out again as it came in."""
     kept = node_pb2.NodeUsage()
     kept.CopyFrom(message)
     del kept.gpus[MAX_GPUS:]
@@ -62,7 +62,7 @@ def _observation(message: types_pb2.TaskReport) -> TaskReport:
 
 
 def _line(text: str, limit: int) -> str:
-    """Texts of runtimes and of tasks may hold anything: what comes of them is one line that can be printed."""
+    """Return one line that can be printed: texts of runtimes and of tasks may hold anything."""
     return "".join(c if c.isprintable() else " " for c in text[:limit])
 
 
