@@ -18,7 +18,7 @@ from collections.abc import Iterator
 OPENAT2 = 437  # of openat2(2), on every architecture; Linux 5.6
 NO_MAGIC_LINKS, NO_LINKS, BENEATH = 0x02, 0x04, 0x08
 _AT_FDCWD = -100
-_TRIES = 100  # the kernel asks to try again where somebody renames at the same moment
+_TRIES = 100  # the kernel asks to try again where a rename happens at the same moment
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -1,4 +1,4 @@
-"""The agent's data directory: who this node is, which cluster it belongs to, and the highest epoch it has seen.
+"""The agent's data directory: the id of this node, which cluster it belongs to, and the highest epoch it has seen.
 
 Invariant: one agent at a time holds it; a node belongs to the first cluster that it joined, or to one that was restored
 from a backup of that, for as long as it has this directory.

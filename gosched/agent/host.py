@@ -180,7 +180,7 @@ class Host:
 def _open_tree(settings: AgentSettings, data_dir: DataDir) -> CgroupTree:
     tree = CgroupTree.open(settings.cgroup_root, f"{data_dir.node_id}-{_place(data_dir)}", data_dir.path)
     if tree.is_at_top:
-        tree.enter_own_leaf()  # otherwise its own cgroup is whoever's who started it
+        tree.enter_own_leaf()  # otherwise its own cgroup is that of the program that started it
     return tree
 
 

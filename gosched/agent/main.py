@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import secrets
 import signal
@@ -32,6 +31,7 @@ from gosched.agent.exec.streams import Execs
 from gosched.agent.hardware.disk import Disk, watch
 from gosched.agent.hardware.vitals import Vitals
 from gosched.agent.host import CannotStart, Host
+from gosched.agent.listening import advertised, bind
 from gosched.agent.masters import Connector, MastersOnly, own_cluster
 from gosched.agent.metrics import AgentFacts, AgentMetrics
 from gosched.agent.server import MAX_MESSAGE_BYTES, WorkerService
@@ -40,8 +40,6 @@ from gosched.agent.tasks.following import Following
 from gosched.agent.tasks.table import Tasks
 from gosched.agent.tasks.task import Task
 from gosched.config import AgentSettings, ConfigError, Listen, load_agent_settings
-from gosched.config.address import join_address, split_address
-from gosched.config.settings import Tls
 from gosched.core.commands.nodes import RegisterNode
 from gosched.core.records.task import NODE_FAULT
 from gosched.core.text import printable_values
@@ -121,7 +119,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         cluster = own_cluster(settings.tls, (socket.gethostname(), data_dir.node_id))
         only_masters = MastersOnly(cluster, tls=settings.tls is not None)
         server = grpc.aio.server(options=_SERVER_OPTIONS, interceptors=[only_masters])
-        port = _bind(server, settings, listen)
+        port = bind(server, settings, listen)
         host = Host.open(settings, data_dir)
         closing.callback(host.close)
         changed, joined = asyncio.Event(), asyncio.Event()
@@ -140,7 +138,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         tasks = Tasks(data_dir, host.starter, following, settings.work_max_bytes)
         closing.push_async_callback(tasks.close)
         incarnation = secrets.token_hex(8)
-        address = _advertised(settings, listen, port)
+        address = advertised(settings, listen, port)
         tasks.load()
         execs = Execs()
         closing.push_async_callback(execs.close)
@@ -288,40 +286,6 @@ async def _clean(tasks: Tasks, keep_s: float) -> None:
         await tasks.clean(keep_s)
 
 
-def _bind(server: Any, settings: AgentSettings, listen: Listen) -> int:
-    """Listen, and return the port, which is a free one where 0 was asked for."""
-    _check_free(listen)
-    try:
-        if settings.tls is None:
-            port: int = server.add_insecure_port(listen.address)
-        else:
-            key, cert, ca = _pem(settings.tls)
-            credentials = grpc.ssl_server_credentials([(key, cert)], root_certificates=ca, require_client_auth=True)
-            port = server.add_secure_port(listen.address, credentials)
-    except RuntimeError as error:
-        raise CannotStart(f"cannot listen on {listen.address}: {error}") from error
-    return port
-
-
-def _check_free(listen: Listen) -> None:
-    """Raise CannotStart where the port is taken: gRPC says why in several lines of its own, and not to the caller."""
-    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((listen.host, listen.port))
-    except OSError as error:
-        reason = "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
-        raise CannotStart(f"cannot listen on {listen.address}: {reason}; choose another with --grpc-addr") from error
-
-
-def _pem(tls: Tls) -> tuple[bytes, bytes, bytes]:
-    try:
-        return Path(tls.key).read_bytes(), Path(tls.cert).read_bytes(), Path(tls.ca).read_bytes()
-    except OSError as error:
-        raise CannotStart(f"cannot read the TLS file {error.filename}: {error.strerror}") from error
-
-
 def _described(settings: AgentSettings, data_dir: DataDir, host: Host, incarnation: str, address: str) -> RegisterNode:
     """Return what this node is and offers at this moment."""
     return RegisterNode(
@@ -336,23 +300,6 @@ def _described(settings: AgentSettings, data_dir: DataDir, host: Host, incarnati
         hardware=host.hardware(),
         isolation=host.tree.isolation,
     )
-
-
-def _advertised(settings: AgentSettings, listen: Listen, port: int) -> str:
-    """Return an address that the masters can dial. An agent that listens everywhere names the address it has towards
-    them."""
-    if settings.advertise_addr:
-        host, colon, digits = settings.advertise_addr.rpartition(":")
-        if not colon:
-            return join_address(settings.advertise_addr, port)
-        return settings.advertise_addr if digits != "0" else join_address(host, port)
-    if not listen.is_every_interface:
-        return join_address(listen.host, port)
-    master, master_port = split_address(settings.masters[0])
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((master, master_port))  # sends nothing: it only asks for a route
-        return join_address(str(probe.getsockname()[0]), port)
-    return join_address(socket.gethostname(), port)
 
 
 def _log_to_stderr(level: str) -> None:

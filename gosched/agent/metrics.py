@@ -99,7 +99,7 @@ class AgentMetrics:
                     writer.write(_http("403 Forbidden", f"{problem}\n".encode()) if problem else self._response(head))
                     await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # who asked has gone, or does not speak HTTP
+            pass  # the client has gone, or does not speak HTTP
         except asyncio.CancelledError:
             pass  # the agent ends; the server would show it as an error
         finally:

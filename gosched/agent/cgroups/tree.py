@@ -120,7 +120,7 @@ class CgroupTree:
         if self.root is None:
             return None
         path = self.path(name)
-        if not path.parent.exists():  # somebody has removed it
+        if not path.parent.exists():  # it was removed
             _make_tree(self.root.parent, self.root)
         try:
             path.mkdir()

@@ -32,7 +32,7 @@ MAX_EXECS = 64
 MAX_REPORT_BYTES = 16 * 1024
 CHUNK_BYTES = 64 * 1024
 START_LIMIT_S = 10.0  # for the first message
-DRAIN_S = 1.0  # a stranger to whom the command gave its output may keep it open for ever
+DRAIN_S = 1.0  # another program, which got the output from the command, may keep it open for good
 CLOSE_LIMIT_S = 5.0
 MAX_TERMINAL = 65_535
 END_OF_INPUT = b"\x04"  # of a terminal
@@ -283,7 +283,7 @@ def _read(fd: int) -> bytes:
     try:
         return os.read(fd, CHUNK_BYTES)
     except OSError as error:
-        if error.errno == errno.EIO:  # a terminal that nobody has open any more
+        if error.errno == errno.EIO:  # a terminal that no process has open any more
             return b""
         raise
 

@@ -28,7 +28,7 @@ PROBE_BYTES = 256 * 1024  # what a few tasks' orders and records take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class DiskSpace:
     """What a file system has, for users other than root."""
 
     total_bytes: int
@@ -39,11 +39,11 @@ class Room:
     read_only: bool = False
 
 
-def capacity_at(path: Path) -> Room:
+def capacity_at(path: Path) -> DiskSpace:
     """Return the space of the file system that a path is on. Raises OSError."""
     found = os.statvfs(path)
     used = (found.f_blocks - found.f_bfree) * found.f_frsize
-    return Room(
+    return DiskSpace(
         total_bytes=used + found.f_bavail * found.f_frsize,  # without what is kept for root
         free_bytes=found.f_bavail * found.f_frsize,
         inodes=found.f_files,
@@ -71,10 +71,10 @@ def can_write(path: Path) -> bool:
 class Disk:
     """The file system of the data directory. `used_bytes`: as of the last look."""
 
-    def __init__(self, path: Path, free_pct: int, room: Callable[[Path], Room] = capacity_at) -> None:
+    def __init__(self, path: Path, free_pct: int, space_of: Callable[[Path], DiskSpace] = capacity_at) -> None:
         self._path = path
         self._free_pct = free_pct
-        self._room = room
+        self._space_of = space_of
         self.used_bytes = 0
         self.problem = ""  # why no more work should come here, in one line
         self.is_tight = False  # early clean-up is due
@@ -84,22 +84,22 @@ class Disk:
 
     def look(self) -> None:
         try:
-            room = self._room(self._path)
+            space = self._space_of(self._path)
         except OSError as error:
             self.problem = f"cannot look at the disk of {self._path}: {error}"
             return
-        self.used_bytes = room.total_bytes - room.free_bytes
+        self.used_bytes = space.total_bytes - space.free_bytes
         needed = self._free_pct + (FIT_AGAIN_PCT if self.problem else 0)
-        self.is_tight = bool(self._free_pct) and bool(self._lacking(room, self._free_pct + CLEAN_BELOW_PCT))
-        if room.read_only:
+        self.is_tight = bool(self._free_pct) and bool(self._lacking(space, self._free_pct + CLEAN_BELOW_PCT))
+        if space.read_only:
             self.problem = f"the file system of {self._path} is read-only"
         else:
-            self.problem = self._lacking(room, needed) if self._free_pct else ""
+            self.problem = self._lacking(space, needed) if self._free_pct else ""
 
-    def _lacking(self, room: Room, needed_pct: int) -> str:
+    def _lacking(self, space: DiskSpace, needed_pct: int) -> str:
         for what, free, total in (
-            ("disk pressure", room.free_bytes, room.total_bytes),
-            ("disk pressure (inodes)", room.free_inodes, room.inodes),
+            ("disk pressure", space.free_bytes, space.total_bytes),
+            ("disk pressure (inodes)", space.free_inodes, space.inodes),
         ):
             if free * 100 < needed_pct * total:
                 return f"{what}: {free * 100 // total} % free on {self._path}, {needed_pct} % needed"

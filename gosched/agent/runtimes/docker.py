@@ -91,7 +91,7 @@ class Docker:
             "account": asdict(place.account) if place.account is not None else None,
         }
         file = place.path / SPEC
-        file.touch(mode=0o600)  # the environment is nobody else's to read
+        file.touch(mode=0o600)  # only the agent's user may read the environment
         file.write_text(json.dumps(spec))
         if place.cgroup is not None:
             _lift_limits(place.cgroup)

@@ -14,7 +14,7 @@ from docker import errors
 from gosched.agent.runtimes.names import AGENT_LABEL, ALLOCATION_LABEL
 
 ASKED = "docker.asked"  # in the allocation's directory: the daemon is to make the container, and has not answered
-MADE_S = 15.0  # for that, once nobody waits for its answer any more
+MADE_S = 15.0  # for that, once its answer is not waited for any more
 REMOVED_S = 20.0  # for a daemon that is busy with the container
 RETRY_S = 0.1
 
@@ -36,7 +36,7 @@ def remove(client: Any, name: str) -> bool:
             return True
         except errors.NotFound:
             return was_there
-        except errors.APIError:  # it is being started, or removed by somebody else
+        except errors.APIError:  # it is being started, or removed by another program
             if time.monotonic() > deadline:
                 raise
         was_there = True

@@ -24,7 +24,7 @@ _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 
 def hold(mounts: Sequence[dict[str, Any]], directory: Path, allowed: Sequence[str], account: Account | None) -> None:
     """Give each of the API's mounts a source that stays what it is. Raises CannotRun, OSError."""
-    if os.geteuid() != 0:  # who may ask the daemon for containers needs no trick to see a file
+    if os.geteuid() != 0:  # a user that may ask the daemon for containers needs no trick to see a file
         return
     for number, mount in enumerate(mounts):
         fd = open_named("volume", mount["Source"], allowed, account)

@@ -30,7 +30,7 @@ def main(bundle: str, cgroup: str, words: list[str]) -> None:
         else:
             sys.exit(f"unknown flag {flag}")
     container, *process["args"] = rest
-    # In memory: an environment is nobody else's to read, and nothing is left of it.
+    # In memory: no other user may read an environment, and nothing is left of it.
     fd = os.memfd_create("process", 0)
     with open(fd, "w", encoding="utf-8", closefd=False) as file:
         json.dump(process, file)

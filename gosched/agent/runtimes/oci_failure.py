@@ -1,4 +1,4 @@
-"""Tells an OCI runtime that did not start its task from a task that failed, and says whose fault it was.
+"""Tells an OCI runtime that did not start its task from a task that failed, and says what was at fault.
 
     python -I -m gosched.agent.runtimes.oci_failure BUNDLE RUNTIME CGROUP CODE
 

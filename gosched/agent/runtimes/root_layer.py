@@ -26,7 +26,7 @@ MOUNT_LAYER = f"mount -t overlay overlay -o lowerdir={LOWER},upperdir=upper,work
 _PROBE_S = 10
 _COPY_S = 3600
 _TAR = ("tar", "--file=-", "--numeric-owner")
-_CHANGED = 1  # tar's exit code where somebody wrote to the image meanwhile
+_CHANGED = 1  # tar's exit code where the image was written to meanwhile
 _MAX_SAID = 64 * 1024
 
 

@@ -61,7 +61,7 @@ class Spark:
 
 
 def _make_scratch(scratch: Path, account: Account | None) -> None:
-    """Make it as the task's user, to whom the working directory belongs: whatever stands there by now, it gains
+    """Make it as the task's user, which owns the working directory: whatever stands there by now, it gains
     nothing."""
     try:
         with as_account(account):
@@ -99,7 +99,7 @@ def _environment(order: TaskOrder, home: Path, java: Path, scratch: Path, env: d
         "SPARK_DAEMON_MEMORY": f"{DAEMON_MIB}m",
         "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData",
         "SPARK_SUBMIT_OPTS": java_options,
-        # A port that is taken is an error, not a reason to listen where nobody looks.
+        # A port that is taken is an error, not a reason to listen where no client looks.
         "SPARK_DAEMON_JAVA_OPTS": f"{java_options} -Dspark.port.maxRetries=0",
         "MASTER": f"local[{cores(order.resources.cpu_millis)}]",  # if spark-submit is told no other
         **_heap(order),

@@ -22,7 +22,7 @@ FREEZE_LIMIT_S = 2.0  # likewise; what its processes write waits so long
 CLONE3 = 435  # of clone3(2), on every architecture
 CLONE_INTO_CGROUP = 0x2_0000_0000
 
-libc = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock: in the child nobody would give it back
+libc = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock: in the child no thread would give it back
 
 
 class ControlGroup:
@@ -38,7 +38,7 @@ class ControlGroup:
         if self.path:
             try:
                 return clone_into(self.path)
-            except OSError:  # an old kernel; or nobody can enter the cgroup, and `join` says why
+            except OSError:  # an old kernel; or no process can enter the cgroup, and `join` says why
                 pass
         return os.fork()
 

@@ -57,7 +57,7 @@ def main() -> None:
             end(launch, group, ending(stop.ends_as, None, stop.reason, "stopped before it started", 0))
             return
         late = Lease(launch.lease, launch.lease_grace_ms).expired()
-        if late is not None:  # the host stood still while its order was on the way
+        if late is not None:  # the host was suspended while its order was on the way
             end(launch, group, ending(late.ends_as, None, late.reason, f"{late.detail}: it was not started", 0))
             return
         logs, writers = open_logs(launch.log_max_bytes, launch.log_files)
@@ -82,7 +82,7 @@ def main() -> None:
     kill_leftovers()
     for log in logs:
         log.drain()
-    # By the clock that nobody sets: a task never ends before it started.
+    # By the clock that is never set: a task never ends before it started.
     ended_at_ms = started_at_ms + int((time.monotonic() - began_at) * 1000)
     record = describe(status, stop, started_at_ms, group)
     detail = record["detail"] if is_gone else f"{record['detail']}; some of its processes hang in the kernel"

@@ -116,7 +116,7 @@ class Starter:
 
     def _completed(self, launch: Launch, order: TaskOrder) -> Launch:
         """Return the launch with what every runtime's tasks need. Without the cpuset controller a task is put on its
-        CPUs at its start, and could leave them."""
+        CPUs at its start, and could change that."""
         by_affinity = "cpuset" not in self.tree.controllers
         return replace(
             launch,

@@ -272,7 +272,7 @@ class Tasks:
         try:
             await asyncio.to_thread(remove)
         except FileNotFoundError:
-            pass  # a full disk had no room for it
+            pass  # it was never stored, the disk was full
         except OSError as error:
             self._log.warning("cannot clean up after a task", task=what, error=str(error))
 

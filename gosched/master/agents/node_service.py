@@ -272,7 +272,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:  # it may be slow; if it is gone, its lease ends soon
                 raise unavailable(f"cannot tell yet whether the agent at {node.address} lives; ask again") from error
-            return  # nobody is there any more
+            return  # no agent is there any more
         if (found.node_id, found.incarnation) == (node.id, node.incarnation):
             raise ApiError(
                 grpc.StatusCode.FAILED_PRECONDITION,

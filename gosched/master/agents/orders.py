@@ -70,7 +70,7 @@ def stop_order(state: ClusterState, allocation: Allocation) -> StopOrder:
     """Return the order to stop an allocation."""
     job, task = state.jobs[allocation.job_id], state.tasks[allocation.task_id]
     spec = job.spec
-    # What was told to leave and is cancelled meanwhile has no time to save itself any more.
+    # A task that is being evicted when its job is cancelled has no time to save itself any more.
     reason = job.reason if job.intent is JobIntent.CANCEL else task.reason
     order = StopOrder(allocation_id=allocation.id, grace_ms=spec.stop_grace_ms, reason=reason)
     if not may_save(job, task):
