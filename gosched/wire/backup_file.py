@@ -1,4 +1,4 @@
-"""A backup as a file: two lines that anybody can read, then the bytes of a snapshot in frames.
+"""A backup as a file: two lines of readable text, then the bytes of a snapshot in frames.
 
     GOSCHED-BACKUP 1
     {"release": ..., "cluster_id": ..., "revision": ..., "encryption": null | {...}}
@@ -33,7 +33,7 @@ _FINAL = 1 << 31
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupInfo:
-    """What a backup says of itself."""
+    """What a backup's header says."""
 
     #: Of the master that made it, and its id.
     release: str
@@ -99,7 +99,7 @@ def write_to(file: BinaryIO, info: BackupInfo, chunks: Iterable[bytes], secret: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """A file whose header was read. `chunks` reads the rest, once."""
+    """A backup whose header was read. `chunks` reads the rest, once."""
 
     info: BackupInfo
     encrypted: bool
