@@ -33,6 +33,7 @@ from gosched.core.events import Event, JobChanged
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_DETAIL_LENGTH
 from gosched.core.outcome import Accepted, Answer, Code, Outcome, Rejected
+from gosched.core.rules.values import id_problem
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import (
     children,
@@ -54,7 +55,6 @@ from gosched.state_machine import (
     time,
     windows,
 )
-from gosched.state_machine.names import id_problem
 
 Applied = tuple[Outcome, tuple[Event, ...]]
 

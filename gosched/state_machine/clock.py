@@ -18,8 +18,8 @@ from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_CLOCK_STEP_MS
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.job import Job
+from gosched.core.rules.values import moment_problem
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.names import moment_problem
 
 # Table -> the moments of its records, in groups: the first one says when the others of its group were reckoned.
 STAMPED: dict[str, tuple[tuple[str, ...], ...]] = {

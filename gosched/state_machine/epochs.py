@@ -9,8 +9,8 @@ from gosched.core.commands.cluster import AnnounceMaster, OpenEpoch, SetMembers
 from gosched.core.events import EpochOpened, Event
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.master import Master
+from gosched.core.rules.values import id_problem, name_problem
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.names import id_problem, name_problem
 
 
 def open_next(state: ClusterState, command: OpenEpoch, events: list[Event]) -> Outcome:

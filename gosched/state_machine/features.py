@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from gosched.core.commands.cluster import SetFeatureLevel
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.rules.values import id_problem
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.names import id_problem
 
 
 def set_level(state: ClusterState, command: SetFeatureLevel) -> Outcome:

@@ -9,17 +9,17 @@ from gosched.core.limits import MAX_NAME_LENGTH, MAX_TASKS_DROPPED_AT_ONCE, MAX_
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.job import Children, Job, JobIntent
 from gosched.core.records.tenant import Tenant
+from gosched.core.rules.jobs import MAX_PARENT_NAME_LENGTH, spec_problem
+from gosched.core.rules.values import moment_problem, name_problem
 from gosched.core.spec.dependency import Dependency
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.children import cancel, fill, full, kept_name_problem
 from gosched.state_machine.dependencies import unmet
 from gosched.state_machine.gangs import add_gang
-from gosched.state_machine.names import moment_problem, name_problem
 from gosched.state_machine.queues import submission_refusal
 from gosched.state_machine.reservations import promise
 from gosched.state_machine.retention import forget, forget_jobs, make_room
 from gosched.state_machine.size_limits import job_size_problem
-from gosched.state_machine.specs import MAX_PARENT_NAME_LENGTH, spec_problem
 
 
 def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outcome:

@@ -18,11 +18,11 @@ from gosched.core.preemption_rules import may_restart
 from gosched.core.records.job import Job
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.records.task import Task, TaskState
+from gosched.core.rules.values import line_problem, moment_problem
 from gosched.core.spec.policies import RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import fences
 from gosched.state_machine.evictions import DRAINED, expel, leave_alone, may_do_without
-from gosched.state_machine.names import line_problem, moment_problem
 from gosched.state_machine.retention import forget_node
 
 EMPTY = "drained"

@@ -17,6 +17,8 @@ from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.records.task import Task, TaskState
 from gosched.core.resources import GPU, Resources
+from gosched.core.rules.placement import taints_problem
+from gosched.core.rules.values import capacity_problem, id_problem, line_problem, map_problem, name_problem
 from gosched.core.spec.placement_rules import Taint, TaintEffect
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import fences
@@ -25,8 +27,6 @@ from gosched.state_machine.evictions import expel
 from gosched.state_machine.fits import Filtered
 from gosched.state_machine.gangs import after_ends
 from gosched.state_machine.hardware import cpu_mask, hardware_problem
-from gosched.state_machine.names import capacity_problem, id_problem, line_problem, map_problem, name_problem
-from gosched.state_machine.placement_rules import taints_problem
 from gosched.state_machine.retention import make_room_for_node
 from gosched.state_machine.size_limits import node_size_refusal
 from gosched.state_machine.tasks import NODE_LOST, end

@@ -7,11 +7,11 @@ from gosched.core.events import Event, QueuesChanged
 from gosched.core.limits import MAX_DURATION_MS, MAX_NAME_LENGTH, MAX_QUEUES, MAX_TENANTS_PER_QUEUE
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.queue import Queue, QueueType
+from gosched.core.rules.values import name_problem, order_problem, vector_problem
 from gosched.core.sharing import Amounts, add_to, lineage, parent_of
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.accounts import change_half_lives
-from gosched.state_machine.names import name_problem, order_problem, vector_problem
 from gosched.state_machine.quotas import put_quotas, quotas_with
 from gosched.state_machine.size_limits import queues_size_refusal
 

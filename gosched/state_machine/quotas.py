@@ -7,8 +7,8 @@ from gosched.core.events import Event, QueuesChanged
 from gosched.core.limits import MAX_TENANTS
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.tenant import Quota
+from gosched.core.rules.values import name_problem, vector_problem
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.names import name_problem, vector_problem
 from gosched.state_machine.size_limits import quotas_size_refusal
 
 

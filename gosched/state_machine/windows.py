@@ -10,8 +10,8 @@ from gosched.core.events import Event, WindowsChanged
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES, MAX_WINDOWS
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.window import Window
+from gosched.core.rules.values import line_problem, moment_problem, name_problem, order_problem
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.names import line_problem, moment_problem, name_problem, order_problem
 from gosched.state_machine.size_limits import windows_size_refusal
 
 

@@ -16,7 +16,7 @@ from gosched.config import AgentSettings
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.records.node import Hardware
 from gosched.core.resources import GPU, Resources
-from gosched.state_machine.names import map_problem
+from gosched.core.rules.values import map_problem
 from gosched.wire.codec import to_record
 from gosched.wire.v1 import types_pb2
 from tests.agent.conftest import Agent, FakeMaster

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gosched.config import load_master_settings, parse_job_file
-from gosched.state_machine.specs import spec_problem
+from gosched.core.rules.jobs import spec_problem
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "user-guide.md").read_text()
 FOUND = re.findall(r"(?m)((?:^    .*\n)+(?:\n?(?:^    .*\n)+)*)", GUIDE)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gosched.core.rules.jobs import spec_problem
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec, OnMiss
 from gosched.core.state.cluster_state import ClusterState
@@ -18,7 +19,6 @@ from gosched.master.jobs.admission import Admissions, refusal
 from gosched.master.planning.cycles import Cycles
 from gosched.scheduling.queries.what_if import WhatIf, what_if
 from gosched.state_machine.queues import submission_refusal
-from gosched.state_machine.specs import spec_problem
 from gosched.wire.v1 import scheduler_pb2
 
 MAX_SPECS = 100

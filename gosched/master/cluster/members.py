@@ -17,11 +17,11 @@ import structlog
 from gosched.config import MasterSettings
 from gosched.config.address import split_address
 from gosched.core.records.master import Configuration, Member
+from gosched.core.rules.values import name_problem
 from gosched.master.base.channels import Channels
 from gosched.master.base.errors import ApiError, invalid, unavailable, unmet
 from gosched.master.base.leadership import Leadership
 from gosched.replication.interface import ChangeRefused, Replication
-from gosched.state_machine.names import name_problem
 from gosched.wire.v1 import cluster_pb2, cluster_pb2_grpc
 
 WAIT_S = 2.0  # for a change to be committed; then the client is told how far it is

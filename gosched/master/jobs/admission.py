@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gosched.core.commands.jobs import SubmitJob
 from gosched.core.records.job import Job
+from gosched.core.rules.jobs import spec_problem
 from gosched.core.spec.job_spec import JobSpec, OnMiss
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.clock import Clock, utc
@@ -22,7 +23,6 @@ from gosched.master.planning.cycles import Cycles
 from gosched.replication.interface import Replication
 from gosched.scheduling.queries.deadline_admission import Admission, admit
 from gosched.state_machine.queues import submission_refusal
-from gosched.state_machine.specs import spec_problem
 
 WAIT_S = 10.0  # for the submissions with deadlines that came before
 

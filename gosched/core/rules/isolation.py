@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 
 from gosched.core.limits import MAX_AMOUNT, MAX_DETAIL_LENGTH, MAX_RULES
+from gosched.core.rules.values import id_problem, order_problem
 from gosched.core.spec.isolation import PLAIN, Isolation, Rlimit, Volume
-from gosched.state_machine.names import id_problem, order_problem
 
 _MAX_UMASK = 0o777
 _MAX_IO_WEIGHT = 10_000

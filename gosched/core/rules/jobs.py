@@ -20,14 +20,9 @@ from gosched.core.limits import (
     MAX_VALUES,
 )
 from gosched.core.primitives import StringMap
-from gosched.core.sharing import charge_of
-from gosched.core.spec.array import Axis
-from gosched.core.spec.dependency import Condition
-from gosched.core.spec.job_spec import JobSpec, OnDisconnect, OnMiss
-from gosched.core.spec.policies import MemberFailure, Preemption, PreemptionPolicy, RetryCause
-from gosched.core.spec.task_group import Framework, Runtime, TaskGroup
-from gosched.state_machine.isolation_rules import isolation_bytes, isolation_problem
-from gosched.state_machine.names import (
+from gosched.core.rules.isolation import isolation_bytes, isolation_problem
+from gosched.core.rules.placement import rules_bytes, rules_problem
+from gosched.core.rules.values import (
     duration_problem,
     id_problem,
     map_problem,
@@ -36,7 +31,12 @@ from gosched.state_machine.names import (
     order_problem,
     request_problem,
 )
-from gosched.state_machine.placement_rules import rules_bytes, rules_problem
+from gosched.core.sharing import charge_of
+from gosched.core.spec.array import Axis
+from gosched.core.spec.dependency import Condition
+from gosched.core.spec.job_spec import JobSpec, OnDisconnect, OnMiss
+from gosched.core.spec.policies import MemberFailure, Preemption, PreemptionPolicy, RetryCause
+from gosched.core.spec.task_group import Framework, Runtime, TaskGroup
 
 MAX_PARENT_NAME_LENGTH = MAX_NAME_LENGTH - 24  # its children's names end with their numbers: ".RUN.ELEMENT"
 _MAX_INDEX = 999_999_999
