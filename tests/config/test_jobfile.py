@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gosched.config import ConfigError, job_from_flags, parse_job_file
+from gosched.core.features import NEWEST_LEVEL
 from gosched.core.limits import MAX_SPEC_BYTES
-from gosched.core.rules.jobs import spec_problem
+from gosched.core.rules.jobs import check_job
 from gosched.core.spec.job_spec import OnDisconnect
 from gosched.core.spec.placement_rules import Strategy
 from gosched.core.spec.policies import MemberFailure, RetryCause
@@ -58,7 +59,7 @@ def test_every_supported_key_reaches_the_spec():
     assert worker.env == (("B", "true"), ("F", "1.50"), ("N", "010"), ("NCCL_DEBUG", "INFO"), ("Y", "yes"))
     assert worker.working_dir == "/data"
     assert (ps.name, ps.count, ps.command) == ("ps", 1, ("/bin/sh", "-c", "./ps.sh --all"))
-    assert spec_problem(spec) == ""
+    assert check_job(spec, NEWEST_LEVEL) is None
 
 
 def test_flat_job_is_one_group_with_the_defaults_of_the_contract():
@@ -69,7 +70,7 @@ def test_flat_job_is_one_group_with_the_defaults_of_the_contract():
     assert spec.retry.when == (RetryCause.NODE_LOST, RetryCause.PREEMPTED)
     assert spec.on_disconnect is OnDisconnect.KEEP
     assert spec.gang.min_tasks == 3
-    assert spec_problem(spec) == ""
+    assert check_job(spec, NEWEST_LEVEL) is None
 
 
 def test_several_documents_are_several_jobs():
@@ -78,13 +79,13 @@ def test_several_documents_are_several_jobs():
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "examples").glob("*.yaml")), ids=lambda p: p.name)
 def test_every_example_is_accepted(path):
-    assert not any(spec_problem(spec) for spec in parse_job_file(path.read_bytes(), path.name))
+    assert not any(check_job(spec, NEWEST_LEVEL) for spec in parse_job_file(path.read_bytes(), path.name))
 
 
 def test_example_is_a_valid_gang_of_eight():
     (spec,) = parse_job_file((Path(__file__).parents[2] / "examples" / "gang.yaml").read_bytes(), "gang.yaml")
     assert spec.task_count == 8
-    assert spec_problem(spec) == ""
+    assert check_job(spec, NEWEST_LEVEL) is None
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_any_bytes_are_jobs_or_one_line(text):
     except ConfigError as error:
         message, problems = str(error), []
     else:
-        message, problems = "f: none", [spec_problem(spec) for spec in specs]
+        message, problems = "f: none", [check_job(spec, NEWEST_LEVEL) for spec in specs]
     assert message.startswith("f:")
     assert "\n" not in message
     assert not any(problems)

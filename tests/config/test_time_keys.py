@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gosched.config import ConfigError, parse_job_file
+from gosched.core.features import NEWEST_LEVEL
 from gosched.core.limits import MAX_DURATION_MS
-from gosched.core.rules.jobs import spec_problem
+from gosched.core.rules.jobs import check_job
 from gosched.core.spec.array import Array
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.job_spec import JobSpec, OnMiss, Overlap
@@ -20,7 +21,7 @@ HOUR_MS = 3_600_000
 def job(text: str) -> JobSpec:
     """What is accepted here is what the masters accept."""
     (spec,) = parse_job_file(f"name: a\nrun: x\n{text}", "f")
-    assert spec_problem(spec) == ""
+    assert check_job(spec, NEWEST_LEVEL) is None
     return spec
 
 

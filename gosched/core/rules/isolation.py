@@ -1,99 +1,131 @@
-"""Checks how a task group wants its tasks kept to themselves. Each check returns one line for people, or an empty
-string."""
+"""Checks how a task group wants its tasks isolated: users, limits, volumes, huge pages."""
 
 from __future__ import annotations
 
 import re
 
 from gosched.core.limits import MAX_AMOUNT, MAX_DETAIL_LENGTH, MAX_RULES
-from gosched.core.rules.values import id_problem, order_problem
+from gosched.core.rules.finding import Finding
+from gosched.core.rules.values import check_id, check_order, check_range
 from gosched.core.spec.isolation import PLAIN, Isolation, Rlimit, Volume
 
-_MAX_UMASK = 0o777
-_MAX_IO_WEIGHT = 10_000
-_MAX_PIDS = 1 << 22  # the kernel's own
-_MAX_RLIMIT = (1 << 63) - 1
-_UNLIMITED = -1
-_RLIMITS = (
+UNLIMITED = -1
+RLIMITS = (
     *("as", "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue"),
     *("nice", "nofile", "nproc", "rss", "rtprio", "rttime", "sigpending", "stack"),
 )
-_PAGE_SIZE = re.compile(r"[1-9][0-9]{0,3}(Ki|Mi|Gi)")
+MAX_PIDS = 1 << 22  # the kernel's own
+
+_MAX_UMASK = 0o777
+_MAX_IO_WEIGHT = 10_000
+_MAX_RLIMIT = (1 << 63) - 1
+_PAGE_SIZE = re.compile(r"([1-9][0-9]{0,3})(Ki|Mi|Gi)")
+_UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 
 
-def isolation_problem(what: str, isolation: Isolation) -> str:
+def check_isolation(isolation: Isolation, *, is_strict: bool) -> Finding | None:
+    """Return the first thing that is wrong, or None. The finding's path is that of a task group's key."""
     if isolation == PLAIN:
-        return ""
+        return None
     return (
-        id_problem(f"{what}: user", isolation.user)
-        or id_problem(f"{what}: registry", isolation.registry)
-        or _amounts_problem(what, isolation)
-        or _rlimits_problem(what, isolation.rlimits)
-        or _volumes_problem(what, isolation.volumes)
-        or _hugepages_problem(what, isolation.hugepages)
+        check_id("user", isolation.user, "user")
+        or check_id("registry", isolation.registry, "registry")
+        or _check_amounts(isolation)
+        or _check_rlimits(isolation.rlimits)
+        or _check_volumes(isolation.volumes, is_strict=is_strict)
+        or _check_hugepages(isolation.hugepages, is_strict=is_strict)
     )
 
 
 def isolation_bytes(isolation: Isolation) -> int:
-    """The size of its texts."""
+    """Return the size of its texts."""
     texts = [isolation.user, isolation.registry, *[name for name, _ in isolation.hugepages]]
     texts += [text for volume in isolation.volumes for text in (volume.host, volume.to)]
     return sum([len(text.encode()) for text in texts])
 
 
-def _amounts_problem(what: str, isolation: Isolation) -> str:
-    if isolation.umask is not None and not 0 <= isolation.umask <= _MAX_UMASK:
-        return f"{what}: umask {isolation.umask} is not between 0 and {_MAX_UMASK} (0777)"
+def check_rlimit(limit: Rlimit) -> Finding | None:
+    path = ("rlimits", limit.name)
+    if limit.name not in RLIMITS:
+        problem = f"there is no rlimit {limit.name[:64]!a}; there are {', '.join(RLIMITS)}"
+        return Finding(path=path, problem=problem)
+    if not all(UNLIMITED <= value <= _MAX_RLIMIT for value in (limit.soft, limit.hard)):
+        problem = "must be 0 or more, or -1 for unlimited"
+        return Finding(path=path, subject=f"rlimit {limit.name}", problem=problem)
+    if limit.hard != UNLIMITED and not 0 <= limit.soft <= limit.hard:
+        problem = f"the soft limit {limit.soft} is beyond the hard one, {limit.hard}"
+        return Finding(path=path, subject=f"rlimit {limit.name}:", problem=problem)
+    return None
+
+
+def _check_amounts(isolation: Isolation) -> Finding | None:
+    umask = isolation.umask
+    if umask is not None and not 0 <= umask <= _MAX_UMASK:
+        problem = f"{umask} is not between 0 and {_MAX_UMASK} (0777)"
+        return Finding(path=("umask",), subject="umask", problem=problem)
     bounds = (
-        ("memory.low", isolation.memory_low_bytes, MAX_AMOUNT),
-        ("memory.high", isolation.memory_high_bytes, MAX_AMOUNT),
-        ("swap", isolation.swap_bytes or 0, MAX_AMOUNT),
-        ("pids", isolation.pids, _MAX_PIDS),
-        ("io.weight", isolation.io_weight, _MAX_IO_WEIGHT),
-        ("io.read", isolation.io_read_bytes, MAX_AMOUNT),
-        ("io.write", isolation.io_write_bytes, MAX_AMOUNT),
-        ("io.reads", isolation.io_reads, MAX_AMOUNT),
-        ("io.writes", isolation.io_writes, MAX_AMOUNT),
+        ("memory.low", isolation.memory_low_bytes, MAX_AMOUNT, "memory_low"),
+        ("memory.high", isolation.memory_high_bytes, MAX_AMOUNT, "memory_high"),
+        ("swap", isolation.swap_bytes or 0, MAX_AMOUNT, "swap"),
+        ("pids", isolation.pids, MAX_PIDS, "pids"),
+        ("io.weight", isolation.io_weight, _MAX_IO_WEIGHT, "io.weight"),
+        ("io.read", isolation.io_read_bytes, MAX_AMOUNT, "io.read"),
+        ("io.write", isolation.io_write_bytes, MAX_AMOUNT, "io.write"),
+        ("io.reads", isolation.io_reads, MAX_AMOUNT, "io.reads"),
+        ("io.writes", isolation.io_writes, MAX_AMOUNT, "io.writes"),
     )
-    for name, amount, most in bounds:
+    for subject, amount, most, key in bounds:
         if not 0 <= amount <= most:
-            return f"{what}: {name} {amount} is not between 0 and {most}"
-    return ""
+            return check_range(subject, amount, 0, most, "limits", *key.split("."))
+    return None
 
 
-def _rlimits_problem(what: str, rlimits: tuple[Rlimit, ...]) -> str:
+def _check_rlimits(rlimits: tuple[Rlimit, ...]) -> Finding | None:
     if len(dict.fromkeys(limit.name for limit in rlimits)) != len(rlimits):
-        return f"{what}: rlimits name one twice"
-    for limit in rlimits:
-        if limit.name not in _RLIMITS:
-            return f"{what}: there is no rlimit {limit.name[:64]!a}; there are {', '.join(_RLIMITS)}"
-        if not all(_UNLIMITED <= value <= _MAX_RLIMIT for value in (limit.soft, limit.hard)):
-            return f"{what}: rlimit {limit.name} must be 0 or more, or -1 for unlimited"
-        if limit.hard != _UNLIMITED and not 0 <= limit.soft <= limit.hard:
-            return f"{what}: rlimit {limit.name}: the soft limit {limit.soft} is beyond the hard one, {limit.hard}"
-    return ""
+        return Finding(path=("rlimits",), subject="rlimits", problem="name one twice")
+    return next((found for limit in rlimits if (found := check_rlimit(limit))), None)
 
 
-def _volumes_problem(what: str, volumes: tuple[Volume, ...]) -> str:
+def _check_volumes(volumes: tuple[Volume, ...], *, is_strict: bool) -> Finding | None:
     if len(volumes) > MAX_RULES:
-        return f"{what}: {len(volumes)} volumes; at most {MAX_RULES} are allowed"
-    for volume in volumes:
-        for side, path in (("host", volume.host), ("to", volume.to)):
-            if not path.startswith("/") or ".." in path.split("/"):
-                return f"{what}: volume {side} {path[:64]!a} must be an absolute path without '..'"
-            if len(path) > MAX_DETAIL_LENGTH or not path.isprintable():
-                return f"{what}: volume {side} {path[:64]!a} is too long, or holds characters that cannot be printed"
-    if len(dict.fromkeys(volume.to for volume in volumes)) != len(volumes):
-        return f"{what}: two volumes go to one place"
-    return ""
+        return Finding(path=("volumes",), problem=f"{len(volumes)} volumes; at most {MAX_RULES} are allowed")
+    for place, volume in enumerate(volumes):
+        found = _check_path("host", volume.host, place) or _check_path("to", volume.to, place)
+        if found:
+            return found
+        if is_strict and not volume.to.strip("/"):
+            problem = "a volume cannot stand in place of the whole root filesystem; name a directory"
+            return Finding(path=("volumes", place, "to"), problem=problem)
+    places = {volume.to: place for place, volume in enumerate(volumes)}
+    if len(places) != len(volumes):
+        second = next(place for place, volume in enumerate(volumes) if volume.to in [v.to for v in volumes[:place]])
+        return Finding(path=("volumes", second, "to"), problem="two volumes go to one place")
+    return None
 
 
-def _hugepages_problem(what: str, hugepages: tuple[tuple[str, int], ...]) -> str:
+def _check_path(side: str, path: str, place: int) -> Finding | None:
+    where, subject = ("volumes", place, side), f"volume {side}"
+    if not path.startswith("/") or ".." in path.split("/"):
+        return Finding(path=where, subject=subject, problem=f"{path[:64]!a} must be an absolute path without '..'")
+    if len(path) > MAX_DETAIL_LENGTH or not path.isprintable():
+        problem = f"{path[:64]!a} is too long, or holds characters that cannot be printed"
+        return Finding(path=where, subject=subject, problem=problem)
+    return None
+
+
+def _check_hugepages(hugepages: tuple[tuple[str, int], ...], *, is_strict: bool) -> Finding | None:
+    path = ("limits", "hugepages")
     if len(hugepages) > MAX_RULES:
-        return f"{what}: {len(hugepages)} sizes of huge pages; at most {MAX_RULES} are allowed"
+        problem = f"{len(hugepages)} sizes of huge pages; at most {MAX_RULES} are allowed"
+        return Finding(path=path, problem=problem)
     for size, amount in hugepages:
-        if not _PAGE_SIZE.fullmatch(size):
-            return f"{what}: huge pages of {size[:64]!a}: give a size such as 2Mi or 1Gi"
+        pages = _PAGE_SIZE.fullmatch(size)
+        if not pages:
+            problem, advice = f"huge pages of {size[:64]!a}", "give a size such as 2Mi or 1Gi"
+            return Finding(path=(*path, size), problem=problem, advice=advice)
         if not 0 < amount <= MAX_AMOUNT:
-            return f"{what}: {amount} bytes of huge pages of {size} are not between 1 and {MAX_AMOUNT}"
-    return order_problem(f"{what}: sizes of huge pages", [size for size, _ in hugepages])
+            problem = f"{amount} bytes of huge pages of {size} are not between 1 and {MAX_AMOUNT}"
+            return Finding(path=(*path, size), problem=problem)
+        if is_strict and amount % (int(pages[1]) * _UNITS[pages[2]]):
+            return Finding(path=(*path, size), problem=f"expected whole pages of {size}, got {amount} bytes")
+    return check_order("sizes of huge pages", [size for size, _ in hugepages], *path)

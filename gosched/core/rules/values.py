@@ -1,4 +1,7 @@
-"""What names, ids, maps and amounts may look like. Each check returns one line for people, or an empty string."""
+"""What names, ids, maps and amounts may look like. Each check returns the first thing that is wrong, or None.
+
+`subject` says in words what is checked, and `path` where it is; both go into the finding.
+"""
 
 from __future__ import annotations
 
@@ -18,127 +21,154 @@ from gosched.core.limits import (
 )
 from gosched.core.primitives import StringMap
 from gosched.core.resources import GPU, AmountMap, Resources
+from gosched.core.rules.finding import Finding
 from gosched.core.sharing import BUILT_IN, MODEL_PREFIX
 
 _MAX_TIME_MS = 253_402_300_800_000  # the year 10000
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
-def name_problem(what: str, name: str) -> str:
-    """A name that people choose and type: job, group, queue, tenant."""
+def check_name(subject: str, name: str, *path: str | int) -> Finding | None:
+    """Check a name that users choose and type: of a job, a task group, a queue, a tenant."""
     if len(name) <= MAX_NAME_LENGTH and _NAME.fullmatch(name):
-        return ""
+        return None
     if not name:
-        return f"{what} is empty: give it a name"
+        return Finding(path=path, subject=subject, problem="is empty", advice="give it a name")
     if len(name) > MAX_NAME_LENGTH:
-        return f"{what} has {len(name)} characters; at most {MAX_NAME_LENGTH} are allowed"
-    return f"{what} {name!a} may hold only letters, digits, '.', '_' and '-'"
+        problem = f"has {len(name)} characters; at most {MAX_NAME_LENGTH} are allowed"
+        return Finding(path=path, subject=subject, problem=problem)
+    return Finding(path=path, subject=subject, problem=f"{name!a} may hold only letters, digits, '.', '_' and '-'")
 
 
-def key_problem(what: str, key: str) -> str:
-    """The key of a label or taint: a name that may hold '/'."""
-    return name_problem(what, key.replace("/", "-"))
+def check_key(subject: str, key: str, *path: str | int) -> Finding | None:
+    """Check the key of a label or taint: a name that may hold '/'."""
+    return check_name(subject, key.replace("/", "-"), *path)
 
 
-def id_problem(what: str, text: str) -> str:
-    """An opaque text of bounded length that is safe to print and to log; it may be empty."""
+def check_id(subject: str, text: str, *path: str | int) -> Finding | None:
+    """Check an opaque text of bounded length that is safe to print and to log; it may be empty."""
     if len(text) > MAX_NAME_LENGTH:
-        return f"{what} has {len(text)} characters; at most {MAX_NAME_LENGTH} are allowed"
+        problem = f"has {len(text)} characters; at most {MAX_NAME_LENGTH} are allowed"
+        return Finding(path=path, subject=subject, problem=problem)
     if not text.isprintable():
-        return f"{what} {text!a} holds characters that cannot be printed"
-    return ""
+        return Finding(path=path, subject=subject, problem=f"{text!a} holds characters that cannot be printed")
+    return None
 
 
-def line_problem(what: str, text: str) -> str:
-    """A line for people; it may be empty."""
+def check_line(subject: str, text: str) -> Finding | None:
+    """Check a line for people; it may be empty."""
     if len(text) > MAX_DETAIL_LENGTH or not text.isprintable():
-        return f"{what} must be one line of at most {MAX_DETAIL_LENGTH} characters"
-    return ""
+        return Finding(subject=subject, problem=f"must be one line of at most {MAX_DETAIL_LENGTH} characters")
+    return None
 
 
-def moment_problem(what: str, moment_ms: int) -> str:
-    """A time of the clock; 0 where it may be open."""
+def check_moment(subject: str, moment_ms: int, *path: str | int) -> Finding | None:
+    """Check a time of the clock; 0 where it may be open."""
     if not 0 <= moment_ms < _MAX_TIME_MS:
-        return f"{what} {moment_ms} ms is not between the years 1970 and 10000"
-    return ""
+        return Finding(path=path, subject=subject, problem=f"{moment_ms} ms is not between the years 1970 and 10000")
+    return None
 
 
-def duration_problem(what: str, duration_ms: int) -> str:
+def check_duration(subject: str, duration_ms: int, *path: str | int) -> Finding | None:
     if not 0 <= duration_ms <= MAX_DURATION_MS:
-        return f"{what} of {duration_ms} ms is not between 0 and {MAX_DURATION_MS} ms"
-    return ""
+        problem = f"is not between 0 and {MAX_DURATION_MS} ms"
+        return Finding(path=path, subject=f"{subject} of {duration_ms} ms", problem=problem)
+    return None
 
 
-def map_problem(what: str, pairs: StringMap) -> str:
-    """Labels and selectors: named keys, printable values, sorted, each key once."""
+def check_map(subject: str, pairs: StringMap, *path: str | int) -> Finding | None:
+    """Check labels or a selector: named keys, printable values, sorted, each key once."""
     for key, value in pairs:
-        problem = key_problem(f"{what} key", key) or id_problem(f"{what} {key}", value)
-        if problem:
-            return problem
-    return order_problem(f"{what} keys", [key for key, _ in pairs])
+        found = check_key(f"{subject} key", key, *path, key) or check_id(f"{subject} {key}", value, *path, key)
+        if found:
+            return found
+    return check_order(f"{subject} keys", [key for key, _ in pairs], *path)
 
 
-def order_problem(what: str, names: Sequence[str]) -> str:
+def check_order(subject: str, names: Sequence[str], *path: str | int) -> Finding | None:
     if any(before >= after for before, after in pairwise(names)):
-        return f"{what} must be sorted and distinct"
-    return ""
+        return Finding(path=path, subject=subject, problem="must be sorted and distinct")
+    return None
 
 
-def request_problem(what: str, r: Resources) -> str:
-    """What one task asks for."""
+def check_range(subject: str, number: int, least: int, most: int, *path: str | int) -> Finding | None:
+    if not least <= number <= most:
+        return Finding(path=path, subject=subject, problem=f"{number} is not between {least} and {most}")
+    return None
+
+
+def check_not_negative(subject: str, number: int, *path: str | int) -> Finding | None:
+    if number < 0:
+        return Finding(path=path, subject=subject, problem=f"{number} must not be negative")
+    return None
+
+
+def check_request(subject: str, r: Resources, *path: str | int) -> Finding | None:
+    """Check what one task asks for."""
     if r.gpu_millis > GPU and r.gpu_millis % GPU:
-        return f"{what}: {r.gpu_millis} thousandths of a GPU: ask for a part of one GPU, or for whole ones"
-    return _amounts_problem(what, r)
+        problem, advice = f"{r.gpu_millis} thousandths of a GPU", "ask for a part of one GPU, or for whole ones"
+        return Finding(path=(*path, "gpu"), subject=f"{subject}:", problem=problem, advice=advice)
+    return _check_resources(subject, r, *path)
 
 
-def capacity_problem(what: str, r: Resources) -> str:
-    """What one node has."""
+def check_capacity(subject: str, r: Resources) -> Finding | None:
+    """Check what one node has."""
     if r.gpu_millis % GPU:
-        return f"{what}: {r.gpu_millis} thousandths of a GPU: a node has whole ones"
-    return _amounts_problem(what, r)
+        problem, advice = f"{r.gpu_millis} thousandths of a GPU", "a node has whole ones"
+        return Finding(subject=f"{subject}:", problem=problem, advice=advice)
+    return _check_resources(subject, r)
 
 
-def vector_problem(what: str, amounts: AmountMap) -> str:
-    """A guarantee or a limit: amounts of known resources, sorted by name; 0 says none of it."""
+def check_vector(subject: str, amounts: AmountMap, *path: str | int) -> Finding | None:
+    """Check a guarantee or a limit: amounts of known resources, sorted by name; 0 says none of it."""
     if len(amounts) > MAX_VALUES:
-        return f"{what} names {len(amounts)} resources; at most {MAX_VALUES} are allowed"
+        problem = f"names {len(amounts)} resources; at most {MAX_VALUES} are allowed"
+        return Finding(path=path, subject=subject, problem=problem)
     for name, amount in amounts:
         if name not in BUILT_IN:
-            problem = _resource_problem(what, name)
-            if problem:
-                return problem
+            found = _check_resource(f"{subject}:", name, *path, name)
+            if found:
+                return found
         if not 0 <= amount <= MAX_JOB_DEMAND:
-            return f"{what}: {amount} of {name} is not between 0 and {MAX_JOB_DEMAND}"
-    return order_problem(f"{what}: resources", [name for name, _ in amounts])
+            problem = f"{amount} of {name} is not between 0 and {MAX_JOB_DEMAND}"
+            return Finding(path=(*path, name), subject=f"{subject}:", problem=problem)
+    return check_order(f"{subject}: resources", [name for name, _ in amounts], *path)
 
 
-def _resource_problem(what: str, name: str) -> str:
+def _check_resource(subject: str, name: str, *path: str | int) -> Finding | None:
     if not name.startswith(MODEL_PREFIX):
-        return name_problem(f"{what}: resource", name)
+        return check_name(f"{subject} resource", name, *path)
     if name == MODEL_PREFIX:
-        return f"{what}: {name} lacks a GPU model: write gpu:MODEL"
-    return id_problem(f"{what}: GPU model", name.removeprefix(MODEL_PREFIX))
+        problem = f"{name} lacks a GPU model"
+        return Finding(path=path, subject=subject, problem=problem, advice="write gpu:MODEL")
+    return check_id(f"{subject} GPU model", name.removeprefix(MODEL_PREFIX), *path)
 
 
-def _amounts_problem(what: str, r: Resources) -> str:
+def _check_resources(subject: str, r: Resources, *path: str | int) -> Finding | None:
     if r.is_negative():
-        return f"{what} must not be negative"
+        return Finding(path=path, subject=subject, problem="must not be negative")
     if max(r.cpu_millis, r.memory_bytes, r.storage_bytes, r.gpu_millis) > MAX_AMOUNT:
-        return f"{what} are beyond {MAX_AMOUNT}"
+        amounts = zip(BUILT_IN, (r.cpu_millis, r.memory_bytes, r.storage_bytes, r.gpu_millis), strict=True)
+        too_large = next(name for name, amount in amounts if amount > MAX_AMOUNT)
+        return Finding(path=(*path, too_large), subject=f"{subject} are", problem=f"beyond {MAX_AMOUNT}")
     if r.gpu_millis > MAX_GPUS * GPU:
-        return f"{what}: {r.gpu_millis // GPU} GPUs; at most {MAX_GPUS} are allowed"
-    return _custom_problem(what, r.custom) if r.custom else ""
+        problem = f"{r.gpu_millis // GPU} GPUs; at most {MAX_GPUS} are allowed"
+        return Finding(path=(*path, "gpu"), subject=f"{subject}:", problem=problem)
+    return _check_custom(f"{subject}:", r.custom, *path) if r.custom else None
 
 
-def _custom_problem(what: str, custom: AmountMap) -> str:
+def _check_custom(subject: str, custom: AmountMap, *path: str | int) -> Finding | None:
     if len(custom) > MAX_CUSTOM_RESOURCES:
-        return f"{what}: {len(custom)} resources of the cluster's own; at most {MAX_CUSTOM_RESOURCES} are allowed"
+        problem = f"{len(custom)} resources of the cluster's own; at most {MAX_CUSTOM_RESOURCES} are allowed"
+        return Finding(path=path, subject=subject, problem=problem)
     for name, amount in custom:
-        problem = name_problem(f"{what}: resource", name)
-        if problem:
-            return problem
+        found = check_name(f"{subject} resource", name, *path, name)
+        if found:
+            return found
         if name in BUILT_IN:
-            return f"{what}: {name} is built in, and no name for a resource of the cluster's own"
+            problem = f"{name} is built in, and no name for a resource of the cluster's own"
+            return Finding(path=(*path, name), subject=subject, problem=problem)
         if not 0 < amount <= MAX_AMOUNT:
-            return f"{what}: {amount} of {name} is not between 1 and {MAX_AMOUNT}"
-    return order_problem(f"{what}: resources", [name for name, _ in custom])
+            problem = f"{amount} of {name} is not between 1 and {MAX_AMOUNT}"
+            return Finding(path=(*path, name), subject=subject, problem=problem)
+    return check_order(f"{subject} resources", [name for name, _ in custom], *path)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gosched.core.rules.jobs import spec_problem
+from gosched.core.rules.jobs import check_job
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec, OnMiss
 from gosched.core.state.cluster_state import ClusterState
@@ -54,9 +54,9 @@ async def forecast(
 
 
 def _problem(state: ClusterState, spec: JobSpec) -> str:
-    problem = spec_problem(spec)
-    if problem:
-        return problem
+    found = check_job(spec, state.feature_level)
+    if found:
+        return str(found)
     refused = submission_refusal(state, spec)
     return refused.detail if refused is not None else ""
 

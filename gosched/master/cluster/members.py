@@ -17,7 +17,7 @@ import structlog
 from gosched.config import MasterSettings
 from gosched.config.address import split_address
 from gosched.core.records.master import Configuration, Member
-from gosched.core.rules.values import name_problem
+from gosched.core.rules.values import check_name
 from gosched.master.base.channels import Channels
 from gosched.master.base.errors import ApiError, invalid, unavailable, unmet
 from gosched.master.base.leadership import Leadership
@@ -72,8 +72,8 @@ class MemberControl:
 
     async def add(self, member: str, address: str) -> cluster_pb2.MemberStatus:
         """A learner at first; the answer says whether it votes yet. Raises ApiError."""
-        if problem := name_problem("master id", member):
-            raise invalid(problem)
+        if wrong := check_name("master id", member):
+            raise invalid(str(wrong))
         try:
             host, port = split_address(address)
         except ValueError as error:
