@@ -35,12 +35,13 @@ class Document:
     value: Any
     source: str
     origins: Mapping[Path, str] = field(default_factory=dict)
-    scalar_bytes: int = 0
     hidden: Path = ()
 
     def error(self, path: Path, message: str) -> ConfigError:
         """With the origin of the path, or of the nearest parent that has one."""
-        if self.hidden and path[: len(self.hidden)] == self.hidden:
+        if self.hidden[: len(path)] == path:
+            path = ()
+        elif path[: len(self.hidden)] == self.hidden:
             path = path[len(self.hidden) :]
         where = next(
             (self.origins[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self.origins), self.source
@@ -82,7 +83,7 @@ def _documents(events: Iterator[Any], source: str) -> Iterator[Document]:
         if isinstance(event, yaml.DocumentStartEvent):
             builder = _Builder(events, source)
             value = builder.build(next(events), ())
-            yield Document(value=value, source=source, origins=builder.origins, scalar_bytes=builder.scalar_bytes)
+            yield Document(value=value, source=source, origins=builder.origins)
 
 
 class _Builder:
@@ -90,7 +91,6 @@ class _Builder:
 
     def __init__(self, events: Iterator[Any], source: str) -> None:
         self.origins: dict[Path, str] = {}
-        self.scalar_bytes = 0
         self._events = events
         self._source = source
 
@@ -104,7 +104,6 @@ class _Builder:
         if len(path) > _MAX_DEPTH:
             raise ConfigError(f"{where}: nested more than {_MAX_DEPTH} deep")
         if isinstance(event, yaml.ScalarEvent):
-            self.scalar_bytes += len(event.value)
             return _scalar(event)
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(path)
@@ -125,7 +124,6 @@ class _Builder:
             key = str(event.value)
             if key in items:
                 raise ConfigError(f"{where}: {dotted((*path, key))}: stands here twice")
-            self.scalar_bytes += len(key)
             self.origins[(*path, key)] = where
             items[key] = self.build(next(self._events), (*path, key))
         return items

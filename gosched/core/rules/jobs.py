@@ -162,7 +162,8 @@ def _check_groups(spec: JobSpec, *, is_strict: bool) -> Finding | None:
     tasks = sum(group.count for group in spec.groups)
     if tasks > MAX_TASKS_PER_JOB:
         problem = f"a job has at most {MAX_TASKS_PER_JOB} tasks; this one has {tasks}"
-        return Finding(path=("tasks",), problem=problem)
+        only = (spec.groups[0].name, "count") if len(spec.groups) == 1 else ()
+        return Finding(path=("tasks", *only), problem=problem)
     floors = sum(group.floor for group in spec.groups)
     if spec.gang.min_tasks != floors:
         problem = f"is {spec.gang.min_tasks}; the minima of the groups add up to {floors}"

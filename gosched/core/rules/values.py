@@ -112,10 +112,10 @@ def check_request(subject: str, r: Resources, *path: str | int) -> Finding | Non
 
 
 def check_capacity(subject: str, r: Resources) -> Finding | None:
-    """Check what one node has."""
+    """Check what one node has. The finding's path begins with the name of a resource."""
     if r.gpu_millis % GPU:
         problem, advice = f"{r.gpu_millis} thousandths of a GPU", "a node has whole ones"
-        return Finding(subject=f"{subject}:", problem=problem, advice=advice)
+        return Finding(path=("gpu",), subject=f"{subject}:", problem=problem, advice=advice)
     return _check_resources(subject, r)
 
 
