@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from gosched.config.errors import ConfigError
+from gosched.config.errors import ConfigError, shown_key
 
 Path = tuple[str | int, ...]
 
@@ -46,8 +46,13 @@ class Document:
         where = next(
             (self.origins[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self.origins), self.source
         )
-        key = "" if where.startswith("--") else dotted(path)  # a flag names its key
+        key = "" if where.startswith("--") else _shown(path)  # a flag names its key
         return ConfigError(f"{where}: {key}: {message}" if key else f"{where}: {message}")
+
+
+def _shown(path: Path) -> str:
+    """Return the path on one line, however its keys are written."""
+    return dotted(tuple([part if isinstance(part, int) else shown_key(part) for part in path]))
 
 
 def dotted(path: Path) -> str:
