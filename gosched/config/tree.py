@@ -20,7 +20,7 @@ Path = tuple[str | int, ...]
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 _MAX_DEPTH = 20
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")  # 64 bits have up to 19 digits
 _FRACTION = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,18}")
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the C parser is ten times as fast, and not everywhere
 
