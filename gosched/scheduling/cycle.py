@@ -16,7 +16,7 @@ from gosched.scheduling.fairness.queue_usage import QueueUsage
 from gosched.scheduling.plan import ALWAYS_ENCODES, MAX_COMMAND_BYTES, Plan, may_encode
 from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.policy import Policy
-from gosched.scheduling.reservations import keep_promises, renew_broken
+from gosched.scheduling.reservations import keep_reservations, replan_broken
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import View
 
@@ -36,7 +36,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
     state.clear_windows()
     for broken in view.repairs:
         state.repair(broken)
-    promised = keep_promises(state)
+    promised = keep_reservations(state)
     waiting: list[PendingGang] = []
     for pending in view.pending:
         if pending.job_id not in promised:
@@ -78,6 +78,6 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
             else:
                 plan.explanations[gang.job_id] = state.wait(gang, shape)
             turns.passed()
-    renew_broken(state)
+    replan_broken(state)
     plan.faults = tuple(plugins.faults)
     return plan

@@ -15,9 +15,9 @@ from gosched.core.commands.plans import Cause, Eviction, GangPlacement
 from gosched.core.preemption_rules import admits
 from gosched.core.records.reservation import Reservation
 from gosched.core.spec.policies import PreemptionPolicy
-from gosched.scheduling.backfill.capacity_views import CapacityView, CapacityViews, seats_of
-from gosched.scheduling.backfill.earliest_start import Profile, Start
-from gosched.scheduling.backfill.release_profile import Future
+from gosched.scheduling.backfill.capacity_views import CapacityView, CapacityViews, slots_of
+from gosched.scheduling.backfill.earliest_start import EarliestStart, Start
+from gosched.scheduling.backfill.release_profile import ReleaseProfile
 from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts, shares_of
 from gosched.scheduling.explain import explanation
 from gosched.scheduling.explain.explainer import Explainer
@@ -31,7 +31,7 @@ from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.preemption.eviction_rules import EvictionBudget, Victim
 from gosched.scheduling.preemption.gang_repair import repaired
-from gosched.scheduling.preemption.victim_search import Preemption, PreemptionPlan
+from gosched.scheduling.preemption.victim_search import PreemptionPlan, VictimSearch
 from gosched.scheduling.snapshot.capacity_rows import Freed
 from gosched.scheduling.snapshot.occupancy import Occupants, Occupied
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS, RunningGang
@@ -65,12 +65,14 @@ class CycleState:
         # What the scene holds must not hold the scene: in a cycle of references it keeps its whole view until the
         # collector comes by, which is seldom.
         self._occupants = Occupants(view)
-        self.future = Future(view, self.now_ms, self._occupants)
-        self.reserved_starts = ReservedStarts(view.nodes, view.windows, self.future, self.plain, self.now_ms)
+        self.release_profile = ReleaseProfile(view, self.now_ms, self._occupants)
+        self.reserved_starts = ReservedStarts(view.nodes, view.windows, self.release_profile, self.plain, self.now_ms)
         self.capacity_views = CapacityViews(self.plain, self.feasibility, self.reserved_starts, self.now_ms)
-        self.profile = Profile(self.plain, self.feasibility, self.future, self.reserved_starts, self.now_ms)
+        self.earliest_start = EarliestStart(
+            self.plain, self.feasibility, self.release_profile, self.reserved_starts, self.now_ms
+        )
         budget = EvictionBudget(view, self.limits, policy, self.now_ms)
-        self.preemption = Preemption(self.plain, self._occupants, budget, self.now_ms, plan.seed)
+        self.victim_search = VictimSearch(self.plain, self._occupants, budget, self.now_ms, plan.seed)
         self.explainer = Explainer(self.plain, self.feasibility)
         self.grace_ms = max([holder.grace_ms for holder in view.holders.values() if holder.until_ms], default=0)
         self.promises = 0  # reserved starts that were made because the gang was next
@@ -97,7 +99,7 @@ class CycleState:
 
     def gives_way(self, gang: PendingGang) -> bool:
         """Its job is a victim of this plan."""
-        return gang.joins and self.preemption.budget.is_gone(gang.job_id)
+        return gang.joins and self.victim_search.budget.is_victim(gang.job_id)
 
     def known(self, gang: PendingGang, shape: object) -> Explanation | None:
         """Why it waits, if one of its kind does already: room, books and promises only get tighter. None as long as it
@@ -125,7 +127,7 @@ class CycleState:
         why = self._known.get(kind)
         if why is None:
             why = self.why(gang, self.capacity_views.of(gang))
-            if self.preemption.exhausted and self.preemption.budget.may_help(gang):
+            if self.victim_search.exhausted and self.victim_search.budget.may_find_victims(gang):
                 why = explanation.cut_short(why)
         if gang.job_id in self.plan.observed:
             why = explanation.would_evict(why, self.plan.observed[gang.job_id], self.now_ms)
@@ -150,7 +152,9 @@ class CycleState:
         self.explainer.spend()
         if self.fits_plain(gang):
             names = [reserved.gang.name for reserved in self.reserved_starts.all if reserved.gang.job_id != gang.job_id]
-            return explanation.promised_away([*names, *[window.name for window in self.reserved_starts.windows]])
+            return explanation.blocked_by_reservations(
+                [*names, *[window.name for window in self.reserved_starts.windows]]
+            )
         return self._short_of(gang)
 
     def _short_of(self, gang: PendingGang) -> Explanation:
@@ -166,7 +170,7 @@ class CycleState:
             gang.yields,
             gang.grace_ms,
             gang.evicted_for,
-            self.capacity_views.reach(gang),
+            self.capacity_views.horizon(gang),
         )
 
     def start(self, gang: PendingGang, shape: object) -> GangPlacement | None:
@@ -190,27 +194,29 @@ class CycleState:
     def rescue(self, gang: PendingGang, shape: object) -> Rescued | None:
         """Evicts others for the gang, as its queue allows."""
         key = (gang.queue, gang.priority, gang.evicted_for, shape)
-        if self.rescued >= MAX_RESCUES or key in self._hopeless or not self.preemption.budget.may_help(gang):
+        if self.rescued >= MAX_RESCUES or key in self._hopeless or not self.victim_search.budget.may_find_victims(gang):
             return None
         found = self._victims(gang)
         if found is None:
-            if not self.preemption.exhausted:
+            if not self.victim_search.exhausted:
                 self._hopeless[key] = None
             return None
-        if self.preemption.budget.policy_of(gang.queue) is PreemptionPolicy.OBSERVE_ONLY:
+        if self.victim_search.budget.policy_of(gang.queue) is PreemptionPolicy.OBSERVE_ONLY:
             self._hopeless[key] = None
             return Rescued(found.placement, found.victims, observed=True)
         return self._rescued(gang, found)
 
     def claim_overdue(self, gang: PendingGang, start_ms: int, allowance: Allowance) -> Rescued | None:
         """The gang's reserved start has come: what runs on its room on that condition goes."""
-        base = self.capacity_views.beside(gang)  # its moment has come: others bear what the victims take to leave
-        found = self.preemption.overdue(gang, start_ms, base, self.feasibility, allowance)
+        base = self.capacity_views.beside_reservations(
+            gang
+        )  # its moment has come: others bear what the victims take to leave
+        found = self.victim_search.overdue(gang, start_ms, base, self.feasibility, allowance)
         return self._rescued(gang, found) if found is not None else None
 
     def reserve(self, gang: PendingGang, allowance: Allowance) -> Reservation | None:
         """Promises the gang the first start that is in sight."""
-        start = self.profile.earliest(gang, self.plan.seed, allowance)
+        start = self.earliest_start.find(gang, self.plan.seed, allowance)
         if start is None:
             return None
         self.promises += 1
@@ -234,7 +240,7 @@ class CycleState:
 
     def keep(self, reserved: ReservedStart) -> None:
         self.reserved_starts.add(reserved)
-        self.capacity_views.renew()
+        self.capacity_views.invalidate()
         self.plan.wake_at(reserved.start_ms - self.grace_ms)
         self.plan.wake_at(reserved.start_ms)
 
@@ -242,7 +248,7 @@ class CycleState:
         """It may be one that was never added: there was no room for it."""
         if reserved in self.reserved_starts.all:
             self.reserved_starts.remove(reserved)
-            self.capacity_views.renew()
+            self.capacity_views.invalidate()
 
     def repair(self, gang: PendingGang) -> bool:
         """Gives a gang that lost a member its old nodes again, and others for what was lost."""
@@ -251,7 +257,7 @@ class CycleState:
             gang,
             holder,
             self.occupied,
-            self.capacity_views.untouched(gang, self.leave_ms),
+            self.capacity_views.avoiding_reserved_nodes(gang, self.leave_ms),
             self.feasibility,
             self.plan.seed,
         )
@@ -260,7 +266,7 @@ class CycleState:
         eviction = Eviction(job_id=gang.job_id, attempt=holder.attempt, cause=Cause.REPAIR)
         placement = replace(placement, evictions=(eviction,))
         self.plan.add(placement)
-        self.future.evicted({gang.job_id: ()})
+        self.release_profile.drop_releases({gang.job_id: ()})
         self._fenced(gang, placement, self.occupied.freed(self.occupied.tasks_of(gang.job_id)), holder.grace_ms)
         return True
 
@@ -296,10 +302,10 @@ class CycleState:
 
     def _victims(self, gang: PendingGang) -> PreemptionPlan | None:
         base, allowance = (
-            partial(self.capacity_views.untouched, gang, self.leave_ms),
+            partial(self.capacity_views.avoiding_reserved_nodes, gang, self.leave_ms),
             partial(self.limits.allowance, gang),
         )
-        return self.preemption.rescue(gang, base, self.feasibility, allowance)
+        return self.victim_search.find(gang, base, self.feasibility, allowance)
 
     def clear_windows(self) -> None:
         """Evicts those who stand in the way of a window that begins, and may be evicted."""
@@ -314,34 +320,36 @@ class CycleState:
                     continue
                 if begins > self.now_ms:
                     self.plan.wake_at(begins)
-                elif holder.ends_ms(self.now_ms) > window.start_ms and self.preemption.budget.may_be_sent(holder):
+                elif holder.ends_ms(
+                    self.now_ms
+                ) > window.start_ms and self.victim_search.budget.is_evictable_on_schedule(holder):
                     victim = Victim(holder, Cause.WINDOW)
                     self.plan.add(GangPlacement(job_id="", attempt=0, tasks=(), evictions=(_eviction(victim),)))
-                    self.preemption.evicted([victim], "")
+                    self.victim_search.record_evictions([victim], "")
 
     def _grounds(self, gang: PendingGang) -> Iterator[CapacityView]:
         yield self.capacity_views.of(gang)
-        if (loan := self.capacity_views.loan(gang)) is not None:
+        if (loan := self.capacity_views.backfill_view(gang)) is not None:
             yield loan
 
     def _started(self, gang: PendingGang, placement: GangPlacement, capacity_view: CapacityView) -> None:
         until = placement.until_ms
         ends = min(self.now_ms + gang.span_ms if gang.span_ms else NEVER_MS, until or NEVER_MS)
         # A claim is not to rest on what an estimate says of a gang that comes after it.
-        self.reserved_starts.took(gang, placement, ends if gang.is_promised else until or NEVER_MS)
-        self.capacity_views.took(gang, placement, capacity_view)
-        self.future.placed(gang, placement, ends)
+        self.reserved_starts.record_start(gang, placement, ends if gang.is_promised else until or NEVER_MS)
+        self.capacity_views.record_start(gang, placement, capacity_view)
+        self.release_profile.record_start(gang, placement, ends)
         self._note(gang, placement)
         self.plan.add(placement)
 
     def _rescued(self, gang: PendingGang, found: PreemptionPlan) -> Rescued:
         placement = replace(found.placement, evictions=tuple([_eviction(victim) for victim in found.victims]))
         self.plan.add(placement)
-        self.preemption.evicted(found.victims, gang.job_id)
-        self.future.evicted({victim.gang.job_id: victim.ranks for victim in found.victims})
+        self.victim_search.record_evictions(found.victims, gang.job_id)
+        self.release_profile.drop_releases({victim.gang.job_id: victim.ranks for victim in found.victims})
         for victim in found.victims:
             tasks = self.occupied.tasks_of(victim.gang.job_id, victim.ranks)
-            self.reserved_starts.made_way(self.occupied.freed(tasks), victim.gang.ends_ms(self.now_ms))
+            self.reserved_starts.record_release(self.occupied.freed(tasks), victim.gang.ends_ms(self.now_ms))
         self._fenced(gang, placement, found.freed, max([victim.gang.grace_ms for victim in found.victims]))
         self.rescued += 1
         self.plan.more = self.plan.more or self.rescued >= MAX_RESCUES
@@ -351,16 +359,18 @@ class CycleState:
         """Others get what is free now and will still be once the victims have gone and the gang is there."""
         later = self.plain.copy()
         later.grow(freed)
-        for request, seats in seats_of(gang, placement, self.view.nodes):
-            later.occupy(request, seats)
+        for request, slots in slots_of(gang, placement, self.view.nodes):
+            later.occupy(request, slots)
         rows = np.unique(np.concatenate([freed.rows, self.view.nodes.rows([t.node_id for t in placement.tasks])]))
         now, then = self.plain.rows(rows), later.rows(rows)
         now.limited(then)
         self.plain.put(now)
-        self.future.left_over(then.beyond(now), self.now_ms + max(grace_ms, 1))
-        self.future.placed(gang, placement, self.now_ms + grace_ms + gang.span_ms if gang.span_ms else NEVER_MS)
+        self.release_profile.add_release(then.beyond(now), self.now_ms + max(grace_ms, 1))
+        self.release_profile.record_start(
+            gang, placement, self.now_ms + grace_ms + gang.span_ms if gang.span_ms else NEVER_MS
+        )
         ends = self.now_ms + grace_ms + gang.span_ms if gang.is_promised else NEVER_MS
-        self.reserved_starts.took(gang, placement, ends)
+        self.reserved_starts.record_start(gang, placement, ends)
         self.capacity_views.refresh(rows)
         self._note(gang, placement)
 
@@ -368,7 +378,7 @@ class CycleState:
         self.feasibility.placed(gang, placement)
         self.plugins.placed(gang, placement)
         self.limits.take(gang, placement, self.view.nodes)
-        self.preemption.budget.started(gang, placement)
+        self.victim_search.budget.record_start(gang, placement)
 
 
 def _eviction(victim: Victim) -> Eviction:

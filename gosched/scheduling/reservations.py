@@ -15,10 +15,10 @@ from gosched.scheduling.fairness.queue_limits import Allowance
 MAX_IMPROVED = 1  # promises, the oldest, for which an earlier start is looked for in each cycle
 
 
-def keep_promises(state: CycleState) -> dict[str, ReservedStart | None]:
+def keep_reservations(state: CycleState) -> dict[str, ReservedStart | None]:
     """Of each gang that was promised a start its claim, if it still waits for it; None: it starts in this plan."""
     started: dict[str, ReservedStart | None] = {}
-    waiting = _settled(state, standing_claims(state), known=False)
+    waiting = _settled(state, current_reservations(state), known=False)
     number = 0
     while number < len(waiting):
         reserved = waiting[number]
@@ -42,7 +42,7 @@ def keep_promises(state: CycleState) -> dict[str, ReservedStart | None]:
         else:
             waiting[number] = _improved(state, reserved, allowance) if number < MAX_IMPROVED else reserved
             number += 1
-    _promise_again(state, started, waiting)
+    _reserve_lost_deadlines(state, started, waiting)
     for reserved in waiting:
         state.promises += not reserved.reservation.for_deadline
         state.plan.wake_at(reserved.start_ms - state.grace_ms)
@@ -50,9 +50,9 @@ def keep_promises(state: CycleState) -> dict[str, ReservedStart | None]:
     return {**started, **{reserved.gang.job_id: reserved for reserved in waiting}}
 
 
-def renew_broken(state: CycleState) -> None:
+def replan_broken(state: CycleState) -> None:
     """At the end of a cycle: those whose room went to others, who may take it, are promised another start."""
-    if all(reserved.holds for reserved in state.reserved_starts.surveyed()):
+    if all(reserved.holds for reserved in state.reserved_starts.with_rows()):
         return
     before = {reserved.gang.job_id: reserved for reserved in state.reserved_starts.all}
     after = {
@@ -65,7 +65,9 @@ def renew_broken(state: CycleState) -> None:
             state.plan.explanations[job_id] = explanation.reserved(why, found.reservation if found else None)
 
 
-def _promise_again(state: CycleState, started: dict[str, ReservedStart | None], waiting: list[ReservedStart]) -> None:
+def _reserve_lost_deadlines(
+    state: CycleState, started: dict[str, ReservedStart | None], waiting: list[ReservedStart]
+) -> None:
     """Gangs with a promised deadline that have no start any more: they lost a node, or gave way."""
     for gang in state.view.pending:
         if not gang.deadline_promised or gang.joins or gang.job_id in state.view.reservations:
@@ -77,7 +79,7 @@ def _promise_again(state: CycleState, started: dict[str, ReservedStart | None], 
             started[gang.job_id] = None
             continue
         latest = gang.deadline_ms - gang.span_ms
-        start = state.profile.earliest(gang, state.plan.seed, allowance, before_ms=latest + 1)
+        start = state.earliest_start.find(gang, state.plan.seed, allowance, before_ms=latest + 1)
         if start is None:
             state.plan.withdrawn.append(gang.job_id)
         else:
@@ -93,7 +95,7 @@ def _settled(state: CycleState, reserved_starts: list[ReservedStart], *, known: 
     if not known:
         for reserved in reserved_starts:
             state.reserved_starts.add(reserved)
-    if all(reserved.holds for reserved in state.reserved_starts.surveyed()):
+    if all(reserved.holds for reserved in state.reserved_starts.with_rows()):
         return reserved_starts
     for reserved in reserved_starts:
         state.lift(reserved)
@@ -104,7 +106,7 @@ def _one_by_one(state: CycleState, reserved_starts: list[ReservedStart]) -> list
     kept: list[ReservedStart] = []
     for reserved in reserved_starts:
         state.keep(reserved)
-        if all(other.holds for other in state.reserved_starts.surveyed()):
+        if all(other.holds for other in state.reserved_starts.with_rows()):
             kept.append(reserved)
         elif found := _planned_anew(state, reserved):
             kept.append(found)
@@ -115,9 +117,9 @@ def _planned_anew(state: CycleState, reserved: ReservedStart) -> ReservedStart |
     """Beside those that are in the scene; None: there is no time for it any more."""
     state.lift(reserved)
     state.reserved_starts.due.pop(reserved.gang.job_id, None)
-    state.reserved_starts.insisting.pop(reserved.gang.job_id, None)
+    state.reserved_starts.before_younger.pop(reserved.gang.job_id, None)
     allowance = state.limits.allowance(reserved.gang)
-    start = state.profile.earliest(reserved.gang, state.plan.seed, allowance)
+    start = state.earliest_start.find(reserved.gang, state.plan.seed, allowance)
     if start is not None:
         return _promised(state, reserved, start)
     state.plan.take_back(reserved.gang.job_id)
@@ -125,7 +127,7 @@ def _planned_anew(state: CycleState, reserved: ReservedStart) -> ReservedStart |
     return None
 
 
-def standing_claims(state: CycleState) -> list[ReservedStart]:
+def current_reservations(state: CycleState) -> list[ReservedStart]:
     """In order of their promises; those that are too many are withdrawn."""
     reservations = state.view.reservations
     if not reservations:
@@ -158,7 +160,7 @@ def _start(state: CycleState, reserved: ReservedStart, allowance: Allowance) -> 
     if state.start(gang, shape) or (is_due and state.claim_overdue(gang, reserved.start_ms, allowance)):
         return True
     if is_due:  # now at the cost of those that came later
-        state.reserved_starts.insisting[gang.job_id] = reserved
+        state.reserved_starts.before_younger[gang.job_id] = reserved
         if state.start(gang, shape) or state.claim_overdue(gang, reserved.start_ms, allowance):
             return True
     rescued = state.rescue(gang, shape)
@@ -170,14 +172,14 @@ def _start(state: CycleState, reserved: ReservedStart, allowance: Allowance) -> 
 
 def _holds(state: CycleState, reserved: ReservedStart) -> bool:
     """Whether it can still be kept, as far as is known."""
-    state.reserved_starts.surveyed()
+    state.reserved_starts.with_rows()
     return reserved.holds and reserved.start_ms > state.now_ms and not state.reserved_starts.is_closed(reserved)
 
 
 def _improved(state: CycleState, reserved: ReservedStart, allowance: Allowance) -> ReservedStart:
     """The claim, or one that starts earlier."""
     before = reserved.start_ms - MIN_GAIN_MS
-    start = state.profile.earliest(reserved.gang, state.plan.seed, allowance, before_ms=before, without=reserved)
+    start = state.earliest_start.find(reserved.gang, state.plan.seed, allowance, before_ms=before, without=reserved)
     if start is None:
         return reserved
     state.lift(reserved)

@@ -209,11 +209,11 @@ def whoever_was_admitted_may_be_evicted(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def the_room_to_come_belongs_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reserved_starts, "seated", lambda *args: None)
+    monkeypatch.setattr(reserved_starts, "take_shares", lambda *args: None)
 
 
 def promises_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cycle, "keep_promises", lambda state: {})
+    monkeypatch.setattr(cycle, "keep_reservations", lambda state: {})
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from gosched.scheduling.cycle_state import CycleState
 from gosched.scheduling.fairness.queue_limits import Allowance
 from gosched.scheduling.preemption import victim_search
 from gosched.scheduling.preemption.eviction_rules import EvictionBudget
-from gosched.scheduling.preemption.victim_search import Preemption
+from gosched.scheduling.preemption.victim_search import VictimSearch
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from tests.scheduling import notation
 from tests.scheduling.checks import Checks, check_order
@@ -196,21 +196,21 @@ Mutation = Callable[[pytest.MonkeyPatch], None]
 
 
 def everybody_outranks_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    rescue = Preemption.rescue
-    monkeypatch.setattr(EvictionBudget, "may_help", lambda self, gang: gang.may_evict)
+    rescue = VictimSearch.find
+    monkeypatch.setattr(EvictionBudget, "may_find_victims", lambda self, gang: gang.may_evict)
 
-    def mutated(self: Preemption, gang: PendingGang, *rest: Any) -> Any:
+    def mutated(self: VictimSearch, gang: PendingGang, *rest: Any) -> Any:
         return rescue(self, replace(gang, priority=gang.priority + 100), *rest)
 
-    monkeypatch.setattr(Preemption, "rescue", mutated)
+    monkeypatch.setattr(VictimSearch, "find", mutated)
 
 
 def nobody_has_a_least_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EvictionBudget, "is_evictable", EvictionBudget.may_be_sent)
+    monkeypatch.setattr(EvictionBudget, "is_evictable", EvictionBudget.is_evictable_on_schedule)
 
 
 def nobody_keeps_his_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EvictionBudget, "may_go", lambda *args: True)
+    monkeypatch.setattr(EvictionBudget, "keeps_guarantees", lambda *args: True)
 
 
 def victims_go_before_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,11 +226,11 @@ def victims_go_before_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
         return False
 
     monkeypatch.setattr(reservations, "_start", mutated)
-    monkeypatch.setattr(victim_search.Preemption, "_is_time", lambda self, victims: True)
+    monkeypatch.setattr(victim_search.VictimSearch, "_is_time", lambda self, victims: True)
 
 
 def whoever_was_to_go_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Preemption, "overdue", lambda *args: None)
+    monkeypatch.setattr(VictimSearch, "overdue", lambda *args: None)
 
 
 def victims_go_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +274,7 @@ def claims_bind_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def promises_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cycle, "keep_promises", lambda state: {})
+    monkeypatch.setattr(cycle, "keep_reservations", lambda state: {})
 
 
 def claims_bind_those_who_end_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,17 +283,17 @@ def claims_bind_those_who_end_before(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_borrows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CapacityViews, "loan", lambda self, gang: None)
+    monkeypatch.setattr(CapacityViews, "backfill_view", lambda self, gang: None)
 
 
 def promises_are_kept_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    standing = reservations.standing_claims
+    standing = reservations.current_reservations
 
     def mutated(state: CycleState) -> list[ReservedStart]:
         order = list(state.view.reservations)
         return sorted(standing(state), key=lambda reserved: order.index(reserved.gang.job_id))
 
-    monkeypatch.setattr(reservations, "standing_claims", mutated)
+    monkeypatch.setattr(reservations, "current_reservations", mutated)
 
 
 def windows_close_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def windows_close_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_queue_takes_more_than_its_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EvictionBudget, "_owed", lambda *args: True)
+    monkeypatch.setattr(EvictionBudget, "_stays_within_guarantee", lambda *args: True)
     monkeypatch.setattr(EvictionBudget, "evictors", lambda *args: ())
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gosched.core.commands.plans import GangPlacement
-from gosched.scheduling.backfill.release_profile import Future
+from gosched.scheduling.backfill.release_profile import ReleaseProfile
 from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts
 from gosched.scheduling.fairness.queue_limits import UNLIMITED, Allowance
 from gosched.scheduling.placement.feasibility import Feasibility
@@ -35,24 +35,24 @@ class Start:
     placement: GangPlacement
 
 
-class Profile:
+class EarliestStart:
     """Looks for starts in one cycle."""
 
     def __init__(
         self,
         plain: FreeCapacity,
         feasibility: Feasibility,
-        future: Future,
+        release_profile: ReleaseProfile,
         reserved_starts: ReservedStarts,
         now_ms: int,
     ) -> None:
         self._plain = plain
         self._feasibility = feasibility
-        self._future = future
+        self._release_profile = release_profile
         self._reserved_starts = reserved_starts
         self._now_ms = now_ms
 
-    def earliest(
+    def find(
         self,
         gang: PendingGang,
         seed: int,
@@ -85,12 +85,12 @@ class Profile:
     ) -> Start | None:
         reserved_starts, end = self._reserved_starts, _end(gang, moment_ms)
         capacity = reserved_starts.capacity_at(moment_ms, without)
-        for reserved in reserved_starts.surveyed():
+        for reserved in reserved_starts.with_rows():
             if reserved is not without and moment_ms < reserved.start_ms < end and reserved.rows is not None:
                 limited = capacity.rows(reserved.rows.rows)
                 limited.limited(reserved.rows)
                 capacity.put(limited)
-        closed = [reserved_starts.closed[index] for index in reserved_starts.windows_of(gang, moment_ms, end)]
+        closed = [reserved_starts.window_rows[index] for index in reserved_starts.windows_of(gang, moment_ms, end)]
         if closed:
             rows = capacity.rows(np.unique(np.concatenate(closed)))
             rows.closed(rows.rows)
@@ -115,7 +115,7 @@ class Profile:
 
     def _totals(self, without: ReservedStart | None) -> tuple[IntArray, IntArray]:
         """Each moment of the profile, and the amounts free in all from then on."""
-        ends, amounts = self._future.steps()
+        ends, amounts = self._release_profile.steps()
         changes: list[tuple[int, tuple[int, ...]]] = []
         for reserved in self._reserved_starts.all:
             if reserved is without:
@@ -154,4 +154,4 @@ def _steps(count: int) -> Iterator[int]:
         index = min(index + step, count - 1)
 
 
-__all__ = ["Profile", "Start"]
+__all__ = ["EarliestStart", "Start"]

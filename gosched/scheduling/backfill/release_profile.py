@@ -21,31 +21,31 @@ from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
 from gosched.scheduling.snapshot.view import IntArray, NodeColumns, Soon, View
 
 
-class Future:
+class ReleaseProfile:
     """Of one cycle; the placements and evictions of the cycle itself are added as they are made."""
 
     def __init__(self, view: View, now_ms: int, occupied: Callable[[], Occupied[RunningGang]]) -> None:
         self._view = view
         self._now_ms = now_ms
         self._occupied = occupied
-        self._gone: dict[str, tuple[int, ...]] = {}
+        self._evicted: dict[str, tuple[int, ...]] = {}
         self._new: list[tuple[_Placed, int]] = []
         self._left: list[_Releases] = []
         self._parts: list[_Releases] = []  # of those that held a place at first, of fences, of new placements
 
-    def placed(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
+    def record_start(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
         """`end_ms`: when it ends or has to go; NEVER_MS: it is not known."""
         if end_ms < NEVER_MS:
             self._new.append((_placed(gang, placement), end_ms))
             del self._parts[2:]
 
-    def left_over(self, freed: Freed, at_ms: int) -> None:
+    def add_release(self, freed: Freed, at_ms: int) -> None:
         """What victims of this cycle leave beyond what they leave for."""
         self._left.append(_Releases.at(freed, at_ms))
 
-    def evicted(self, victims: Mapping[str, tuple[int, ...]]) -> None:
+    def drop_releases(self, victims: Mapping[str, tuple[int, ...]]) -> None:
         """The room of these jobs, or of these ranks of theirs, goes to somebody else."""
-        self._gone.update(victims)
+        self._evicted.update(victims)
         self._parts.clear()
 
     def freed(self, after_ms: int, by_ms: int) -> Freed:
@@ -82,7 +82,7 @@ class Future:
         """Where there are fences, what leaves for them is counted with them."""
         occupied, view, now_ms = self._occupied(), self._view, self._now_ms
         by_task = np.array([gang.ends_ms(now_ms) for gang in occupied.gangs], dtype=np.int64)[occupied.gang]
-        for job_id, ranks in self._gone.items():
+        for job_id, ranks in self._evicted.items():
             by_task[occupied.tasks_of(job_id, ranks)] = NEVER_MS
         if view.soon:
             leaving = np.array([gang.is_leaving for gang in occupied.gangs], dtype=np.bool_)[occupied.gang]

@@ -17,14 +17,14 @@ from gosched.core.preemption_rules import admits
 from gosched.core.records.reservation import Reservation, Share
 from gosched.core.records.window import Window
 from gosched.core.resources import GPU as MILLIS
-from gosched.scheduling.backfill.release_profile import Future
+from gosched.scheduling.backfill.release_profile import ReleaseProfile
 from gosched.scheduling.placement.free_capacity import FreeCapacity, Slot
 from gosched.scheduling.snapshot.capacity_rows import Freed, Rows
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
 from gosched.scheduling.snapshot.view import IntArray, NodeColumns
 
-MIN_LOAN_MS = 60_000  # a gang is not started on reserved room for less
+MIN_BACKFILL_MS = 60_000  # a gang is not started on reserved room for less
 
 
 @dataclass(slots=True, eq=False)
@@ -59,19 +59,24 @@ class ReservedStarts:
     """Of one cycle, in order of their starts."""
 
     def __init__(
-        self, nodes: NodeColumns, windows: Sequence[Window], future: Future, plain: FreeCapacity, now_ms: int
+        self,
+        nodes: NodeColumns,
+        windows: Sequence[Window],
+        release_profile: ReleaseProfile,
+        plain: FreeCapacity,
+        now_ms: int,
     ) -> None:
         self.all: list[ReservedStart] = []
         self.windows = [window for window in windows if (window.end_ms or NEVER_MS) > now_ms]
-        self.closed = [nodes.rows(window.nodes) for window in self.windows]
+        self.window_rows = [nodes.rows(window.nodes) for window in self.windows]
         self._nodes = nodes
-        self._future = future
+        self._release_profile = release_profile
         self._plain = plain
         self._now_ms = now_ms
         self.due: dict[
             str, ReservedStart
         ] = {}  # gangs whose moment has come: they fit until the end of their reservations
-        self.insisting: dict[str, ReservedStart] = {}  # those of them that respect older promises only
+        self.before_younger: dict[str, ReservedStart] = {}  # those of them that respect older promises only
         self._starts: list[int] = []
         self._binding: dict[tuple[int, str, int, bool, str], tuple[str, ...]] = {}
         self._fresh = True
@@ -89,17 +94,17 @@ class ReservedStarts:
         self._binding.clear()
         self._fresh = False
 
-    def surveyed(self) -> list[ReservedStart]:
+    def with_rows(self) -> list[ReservedStart]:
         """All of them, each with its rows."""
         if not self._fresh:
-            self._survey()
+            self._compute_rows()
         return self.all
 
     def binding(self, gang: PendingGang, before_ms: int) -> tuple[str, ...]:
         """Whose claims that start before then the gang has to respect: not those of gangs that it might evict if they
         ran, unless they were promised for a deadline; and, if it insists on its own start, older promises only."""
-        own = self.insisting.get(gang.job_id)
-        number = self.before(before_ms)
+        own = self.before_younger.get(gang.job_id)
+        number = self.count_before(before_ms)
         key = (number, gang.queue, gang.priority, gang.may_evict, gang.job_id if own else "")
         found = self._binding.get(key)
         if found is None:
@@ -107,17 +112,17 @@ class ReservedStarts:
             found = self._binding[key] = tuple([c.gang.job_id for c in first if not _outranks(gang, c)])
         return found
 
-    def gave_way_to(self, job_id: str) -> bool:
+    def is_evictor(self, job_id: str) -> bool:
         """Whether the gang of a claim was evicted for the job: that one is not evicted for it in turn."""
         return any(job_id in reserved.gang.evicted_for for reserved in self.all)
 
-    def before(self, moment_ms: int) -> int:
+    def count_before(self, moment_ms: int) -> int:
         """How many start earlier."""
         return bisect_left(self._starts, moment_ms)
 
     def rows_of(self, job_ids: Iterable[str]) -> list[Rows]:
         """How the nodes of these claims stand at their starts."""
-        by_job = {reserved.gang.job_id: reserved.rows for reserved in self.surveyed()}
+        by_job = {reserved.gang.job_id: reserved.rows for reserved in self.with_rows()}
         return [rows for job_id in job_ids if (rows := by_job[job_id]) is not None]
 
     def windows_of(self, gang: PendingGang, from_ms: int, to_ms: int) -> tuple[int, ...]:
@@ -138,48 +143,48 @@ class ReservedStarts:
     def capacity_at(self, moment_ms: int, without: ReservedStart | None = None) -> FreeCapacity:
         """The room at a later moment, without what claims, but for one, hold then."""
         capacity = self._plain.copy()
-        capacity.grow(self._future.freed(self._now_ms, moment_ms))
+        capacity.grow(self._release_profile.freed(self._now_ms, moment_ms))
         for reserved in self.all:
             if reserved is not without and reserved.start_ms <= moment_ms < reserved.end_ms:
-                seated(capacity, reserved.gang, reserved.reservation.shares)
+                take_shares(capacity, reserved.gang, reserved.reservation.shares)
         return capacity
 
-    def made_way(self, freed: Freed, end_ms: int) -> None:
+    def record_release(self, freed: Freed, end_ms: int) -> None:
         """Somebody who would have held this until then goes early: claims that start before have so much more."""
         for reserved in self.all:
             if reserved.rows is not None and reserved.start_ms < end_ms:
                 reserved.rows.add(freed)
 
-    def took(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
+    def record_start(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
         """A gang that starts now, and holds its place until then: claims that start before have so much less."""
         for reserved in self.all:
             if reserved.rows is not None and reserved.start_ms < end_ms:
                 _subtract(reserved.rows, gang, placement, self._nodes)
 
-    def _survey(self) -> None:
+    def _compute_rows(self) -> None:
         """One way through time, from claim to claim."""
         capacity = self._plain.copy()
         at_ms = self._now_ms
         held: list[tuple[int, PendingGang, list[tuple[TaskRequest, list[Slot]]]]] = []
         for reserved in self.all:
             start = max(reserved.start_ms, self._now_ms)
-            capacity.grow(self._future.freed(at_ms, start))
+            capacity.grow(self._release_profile.freed(at_ms, start))
             at_ms = start
-            for end, _, seats in held:
-                for request, own in seats if end <= start else ():
+            for end, _, slots in held:
+                for request, own in slots if end <= start else ():
                     capacity.give(request, own)
             held = [entry for entry in held if entry[0] > start]
-            taken = seated(capacity, reserved.gang, reserved.reservation.shares)
+            taken = take_shares(capacity, reserved.gang, reserved.reservation.shares)
             if taken is None:
                 reserved.rows = None
                 continue
             held.append((reserved.end_ms, reserved.gang, taken))
-            rows = np.unique([slot.row for _, seats in taken for slot in seats])
+            rows = np.unique([slot.row for _, slots in taken for slot in slots])
             reserved.rows = capacity.rows(rows)
         self._fresh = True
 
 
-def seated(
+def take_shares(
     capacity: FreeCapacity, gang: PendingGang, shares: Iterable[Share]
 ) -> list[tuple[TaskRequest, list[Slot]]] | None:
     """Takes the shares from the room; nothing, and None, if one does not fit."""
@@ -229,12 +234,12 @@ def _outranks(gang: PendingGang, reserved: ReservedStart) -> bool:
 
 def _subtract(rows: Rows, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
     place_of: Mapping[int, int] = {row: i for i, row in enumerate(rows.rows.tolist())}
-    ask_of = {rank: request for request in gang.requests for rank in request.ranks}
+    request_of = {rank: request for request in gang.requests for rank in request.ranks}
     for task in placement.tasks:
         place = place_of.get(nodes.row(task.node_id))
         if place is None:
             continue
-        request = ask_of[task.rank]
+        request = request_of[task.rank]
         rows.free[place, : len(request.each)] -= request.each
         for name, amount in request.custom:
             rows.free[place, nodes.custom[name]] -= amount

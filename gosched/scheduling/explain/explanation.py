@@ -90,7 +90,7 @@ def reserved(why: Explanation, reservation: Reservation | None) -> Explanation:
     return replace(why, start_ms=reservation.start_ms, start_from=start_from)
 
 
-def promised_away(names: Sequence[str]) -> Explanation:
+def blocked_by_reservations(names: Sequence[str]) -> Explanation:
     """Of a gang that there is room for, if it were not for these promises and windows."""
     shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     message = f"there is room for it now, but reserved for {shown}; it could start with a timeout that ends before"

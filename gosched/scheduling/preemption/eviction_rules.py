@@ -56,7 +56,7 @@ class EvictionBudget:
         self._policy = policy
         self._now_ms = now_ms
         self._policies: dict[str, PreemptionPolicy] = {}
-        self._gone: dict[str, None] = {}
+        self._victims: dict[str, None] = {}
         self._by_tenant: Counter[str] = Counter()
         self._view: View | None = view  # until somebody looks: most cycles evict nobody
         self._past: View | None = view  # until somebody asks who gave way to whom
@@ -74,18 +74,18 @@ class EvictionBudget:
             if self.is_evictable(gang):
                 self._lowest[gang.queue] = min(gang.priority, self._lowest.get(gang.queue, gang.priority))
 
-    def may_help(self, gang: PendingGang) -> bool:
+    def may_find_victims(self, gang: PendingGang) -> bool:
         """False is certain, and costs nothing per gang that runs."""
         self._open()
         if not gang.may_evict or self.policy_of(gang.queue) is PreemptionPolicy.NEVER or not self._lowest:
             return False
         if self._lowest.get(gang.queue, gang.priority) < gang.priority:
             return True
-        return self._may_be_owed(gang) and any(
+        return self._has_guarantee(gang) and any(
             self.may_reclaim(gang, queue) for queue in self._lowest if queue != gang.queue
         )
 
-    def _may_be_owed(self, gang: PendingGang) -> bool:
+    def _has_guarantee(self, gang: PendingGang) -> bool:
         """Whether the gang's queue or one above it is guaranteed anything."""
         return any(self._guarantees.get(path) for path in lineage(gang.queue))
 
@@ -94,12 +94,14 @@ class EvictionBudget:
         key = (gang.queue, gang.charge, queue)
         found = self._reclaims.get(key)
         if found is None:
-            found = self._reclaims[key] = self._owed(gang, queue) and self._borrows(queue, gang)
+            found = self._reclaims[key] = self._stays_within_guarantee(gang, queue) and self._exceeds_guarantee(
+                queue, gang
+            )
         return found
 
-    def is_gone(self, job_id: str) -> bool:
+    def is_victim(self, job_id: str) -> bool:
         """It is a victim of this cycle already."""
-        return job_id in self._gone
+        return job_id in self._victims
 
     def policy_of(self, path: str) -> PreemptionPolicy:
         if path not in self._policies:
@@ -107,11 +109,11 @@ class EvictionBudget:
         return self._policies[path]
 
     def is_evictable(self, gang: RunningGang) -> bool:
-        return self.may_be_sent(gang) and gang.evictable_from_ms <= self._now_ms
+        return self.is_evictable_on_schedule(gang) and gang.evictable_from_ms <= self._now_ms
 
-    def may_be_sent(self, gang: RunningGang) -> bool:
+    def is_evictable_on_schedule(self, gang: RunningGang) -> bool:
         """Whether it may go at all; one that knew when it has to is not protected by what it ran."""
-        if not gang.is_preemptible or gang.is_leaving or gang.fenced or self.is_gone(gang.job_id):
+        if not gang.is_preemptible or gang.is_leaving or gang.fenced or self.is_victim(gang.job_id):
             return False
         return gang.deadline_ms <= self._now_ms  # a promised deadline is not broken for others
 
@@ -142,7 +144,7 @@ class EvictionBudget:
             return Cause.PREEMPT if victim.priority < gang.priority else None
         return Cause.RECLAIM if self.may_reclaim(gang, victim.queue) else None
 
-    def may_go(self, gang: PendingGang, victim: Victim, before: Mapping[str, Amounts]) -> bool:
+    def keeps_guarantees(self, gang: PendingGang, victim: Victim, before: Mapping[str, Amounts]) -> bool:
         """Whether it may go on top of what `before` (by queue path) has lost already."""
         if victim.cause is not Cause.RECLAIM:
             return True
@@ -154,29 +156,29 @@ class EvictionBudget:
                 left = held.get(name, 0) - lost.get(name, 0)
                 if freed.get(name, 0) and left >= least > left - freed[name]:
                     return False
-        return self._borrows(victim.gang.queue, gang, before)
+        return self._exceeds_guarantee(victim.gang.queue, gang, before)
 
-    def left(self) -> int:
+    def remaining(self) -> int:
         """How many more may be evicted in this round."""
-        return self._policy.max_victims - len(self._gone)
+        return self._policy.max_victims - len(self._victims)
 
-    def left_of(self, tenant: str) -> int:
+    def remaining_of(self, tenant: str) -> int:
         """And of one tenant."""
         return self._policy.max_victims_per_tenant - self._by_tenant[tenant]
 
-    def evicted(self, victims: Sequence[Victim], for_job: str) -> None:
+    def record_evictions(self, victims: Sequence[Victim], for_job: str) -> None:
         self._open()
         self._reclaims.clear()
         self._remember()
         for victim in victims:
             job_id = victim.gang.job_id
-            self._gone[job_id] = None
+            self._victims[job_id] = None
             self._evicted_for[job_id] = (for_job, *self._evicted_for.get(job_id, ()))
             self._by_tenant[victim.gang.tenant] += 1
             for path in lineage(victim.gang.queue):
                 add_to(self._used.setdefault(path, {}), victim.gang.charge(victim.ranks), -1)
 
-    def started(self, gang: PendingGang, placement: GangPlacement) -> None:
+    def record_start(self, gang: PendingGang, placement: GangPlacement) -> None:
         """It is booked when somebody looks: most cycles evict nobody."""
         self._started.append((gang, placement))
         if self._reclaims:
@@ -191,7 +193,7 @@ class EvictionBudget:
         self._started.clear()
         return self._used.get(path, {})
 
-    def _owed(self, gang: PendingGang, other: str) -> bool:
+    def _stays_within_guarantee(self, gang: PendingGang, other: str) -> bool:
         """Whether the gang's side would stay within its guarantee."""
         if not gang.charge:
             return False
@@ -199,7 +201,7 @@ class EvictionBudget:
         own, used = self._guarantees.get(path, {}), self._held(path)
         return all(used.get(name, 0) + amount <= own.get(name, 0) for name, amount in gang.charge if ":" not in name)
 
-    def _borrows(self, queue: str, gang: PendingGang, before: Mapping[str, Amounts] | None = None) -> bool:
+    def _exceeds_guarantee(self, queue: str, gang: PendingGang, before: Mapping[str, Amounts] | None = None) -> bool:
         """Whether the queue's side holds more than its guarantee of something that the gang asks for."""
         path = below_common(gang.queue, queue)[0]
         own, used = self._guarantees.get(path, {}), self._held(path)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from gosched.core.commands.plans import GangPlacement
 from gosched.core.records.allocation import TaskPlacement
 from gosched.core.resources import GPU as MILLIS
-from gosched.scheduling.backfill.capacity_views import Base
+from gosched.scheduling.backfill.capacity_views import RestrictedCapacity
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.gang_placement import place
 from gosched.scheduling.snapshot.occupancy import Occupied
@@ -24,7 +24,7 @@ def repaired(
     gang: PendingGang,
     holder: RunningGang,
     occupied: Occupied[RunningGang],
-    base: Base,
+    base: RestrictedCapacity,
     feasibility: Feasibility,
     seed: int,
 ) -> GangPlacement | None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from gosched.core.commands.plans import Cause, GangPlacement
 from gosched.core.sharing import Amounts, add_to, lineage
-from gosched.scheduling.backfill.capacity_views import Base, seats_of
+from gosched.scheduling.backfill.capacity_views import RestrictedCapacity, slots_of
 from gosched.scheduling.fairness.queue_limits import Allowance
 from gosched.scheduling.placement.domains import grounds
 from gosched.scheduling.placement.feasibility import Feasibility
@@ -44,7 +44,7 @@ class PreemptionPlan:
 
 
 @dataclass(slots=True)
-class _Tasks:
+class _TaskColumns:
     """Tasks that might go, as columns beside those of `Occupied`. `core`: it takes the whole gang with it; `may`: by
     gang, whether it may be evicted at all; `queue`, `priority`: by gang; `queue` is an index into `queues`."""
 
@@ -57,7 +57,7 @@ class _Tasks:
 
 
 @dataclass(slots=True)
-class Preemption:
+class VictimSearch:
     """Of one cycle. `exhausted`: the budget of simulations is used up, so a miss does not say that it is impossible."""
 
     plain: FreeCapacity
@@ -66,7 +66,7 @@ class Preemption:
     now_ms: int
     seed: int
     simulations: int = 0
-    _tasks: _Tasks | None = field(default=None, init=False)
+    _tasks: _TaskColumns | None = field(default=None, init=False)
     _most: dict[tuple[str, int, tuple[str, ...]], list[int]] = field(default_factory=dict, init=False)
     _eligible_by: dict[tuple[str, int], BoolArray] = field(default_factory=dict, init=False)
 
@@ -78,21 +78,21 @@ class Preemption:
     def exhausted(self) -> bool:
         return self.simulations >= MAX_SIMULATIONS
 
-    def rescue(
+    def find(
         self,
         gang: PendingGang,
-        make_base: Callable[[], Base],
+        make_base: Callable[[], RestrictedCapacity],
         feasibility: Feasibility,
         make_allowance: Callable[[], Allowance],
     ) -> PreemptionPlan | None:
         """`make_base`: the room without what the gang may not touch. Both are made only if there is hope. None: nothing
         was found."""
-        if gang.joins or self.exhausted or not self.budget.may_help(gang):
+        if gang.joins or self.exhausted or not self.budget.may_find_victims(gang):
             return None
         chosen = self._eligible(gang)
         if gang.evicted_for:
             chosen = chosen & ~self._evictors_of(gang)
-        if not self._may_suffice(gang, chosen):
+        if not self._could_suffice(gang, chosen):
             return None
         self.simulations += 1
         base = make_base()
@@ -111,7 +111,7 @@ class Preemption:
         return best
 
     def overdue(
-        self, gang: PendingGang, start_ms: int, base: Base, feasibility: Feasibility, allowance: Allowance
+        self, gang: PendingGang, start_ms: int, base: RestrictedCapacity, feasibility: Feasibility, allowance: Allowance
     ) -> PreemptionPlan | None:
         """For a gang whose reserved start is as near as the slowest victim needs: those go that run on condition, and
         have to be gone by then."""
@@ -119,9 +119,9 @@ class Preemption:
         late = [
             Victim(holder, Cause.BACKFILL)
             for holder in self.holders
-            if 0 < holder.until_ms <= by_ms and self.budget.may_be_sent(holder)
+            if 0 < holder.until_ms <= by_ms and self.budget.is_evictable_on_schedule(holder)
         ]
-        found = self._proven(gang, base, feasibility, allowance, late) if late else None
+        found = self._simulated(gang, base, feasibility, allowance, late) if late else None
         return found if found is not None and self._is_time(found.victims) else None
 
     def _is_time(self, victims: Sequence[Victim]) -> bool:
@@ -129,8 +129,8 @@ class Preemption:
         slowest_ms = max([victim.gang.grace_ms for victim in victims])
         return all(victim.gang.until_ms <= self.now_ms + slowest_ms for victim in victims)
 
-    def evicted(self, victims: Sequence[Victim], for_job: str) -> None:
-        self.budget.evicted(victims, for_job)
+    def record_evictions(self, victims: Sequence[Victim], for_job: str) -> None:
+        self.budget.record_evictions(victims, for_job)
         self._eligible_by.clear()
         self._most.clear()
 
@@ -149,7 +149,7 @@ class Preemption:
     def _in_domain(
         self,
         gang: PendingGang,
-        base: Base,
+        base: RestrictedCapacity,
         feasibility: Feasibility,
         allowance: Allowance,
         chosen: BoolArray,
@@ -163,8 +163,8 @@ class Preemption:
         for candidates in (first, np.flatnonzero(here)):
             if candidates is None:
                 continue
-            victims = self._permitted(gang, candidates)
-            if victims and (found := self._proven(gang, base, feasibility, allowance, victims)) is not None:
+            victims = self._victims_within_rules(gang, candidates)
+            if victims and (found := self._simulated(gang, base, feasibility, allowance, victims)) is not None:
                 return found
         return None
 
@@ -202,7 +202,7 @@ class Preemption:
                 break
         return np.concatenate(picked) if picked else None
 
-    def _permitted(self, gang: PendingGang, indices: IntArray) -> list[Victim]:
+    def _victims_within_rules(self, gang: PendingGang, indices: IntArray) -> list[Victim]:
         """As victims, the cheapest first, as far as guarantees and caps allow."""
         held, tasks = self.occupied(), self._columns()
         order = indices[np.lexsort((indices, tasks.cost[indices]))]
@@ -217,22 +217,27 @@ class Preemption:
         tenants: Counter[str] = Counter()
         groups = [(number, tuple(ranks)) for number, ranks in surplus.items()]
         for number, ranks in [*groups, *((number, ()) for number in whole)]:
-            if len(victims) >= self.budget.left():
+            if len(victims) >= self.budget.remaining():
                 break
             holder = self.holders[number]
             cause = self.budget.cause(gang, holder)
-            if cause is None or tenants[holder.tenant] >= self.budget.left_of(holder.tenant):
+            if cause is None or tenants[holder.tenant] >= self.budget.remaining_of(holder.tenant):
                 continue
             victim = Victim(holder, cause, ranks)
-            if self.budget.may_go(gang, victim, lost):
+            if self.budget.keeps_guarantees(gang, victim, lost):
                 victims.append(victim)
                 tenants[holder.tenant] += 1
                 for path in lineage(holder.queue):
                     add_to(lost.setdefault(path, {}), holder.charge(ranks))
         return victims
 
-    def _proven(
-        self, gang: PendingGang, base: Base, feasibility: Feasibility, allowance: Allowance, victims: list[Victim]
+    def _simulated(
+        self,
+        gang: PendingGang,
+        base: RestrictedCapacity,
+        feasibility: Feasibility,
+        allowance: Allowance,
+        victims: list[Victim],
     ) -> PreemptionPlan | None:
         """The gang placed in the room that they leave, and of them those that it takes."""
         self.simulations += 1
@@ -242,8 +247,8 @@ class Preemption:
             return None
         rest = self.plain.copy()
         rest.grow(self._freed(victims))
-        for request, seats in seats_of(gang, placement, rest.nodes):
-            rest.occupy(request, seats)
+        for request, slots in slots_of(gang, placement, rest.nodes):
+            rest.occupy(request, slots)
         needed: list[Victim] = []
         for victim in sorted(victims, key=lambda v: (-self._cost(v), -v.gang.sequence)):
             back = self._freed([victim])
@@ -262,7 +267,7 @@ class Preemption:
     def _cost(self, victim: Victim) -> int:
         return cost_of(victim.gang, self.now_ms, victim.tasks, surplus=bool(victim.ranks))
 
-    def _may_suffice(self, gang: PendingGang, chosen: BoolArray) -> bool:
+    def _could_suffice(self, gang: PendingGang, chosen: BoolArray) -> bool:
         """False is certain: what is free and what they hold together is less than the gang asks for."""
         held = self.occupied()
         key = (gang.queue, gang.priority, gang.evicted_for)
@@ -292,7 +297,7 @@ class Preemption:
                     may |= members & (tasks.priority < gang.priority)
                 elif self.budget.may_reclaim(gang, queue):
                     may |= members
-            gone = np.array([self.budget.is_gone(holder.job_id) for holder in self.holders], dtype=np.bool_)
+            gone = np.array([self.budget.is_victim(holder.job_id) for holder in self.holders], dtype=np.bool_)
             found = (may & tasks.may & ~gone)[self.occupied().gang]
             self._eligible_by[gang.queue, gang.priority] = found
         return found
@@ -306,7 +311,7 @@ class Preemption:
                 found |= self.occupied().tasks_of(holder.job_id)
         return found
 
-    def _columns(self) -> _Tasks:
+    def _columns(self) -> _TaskColumns:
         if self._tasks is None:
             held, gangs, now_ms = self.occupied(), self.holders, self.now_ms
             queues = sorted({gang.queue for gang in gangs})
@@ -319,7 +324,7 @@ class Preemption:
             whole = [cost_of(gang, now_ms, len(gang.holdings), surplus=False) for gang in gangs]
             loose = [cost_of(gang, now_ms, 1, surplus=True) for gang in gangs]
             both = np.array([loose, whole], dtype=np.int64).reshape(2, len(gangs))
-            self._tasks = _Tasks(
+            self._tasks = _TaskColumns(
                 core=core,
                 cost=both[core.astype(np.int64), held.gang],
                 may=np.array([self.budget.is_evictable(gang) for gang in gangs], dtype=np.bool_),

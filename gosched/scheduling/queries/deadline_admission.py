@@ -12,7 +12,7 @@ from gosched.core.records.reservation import Reservation
 from gosched.scheduling.backfill.earliest_start import Start
 from gosched.scheduling.cycle_state import CycleState
 from gosched.scheduling.policy import Policy
-from gosched.scheduling.queries.explain_on_request import scene_of
+from gosched.scheduling.queries.explain_on_request import trial_cycle
 from gosched.scheduling.queries.smallest_change import largest_gang, lowest_priority
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang
@@ -39,13 +39,13 @@ def admit(view: View, policy: Policy, job: Job, now_ms: int, seed: int) -> Admis
     latest = gang.deadline_ms - gang.span_ms
     if latest < now_ms:
         return Admission(problem="it would not be done in time if it started now", earliest_ms=now_ms + gang.span_ms)
-    state = scene_of(view, policy, now_ms, seed)
+    state = trial_cycle(view, policy, now_ms, seed)
     if held := state.limits.why_not(gang):
         return Admission(problem=held[1])
     start = _start(state, gang, latest)
     if start is not None:
         return Admission(reservation=state.promise(gang, start, for_deadline=True))
-    later = state.profile.earliest(gang, seed)
+    later = state.earliest_start.find(gang, seed)
     return Admission(
         problem="there is no slot for it in time beside what is promised to others",
         earliest_ms=later.at_ms + gang.span_ms if later is not None else 0,
@@ -59,4 +59,4 @@ def _start(state: CycleState, gang: PendingGang, latest_ms: int) -> Start | None
     placement = state.placement_now(gang)
     if placement is not None:
         return Start(state.now_ms, placement)
-    return state.profile.earliest(gang, state.plan.seed, before_ms=min(latest_ms + 1, NEVER_MS))
+    return state.earliest_start.find(gang, state.plan.seed, before_ms=min(latest_ms + 1, NEVER_MS))

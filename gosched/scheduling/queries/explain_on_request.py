@@ -17,7 +17,7 @@ from gosched.scheduling.plan import Plan
 from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.queries.smallest_change import smallest_change
-from gosched.scheduling.reservations import standing_claims
+from gosched.scheduling.reservations import current_reservations
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS, Holding, RunningGang
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import View
@@ -32,15 +32,15 @@ def explain_on_request(view: View, policy: Policy, job_id: str, now_ms: int, see
     gang = next((gang for gang in view.pending if gang.job_id == job_id), None)
     if gang is None:
         return None
-    state = scene_of(view, policy, now_ms, seed, without=job_id)
+    state = trial_cycle(view, policy, now_ms, seed, without=job_id)
     return explained(state, gang)
 
 
-def scene_of(view: View, policy: Policy, now_ms: int, seed: int, without: str = "") -> CycleState:
+def trial_cycle(view: View, policy: Policy, now_ms: int, seed: int, without: str = "") -> CycleState:
     """With the promises of all, or of all but one; nothing comes of it."""
     plan = Plan(revision=view.revision, planned_at_ms=now_ms, seed=seed)
     state = CycleState(view, policy, Plugins(view, policy.plugins, policy.runner), plan)
-    for reserved in standing_claims(state):
+    for reserved in current_reservations(state):
         if reserved.gang.job_id != without:
             state.reserved_starts.add(reserved)
     return state
@@ -64,7 +64,7 @@ def explained(state: CycleState, gang: PendingGang) -> Explanation:
 
 def _with_start(state: CycleState, gang: PendingGang, why: Explanation) -> Explanation:
     own = state.view.reservations.get(gang.job_id)
-    start = state.profile.earliest(gang, state.plan.seed, state.limits.allowance(gang)) if not gang.joins else None
+    start = state.earliest_start.find(gang, state.plan.seed, state.limits.allowance(gang)) if not gang.joins else None
     if start is None:
         return replace(why, holders=_holders(state, gang, _may_stand_on(state, gang), NEVER_MS))
     at_ms, source = start.at_ms, "estimated from the limits and estimates of what runs; nothing is reserved for it yet"
