@@ -9,7 +9,7 @@ from gosched.core.commands.command import Command
 from gosched.core.commands.plans import CommitPlan, GangPlacement
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.records.reservation import Reservation
-from gosched.scheduling.explain.explanation import Explanation, backoff
+from gosched.scheduling.explain.explanation import Explanation
 from gosched.scheduling.preemption.eviction_rules import Victim
 from gosched.scheduling.snapshot.task_requests import PendingGang
 
@@ -49,24 +49,20 @@ class Plan:
 
     def add(self, gang: GangPlacement) -> None:
         self.gangs.append(gang)
-        self.take_back(gang.job_id)
+        self._drop(gang.job_id)
         self.tasks += len(gang.tasks)
 
-    def promise(self, reservation: Reservation) -> None:
-        """Instead of what was promised to the job before."""
-        self.take_back(reservation.job_id)
+    def reserve(self, reservation: Reservation) -> None:
+        """Reserve a start, in place of the one that the job had."""
+        self._drop(reservation.job_id)
         if reservation.job_id in self.withdrawn:
             self.withdrawn.remove(reservation.job_id)
         self.reservations.append(reservation)
 
-    def take_back(self, job_id: str) -> None:
-        """What this plan promised to the job."""
-        if self.reservations:
-            self.reservations = [kept for kept in self.reservations if kept.job_id != job_id]
-
-    def delay(self, gang: PendingGang) -> None:
-        self.explanations[gang.job_id] = backoff(gang)
-        self.wake_at(gang.not_before_ms)
+    def withdraw(self, job_id: str) -> None:
+        """Take the job's reservation back."""
+        self._drop(job_id)
+        self.withdrawn.append(job_id)
 
     def wake_at(self, moment_ms: int) -> None:
         """The same view gives another plan from then on."""
@@ -90,6 +86,11 @@ class Plan:
             chunks[-1].append(part)
             capacity -= size
         return [Command(body=self._body(chunk), epoch=epoch, at_ms=at_ms) for chunk in chunks]
+
+    def _drop(self, job_id: str) -> None:
+        """Forget the reservation that this plan made for the job."""
+        if self.reservations:
+            self.reservations = [kept for kept in self.reservations if kept.job_id != job_id]
 
     def _body(self, chunk: list[_Part]) -> CommitPlan:
         return CommitPlan(

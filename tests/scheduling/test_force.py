@@ -19,10 +19,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from gosched.core.commands.cluster import SetQueues
 from gosched.core.commands.plans import GangPlacement
 from gosched.core.state.cluster_state import ClusterState
-from gosched.scheduling import Plan, Policy, ViewBuilder, cycle, reservations
+from gosched.scheduling import Plan, Policy, View, ViewBuilder, reservations
+from gosched.scheduling.actions.start_reserved import StartReserved
+from gosched.scheduling.backfill.capacity_timeline import CapacityTimeline
 from gosched.scheduling.backfill.capacity_views import CapacityViews
 from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts
-from gosched.scheduling.cycle_state import CycleState
 from gosched.scheduling.fairness.queue_limits import Allowance
 from gosched.scheduling.preemption import victim_search
 from gosched.scheduling.preemption.eviction_rules import EvictionBudget
@@ -214,18 +215,18 @@ def nobody_keeps_his_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def victims_go_before_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    start = reservations._start
+    start = StartReserved.start
 
-    def mutated(state: CycleState, reserved: ReservedStart, allowance: Allowance) -> bool:
-        if start(state, reserved, allowance):
+    def mutated(self: StartReserved, reserved: ReservedStart, allowance: Allowance) -> bool:
+        if start(self, reserved, allowance):
             return True
-        state.lift(reserved)
-        if state.claim_overdue(reserved.gang, reserved.start_ms + 300_000, allowance):
+        self._reserver.remove(reserved)
+        if self._start_after_evictions.start_overdue(reserved.gang, reserved.start_ms + 300_000, allowance):
             return True
-        state.keep(reserved)
+        self._reserver.add(reserved)
         return False
 
-    monkeypatch.setattr(reservations, "_start", mutated)
+    monkeypatch.setattr(StartReserved, "start", mutated)
     monkeypatch.setattr(victim_search.VictimSearch, "_is_time", lambda self, victims: True)
 
 
@@ -246,7 +247,7 @@ def victims_go_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_new_fence_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CycleState, "_fenced", lambda *args: None)
+    monkeypatch.setattr(CapacityTimeline, "fence", lambda *args: None)
 
 
 def old_fences_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +275,7 @@ def claims_bind_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def promises_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cycle, "keep_reservations", lambda state: {})
+    monkeypatch.setattr(reservations.ReservationKeeper, "keep", lambda self: {})
 
 
 def claims_bind_those_who_end_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,11 +288,11 @@ def nobody_borrows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def promises_are_kept_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    standing = reservations.current_reservations
+    current = reservations.current_reservations
 
-    def mutated(state: CycleState) -> list[ReservedStart]:
-        order = list(state.view.reservations)
-        return sorted(standing(state), key=lambda reserved: order.index(reserved.gang.job_id))
+    def mutated(view: View, policy: Policy, plan: Plan) -> list[ReservedStart]:
+        order = list(view.reservations)
+        return sorted(current(view, policy, plan), key=lambda reserved: order.index(reserved.gang.job_id))
 
     monkeypatch.setattr(reservations, "current_reservations", mutated)
 

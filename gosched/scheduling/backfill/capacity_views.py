@@ -73,6 +73,11 @@ class CapacityViews:
         self._views: dict[Key, CapacityView] = {OPEN: CapacityView(OPEN, plain, feasibility)}
         self._first_starts: dict[Key, int] = {}  # the first moment of what counts; 0: there is none
 
+    @property
+    def unreserved(self) -> CapacityView:
+        """All that is free now, as if nothing were reserved and no window made."""
+        return self._views[OPEN]
+
     def of(self, gang: PendingGang) -> CapacityView:
         """Where the gang may start for as long as it wants to run."""
         reserved_starts = self._reserved_starts
@@ -158,7 +163,7 @@ class CapacityViews:
         """Until when it has to fit beside claims, and beside windows: as long as it is promised to run. Beside claims,
         once its own start has come, as long as that was reserved for, though it be an estimate."""
         promised = self._now_ms + gang.span_ms if gang.is_promised else NEVER_MS
-        if gang.span_ms and gang.job_id in self._reserved_starts.due:
+        if gang.span_ms and self._reserved_starts.is_due(gang.job_id):
             return self._now_ms + gang.span_ms, promised
         return promised, promised
 

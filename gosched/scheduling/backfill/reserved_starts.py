@@ -73,10 +73,10 @@ class ReservedStarts:
         self._release_profile = release_profile
         self._plain = plain
         self._now_ms = now_ms
-        self.due: dict[
-            str, ReservedStart
-        ] = {}  # gangs whose moment has come: they fit until the end of their reservations
-        self.before_younger: dict[str, ReservedStart] = {}  # those of them that respect older promises only
+        #: Gangs whose start has come, by job: they fit beside others until the end of their reservations.
+        self._due: dict[str, ReservedStart] = {}
+        #: Those of them that respect older reservations only.
+        self._before_younger: dict[str, ReservedStart] = {}
         self._starts: list[int] = []
         self._binding: dict[tuple[int, str, int, bool, str], tuple[str, ...]] = {}
         self._fresh = True
@@ -94,6 +94,30 @@ class ReservedStarts:
         self._binding.clear()
         self._fresh = False
 
+    def mark_due(self, reserved: ReservedStart) -> None:
+        """From now on the gang fits beside others until the end of its reservation."""
+        self._due[reserved.gang.job_id] = reserved
+
+    def mark_before_younger(self, reserved: ReservedStart) -> None:
+        """From now on the gang respects older reservations only."""
+        self._before_younger[reserved.gang.job_id] = reserved
+
+    def unmark(self, reserved: ReservedStart) -> None:
+        """Treat the gang like any other again."""
+        self._due.pop(reserved.gang.job_id, None)
+        self._before_younger.pop(reserved.gang.job_id, None)
+
+    def is_due(self, job_id: str) -> bool:
+        return job_id in self._due
+
+    def holds(self, reserved: ReservedStart) -> bool:
+        """Return whether the capacity will be there, as far as is known."""
+        self.with_rows()
+        return reserved.holds
+
+    def all_hold(self) -> bool:
+        return all(reserved.holds for reserved in self.with_rows())
+
     def with_rows(self) -> list[ReservedStart]:
         """All of them, each with its rows."""
         if not self._fresh:
@@ -103,7 +127,7 @@ class ReservedStarts:
     def binding(self, gang: PendingGang, before_ms: int) -> tuple[str, ...]:
         """Whose claims that start before then the gang has to respect: not those of gangs that it might evict if they
         ran, unless they were promised for a deadline; and, if it insists on its own start, older promises only."""
-        own = self.before_younger.get(gang.job_id)
+        own = self._before_younger.get(gang.job_id)
         number = self.count_before(before_ms)
         key = (number, gang.queue, gang.priority, gang.may_evict, gang.job_id if own else "")
         found = self._binding.get(key)

@@ -102,7 +102,7 @@ def cut_short(why: Explanation) -> Explanation:
     return replace(why, message=f"{why.message}; the search for others to evict ran out of its budget, it goes on")
 
 
-def would_evict(why: Explanation, victims: Sequence[Victim], now_ms: int) -> Explanation:
+def with_victims(why: Explanation, victims: Sequence[Victim], now_ms: int) -> Explanation:
     """Of a gang whose queue only observes."""
     return replace(why, victims=observed(victims, now_ms))
 
@@ -133,7 +133,7 @@ def queued(before: int) -> Explanation:
     return Explanation(code=Reason.QUEUED, message=f"{jobs} looked at before it; its turn comes in a later cycle")
 
 
-def gives_way() -> Explanation:
+def evicted_in_this_plan() -> Explanation:
     return Explanation(code=Reason.QUEUED, message="its job gives way to another one in this plan")
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from gosched.core.commands.plans import Cause, GangPlacement
 from gosched.core.preemption_rules import below_common, preemption_of
@@ -55,6 +56,7 @@ class EvictionBudget:
         self._reclaims: dict[tuple[str, AmountMap, str], bool] = {}  # as the queues stand
         self._policy = policy
         self._now_ms = now_ms
+        self._holders = view.holders
         self._policies: dict[str, PreemptionPolicy] = {}
         self._victims: dict[str, None] = {}
         self._by_tenant: Counter[str] = Counter()
@@ -73,6 +75,11 @@ class EvictionBudget:
                     add_to(self._used.setdefault(path, {}), gang.charge(), -1)
             if self.is_evictable(gang):
                 self._lowest[gang.queue] = min(gang.priority, self._lowest.get(gang.queue, gang.priority))
+
+    @cached_property
+    def longest_grace_ms(self) -> int:
+        """How long victims may take to stop."""
+        return max([gang.grace_ms for gang in self._holders.values() if gang.is_preemptible], default=0)
 
     def may_find_victims(self, gang: PendingGang) -> bool:
         """False is certain, and costs nothing per gang that runs."""

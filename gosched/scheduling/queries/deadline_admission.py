@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from gosched.core.records.job import Job
 from gosched.core.records.reservation import Reservation
 from gosched.scheduling.backfill.earliest_start import Start
-from gosched.scheduling.cycle_state import CycleState
 from gosched.scheduling.policy import Policy
-from gosched.scheduling.queries.explain_on_request import trial_cycle
 from gosched.scheduling.queries.smallest_change import largest_gang, lowest_priority
+from gosched.scheduling.queries.trial_cycle import TrialCycle
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang
 from gosched.scheduling.snapshot.view import View
@@ -39,24 +38,24 @@ def admit(view: View, policy: Policy, job: Job, now_ms: int, seed: int) -> Admis
     latest = gang.deadline_ms - gang.span_ms
     if latest < now_ms:
         return Admission(problem="it would not be done in time if it started now", earliest_ms=now_ms + gang.span_ms)
-    state = trial_cycle(view, policy, now_ms, seed)
-    if held := state.limits.why_not(gang):
+    trial = TrialCycle(view, policy, now_ms, seed)
+    if held := trial.limits.why_not(gang):
         return Admission(problem=held[1])
-    start = _start(state, gang, latest)
+    start = _start(trial, gang, latest)
     if start is not None:
-        return Admission(reservation=state.promise(gang, start, for_deadline=True))
-    later = state.earliest_start.find(gang, seed)
+        return Admission(reservation=trial.reserver.reserve(gang, start, for_deadline=True).reservation)
+    later = trial.earliest_start(gang)
     return Admission(
         problem="there is no slot for it in time beside what is promised to others",
         earliest_ms=later.at_ms + gang.span_ms if later is not None else 0,
-        largest=largest_gang(gang, lambda smaller: _start(state, smaller, latest) is not None),
-        priority=lowest_priority(state, gang)[0],
+        largest=largest_gang(gang, lambda smaller: _start(trial, smaller, latest) is not None),
+        priority=lowest_priority(trial, gang)[0],
     )
 
 
-def _start(state: CycleState, gang: PendingGang, latest_ms: int) -> Start | None:
-    """Not later than that, now if it can be."""
-    placement = state.placement_now(gang)
+def _start(trial: TrialCycle, gang: PendingGang, latest_ms: int) -> Start | None:
+    """Return a start that is not later than that: now if it fits now."""
+    placement = trial.placement_now(gang)
     if placement is not None:
-        return Start(state.now_ms, placement)
-    return state.earliest_start.find(gang, state.plan.seed, before_ms=min(latest_ms + 1, NEVER_MS))
+        return Start(trial.now_ms, placement)
+    return trial.earliest_start(gang, before_ms=min(latest_ms + 1, NEVER_MS))
