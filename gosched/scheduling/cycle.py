@@ -26,7 +26,8 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
     plan = Plan(revision=view.revision, planned_at_ms=now_ms, seed=seed)
     plugins = Plugins(view, policy.plugins, policy.runner)
     state = CycleState(view, policy, plugins, plan)
-    limits, prefilter, starter, waits = state.limits, state.prefilter, state.starter, state.waits
+    limits, explainer = state.limits, state.explainer
+    prefilter, starter, waits = state.prefilter, state.starter, state.waits
     usage = QueueUsage(view, limits, now_ms)
     plan.shares = usage.shares
 
@@ -38,7 +39,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
         if pending.job_id not in reservations:
             waiting.append(pending)
         elif reserved := reservations[pending.job_id]:
-            plan.explanations[pending.job_id] = explanation.reserved(state.explainer.of(pending), reserved.reservation)
+            plan.explanations[pending.job_id] = explanation.reserved(explainer.of(pending), reserved.reservation)
         else:
             usage.take(pending, dict(pending.charge))
 

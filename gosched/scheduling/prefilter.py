@@ -18,7 +18,7 @@ from gosched.scheduling.snapshot.task_requests import PendingGang
 
 
 class PreFilter:
-    """Of one cycle, asked about each gang when its turn comes."""
+    """The checks of one cycle that cost no look at a node."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ MIN_GAIN_MS = 1000  # a reserved start is moved only if the gang would start so 
 
 
 class Replanner:
-    """Plans reserved starts anew in one cycle."""
+    """The reserved starts of one cycle as they are moved."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Replanner:
         self._reserver = reserver
 
     def replan_broken(self) -> None:
-        """Reserve another start for gangs whose reserved capacity went to others, and say so in their explanations."""
+        """Reserve another start for gangs whose reserved capacity others took, and say so in their explanations."""
         if self._reserved_starts.all_hold():
             return
         before = {reserved.gang.job_id: reserved for reserved in self._reserved_starts.all}

@@ -39,7 +39,7 @@ def current_reservations(view: View, policy: Policy, plan: Plan) -> list[Reserve
 
 
 class ReservationKeeper:
-    """Starts, keeps, moves or withdraws the reservations of one cycle."""
+    """The reservations of earlier cycles as they are started, kept, moved or withdrawn."""
 
     def __init__(
         self,

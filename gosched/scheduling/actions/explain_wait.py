@@ -13,7 +13,7 @@ from gosched.scheduling.snapshot.task_requests import PendingGang
 
 
 class WaitExplainer:
-    """Explains gangs that no limit holds back."""
+    """Explanations of gangs that no limit holds back."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from gosched.scheduling.snapshot.view import View
 
 
 class Reserver:
-    """Makes, adds and removes the reserved starts of one cycle."""
+    """The reserved starts of one cycle as they are made, added and removed."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from gosched.scheduling.snapshot.view import View
 
 
 class DeadlineReserver:
-    """Starts or reserves the gangs with promised deadlines in one cycle."""
+    """Starts, and reserved starts, of gangs with promised deadlines in one cycle."""
 
     def __init__(
         self,

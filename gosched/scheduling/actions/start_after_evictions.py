@@ -27,7 +27,7 @@ class ObserveOnly:
 
 
 class StartAfterEvictions:
-    """Evicts for gangs in one cycle."""
+    """Starts that need evictions, made or tried, in one cycle."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from gosched.scheduling.snapshot.task_requests import PendingGang
 
 
 class StartNow:
-    """Starts and tries to start gangs in one cycle."""
+    """Starts in free capacity, made or tried, in one cycle."""
 
     def __init__(self, capacity_views: CapacityViews, limits: Limits, decisions: Decisions, seed: int) -> None:
         self._capacity_views = capacity_views

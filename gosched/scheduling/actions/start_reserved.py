@@ -15,7 +15,7 @@ from gosched.scheduling.snapshot.task_requests import PendingGang
 
 
 class StartReserved:
-    """Starts the gangs of reservations in one cycle."""
+    """Starts of gangs with reservations in one cycle."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Starts a gang: now if it fits, otherwise at the cost of others."""
+"""Starts a gang: now if it fits, otherwise once others are evicted for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a gang that does not start: it is explained, and the first ones get a reserved start.
+"""What is done with a gang that does not start: it is explained, and the first ones get a reserved start.
 
 Invariant: gangs of one kind wait for the same reason; capacity, budgets and reservations only get tighter in a cycle.
 """

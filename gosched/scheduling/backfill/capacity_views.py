@@ -1,6 +1,7 @@
-"""The room of now, as each gang may use it: without what is reserved before it would end, and what is closed to it.
+"""The capacity of now as each gang may use it: without what is reserved before the gang would end, and without the
+nodes of windows that do not admit it.
 
-Rule: all rooms are kept in step, so what one gang takes is gone for every other.
+Invariant: all views are kept in step, so what one gang takes is taken in every view.
 """
 
 from __future__ import annotations
@@ -20,39 +21,42 @@ from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
 from gosched.scheduling.snapshot.view import IntArray, NodeColumns
 
-Key = tuple[tuple[str, ...], tuple[int, ...]]  # whose claims count, which windows do
+Key = tuple[tuple[str, ...], tuple[int, ...]]  # the jobs whose reservations count, and the windows that do
 
 OPEN: Key = ((), ())
 
 
 @dataclass(slots=True)
 class CapacityView:
-    """`key` names what it is without; gangs of one shape and key miss for the same reason. `until_ms`: what starts here
-    has to be gone then; 0: never."""
+    """The capacity that gangs with equal obligations may use."""
 
+    #: What it is without. Gangs of one shape do not fit in views of one key for the same reason.
     key: object
     capacity: FreeCapacity
     feasibility: Feasibility
+    #: When that which starts here has to have ended; 0: never.
     until_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class RestrictedCapacity:
-    """A room to plan evictions in. Whoever goes: nothing is free on the rows that are `closed`, and no more than in
-    `limits` on theirs."""
+    """Capacity to plan evictions in: whatever is released, some of it stays out of reach."""
 
     capacity: FreeCapacity
+    #: Rows of nodes on which nothing is free.
     closed: IntArray
+    #: Upper bounds of what is free, for the rows that they name.
     limits: Sequence[Rows] = ()
 
     def after(self, freed: Freed) -> FreeCapacity:
-        """As it will be once that has come free."""
+        """Return the capacity as it will be once that is released."""
         capacity = self.capacity.copy()
         capacity.grow(freed)
         self.restrict(capacity)
         return capacity
 
     def restrict(self, capacity: FreeCapacity) -> None:
+        """Take what is out of reach from the capacity."""
         for limit in self.limits:
             rows = capacity.rows(limit.rows)
             rows.limited(limit)
@@ -64,6 +68,8 @@ class RestrictedCapacity:
 
 
 class CapacityViews:
+    """The views of one cycle, each made when the first gang needs it."""
+
     def __init__(
         self, plain: FreeCapacity, feasibility: Feasibility, reserved_starts: ReservedStarts, now_ms: int
     ) -> None:
@@ -71,7 +77,7 @@ class CapacityViews:
         self._reserved_starts = reserved_starts
         self._now_ms = now_ms
         self._views: dict[Key, CapacityView] = {OPEN: CapacityView(OPEN, plain, feasibility)}
-        self._first_starts: dict[Key, int] = {}  # the first moment of what counts; 0: there is none
+        self._first_starts: dict[Key, int] = {}  # when the first of what counts begins; 0: never
 
     @property
     def unreserved(self) -> CapacityView:
@@ -79,14 +85,14 @@ class CapacityViews:
         return self._views[OPEN]
 
     def of(self, gang: PendingGang) -> CapacityView:
-        """Where the gang may start for as long as it wants to run."""
+        """Return the view in which the gang may start for as long as it wants to run."""
         reserved_starts = self._reserved_starts
         if not reserved_starts.all and not reserved_starts.windows:
             return self._views[OPEN]
         return self._view(self._key(gang, *self._ends(gang)))
 
     def horizon(self, gang: PendingGang) -> object:
-        """Gangs of one queue, tenant and priority with the same reach have to respect the same."""
+        """Return what tells gangs of one queue, tenant and priority apart that respect different reservations."""
         reserved_starts = self._reserved_starts
         if not reserved_starts.all and not reserved_starts.windows:
             return 0
@@ -95,8 +101,8 @@ class CapacityViews:
         return reserved_starts.count_before(reservations_end_ms), windows
 
     def backfill_view(self, gang: PendingGang) -> CapacityView | None:
-        """Where a gang that yields may start if it is gone when the first claim or window begins; None: that would be
-        too soon, or there is nothing to gain."""
+        """Return the view in which a gang that yields may start if it ends before the first reserved start or window;
+        None: that would be too soon, or nothing is gained by it."""
         reserved_starts = self._reserved_starts
         if (
             not gang.yields
@@ -115,17 +121,18 @@ class CapacityViews:
         if until - self._now_ms < max(MIN_BACKFILL_MS, 2 * gang.grace_ms):
             return None
         now = self._view(self._key(gang, self._now_ms + 1, self._now_ms + 1))
-        return CapacityView(("loan", now.key), now.capacity, now.feasibility, until)
+        return CapacityView(("backfill", now.key), now.capacity, now.feasibility, until)
 
     def avoiding_reserved_nodes(self, gang: PendingGang, wait_ms: int) -> RestrictedCapacity:
-        """The room of now without the nodes of claims and windows that the gang has to respect if it starts after that
-        while."""
+        """Return the capacity of now without the nodes of reservations and windows that the gang has to respect if it
+        starts `wait_ms` from now."""
         reservations_end_ms, windows_end_ms = self._ends(gang)
         jobs, windows = self._key(gang, reservations_end_ms + wait_ms, windows_end_ms + wait_ms)
         return self._base([*[rows.rows for rows in self._reserved_starts.rows_of(jobs)], *self._closed(windows)], ())
 
     def beside_reservations(self, gang: PendingGang) -> RestrictedCapacity:
-        """The room of now with what claims leave of their nodes. For victims that every claim expects to have gone."""
+        """Return the capacity of now with what reservations leave of their nodes: for victims that have to end before
+        any of them."""
         jobs, windows = self._key(gang, *self._ends(gang))
         return self._base(self._closed(windows), self._reserved_starts.rows_of(jobs))
 
@@ -139,7 +146,7 @@ class CapacityViews:
         return base
 
     def record_start(self, gang: PendingGang, placement: GangPlacement, capacity_view: CapacityView) -> None:
-        """What was placed in the ground's room is gone in all others too."""
+        """Take what was placed in one view from all others, too."""
         if len(self._views) == 1 and capacity_view.capacity is self.plain:
             return
         slots = slots_of(gang, placement, self.plain.nodes)
@@ -149,23 +156,23 @@ class CapacityViews:
         self.refresh(np.unique([slot.row for _, own in slots for slot in own]))
 
     def refresh(self, rows: IntArray) -> None:
-        """These rows have changed in the plain room, or in the claims."""
+        """Make these rows anew: they changed in the plain capacity, or in the reservations."""
         for key, capacity_view in self._views.items():
             if capacity_view.capacity is not self.plain:
                 capacity_view.capacity.put(self._restricted(key, rows))
 
     def invalidate(self) -> None:
-        """The claims are others now."""
+        """Forget the views: the reservations changed."""
         self._views = {OPEN: self._views[OPEN]}
         self._first_starts.clear()
 
     def _ends(self, gang: PendingGang) -> tuple[int, int]:
-        """Until when it has to fit beside claims, and beside windows: as long as it is promised to run. Beside claims,
-        once its own start has come, as long as that was reserved for, though it be an estimate."""
-        promised = self._now_ms + gang.span_ms if gang.is_promised else NEVER_MS
+        """Return until when the gang has to fit beside reservations, and beside windows: until its time limit. Beside
+        reservations, once its own start is due, until its reservation ends, even if that is an estimate."""
+        limit_ms = self._now_ms + gang.span_ms if gang.is_promised else NEVER_MS
         if gang.span_ms and self._reserved_starts.is_due(gang.job_id):
-            return self._now_ms + gang.span_ms, promised
-        return promised, promised
+            return self._now_ms + gang.span_ms, limit_ms
+        return limit_ms, limit_ms
 
     def _key(self, gang: PendingGang, end_ms: int, windows_end_ms: int) -> Key:
         reserved_starts = self._reserved_starts
@@ -194,7 +201,7 @@ class CapacityViews:
 
 
 def slots_of(gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> list[tuple[TaskRequest, list[Slot]]]:
-    """By group."""
+    """Return the places of the gang's tasks, by group."""
     by_rank = {task.rank: task for task in placement.tasks}
     found: list[tuple[TaskRequest, list[Slot]]] = []
     for request in gang.requests:

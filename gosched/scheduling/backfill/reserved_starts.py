@@ -1,6 +1,7 @@
-"""What is promised of the room to come: reserved starts of gangs, and windows that people made.
+"""What is reserved of later capacity: starts of gangs, and windows that operators made.
 
-Rule: a gang that starts now takes nothing that a claim needs at its start, unless it ends before, or has to go then.
+Invariant: a gang that starts now takes nothing that a reserved start needs, unless it ends before that start, or is
+evicted for it.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
 from gosched.scheduling.snapshot.view import IntArray, NodeColumns
 
-MIN_BACKFILL_MS = 60_000  # a gang is not started on reserved room for less
+MIN_BACKFILL_MS = 60_000  # a gang is not started in reserved capacity for less
 
 
 @dataclass(slots=True, eq=False)
 class ReservedStart:
-    """A reserved start. `rows`: how its nodes stand at its start, without what the claims then hold; None: not known
-    yet."""
+    """A gang that waits, and its reservation."""
 
     gang: PendingGang
     reservation: Reservation
+    #: What is free on its nodes at its start, beside all that is reserved then. None: not known, or it does not fit.
     rows: Rows | None = None
 
     @property
@@ -46,17 +47,17 @@ class ReservedStart:
 
     @property
     def holds(self) -> bool:
-        """Whether there will be the room, as far as is known."""
+        """Return whether the capacity will be there, as far as `rows` tells."""
         return self.rows is not None and not self.rows.is_short
 
     @property
     def age(self) -> tuple[int, int]:
-        """Lower is older."""
+        """Return what orders reservations; the older is the lower."""
         return self.reservation.made_at_ms, self.gang.sequence
 
 
 class ReservedStarts:
-    """Of one cycle, in order of their starts."""
+    """The reserved starts and windows of one cycle, in order of their starts."""
 
     def __init__(
         self,
@@ -119,14 +120,14 @@ class ReservedStarts:
         return all(reserved.holds for reserved in self.with_rows())
 
     def with_rows(self) -> list[ReservedStart]:
-        """All of them, each with its rows."""
+        """Return all of them, each with its rows."""
         if not self._fresh:
             self._compute_rows()
         return self.all
 
     def binding(self, gang: PendingGang, before_ms: int) -> tuple[str, ...]:
-        """Whose claims that start before then the gang has to respect: not those of gangs that it might evict if they
-        ran, unless they were promised for a deadline; and, if it insists on its own start, older promises only."""
+        """Return the jobs whose reserved starts before then the gang has to respect: not those of gangs that it might
+        evict if they ran, unless they were reserved for a deadline; and older ones only, if it is so marked."""
         own = self._before_younger.get(gang.job_id)
         number = self.count_before(before_ms)
         key = (number, gang.queue, gang.priority, gang.may_evict, gang.job_id if own else "")
@@ -137,20 +138,21 @@ class ReservedStarts:
         return found
 
     def is_evictor(self, job_id: str) -> bool:
-        """Whether the gang of a claim was evicted for the job: that one is not evicted for it in turn."""
+        """Return whether a gang with a reserved start was evicted for the job: then the job may not be evicted for that
+        gang in turn, and must not start in reserved capacity."""
         return any(job_id in reserved.gang.evicted_for for reserved in self.all)
 
     def count_before(self, moment_ms: int) -> int:
-        """How many start earlier."""
+        """Return how many reserved starts are earlier."""
         return bisect_left(self._starts, moment_ms)
 
     def rows_of(self, job_ids: Iterable[str]) -> list[Rows]:
-        """How the nodes of these claims stand at their starts."""
+        """Return what is free on the nodes of these jobs' reserved starts when they come."""
         by_job = {reserved.gang.job_id: reserved.rows for reserved in self.with_rows()}
         return [rows for job_id in job_ids if (rows := by_job[job_id]) is not None]
 
     def windows_of(self, gang: PendingGang, from_ms: int, to_ms: int) -> tuple[int, ...]:
-        """Those that are not for the gang and that it would run into."""
+        """Return the indices of windows that do not admit the gang and begin before it would end."""
         found = []
         for index, window in enumerate(self.windows):
             overlaps = window.start_ms < to_ms and from_ms < (window.end_ms or NEVER_MS)
@@ -159,13 +161,13 @@ class ReservedStarts:
         return tuple(found)
 
     def is_closed(self, reserved: ReservedStart) -> bool:
-        """Whether a window that is not for its gang lies on its nodes then."""
+        """Return whether a window that does not admit the gang covers one of its nodes then."""
         found = self.windows_of(reserved.gang, reserved.start_ms, reserved.end_ms)
         nodes = {share.node_id for share in reserved.reservation.shares}
         return any(not nodes.isdisjoint(self.windows[index].nodes) for index in found)
 
     def capacity_at(self, moment_ms: int, without: ReservedStart | None = None) -> FreeCapacity:
-        """The room at a later moment, without what claims, but for one, hold then."""
+        """Return the capacity at a later moment, less what reserved starts, except `without`, hold then."""
         capacity = self._plain.copy()
         capacity.grow(self._release_profile.freed(self._now_ms, moment_ms))
         for reserved in self.all:
@@ -174,19 +176,19 @@ class ReservedStarts:
         return capacity
 
     def record_release(self, freed: Freed, end_ms: int) -> None:
-        """Somebody who would have held this until then goes early: claims that start before have so much more."""
+        """Add what is released early, in place of at `end_ms`, to the reserved starts before that moment."""
         for reserved in self.all:
             if reserved.rows is not None and reserved.start_ms < end_ms:
                 reserved.rows.add(freed)
 
     def record_start(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
-        """A gang that starts now, and holds its place until then: claims that start before have so much less."""
+        """Subtract a gang that starts now and ends at `end_ms` from the reserved starts before that moment."""
         for reserved in self.all:
             if reserved.rows is not None and reserved.start_ms < end_ms:
                 _subtract(reserved.rows, gang, placement, self._nodes)
 
     def _compute_rows(self) -> None:
-        """One way through time, from claim to claim."""
+        """Set the rows of all reserved starts, in one pass through time from start to start."""
         capacity = self._plain.copy()
         at_ms = self._now_ms
         held: list[tuple[int, PendingGang, list[tuple[TaskRequest, list[Slot]]]]] = []
@@ -211,7 +213,7 @@ class ReservedStarts:
 def take_shares(
     capacity: FreeCapacity, gang: PendingGang, shares: Iterable[Share]
 ) -> list[tuple[TaskRequest, list[Slot]]] | None:
-    """Takes the shares from the room; nothing, and None, if one does not fit."""
+    """Take the shares from the capacity and return their places; None, and nothing is taken, if one does not fit."""
     by_group: dict[str, list[Share]] = {}
     for share in shares:
         by_group.setdefault(share.group, []).append(share)
@@ -237,6 +239,7 @@ def _fits(capacity: FreeCapacity, request: TaskRequest, rows: IntArray, counts: 
 
 
 def shares_of(gang: PendingGang, placement: GangPlacement) -> tuple[Share, ...]:
+    """Return how many tasks of each group the placement has on each node."""
     group_of = {rank: request.group for request in gang.requests for rank in request.ranks}
     counts: dict[tuple[str, str], int] = {}
     for task in placement.tasks:
@@ -246,6 +249,7 @@ def shares_of(gang: PendingGang, placement: GangPlacement) -> tuple[Share, ...]:
 
 
 def _outranks(gang: PendingGang, reserved: ReservedStart) -> bool:
+    """Return whether the gang might evict the other one if that ran."""
     other = reserved.gang
     return (
         gang.priority > other.priority

@@ -1,8 +1,8 @@
 """Says why a gang waits, in one code and one line that is true at the view's revision; then how many nodes each filter
 refused, and the nearest miss.
 
-Rule: no fit is never silent. What costs a look at every node is done for MAX_EXPLAINED kinds of gangs in a cycle; the
-others get the line that their amounts alone justify, and the whole story when somebody asks (`full`).
+Invariant: a gang that does not fit always has an explanation. What costs a look at every node is done for MAX_EXPLAINED
+kinds of gangs in a cycle; the others get the line that their amounts alone justify, and all of it on request (`full`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NO_PLACE = Explanation(
 
 
 class Explainer:
-    """Of one cycle: explains gangs that found no place in its room."""
+    """The explanations of gangs that did not fit in the capacity of one cycle."""
 
     def __init__(self, capacity: FreeCapacity, feasibility: Feasibility) -> None:
         self._capacity = capacity
@@ -48,15 +48,15 @@ class Explainer:
 
     @property
     def has_time(self) -> bool:
-        """For what costs a look at every node."""
+        """Whether gangs may still be explained at the cost of a look at every node."""
         return self._explained < MAX_EXPLAINED
 
     def spend(self) -> None:
-        """Somebody else looked at every node to explain a gang."""
+        """Count a look at every node that was done elsewhere to explain a gang."""
         self._explained += 1
 
     def of(self, gang: PendingGang, banned: tuple[str, ...] = ()) -> Explanation:
-        """`banned`: GPU models that limits keep it off."""
+        """Return why the gang waits; brief if there is no time left. `banned`: GPU models that limits keep it off."""
         if not self.has_time:
             total = self._capacity.total
             is_short = any(map(gt, gang.total, total))
@@ -65,6 +65,7 @@ class Explainer:
         return self.full(gang, banned)
 
     def full(self, gang: PendingGang, banned: tuple[str, ...] = ()) -> Explanation:
+        """Return why the gang waits, whatever it costs to find out."""
         capacity, nodes = self._capacity, self._capacity.nodes
         capacity.settle()
         for request in gang.requests:
@@ -101,7 +102,7 @@ class Explainer:
     def _domain(
         self, gang: PendingGang, index: int, request: TaskRequest, refused: tuple[tuple[str, int], ...]
     ) -> Explanation | None:
-        """Enough room in all, but not in one domain of the level that is required."""
+        """Return an explanation if there are places enough, but not in one domain of the required level."""
         level, _ = self._feasibility.bounds(gang, request.constraints)
         if level == ANYWHERE:
             return None
@@ -119,7 +120,7 @@ class Explainer:
         return Explanation(code=Reason.TOPOLOGY, message=nearest, refused=refused, nearest=nearest)
 
     def _apart(self, gang: PendingGang, request: TaskRequest) -> Explanation | None:
-        """Enough room in all, but not where other tasks let it stand."""
+        """Return an explanation if there are places enough, but not where rules about other tasks allow them."""
         constraints, capacity, feasibility = request.constraints, self._capacity, self._feasibility
         if not constraints.anti_affinity and not constraints.spread:
             return None
@@ -144,7 +145,7 @@ class Explainer:
     def _refused(
         self, gang: PendingGang, request: TaskRequest, banned: tuple[str, ...] = ()
     ) -> tuple[tuple[str, int], ...]:
-        """Each node counted once, at the first filter that it failed; those short of something last."""
+        """Return how many nodes each filter refused, each node counted at its first one; short resources come last."""
         left = np.ones(len(self._capacity.nodes), dtype=np.bool_)
         counts: list[tuple[str, int]] = []
         models = ("of a GPU model at its limit", self._feasibility.without_models(banned))
@@ -163,7 +164,7 @@ class Explainer:
         return found
 
     def _nearest(self, request: TaskRequest, allowed: BoolArray) -> str:
-        """The node that lacks least, measured by the resource of which it lacks the largest part."""
+        """Return a line about the node that lacks least, by the resource of which it lacks the largest part."""
         wanted = self._capacity.wanted(request)
         rows = np.flatnonzero(allowed)
         if not wanted or not rows.size:
@@ -183,7 +184,7 @@ class Explainer:
 
 
 def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
-    """What the ready nodes could not hold even if they were empty; nodes may join, so it is no error."""
+    """Return what the ready nodes could not hold even if they were empty; nodes may join, so it is no error."""
     requests = task_requests_of(spec)
     if _one_node_holds(nodes, requests):
         return []
@@ -207,8 +208,8 @@ def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
 
 
 def _one_node_holds(nodes: NodeColumns, requests: tuple[TaskRequest, ...]) -> bool:
-    """Whether the node with the most CPU could hold all of it if it were empty: most jobs are small, and ask for no
-    more than amounts."""
+    """Return whether the node with the most CPU could hold all of it if it were empty: most jobs are small, and ask
+    for no more than amounts."""
     if (
         any(request.constraints.is_more_than_amounts or request.custom or request.each[GPU] for request in requests)
         or not nodes.ready.any()
@@ -224,7 +225,7 @@ def _one_node_holds(nodes: NodeColumns, requests: tuple[TaskRequest, ...]) -> bo
 
 
 def _no_node_could(nodes: NodeColumns, request: TaskRequest, found: Sequence[Filter]) -> Explanation | None:
-    """What stands against the task on every ready node, however empty."""
+    """Return why no ready node could hold the task even if it were empty; None: one could."""
     mask = np.ones(len(nodes), dtype=np.bool_)
     refused: list[tuple[str, int]] = []
     for name, passes in found:
@@ -264,7 +265,7 @@ def _met(nodes: NodeColumns, term: Affinity) -> bool:
 
 
 def _asked(term: Affinity) -> str:
-    if term.op is LabelOp.EXISTS:  # such as that of a runtime, which nobody wrote as an affinity
+    if term.op is LabelOp.EXISTS:  # such as that of a runtime, which no user wrote as an affinity
         return f"has the label {term.label}"
     return f"meets its affinity: {term.label} {term.op.name.lower()} {', '.join(term.values)}".rstrip()
 
@@ -311,7 +312,7 @@ def _too_few_slots(
 
 
 def _said(refused: tuple[tuple[str, int], ...], nodes: int) -> str:
-    """Such as "of 4 nodes 3 are short of CPU, 1 is not ready"."""
+    """Return a text such as "of 4 nodes 3 are short of CPU, 1 is not ready"."""
     said = [f"{count} {'is' if count == 1 else 'are'} {name}" for name, count in refused]
     return f"of {nodes} nodes {', '.join(said) or 'all have room for some'}"
 

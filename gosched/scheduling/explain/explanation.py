@@ -1,6 +1,7 @@
-"""What is said of a job that waits: one code and one line, and what stands behind them.
+"""Why a job waits, as a record: one code, one line, and the facts behind them.
 
-Rule: a line is for people and true at the view's revision; numbers that others compare stand in fields of their own.
+Invariant: the line is for people and true at the view's revision; numbers that programs compare have fields of their
+own.
 """
 
 from __future__ import annotations
@@ -38,50 +39,61 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """`held`: of what is waited for, by resource. `until_ms`: 0 if nobody knows."""
+    """A running job that holds what another one waits for."""
 
     job_id: str
     name: str
     queue: str
+    #: The amounts by resource, on the nodes in question.
     held: AmountMap
+    #: When it ends as far as is known; 0: not known.
     until_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """A victim, had there been one. `lost_ms`: its work since the start or the last checkpoint, times its tasks."""
+    """A victim that would have been evicted if the queue did more than observe."""
 
     job_id: str
     name: str
+    #: The number of tasks that would have been evicted.
     tasks: int
+    #: Whether these are all of the job.
     whole: bool
     cause: Cause
+    #: Its work since the start or the last checkpoint, times its tasks.
     lost_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """`limit`: the queue's or tenant's limit that holds it. `refused`: filters, each with the nodes that it turned
-    away first. `nearest`: what came closest. `brief`: there is more to say, at the cost of a look at every node.
-    `start_ms`: the estimated start, 0 if none is in sight, and `start_from` what it rests on. `holders`: who holds what
-    it waits for, the first to end first. `change`: the smallest change found that would start it now. `victims`: whom
-    it would evict if its queue did more than observe."""
+    """Why one job waits. What was not found, or not looked for, is empty."""
 
     code: Reason
+    #: One line for people.
     message: str
+    #: The limit of the queue or tenant that holds it back.
     limit: str = ""
+    #: Filters, each with the number of nodes that it was the first to refuse.
     refused: tuple[tuple[str, int], ...] = ()
+    #: What came closest to holding it.
     nearest: str = ""
+    #: There is more to say, at the cost of a look at every node.
     brief: bool = False
+    #: The reserved or estimated start; 0: none is in sight.
     start_ms: int = 0
+    #: What `start_ms` rests on.
     start_from: str = ""
+    #: What holds the resources that it waits for, the first to end first.
     holders: tuple[Holder, ...] = ()
+    #: The smallest change found that would start it now, as a line.
     change: str = ""
+    #: What would be evicted for it if its queue did more than observe.
     victims: tuple[Observed, ...] = ()
 
 
 def reserved(why: Explanation, reservation: Reservation | None) -> Explanation:
-    """Of a gang with a reserved start, or one that has none any more."""
+    """Explain a gang with a reserved start, or, without a reservation, one that lost it."""
     if reservation is None:
         return replace(why, start_ms=0, start_from="")
     what = "deadline" if reservation.for_deadline else "place in the queue"
@@ -91,19 +103,19 @@ def reserved(why: Explanation, reservation: Reservation | None) -> Explanation:
 
 
 def blocked_by_reservations(names: Sequence[str]) -> Explanation:
-    """Of a gang that there is room for, if it were not for these promises and windows."""
+    """Explain a gang that would fit now if it were not for these reservations and windows."""
     shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     message = f"there is room for it now, but reserved for {shown}; it could start with a timeout that ends before"
     return Explanation(code=Reason.RESERVED, message=message)
 
 
 def cut_short(why: Explanation) -> Explanation:
-    """Of a gang for which nobody was evicted, though not all was tried."""
+    """Explain a gang for which no victims were found, though not all was searched."""
     return replace(why, message=f"{why.message}; the search for others to evict ran out of its budget, it goes on")
 
 
 def with_victims(why: Explanation, victims: Sequence[Victim], now_ms: int) -> Explanation:
-    """Of a gang whose queue only observes."""
+    """Explain a gang whose queue only observes, with the victims that it would have had."""
     return replace(why, victims=observed(victims, now_ms))
 
 

@@ -1,6 +1,6 @@
-"""Whether a deadline can be promised at submission: a slot in the profile that breaks no promise already made.
+"""Whether a deadline can be promised at submission: it can if a start can be reserved in time beside the others.
 
-Rule: what is promised was placed in the profile, for as long as the job's limit says.
+Invariant: what is reserved was placed in the release profile, for as long as the job's limit says.
 """
 
 from __future__ import annotations
@@ -20,18 +20,22 @@ from gosched.scheduling.snapshot.view import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Without a `reservation`: `problem`, one line; `earliest_ms`, when the job could be done at the earliest;
-    `largest`, how many tasks of it fit in time; `priority`, at which it would start at once; 0: there is none."""
+    """The answer: a reservation, or a problem with what would help."""
 
+    #: None: the deadline cannot be promised.
     reservation: Reservation | None = None
+    #: One line; empty with a reservation.
     problem: str = ""
+    #: When the job could be done at the earliest; 0: not known.
     earliest_ms: int = 0
+    #: How many of its tasks would be done in time; 0: none, or it has several groups.
     largest: int = 0
+    #: The lowest priority at which it would start now; 0: there is none.
     priority: int = 0
 
 
 def admit(view: View, policy: Policy, job: Job, now_ms: int, seed: int) -> Admission:
-    """`job`: as it would be made; it has a deadline."""
+    """Return whether the job's deadline can be promised. `job`: as it would be submitted; it has a deadline."""
     gang = pending_gang(job)
     if not gang.span_ms:
         return Admission(problem="it has no timeout and no estimate, so nobody can say how long it runs")
@@ -39,11 +43,11 @@ def admit(view: View, policy: Policy, job: Job, now_ms: int, seed: int) -> Admis
     if latest < now_ms:
         return Admission(problem="it would not be done in time if it started now", earliest_ms=now_ms + gang.span_ms)
     trial = TrialCycle(view, policy, now_ms, seed)
-    if held := trial.limits.why_not(gang):
+    if held := trial.held_back(gang):
         return Admission(problem=held[1])
     start = _start(trial, gang, latest)
     if start is not None:
-        return Admission(reservation=trial.reserver.reserve(gang, start, for_deadline=True).reservation)
+        return Admission(reservation=trial.reserve(gang, start))
     later = trial.earliest_start(gang)
     return Admission(
         problem="there is no slot for it in time beside what is promised to others",

@@ -1,14 +1,12 @@
-"""Why one gang waits, worked out when somebody asks: with all that is promised, but as if it were the next.
+"""Why one gang waits, worked out on request: beside all reservations, but as if the gang were the next.
 
-Rule: nothing is said that was not looked at in the view that it is about.
+Invariant: all that is said was looked at, in the view that it is about.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from gosched.core.sharing import Amounts, add_to, as_map, charge_of
 from gosched.scheduling.explain.explanation import Explanation, Holder, Reason, held_back
@@ -25,7 +23,7 @@ FITS_NOW = Explanation(code=Reason.QUEUED, message="it fits by now; its turn com
 
 
 def explain_on_request(view: View, policy: Policy, job_id: str, now_ms: int, seed: int = 0) -> Explanation | None:
-    """The whole explanation; None for a job that does not wait. Costs some looks at every node."""
+    """Return the full explanation; None for a job that does not wait. Costs several looks at every node."""
     gang = next((gang for gang in view.pending if gang.job_id == job_id), None)
     if gang is None:
         return None
@@ -35,16 +33,16 @@ def explain_on_request(view: View, policy: Policy, job_id: str, now_ms: int, see
 def _explained(trial: TrialCycle, gang: PendingGang) -> Explanation:
     if trial.starts_now(gang):
         return FITS_NOW
-    held = trial.limits.why_not(gang)
+    held = trial.held_back(gang)
     why = held_back(*held) if held else _with_start(trial, gang, trial.why(gang))
     return replace(why, change=smallest_change(trial, gang))
 
 
 def _with_start(trial: TrialCycle, gang: PendingGang, why: Explanation) -> Explanation:
     own = trial.view.reservations.get(gang.job_id)
-    start = trial.earliest_start(gang, trial.limits.allowance(gang)) if not gang.joins else None
+    start = trial.earliest_start(gang, limited=True) if not gang.joins else None
     if start is None:
-        return replace(why, holders=_holders(trial, gang, _allowed_nodes(trial, gang), NEVER_MS))
+        return replace(why, holders=_holders(trial, gang, trial.allowed_nodes(gang), NEVER_MS))
     at_ms, source = start.at_ms, "estimated from the limits and estimates of what runs; nothing is reserved for it yet"
     if own is not None and own.attempt == gang.attempt:
         at_ms, source = min(own.start_ms, at_ms), "reserved for its deadline" if own.for_deadline else "reserved"
@@ -56,14 +54,9 @@ def _with_start(trial: TrialCycle, gang: PendingGang, why: Explanation) -> Expla
     )
 
 
-def _allowed_nodes(trial: TrialCycle, gang: PendingGang) -> list[str]:
-    feasibility = trial.feasibility
-    allowed = np.logical_or.reduce([feasibility.choice(gang, request).allowed for request in gang.requests])
-    return [trial.view.nodes.ids[row] for row in np.flatnonzero(allowed).tolist()]
-
-
 def _holders(trial: TrialCycle, gang: PendingGang, node_ids: Sequence[str], by_ms: int) -> tuple[Holder, ...]:
-    """Others on the nodes that end by then, the first to end first; of those that end alike, who holds most tasks."""
+    """Return other gangs on the nodes that end by then, the first to end first; of those that end at the same time, the
+    one with the most tasks."""
     nodes = frozenset(node_ids)
     ends = [(holder.ends_ms(trial.now_ms), -len(holder.holdings), holder) for holder in trial.view.holders.values()]
     found: list[Holder] = []

@@ -1,6 +1,6 @@
 """The smallest change to a waiting job that would start it now, as far as one is found.
 
-Rule: a change that is named was planned: with it the gang had a place, at the view it was asked about.
+Invariant: a change that is returned was planned: with it the gang fits, in the view that was asked about.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from gosched.scheduling.preemption.eviction_rules import Victim
 from gosched.scheduling.queries.trial_cycle import TrialCycle
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, with_requests
 
-MAX_PRIORITIES = 8  # that are tried
+MAX_PRIORITIES = 8  # priorities that are tried
 
 _Change = tuple[str, PendingGang]
 
 
 def smallest_change(trial: TrialCycle, gang: PendingGang) -> str:
-    """One line; empty: none was found. Changes nothing in the scene's rooms."""
+    """Return the change as one line; empty: none was found."""
     for line, changed in _changes(trial, gang):
         if trial.starts_now(changed):
             return f"it would start now {line}"
@@ -29,7 +29,7 @@ def smallest_change(trial: TrialCycle, gang: PendingGang) -> str:
 
 
 def largest_gang(gang: PendingGang, starts: Callable[[PendingGang], bool]) -> int:
-    """The most tasks, fewer than now, with which a gang of one group would start; 0: none, or several groups."""
+    """Return the most tasks, fewer than now, with which a gang of one group would start; 0: none, or several groups."""
     if len(gang.requests) != 1 or gang.joins:
         return 0
     most, low, high = 0, 1, gang.tasks - 1
@@ -48,7 +48,7 @@ def with_tasks(gang: PendingGang, count: int) -> PendingGang:
 
 
 def lowest_priority(trial: TrialCycle, gang: PendingGang) -> tuple[int, tuple[Victim, ...]]:
-    """The lowest higher priority at which others would be evicted for it, and whom; 0: none is found."""
+    """Return the lowest higher priority at which others would be evicted for the gang, and these; 0: none is found."""
     lower = sorted({h.priority for h in trial.view.holders.values() if h.queue == gang.queue and h.is_preemptible})
     for priority in [p + 1 for p in lower if p + 1 > gang.priority][:MAX_PRIORITIES]:
         victims = trial.victims_for(replace(gang, priority=priority, may_evict=True))
