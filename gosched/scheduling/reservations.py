@@ -32,7 +32,7 @@ def current_reservations(view: View, policy: Policy, plan: Plan) -> list[Reserve
         if not reservation.for_deadline:
             places -= 1
         if places < 0 and not reservation.for_deadline:
-            plan.withdrawn.append(reservation.job_id)
+            plan.withdraw(reservation.job_id)
         else:
             found.append(ReservedStart(gang, reservation))
     return sorted(found, key=lambda reserved: (reserved.reservation.made_at_ms, reserved.gang.sequence))

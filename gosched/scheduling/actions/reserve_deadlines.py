@@ -51,7 +51,7 @@ class DeadlineReserver:
             latest = gang.deadline_ms - gang.span_ms
             start = self._earliest_start.find(gang, self._plan.seed, allowance, before_ms=latest + 1)
             if start is None:
-                self._plan.withdrawn.append(gang.job_id)
+                self._plan.withdraw(gang.job_id)
             else:
                 found[gang.job_id] = self._reserver.reserve(gang, start, for_deadline=True)
         return found

@@ -31,7 +31,7 @@ _NAMES = ("cpu", "memory", "storage", "gpu")
 _DEVICES = {WHOLE: "short of whole GPUs", SHARE: "short of a GPU's share", LINK: "short of linked GPUs"}
 
 
-_NO_PLACE = Explanation(
+_FRAGMENTED = Explanation(
     code=Reason.FRAGMENTED,
     message="no node has room for it after the jobs before it; `goschedctl explain` says more",
     brief=True,
@@ -60,7 +60,7 @@ class Explainer:
         if not self.has_time:
             total = self._capacity.total
             is_short = any(map(gt, gang.total, total))
-            return (_short(gang.total, total, "are free") if is_short else None) or _NO_PLACE
+            return (_insufficient(gang.total, total, "are free") if is_short else None) or _FRAGMENTED
         self._explained += 1
         return self.full(gang, banned)
 
@@ -71,35 +71,35 @@ class Explainer:
         for request in gang.requests:
             if found := _no_node_could(nodes, request, self._feasibility.filters(gang, request)):
                 return found
-        if found := _short(gang.total, capacity.total, "are free"):
+        if found := _insufficient(gang.total, capacity.total, "are free"):
             return found
         for index, request in enumerate(gang.requests):
-            if found := self._group(gang, index, request, banned if request.constraints.wants_gpu else ()):
+            if found := self._group_does_not_fit(gang, index, request, banned if request.constraints.wants_gpu else ()):
                 return found
         for request in gang.requests:
-            if found := self._apart(gang, request):
+            if found := self._rules_leave_too_few(gang, request):
                 return found
         return Explanation(code=Reason.FRAGMENTED, message="its task groups fit one by one, but not together")
 
-    def _group(
+    def _group_does_not_fit(
         self, gang: PendingGang, index: int, request: TaskRequest, banned: tuple[str, ...]
     ) -> Explanation | None:
         capacity = self._capacity
         allowed = self._feasibility.choice(gang, request).allowed & self._feasibility.without_models(banned)
         refused = self._refused(gang, request, banned)
         wanted = tuple([each * request.floor for each in request.each])
-        if found := _short(wanted, summed(capacity.free[allowed]).tolist(), "are free on nodes that it may use"):
+        if found := _insufficient(wanted, summed(capacity.free[allowed]).tolist(), "are free on nodes that it may use"):
             return Explanation(code=found.code, message=found.message, refused=refused)
         fit = int(capacity.slots(request, allowed).sum())
         if fit < max(request.floor, 1):
-            needed = f"{_tasks(max(request.floor, 1))}{_of(gang.requests, request)}"
-            message = f"room for {fit} of {needed}; {_said(refused, len(capacity.nodes))}"
+            needed = f"{_tasks_text(max(request.floor, 1))}{_group_suffix(gang.requests, request)}"
+            message = f"room for {fit} of {needed}; {_refusals_text(refused, len(capacity.nodes))}"
             return Explanation(
-                code=Reason.FRAGMENTED, message=message, refused=refused, nearest=self._nearest(request, allowed)
+                code=Reason.FRAGMENTED, message=message, refused=refused, nearest=self._nearest_miss(request, allowed)
             )
-        return self._domain(gang, index, request, refused)
+        return self._no_domain_holds(gang, index, request, refused)
 
-    def _domain(
+    def _no_domain_holds(
         self, gang: PendingGang, index: int, request: TaskRequest, refused: tuple[tuple[str, int], ...]
     ) -> Explanation | None:
         """Return an explanation if there are places enough, but not in one domain of the required level."""
@@ -119,7 +119,7 @@ class Explainer:
         nearest = f"needs {needs} on {where} with {there}"
         return Explanation(code=Reason.TOPOLOGY, message=nearest, refused=refused, nearest=nearest)
 
-    def _apart(self, gang: PendingGang, request: TaskRequest) -> Explanation | None:
+    def _rules_leave_too_few(self, gang: PendingGang, request: TaskRequest) -> Explanation | None:
         """Return an explanation if there are places enough, but not where rules about other tasks allow them."""
         constraints, capacity, feasibility = request.constraints, self._capacity, self._feasibility
         if not constraints.anti_affinity and not constraints.spread:
@@ -137,7 +137,7 @@ class Explainer:
             [*[rule.level for rule in constraints.anti_affinity], *[rule.level for rule in constraints.spread]]
         )
         message = f"its rules on where other tasks stand (by {', '.join(levels)}) leave it no place"
-        nearest = f"needs {_tasks(floor)}; its rules leave room for {fit}" if fit < floor else ""
+        nearest = f"needs {_tasks_text(floor)}; its rules leave room for {fit}" if fit < floor else ""
         return Explanation(
             code=Reason.CONSTRAINTS, message=message, refused=self._refused(gang, request), nearest=nearest
         )
@@ -163,7 +163,7 @@ class Explainer:
             found.append((name, free[:, column] >= amount))
         return found
 
-    def _nearest(self, request: TaskRequest, allowed: BoolArray) -> str:
+    def _nearest_miss(self, request: TaskRequest, allowed: BoolArray) -> str:
         """Return a line about the node that lacks least, by the resource of which it lacks the largest part."""
         wanted = self._capacity.wanted(request)
         rows = np.flatnonzero(allowed)
@@ -196,12 +196,14 @@ def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
     where = "are in the cluster"
     if not any(found):
         found = [
-            _short(tuple([each * request.floor for each in request.each]), summed(nodes.capacity[mask]).tolist(), where)
+            _insufficient(
+                tuple([each * request.floor for each in request.each]), summed(nodes.capacity[mask]).tolist(), where
+            )
             for request, mask in zip(requests, masks, strict=True)
         ]
     if not any(found):
         total = tuple([sum([request.each[c] * request.floor for request in requests]) for c in range(len(_NAMES))])
-        found = [_short(total, summed(nodes.capacity[nodes.ready]).tolist(), where)]
+        found = [_insufficient(total, summed(nodes.capacity[nodes.ready]).tolist(), where)]
     if not any(found):
         found = [_too_few_slots(nodes, requests, request, mask) for request, mask in zip(requests, masks, strict=True)]
     return list(dict.fromkeys(e.message for e in found if e))
@@ -233,38 +235,38 @@ def _no_node_could(nodes: NodeColumns, request: TaskRequest, found: Sequence[Fil
         mask &= passes
         if not mask.any():
             counts = tuple([(n, count) for n, count in refused if count])
-            code, message = _refusal(nodes, request, name)
+            code, message = _filter_reason(nodes, request, name)
             return Explanation(code=code, message=message, refused=counts)
     return _too_small(nodes, request, mask)
 
 
-def _refusal(nodes: NodeColumns, request: TaskRequest, name: str) -> tuple[Reason, str]:
+def _filter_reason(nodes: NodeColumns, request: TaskRequest, name: str) -> tuple[Reason, str]:
     constraints = request.constraints
     labels = f"the labels {', '.join(f'{key}={value}' for key, value in constraints.selector)}"
     if name in (CLOSED, NOT_READY):
-        return Reason.NO_NODE, _none_ready(nodes)
+        return Reason.NO_NODE, _no_ready_node(nodes)
     if name == "without the labels":
         return Reason.NODE_SELECTOR, f"no ready node has {labels}"
     if name == "of another GPU model":
         both = f"{constraints.gpu_model} and {labels}" if constraints.selector else constraints.gpu_model
         return Reason.GPU_MODEL, f"no ready node has GPUs of model {both}"
-    unmet = [term for term in constraints.affinity if not term.weight and not _met(nodes, term)]
+    unmet = [term for term in constraints.affinity if not term.weight and not _is_met(nodes, term)]
     if name == NO_AFFINITY and unmet:
-        return Reason.CONSTRAINTS, f"no ready node {_asked(unmet[0])}"
+        return Reason.CONSTRAINTS, f"no ready node {_affinity_text(unmet[0])}"
     return Reason.CONSTRAINTS, f"every ready node that passed the other filters is {name}"
 
 
-def _none_ready(nodes: NodeColumns) -> str:
+def _no_ready_node(nodes: NodeColumns) -> str:
     closed = int(np.count_nonzero(nodes.closed))
     known = f"{len(nodes)} registered" + (f", {closed} {CLOSED}" if closed else "")
     return f"no node is ready ({known})" if len(nodes) else "no node has joined yet"
 
 
-def _met(nodes: NodeColumns, term: Affinity) -> bool:
+def _is_met(nodes: NodeColumns, term: Affinity) -> bool:
     return bool((nodes.ready & nodes.labels.meeting(term, len(nodes))).any())
 
 
-def _asked(term: Affinity) -> str:
+def _affinity_text(term: Affinity) -> str:
     if term.op is LabelOp.EXISTS:  # such as that of a runtime, which no user wrote as an affinity
         return f"has the label {term.label}"
     return f"meets its affinity: {term.label} {term.op.name.lower()} {', '.join(term.values)}".rstrip()
@@ -287,7 +289,7 @@ def _too_small(nodes: NodeColumns, request: TaskRequest, mask: BoolArray) -> Exp
     return None
 
 
-def _short(wanted: tuple[int, ...], there: Sequence[int], where: str) -> Explanation | None:
+def _insufficient(wanted: tuple[int, ...], there: Sequence[int], where: str) -> Explanation | None:
     for name, want, have in zip(_NAMES, wanted, there, strict=False):
         if want > have:
             number = amount_text(name, int(have), bare=True)
@@ -307,25 +309,25 @@ def _too_few_slots(
     fit = int(slots.sum())
     if fit >= request.floor:
         return None
-    message = f"the empty cluster has room for {fit} of {request.floor} tasks{_of(requests, request)}"
+    message = f"the empty cluster has room for {fit} of {request.floor} tasks{_group_suffix(requests, request)}"
     return Explanation(code=Reason.FRAGMENTED, message=message)
 
 
-def _said(refused: tuple[tuple[str, int], ...], nodes: int) -> str:
+def _refusals_text(refused: tuple[tuple[str, int], ...], nodes: int) -> str:
     """Return a text such as "of 4 nodes 3 are short of CPU, 1 is not ready"."""
     said = [f"{count} {'is' if count == 1 else 'are'} {name}" for name, count in refused]
     return f"of {nodes} nodes {', '.join(said) or 'all have room for some'}"
 
 
-def _of(requests: tuple[TaskRequest, ...], request: TaskRequest) -> str:
+def _group_suffix(requests: tuple[TaskRequest, ...], request: TaskRequest) -> str:
     return f" of group {request.group}" if len(requests) > 1 else ""
 
 
 def _in_tasks_or_gpus(request: TaskRequest, tasks: int) -> str:
     if request.each[GPU]:
         return amount_text("gpu", tasks * request.each[GPU])
-    return _tasks(tasks)
+    return _tasks_text(tasks)
 
 
-def _tasks(count: int) -> str:
+def _tasks_text(count: int) -> str:
     return f"{count} {'task' if count == 1 else 'tasks'}"
