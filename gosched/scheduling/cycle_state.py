@@ -59,7 +59,7 @@ class CycleState:
 
         budget = EvictionBudget(view, limits, policy, now_ms)
         victim_search = VictimSearch(plain, occupants, budget, now_ms, seed)
-        decisions = Decisions(plan, view.nodes, timeline, feasibility, plugins, limits, victim_search)
+        decisions = Decisions(plan, view.nodes, timeline, feasibility, plugins, limits, victim_search, budget)
 
         self.start_now = StartNow(views, limits, decisions, seed)
         self.start_after_evictions = StartAfterEvictions(
@@ -68,7 +68,7 @@ class CycleState:
         self.starter = Starter(plan, self.start_now, self.start_after_evictions)
         self.reserver = Reserver(view, plan, starts, views, self.earliest_start)
         self.wait_explainer = WaitExplainer(self.explainer, views, starts, limits, self.start_now)
-        self.waits = Waits(policy, plan, self.wait_explainer, self.reserver, views, limits, victim_search)
+        self.waits = Waits(policy, plan, self.wait_explainer, self.reserver, views, limits, victim_search, budget)
         self.prefilter = PreFilter(policy, plan, limits, budget, self.waits, plain.longest_id)
         replanner = Replanner(plan, limits, starts, self.earliest_start, self.reserver)
         shape_of = partial(limits.shape, plugins=plugins)

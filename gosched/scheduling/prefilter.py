@@ -31,6 +31,7 @@ class PreFilter:
     ) -> None:
         self._policy = policy
         self._plan = plan
+        self._now_ms = plan.planned_at_ms
         self._limits = limits
         self._budget = budget
         self._waits = waits
@@ -42,7 +43,7 @@ class PreFilter:
 
     def why_not_now(self, gang: PendingGang, shape: object) -> Explanation | None:
         """Return why the gang is not looked at now; None: it is. Sets when to plan again, if that is known."""
-        if gang.not_before_ms > self._plan.planned_at_ms:
+        if gang.not_before_ms > self._now_ms:
             self._plan.wake_at(gang.not_before_ms)
             return explanation.backoff(gang)
         if gang.joins and self._budget.is_victim(gang.job_id):
@@ -51,14 +52,12 @@ class PreFilter:
             return self._stopped
         if shape in self._limited:
             return self._limited[shape]
-        return self._waits.known(gang, shape) or self._held_back(gang, shape) or self._beyond_a_bound(gang)
-
-    def _held_back(self, gang: PendingGang, shape: object) -> Explanation | None:
-        held = self._limits.why_not(gang)
-        if held is None:
-            return None
-        self._limited[shape] = why = explanation.held_back(*held)
-        return why
+        if (why := self._waits.known(gang, shape)) is not None:
+            return why
+        if held := self._limits.why_not(gang):
+            self._limited[shape] = why = explanation.held_back(*held)
+            return why
+        return self._beyond_a_bound(gang)
 
     def _beyond_a_bound(self, gang: PendingGang) -> Explanation | None:
         plan, policy = self._plan, self._policy

@@ -16,7 +16,7 @@ from gosched.scheduling.fairness.queue_limits import Limits
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.plugins.calls import Plugins
-from gosched.scheduling.preemption.eviction_rules import Victim
+from gosched.scheduling.preemption.eviction_rules import EvictionBudget, Victim
 from gosched.scheduling.preemption.victim_search import PreemptionPlan, VictimSearch
 from gosched.scheduling.snapshot.running_gangs import RunningGang
 from gosched.scheduling.snapshot.task_requests import PendingGang
@@ -35,6 +35,7 @@ class Decisions:
         plugins: Plugins,
         limits: Limits,
         victim_search: VictimSearch,
+        budget: EvictionBudget,
     ) -> None:
         self._plan = plan
         self._nodes = nodes
@@ -43,6 +44,7 @@ class Decisions:
         self._plugins = plugins
         self._limits = limits
         self._victim_search = victim_search
+        self._budget = budget
 
     def start(self, gang: PendingGang, placement: GangPlacement, capacity_view: CapacityView) -> None:
         """Start the gang now, where it was placed in that view."""
@@ -78,7 +80,7 @@ class Decisions:
         self._feasibility.placed(gang, placement)
         self._plugins.placed(gang, placement)
         self._limits.take(gang, placement, self._nodes)
-        self._victim_search.record_start(gang, placement)
+        self._budget.record_start(gang, placement)
 
 
 def _slowest_ms(victims: Sequence[Victim]) -> int:

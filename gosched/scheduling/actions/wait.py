@@ -13,6 +13,7 @@ from gosched.scheduling.explain.explanation import Explanation
 from gosched.scheduling.fairness.queue_limits import Limits
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.policy import Policy
+from gosched.scheduling.preemption.eviction_rules import EvictionBudget
 from gosched.scheduling.preemption.victim_search import VictimSearch
 from gosched.scheduling.snapshot.task_requests import PendingGang
 
@@ -31,6 +32,7 @@ class Waits:
         capacity_views: CapacityViews,
         limits: Limits,
         victim_search: VictimSearch,
+        budget: EvictionBudget,
     ) -> None:
         self._max_reservations = policy.reservations
         self._plan = plan
@@ -39,6 +41,7 @@ class Waits:
         self._capacity_views = capacity_views
         self._limits = limits
         self._victim_search = victim_search
+        self._budget = budget
         self._known: dict[object, Explanation] = {}
         #: Kinds of gangs for which no start is in sight.
         self._without_start: dict[object, None] = {}
@@ -61,7 +64,7 @@ class Waits:
         why = self._known.get(kind)
         if why is None:
             why = self._explainer.why(gang)
-            if self._victim_search.was_cut_short(gang):
+            if self._victim_search.exhausted and self._budget.may_find_victims(gang):
                 why = explanation.cut_short(why)
         if gang.job_id in self._plan.observed:
             why = explanation.with_victims(why, self._plan.observed[gang.job_id], self._plan.planned_at_ms)

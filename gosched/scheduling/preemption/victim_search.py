@@ -136,13 +136,6 @@ class VictimSearch:
         slowest_ms = max([victim.gang.grace_ms for victim in victims])
         return all(victim.gang.until_ms <= self.now_ms + slowest_ms for victim in victims)
 
-    def was_cut_short(self, gang: PendingGang) -> bool:
-        """Return whether victims for the gang may exist that were not searched for."""
-        return self.exhausted and self.budget.may_find_victims(gang)
-
-    def record_start(self, gang: PendingGang, placement: GangPlacement) -> None:
-        self.budget.record_start(gang, placement)
-
     def record_evictions(self, victims: Sequence[Victim], for_job: str) -> None:
         self.budget.record_evictions(victims, for_job)
         self._eligible_by.clear()
