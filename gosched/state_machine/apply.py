@@ -32,10 +32,11 @@ from gosched.core.commands.plans import CommitPlan
 from gosched.core.events import Event, JobChanged
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_DETAIL_LENGTH
-from gosched.core.outcome import Accepted, Answer, Code, Outcome, Rejected
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.rules.values import check_id
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import (
+    answers,
     children,
     clock,
     control,
@@ -86,14 +87,14 @@ def _answer(state: ClusterState, command: Command, events: list[Event]) -> Outco
         return Rejected(code=Code.INVALID, detail=str(found))
     first = state.answer_to(command.client_id, command.request_id)
     if first is not None:
-        return _outcome(first)
+        return answers.outcome_of(first)
     fenced = _fence(state, command)
     if fenced is not None:  # not remembered: the next leader may ask it again
         return fenced
     outcome = _carry_out(state, command.body, events)
     if isinstance(outcome, Rejected) and state.feature_level >= FeatureLevel.BOUNDED:
         outcome = replace(outcome, detail=outcome.detail[:MAX_DETAIL_LENGTH])  # it is remembered as it is answered
-    state.put_answer(_remembered(command, outcome))
+    answers.remember(state, command, outcome)
     return outcome
 
 
@@ -176,23 +177,3 @@ def _dispatch(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
             return windows.drop(state, body, events)
         case _:
             assert_never(body)
-
-
-def _remembered(command: Command, outcome: Outcome) -> Answer:
-    # Refusals of single gangs are not kept: plans carry no request id.
-    if isinstance(outcome, Rejected):
-        return Answer(
-            client_id=command.client_id, request_id=command.request_id, code=outcome.code, detail=outcome.detail
-        )
-    return Answer(
-        client_id=command.client_id,
-        request_id=command.request_id,
-        subject=outcome.subject,
-        unchanged=outcome.unchanged,
-    )
-
-
-def _outcome(answer: Answer) -> Outcome:
-    if answer.code is Code.UNSPECIFIED:
-        return Accepted(subject=answer.subject, unchanged=answer.unchanged)
-    return Rejected(code=answer.code, detail=answer.detail)

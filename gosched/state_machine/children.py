@@ -151,13 +151,13 @@ def cancel(state: ClusterState, events: list[Event], job: Job, reason: str, deta
 
 def live_children(state: ClusterState, parent_id: str) -> list[Job]:
     """In the order in which they were made."""
-    return sorted([state.jobs[j] for j in state.offspring.get(parent_id, ())], key=lambda job: job.sequence)
+    return sorted([state.jobs[j] for j in state.relatives.children.get(parent_id, ())], key=lambda job: job.sequence)
 
 
 def kept_name_problem(state: ClusterState, name: str) -> str:
     """Names of the children that a live parent may still make are not for others."""
     head, _, tail = name.rpartition(".")
-    parent = state.jobs.get(state.names.get(head, ""))
+    parent = state.jobs.get(state.names.id_of(head))
     if parent is None or parent.state.is_final or not parent.spec.is_parent or not tail.isdecimal():
         return ""
     return f"the name {name} is kept for a job that {head} makes: take another name"
@@ -190,7 +190,7 @@ def _named(common: JobSpec, element: int) -> JobSpec:
 
 
 def _obstacle(state: ClusterState, child_id: str, spec: JobSpec) -> str:
-    namesake = state.jobs.get(state.names.get(spec.name, ""))
+    namesake = state.jobs.get(state.names.id_of(spec.name))
     if namesake is not None and not namesake.state.is_final:
         return f"another job named {spec.name} lives: cancel it, or let it end"
     if child_id in state.jobs:

@@ -150,7 +150,7 @@ def to_child(state: ClusterState, events: list[Event], kind: FollowUpKind, child
 
 
 def _to_children(state: ClusterState, events: list[Event], job: Job, kind: FollowUpKind) -> None:
-    if not state.offspring.get(job.id):
+    if not state.relatives.children.get(job.id):
         return
     if state.feature_level >= FeatureLevel.BOUNDED:
         later(state, job.id, kind)

@@ -33,7 +33,7 @@ def unmet(state: ClusterState, spec: JobSpec, job_id: str) -> tuple[Dependency, 
             return Rejected(code=Code.INVALID, detail=detail)
         if not other.state.is_final:
             waits_for[Dependency(job=other.id, condition=wanted.condition)] = None
-            if len(state.dependents.get(other.id, ())) >= MAX_DEPENDENTS:
+            if len(state.relatives.dependents.get(other.id, ())) >= MAX_DEPENDENTS:
                 detail = f"{MAX_DEPENDENTS} jobs wait for {other.spec.name} already: wait for a job that waits for it"
                 return Rejected(code=Code.EXHAUSTED, detail=detail)
         elif not _is_met(wanted.condition, other.state):
@@ -45,7 +45,7 @@ def unmet(state: ClusterState, spec: JobSpec, job_id: str) -> tuple[Dependency, 
 
 def job_ended(state: ClusterState, events: list[Event], job: Job) -> None:
     """Those that waited for it wait no longer; those that can never start now are cancelled."""
-    waiting = [state.jobs[j] for j in state.dependents.get(job.id, ())]
+    waiting = [state.jobs[j] for j in state.relatives.dependents.get(job.id, ())]
     for dependent in sorted(waiting, key=lambda dependent: dependent.sequence):
         tell(state, events, dependent, job)
 

@@ -41,20 +41,20 @@ def follow_up(state: ClusterState, events: list[Event]) -> None:
         fence, job = state.fences[job_id], state.jobs[job_id]
         if not _may_start(job, fence) and not is_repair(job, fence.attempt):
             drop(state, events, job_id, f"the job is {job.state.name} and does not wait for it any more")
-        elif job_id not in state.awaited and _may_start(job, fence):
+        elif job_id not in state.fenced.awaited and _may_start(job, fence):
             _fire(state, events, job, fence)
 
 
 def drop_on(state: ClusterState, events: list[Event], node_id: str, why: str) -> None:
     """Those that have a place on the node: nothing starts there."""
-    for job_id in sorted(state.node_fences.get(node_id, ())):
+    for job_id in sorted(state.fenced.placements.get(node_id, ())):
         drop(state, events, job_id, why)
 
 
 def drop(state: ClusterState, events: list[Event], job_id: str, why: str) -> None:
     """What leaves for it leaves for nobody then, and still goes."""
     fence = state.fences[job_id]
-    for allocation in [*state.allocations.values()] if job_id in state.awaited else ():
+    for allocation in [*state.allocations.values()] if job_id in state.fenced.awaited else ():
         if allocation.leaves_for == job_id:
             state.send_off(allocation.id, "")
     state.drop_fence(job_id)

@@ -41,7 +41,7 @@ class Filtered:
         self._fences = fences
 
     def held(self, node_id: str) -> tuple[Resources, ...]:
-        total = self._state.fenced.get(node_id, ZERO) if self._fences else ZERO
+        total = self._state.fenced.resources.get(node_id, ZERO) if self._fences else ZERO
         for allocation in self._allocations(node_id):
             total = total + allocation.resources
         return (total,)
@@ -67,7 +67,7 @@ class Filtered:
         return [allocation for allocation in held if self._counts(allocation)]
 
     def _fenced(self, node_id: str) -> list[tuple[Resources, TaskPlacement]]:
-        fences = self._state.node_fences.get(node_id, {}) if self._fences else {}
+        fences = self._state.fenced.placements.get(node_id, {}) if self._fences else {}
         specs = {job_id: self._state.jobs[job_id].spec for job_id in fences}
         return [(group_of(specs[j], p.rank).resources, p) for j, placements in fences.items() for p in placements]
 

@@ -44,7 +44,7 @@ def take_events(state: ClusterState, events: list[Event], *, steps: int) -> None
 
 
 def _ended(state: ClusterState, events: list[Event], job: Job) -> None:
-    if job.id in state.dependents:
+    if job.id in state.relatives.dependents:
         later(state, job.id, FollowUpKind.DEPENDENTS)
     if job.parent:
         children.child_ended(state, events, job)
@@ -69,7 +69,7 @@ def _do(
         made, more = children.make(state, events, job.id, steps)
         return made, step if more else None
     dependents = step.kind is FollowUpKind.DEPENDENTS
-    family = (state.dependents if dependents else state.offspring).get(job.id, {})
+    family = (state.relatives.dependents if dependents else state.relatives.children).get(job.id, {})
     chosen = [*islice((state.jobs[j] for j in family if state.jobs[j].sequence > step.after), steps)]
     done = 0
     for relative in chosen:

@@ -92,7 +92,7 @@ class Headroom:
             charge = charge_of(resources, model)
             for holder in self._holders(queue, tenant):
                 add_to(holder.used, charge)
-        for (queue, tenant), jobs in state.running.items():
+        for (queue, tenant), jobs in state.counts.running.items():
             for holder in self._holders(queue, tenant):
                 holder.running += jobs
         self._depart(departures(state, leaving_allocations(state)), 1)
@@ -146,7 +146,8 @@ def departures(state: ClusterState, allocations: Iterable[str], whole: Container
 
 def leaving_allocations(state: ClusterState) -> list[str]:
     """Those that leave for a fence."""
-    return [a for node in state.leaving for a in state.node_allocations[node] if state.allocations[a].leaves_for]
+    on_their_nodes = [a for node in state.fenced.evicting for a in state.node_allocations[node]]
+    return [a for a in on_their_nodes if state.allocations[a].leaves_for]
 
 
 def fenced_charge(state: ClusterState, fence: Fence) -> Amounts:

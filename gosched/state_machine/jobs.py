@@ -30,7 +30,7 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
     problem = _command_problem(command, state.feature_level)
     if problem:
         return Rejected(code=Code.INVALID, detail=problem)
-    namesake = state.jobs.get(state.names.get(spec.name, ""))
+    namesake = state.jobs.get(state.names.id_of(spec.name))
     if namesake is not None and not namesake.state.is_final:
         if namesake.spec == spec:
             return Accepted(subject=namesake.id, unchanged=True)

@@ -132,7 +132,7 @@ def _idle_tenants(state: ClusterState) -> list[str]:
     idle = [
         tenant
         for tenant in state.tenants.values()
-        if not (tenant.name in state.live or tenant.name in state.quotas or tenant.name in needed)
+        if not (tenant.name in state.counts.live_by_tenant or tenant.name in state.quotas or tenant.name in needed)
     ]
 
     def worth(tenant: Tenant) -> tuple[bool, bool, int, str]:

@@ -32,7 +32,7 @@ from gosched.core.rules.queues import check_queues_size
 from gosched.core.rules.quotas import check_quotas_size
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
-from gosched.core.state.footprint import content_bytes, reservation_bytes
+from gosched.core.state.record_bytes import content_bytes, reservation_bytes
 
 _MIB = 1 << 20
 

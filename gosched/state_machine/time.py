@@ -1,6 +1,6 @@
 """The passing of time: what was due for a job or a node happens.
 
-Rule: what is handled here is what `core.timers` says is due, so no timer comes up twice for the same thing.
+Rule: what is handled here is what `core.state.timers` says is due, so no timer comes up twice for the same thing.
 """
 
 from __future__ import annotations

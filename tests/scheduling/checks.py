@@ -17,7 +17,8 @@ from gosched.core.records.window import Window
 from gosched.core.sharing import Amounts, add_to, charge_of, guarantees, lineage
 from gosched.core.spec.job_spec import group_of
 from gosched.core.spec.policies import PreemptionPolicy
-from gosched.core.state.cluster_state import ClusterState, restore
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.restore import restore
 from gosched.scheduling import Plan, ViewBuilder, schedule
 from tests.scheduling import tables
 from tests.scheduling.driver import Driver

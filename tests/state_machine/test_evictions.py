@@ -341,7 +341,7 @@ def test_a_gang_that_goes_whole_after_some_of_its_tasks_went_alone_leaves_for_bo
     c.submit(high("next", group(count=3)), "q")
     assert c.plan(forced(c, "p", evict(c.job("e"), Cause.PREEMPT, 3))) == ()
     assert c.plan(forced(c, "q", evict(c.job("e")))) == ()
-    assert c.state.awaited == {"p": 1, "q": 3}
+    assert c.state.fenced.awaited == {"p": 1, "q": 3}
     leave(c, "e")
     assert (c.job("p").state, c.job("q").state, c.job("e").state) == (
         *(JobState.RUNNING, JobState.RUNNING),
@@ -366,7 +366,7 @@ def test_a_window_evicts_what_stands_in_it_for_nobody(c):
     assert "stands in no window" in c.refused(clearing(c))
     close(c)
     assert c.plan(clearing(c)) == ()
-    assert (c.job("v").reason, c.state.fences, c.state.awaited) == ("WINDOW_BEGINS", {}, {})
+    assert (c.job("v").reason, c.state.fences, c.state.fenced.awaited) == ("WINDOW_BEGINS", {}, {})
     assert c.events[0].for_job == ""
     leave(c, "v")
     assert c.job("v").state is JobState.PENDING

@@ -37,11 +37,15 @@ from gosched.core.records.node import ClosedBy, NodeState
 from gosched.core.records.task import TaskState
 from gosched.core.resources import GPU, Resources
 from gosched.core.sharing import add_to, as_map, ceilings, charge_of, guarantees, lineage
-from gosched.core.state import cluster_state as state_module
-from gosched.core.state.cluster_state import ClusterState, FrozenState, restore
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.footprint import Footprint
+from gosched.core.state.restore import restore
+from gosched.core.state.state_digest import StateDigest
+from gosched.core.state.tables import Contents, FrozenState
 from gosched.replication.applier import Applier
 from gosched.state_machine import (
     MachineBug,
+    answers,
     apply,
     control,
     evictions,
@@ -289,16 +293,17 @@ def count(seen: Counter[str], outcome: Outcome, events: tuple[Event, ...]) -> No
 def indexes(state: ClusterState) -> tuple[object, ...]:
     oldest_first = [job.id for job in state.finished_oldest_first()]
     return (
-        *(state.usage, state.node_allocations, state.pending, oldest_first, [*state.answers], state.names),
-        *(state.charges, state.running, as_map(state.total)),
-        *(state.node_fences, state.fenced, state.leaving, state.awaited, state.dependents, state.offspring),
+        *(state.usage, state.node_allocations, state.pending, oldest_first, [*state.answers], state.names.newest),
+        *(state.charges, state.counts.running, as_map(state.total)),
+        *(state.fenced.placements, state.fenced.resources, state.fenced.evicting, state.fenced.awaited),
+        *(state.relatives.dependents, state.relatives.children),
     )
 
 
 @pytest.fixture
 def _few_answers_are_kept(monkeypatch):
-    monkeypatch.setattr(state_module, "MAX_ANSWERS_PER_CLIENT", 3)
-    monkeypatch.setattr(state_module, "MAX_CLIENTS_REMEMBERED", 3)
+    monkeypatch.setattr(answers, "MAX_ANSWERS_PER_CLIENT", 3)
+    monkeypatch.setattr(answers, "MAX_CLIENTS_REMEMBERED", 3)
 
 
 @pytest.mark.usefixtures("_few_answers_are_kept")
@@ -452,13 +457,13 @@ def _usage_is_not_given_back(monkeypatch):
 
 
 def _a_change_escapes_the_digest(monkeypatch):
-    touch = ClusterState._touch
+    touch = StateDigest.touch
 
-    def forgetful(self: ClusterState, table: str, key: str) -> None:
-        if table != "tasks" or key not in self.tasks or self.tasks[key].state is not TaskState.RUNNING:
-            touch(self, table, key)
+    def forgetful(self: StateDigest, contents: Contents, footprint: Footprint, table: str, key: str) -> None:
+        if table != "tasks" or key not in contents.tasks or contents.tasks[key].state is not TaskState.RUNNING:
+            touch(self, contents, footprint, table, key)
 
-    monkeypatch.setattr(ClusterState, "_touch", forgetful)
+    monkeypatch.setattr(StateDigest, "touch", forgetful)
 
 
 def _restoring_forgets_the_order_of_answers(monkeypatch):

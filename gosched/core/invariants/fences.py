@@ -74,9 +74,9 @@ def fence_index_problems(state: ClusterState) -> Iterator[str]:
             own[job_id] = (*own.get(job_id, ()), placement)
             asked = group_of(state.jobs[job_id].spec, placement.rank).resources if job_id in state.jobs else ZERO
             fenced[placement.node_id] = fenced.get(placement.node_id, ZERO) + asked
-    if state.node_fences != by_node:
+    if state.fenced.placements != by_node:
         yield "node_fences is not what the fences say"
-    if state.fenced != {node: asked for node, asked in fenced.items() if asked != ZERO}:
+    if state.fenced.resources != {node: asked for node, asked in fenced.items() if asked != ZERO}:
         yield "fenced is not what the fences ask for"
     leaving: dict[str, Resources] = {}
     awaited: Counter[str] = Counter()
@@ -84,9 +84,9 @@ def fence_index_problems(state: ClusterState) -> Iterator[str]:
         if allocation.leaves_for:
             awaited[allocation.leaves_for] += 1
             leaving[allocation.node_id] = leaving.get(allocation.node_id, ZERO) + allocation.resources
-    if state.leaving != {node: held for node, held in leaving.items() if held != ZERO}:
+    if state.fenced.evicting != {node: held for node, held in leaving.items() if held != ZERO}:
         yield "leaving is not what the allocations say"
-    if state.awaited != awaited:
+    if state.fenced.awaited != awaited:
         yield "awaited is not what the allocations say"
     if any(job_id not in state.fences for job_id in awaited):
         yield "allocations leave for a job that has no fence"

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gosched.core.state.cluster_state import ClusterState
-from gosched.core.state.footprint import (
-    ACCOUNT_BYTES,
-    TENANT_BYTES,
-    Footprint,
-    answer_bytes,
-    content_bytes,
-    fence_bytes,
-    reservation_bytes,
-)
+from gosched.core.state.footprint import Footprint
+from gosched.core.state.record_bytes import content_bytes, fence_bytes, reservation_bytes
 from gosched.core.state.spec_parts import PartValue, parts_of
+from gosched.core.state.tables import TABLES
 
 
 def footprint_problems(state: ClusterState) -> Iterator[str]:
@@ -46,13 +40,9 @@ def _measured(state: ClusterState) -> Footprint:
     for reservation in state.reservations.values():
         footprint.charge(reservation.job_id, reservation_bytes(reservation))
     footprint.tables = {
-        "nodes": sum([content_bytes(node) for node in state.nodes.values()]),
-        "queues": content_bytes(tuple(state.queues.values())),
-        "quotas": sum([content_bytes(quota) for quota in state.quotas.values()]),
-        "configuration": content_bytes(state.configuration) if state.configuration is not None else 0,
-        "windows": sum([content_bytes(window) for window in state.windows.values()]),
-        "accounts": len(state.accounts) * ACCOUNT_BYTES,
-        "tenants": len(state.tenants) * TENANT_BYTES,
-        "answers": sum([answer_bytes(answer) for own in state.answers.values() for answer in own.values()]),
+        table.name: sum([table.size_of(record) for _, record in table.items(state)])
+        for table in TABLES
+        if table.size_of is not None
     }
+    footprint.tables["configuration"] = content_bytes(state.configuration) if state.configuration is not None else 0
     return footprint

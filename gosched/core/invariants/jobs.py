@@ -64,7 +64,7 @@ def relative_problems(state: ClusterState) -> Iterator[str]:
                 waiting.setdefault(other, []).append(job.id)
             if job.parent:
                 offspring.setdefault(job.parent, []).append(job.id)
-    if {job: [*own] for job, own in state.dependents.items()} != waiting:
+    if {job: [*own] for job, own in state.relatives.dependents.items()} != waiting:
         yield "dependents is not what the jobs wait for, in their order"
-    if {job: [*own] for job, own in state.offspring.items()} != offspring:
+    if {job: [*own] for job, own in state.relatives.children.items()} != offspring:
         yield "offspring is not the live children, in their order"
