@@ -39,12 +39,12 @@ from gosched.state_machine import (
     answers,
     children,
     clock,
-    control,
     dependencies,
     epochs,
     features,
     fences,
     follow_ups,
+    job_control,
     jobs,
     node_control,
     nodes,
@@ -53,7 +53,7 @@ from gosched.state_machine import (
     quotas,
     size_limits,
     tasks,
-    time,
+    timeouts,
     windows,
 )
 
@@ -164,11 +164,11 @@ def _dispatch(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
         case ControlNode():
             return node_control.control(state, body, events)
         case ControlJob():
-            return control.control(state, body, events)
+            return job_control.control(state, body, events)
         case RunSchedule():
             return children.run_schedule(state, body, events)
         case PassTime():
-            return time.pass_time(state, events)
+            return timeouts.pass_time(state, events)
         case SetClock():
             return clock.set_clock(state, body, events)
         case SetWindow():

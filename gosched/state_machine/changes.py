@@ -61,7 +61,7 @@ def count_change(state: ClusterState, job_id: str, before: TaskState, after: Tas
         state.put_job(counted)
 
 
-def later(state: ClusterState, job_id: str, kind: FollowUpKind) -> None:
+def add_follow_up(state: ClusterState, job_id: str, kind: FollowUpKind) -> None:
     """Leave something for `follow_ups` to do, after what is left of the job; a cancel makes the rest pointless."""
     known = state.follow_ups.get(job_id)
     before = known.steps if known is not None and kind is not FollowUpKind.CANCEL else ()

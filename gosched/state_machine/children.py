@@ -28,7 +28,7 @@ from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec, Overlap
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.changes import change_job, later
+from gosched.state_machine.changes import add_follow_up, change_job
 from gosched.state_machine.gangs import add_gang, settle, stop_all
 from gosched.state_machine.size_limits import job_size_problem
 
@@ -36,7 +36,7 @@ ELEMENTS_FAILED = "ELEMENTS_FAILED"
 LOOK_AGAIN_MS = 5_000
 
 
-def at_once(spec: JobSpec, level: int) -> int:
+def max_live_children(spec: JobSpec, level: int) -> int:
     """How many children of an array or a schedule may live at once."""
     tasks = sum(group.count for group in spec.groups)
     array = _most_at_once(tasks)
@@ -50,28 +50,28 @@ def _most_at_once(tasks: int) -> int:
     return min(MAX_PARALLEL, max(1, MAX_TASKS_PER_JOB // tasks))
 
 
-def fill(state: ClusterState, events: list[Event], parent_id: str) -> None:
+def add_children(state: ClusterState, events: list[Event], parent_id: str) -> None:
     """Sees to it that an array gets the children that it may have now."""
     parent = state.jobs[parent_id]
     if state.feature_level < FeatureLevel.BOUNDED:
-        make(state, events, parent_id, MAX_TASKS)
+        make_children(state, events, parent_id, MAX_TASKS)
     elif not parent.spec.cron and _may_have_children(parent):
-        later(state, parent_id, FollowUpKind.FILL)
+        add_follow_up(state, parent_id, FollowUpKind.FILL)
 
 
-def make(state: ClusterState, events: list[Event], parent_id: str, steps: int) -> tuple[int, bool]:
+def make_children(state: ClusterState, events: list[Event], parent_id: str, steps: int) -> tuple[int, bool]:
     """Makes the children that an array may have now, up to so many steps. The answer: the steps, and whether there are
     more to make."""
     parent = state.jobs[parent_id]
     if parent.spec.cron or not _may_have_children(parent):
         return 0, False
-    array, limit, common = parent.spec.array, at_once(parent.spec, state.feature_level), _common_spec(parent)
+    array, limit, common = parent.spec.array, max_live_children(parent.spec, state.feature_level), _common_spec(parent)
     made, live, problem = parent.children.made, parent.children.live, ""
     done = 0
     while made < array.size and live < limit and not problem and done < steps:
         element = array.index(made)
         child_id, spec = f"{parent.id}.{element}", _named(common, element)
-        problem = _obstacle(state, child_id, spec)
+        problem = _child_problem(state, child_id, spec)
         if not problem:
             _add_child(state, events, parent, child_id, element, spec)
             made, live, done = made + 1, live + 1, done + max(1, spec.task_count)
@@ -92,7 +92,7 @@ def run_schedule(state: ClusterState, command: RunSchedule, events: list[Event])
     parent = replace(parent, children=replace(parent.children, next_run_at_ms=command.next_run_at_ms))
     element = parent.children.made + 1
     spec = _named(_common_spec(parent), element)
-    why = _skips(state, parent) or _obstacle(state, command.child_id, spec)
+    why = _skip_reason(state, parent) or _child_problem(state, command.child_id, spec)
     if why:
         state.put_job(replace(parent, detail=f"skipped the run that was due at {command.due_at_ms} ms: {why}"))
         events.append(JobUpdated(job_id=parent.id))
@@ -104,7 +104,7 @@ def run_schedule(state: ClusterState, command: RunSchedule, events: list[Event])
     _count_made(state, events, replace(parent, detail=""), element, parent.children.live + 1)
     events.append(JobUpdated(job_id=parent.id))
     if spec.is_parent:
-        fill(state, events, command.child_id)
+        add_children(state, events, command.child_id)
     return Accepted(subject=command.child_id)
 
 
@@ -125,7 +125,7 @@ def child_ended(state: ClusterState, events: list[Event], child: Job) -> None:
     if parent.intent is JobIntent.RUN and 0 <= parent.spec.array.max_failures < count.failed and not parent.spec.cron:
         _end(state, events, _failed(parent))
     elif parent.intent is JobIntent.RUN:
-        fill(state, events, parent.id)
+        add_children(state, events, parent.id)
         conclude(state, events, parent.id)
     elif not count.live:
         settle(state, events, parent)
@@ -163,7 +163,7 @@ def kept_name_problem(state: ClusterState, name: str) -> str:
     return f"the name {name} is kept for a job that {head} makes: take another name"
 
 
-def full(state: ClusterState, tasks: int) -> str:
+def cluster_bound_problem(state: ClusterState, tasks: int) -> str:
     """What of a further job with so many tasks would be too much, or an empty string."""
     if len(state.jobs) - len(state.finished) >= MAX_LIVE_JOBS:
         return f"the cluster holds {MAX_LIVE_JOBS} live jobs, its limit"
@@ -189,13 +189,13 @@ def _named(common: JobSpec, element: int) -> JobSpec:
     return replace(common, name=f"{common.name}.{element}")
 
 
-def _obstacle(state: ClusterState, child_id: str, spec: JobSpec) -> str:
+def _child_problem(state: ClusterState, child_id: str, spec: JobSpec) -> str:
     namesake = state.jobs.get(state.names.id_of(spec.name))
     if namesake is not None and not namesake.state.is_final:
         return f"another job named {spec.name} lives: cancel it, or let it end"
     if child_id in state.jobs:
         return f"job id {child_id} is taken"
-    return full(state, spec.task_count) or job_size_problem(state, child_id, spec)
+    return cluster_bound_problem(state, spec.task_count) or job_size_problem(state, child_id, spec)
 
 
 def _add_child(
@@ -237,14 +237,14 @@ def _run_problem(state: ClusterState, parent: Job, command: RunSchedule) -> str:
     return ""
 
 
-def _skips(state: ClusterState, parent: Job) -> str:
+def _skip_reason(state: ClusterState, parent: Job) -> str:
     """Why a schedule has no run now."""
     live = parent.children.live
     if not _may_have_children(parent):
         return "it was held, suspended, or waited for other jobs"
     if parent.spec.overlap is Overlap.FORBID and live:
         return "the run before it has not ended"
-    if live >= at_once(parent.spec, state.feature_level):
+    if live >= max_live_children(parent.spec, state.feature_level):
         return f"{live} runs live, as many as may"
     return ""
 
@@ -270,7 +270,7 @@ def _end(state: ClusterState, events: list[Event], job: Job) -> None:
     else:
         state.put_job(job)
         if state.feature_level >= FeatureLevel.BOUNDED:
-            later(state, job.id, FollowUpKind.CANCEL)
+            add_follow_up(state, job.id, FollowUpKind.CANCEL)
             return
         for child in live_children(state, job.id):
             cancel(state, events, child, job.reason, f"with {job.spec.name}, whose part it is")

@@ -15,7 +15,7 @@ from gosched.core.records.job import Job, JobState
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.children import cancel, fill
+from gosched.state_machine.children import add_children, cancel
 
 DEPENDENCY_FAILED = "DEPENDENCY_FAILED"
 MAX_DEPENDENTS = 10_000  # that wait for one job
@@ -47,10 +47,10 @@ def job_ended(state: ClusterState, events: list[Event], job: Job) -> None:
     """Those that waited for it wait no longer; those that can never start now are cancelled."""
     waiting = [state.jobs[j] for j in state.relatives.dependents.get(job.id, ())]
     for dependent in sorted(waiting, key=lambda dependent: dependent.sequence):
-        tell(state, events, dependent, job)
+        dependency_ended(state, events, dependent, job)
 
 
-def tell(state: ClusterState, events: list[Event], dependent: Job, job: Job) -> None:
+def dependency_ended(state: ClusterState, events: list[Event], dependent: Job, job: Job) -> None:
     """The job that this one waited for has ended."""
     conditions = [wanted.condition for wanted in dependent.waits_for if wanted.job == job.id]
     if all(_is_met(condition, job.state) for condition in conditions):
@@ -69,7 +69,7 @@ def _release(state: ClusterState, events: list[Event], dependent: Job, job: Job)
     state.put_job(replace(dependent, waits_for=(), not_before_ms=could_start_ms))
     events.append(JobUpdated(job_id=dependent.id))
     if dependent.spec.is_parent:
-        fill(state, events, dependent.id)
+        add_children(state, events, dependent.id)
 
 
 def _is_met(condition: Condition, ended: JobState) -> bool:

@@ -19,7 +19,7 @@ from gosched.core.records.task import Task, TaskState
 from gosched.core.spec.policies import PreemptionPolicy, RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.changes import change_task, count_change
-from gosched.state_machine.gangs import stop_all, to_start_again
+from gosched.state_machine.gangs import restart_intent, stop_all
 from gosched.state_machine.reclaim import reclaim_problem
 
 REASONS = {
@@ -38,7 +38,7 @@ def eviction_problem(state: ClusterState, gang: GangPlacement) -> str:
     victims = dict.fromkeys(eviction.job_id for eviction in gang.evictions)
     if len(victims) != len(gang.evictions):
         return "the plan evicts a job twice for one gang"
-    slowest_ms = max([state.jobs[job_id].spec.leave_ms for job_id in victims if job_id in state.jobs], default=0)
+    slowest_ms = max([state.jobs[job_id].spec.eviction_ms for job_id in victims if job_id in state.jobs], default=0)
     for eviction in gang.evictions:
         problem = _victim_problem(state, gang.job_id, eviction, slowest_ms)
         if problem:
@@ -49,50 +49,50 @@ def eviction_problem(state: ClusterState, gang: GangPlacement) -> str:
     return reclaim_problem(state, state.jobs[gang.job_id], reclaimed, fences) if reclaimed else ""
 
 
-def released(state: ClusterState, gang: GangPlacement) -> list[str]:
+def released_allocations(state: ClusterState, gang: GangPlacement) -> list[str]:
     """The allocations that will leave for the gang; those that leave for another one already are not among them."""
     return [allocation for eviction in gang.evictions for allocation in _allocations(state, eviction)]
 
 
-def carry_out(state: ClusterState, events: list[Event], gang: GangPlacement) -> None:
+def evict_victims(state: ClusterState, events: list[Event], gang: GangPlacement) -> None:
     """The victims' tasks are ordered to stop, and their allocations leave for the gang."""
     for eviction in gang.evictions:
-        leaving = _allocations(state, eviction)
+        released = _allocations(state, eviction)
         if eviction.cause is not Cause.REPAIR:
-            _evict(state, events, gang.job_id, eviction, leaving)
-        for allocation in leaving if gang.job_id else ():
-            state.send_off(allocation, gang.job_id)
+            _evict(state, events, gang.job_id, eviction, released)
+        for allocation in released if gang.job_id else ():
+            state.set_evicted_for_fence(allocation, gang.job_id)
 
 
-def expel(state: ClusterState, events: list[Event], job: Job, reason: str, detail: str) -> None:
+def evict_gang(state: ClusterState, events: list[Event], job: Job, reason: str, detail: str) -> None:
     """Stops a gang for nobody's sake. It starts again if its policy restarts it after a preemption, else it fails; one
     that is on its way out already stays so. The job holds an allocation."""
     if job.intent is not JobIntent.RUN:
         return
     again = may_restart(job, RetryCause.PREEMPTED)
-    leaving = replace(
+    released = replace(
         job,
-        intent=to_start_again(job) if again else JobIntent.FAIL,
+        intent=restart_intent(job) if again else JobIntent.FAIL,
         preemptions=job.preemptions + again,
         reason=reason,
         detail=detail,
         exit_code=None,
         not_before_ms=0,
     )
-    stop_all(state, events, leaving, reason)
+    stop_all(state, events, released, reason)
 
 
-def is_evicted(job: Job, task: Task) -> bool:
+def is_evicted_alone(job: Job, task: Task) -> bool:
     """The task goes alone: its job runs on without it."""
     return job.intent is JobIntent.RUN and task.state is TaskState.STOPPING and task.reason in _ALONE
 
 
-def may_do_without(state: ClusterState, job: Job, tasks: Sequence[Task]) -> bool:
+def can_spare(state: ClusterState, job: Job, tasks: Sequence[Task]) -> bool:
     """Whether the gang runs on if these of its tasks go alone: it has them beyond its floor."""
     return job.intent is JobIntent.RUN and not _ranks_problem(state, job, tuple([task.rank for task in tasks]))
 
 
-def leave_alone(state: ClusterState, events: list[Event], job: Job, tasks: Sequence[Task], reason: str) -> None:
+def evict_tasks(state: ClusterState, events: list[Event], job: Job, tasks: Sequence[Task], reason: str) -> None:
     """Orders tasks that their gang can do without to stop."""
     for task in tasks:
         change_task(state, events, task, replace(task, state=TaskState.STOPPING, reason=reason))
@@ -189,19 +189,19 @@ def _allocations(state: ClusterState, eviction: Eviction) -> list[str]:
     tasks = state.tasks_of(job)
     chosen: Iterator[Task] = (tasks[rank] for rank in eviction.ranks) if eviction.ranks else iter(tasks)
     held = [task.allocation_id for task in chosen if task.state.is_active]
-    return [allocation for allocation in held if not state.allocations[allocation].leaves_for]
+    return [allocation for allocation in held if not state.allocations[allocation].evicted_for_fence]
 
 
-def _evict(state: ClusterState, events: list[Event], for_job: str, eviction: Eviction, leaving: list[str]) -> None:
+def _evict(state: ClusterState, events: list[Event], for_job: str, eviction: Eviction, released: list[str]) -> None:
     victim = state.jobs[eviction.job_id]
-    since = [max(state.allocations[a].placed_at_ms, victim.checkpoint_at_ms) for a in leaving]
+    since = [max(state.allocations[a].placed_at_ms, victim.checkpoint_at_ms) for a in released]
     events.append(
         JobEvicted(
             job_id=victim.id,
             queue=victim.spec.queue,
             for_job=for_job,
             cause=eviction.cause,
-            tasks=len(leaving),
+            tasks=len(released),
             whole=not eviction.ranks,
             lost_ms=sum(state.clock_ms - moment for moment in since),
         )
@@ -213,6 +213,6 @@ def _evict(state: ClusterState, events: list[Event], for_job: str, eviction: Evi
         state.put_job(victim)
     if not eviction.ranks:
         detail = f"gave way to job {state.jobs[for_job].spec.name}" if for_job else "its nodes are kept for a window"
-        expel(state, events, victim, reason, detail)
+        evict_gang(state, events, victim, reason, detail)
         return
-    leave_alone(state, events, victim, [state.tasks[state.allocations[a].task_id] for a in leaving], reason)
+    evict_tasks(state, events, victim, [state.tasks[state.allocations[a].task_id] for a in released], reason)

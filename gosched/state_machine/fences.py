@@ -12,8 +12,8 @@ from gosched.core.records.job import Job, JobIntent, JobState, wants_placement
 from gosched.core.records.task import TaskState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import reservations
-from gosched.state_machine.fits import Filtered, GangFit
-from gosched.state_machine.starts import by_group, place
+from gosched.state_machine.gang_fit import GangFit, HeldByEach
+from gosched.state_machine.gang_start import by_group, place
 
 
 def make(state: ClusterState, events: list[Event], gang: GangPlacement) -> None:
@@ -24,7 +24,7 @@ def make(state: ClusterState, events: list[Event], gang: GangPlacement) -> None:
         tasks=gang.tasks,
         made_at_ms=state.clock_ms,
         until_ms=gang.until_ms,
-        by_ms=state.clock_ms + max(state.jobs[eviction.job_id].spec.leave_ms for eviction in gang.evictions),
+        by_ms=state.clock_ms + max(state.jobs[eviction.job_id].spec.eviction_ms for eviction in gang.evictions),
     )
     state.put_fence(fence)
     events.append(FenceChanged(job_id=fence.job_id, node_ids=_nodes(fence), made=True))
@@ -42,7 +42,7 @@ def follow_up(state: ClusterState, events: list[Event]) -> None:
         if not _may_start(job, fence) and not is_repair(job, fence.attempt):
             drop(state, events, job_id, f"the job is {job.state.name} and does not wait for it any more")
         elif job_id not in state.fenced.awaited and _may_start(job, fence):
-            _fire(state, events, job, fence)
+            _start(state, events, job, fence)
 
 
 def drop_on(state: ClusterState, events: list[Event], node_id: str, why: str) -> None:
@@ -55,8 +55,8 @@ def drop(state: ClusterState, events: list[Event], job_id: str, why: str) -> Non
     """What leaves for it leaves for nobody then, and still goes."""
     fence = state.fences[job_id]
     for allocation in [*state.allocations.values()] if job_id in state.fenced.awaited else ():
-        if allocation.leaves_for == job_id:
-            state.send_off(allocation.id, "")
+        if allocation.evicted_for_fence == job_id:
+            state.set_evicted_for_fence(allocation.id, "")
     state.drop_fence(job_id)
     events.append(FenceChanged(job_id=job_id, node_ids=_nodes(fence), made=False, why=why))
 
@@ -71,7 +71,7 @@ def _may_start(job: Job, fence: Fence) -> bool:
     return wants_placement(job) and job.attempt == fence.attempt
 
 
-def _fire(state: ClusterState, events: list[Event], job: Job, fence: Fence) -> None:
+def _start(state: ClusterState, events: list[Event], job: Job, fence: Fence) -> None:
     """Limits are not looked at again, and a backoff is over: others made room for this start. A place may still be held
     by what leaves for another fence, or goes since its fence was dropped: then the gang waits for that too."""
     why = _problem(state, job, fence, stopping=False)
@@ -86,15 +86,15 @@ def _fire(state: ClusterState, events: list[Event], job: Job, fence: Fence) -> N
 def _problem(state: ClusterState, job: Job, fence: Fence, *, stopping: bool) -> str:
     """Why it cannot stand there, now (`stopping` tasks included) or ever."""
     tasks = state.tasks
-    books = Filtered(
+    held = HeldByEach(
         state, lambda a: stopping or tasks[a.task_id].state is not TaskState.STOPPING, fences=False
     )  # fmt: skip
-    fit = GangFit(state, books)
+    fit = GangFit(state, held)
     for group, _, placements in by_group(job, fence.tasks):
         problem = fit.group_problem(group, placements)
         if problem:
             return problem
-    return fit.room_problem()
+    return fit.capacity_problem()
 
 
 def _nodes(fence: Fence) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def stop_all(state: ClusterState, events: list[Event], job: Job, reason: str) ->
             change_task(state, events, task, replace(task, state=TaskState.STOPPING, reason=reason))
 
 
-def to_start_again(job: Job) -> JobIntent:
+def restart_intent(job: Job) -> JobIntent:
     """Of a gang that is stopped and may start again: one that people have suspended waits until they resume it."""
     return JobIntent.SUSPEND if job.frozen else JobIntent.RESTART
 
@@ -92,7 +92,7 @@ def settle(state: ClusterState, events: list[Event], job: Job) -> None:
     change_job(state, events, job, replace(done, ended_at_ms=state.clock_ms))
 
 
-def wait_again(state: ClusterState, events: list[Event], ended: Task) -> None:
+def wait_for_another_place(state: ClusterState, events: list[Event], ended: Task) -> None:
     """An elastic task that lost its place waits for another, while its job runs on."""
     job = state.jobs[ended.job_id]
     change_task(state, events, ended, _fresh(ended, ended.attempt, ended.moves + 1))
@@ -123,7 +123,7 @@ def _goes_on(state: ClusterState, events: list[Event], job: Job) -> bool:
         first += group.count
     for task in tasks:
         if task.state is TaskState.LOST:
-            wait_again(state, events, task)
+            wait_for_another_place(state, events, task)
     return True
 
 
@@ -132,7 +132,7 @@ def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Tas
     again = _may_be_placed_again(job) if _is_nodes_fault(state, task) else may_restart(job, cause)
     job = replace(
         job,
-        intent=to_start_again(job) if again else JobIntent.FAIL,
+        intent=restart_intent(job) if again else JobIntent.FAIL,
         restarts=job.restarts + (again and cause is RetryCause.FAILED),
         reason=task.reason or "TASK_FAILED",
         detail=f"task {task.group}/{task.index}: {task.detail or _how_it_ended(task)}",

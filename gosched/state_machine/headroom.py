@@ -65,18 +65,18 @@ class Headroom:
         if self.is_limited:
             self._add_up(state)
 
-    def problem(self, job: Job, wanted: Amounts, leaving: Sequence[Departure] = (), *, fence: bool = False) -> str:
+    def problem(self, job: Job, wanted: Amounts, releases: Sequence[Release] = (), *, fence: bool = False) -> str:
         """Why the job may not take this much more, by resource name, once `leaving` has gone."""
         starts = not _runs_on(job)
-        self._depart(leaving, 1)
+        self._count_releases(releases, 1)
         holders = self._holders(job.spec.queue, job.spec.tenant)
         problems = [holder.problem(wanted, starts, fence) for holder in holders]
-        self._depart(leaving, -1)
+        self._count_releases(releases, -1)
         return next((problem for problem in problems if problem), "")
 
-    def take(self, job: Job, wanted: Amounts, leaving: Sequence[Departure] = (), *, fence: bool = False) -> None:
+    def take(self, job: Job, wanted: Amounts, releases: Sequence[Release] = (), *, fence: bool = False) -> None:
         """`job` as it was before it took them."""
-        self._depart(leaving, 1)
+        self._count_releases(releases, 1)
         starts = not _runs_on(job)
         for holder in self._holders(job.spec.queue, job.spec.tenant):
             if fence:
@@ -95,15 +95,15 @@ class Headroom:
         for (queue, tenant), jobs in state.counts.running.items():
             for holder in self._holders(queue, tenant):
                 holder.running += jobs
-        self._depart(departures(state, leaving_allocations(state)), 1)
+        self._count_releases(releases_of(state, evicted_allocations(state)), 1)
         for fence in state.fences.values():
             self.take(state.jobs[fence.job_id], fenced_charge(state, fence), fence=True)
 
-    def _depart(self, leaving: Sequence[Departure], times: int) -> None:
-        for departure in leaving:
-            for holder in self._holders(departure.queue, departure.tenant):
-                add_to(holder.more, departure.charge, -times)
-                holder.starting -= departure.jobs * times
+    def _count_releases(self, releases: Sequence[Release], times: int) -> None:
+        for release in releases:
+            for holder in self._holders(release.queue, release.tenant):
+                add_to(holder.more, release.charge, -times)
+                holder.starting -= release.jobs * times
 
     def _holders(self, queue: str, tenant: str) -> list[_Holder]:
         line = self._lines.get((queue, tenant))
@@ -116,7 +116,7 @@ class Headroom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Departure:
+class Release:
     """What goes with the allocations of one job; `jobs` 1: it stops running with them."""
 
     queue: str
@@ -125,7 +125,7 @@ class Departure:
     jobs: int
 
 
-def departures(state: ClusterState, allocations: Iterable[str], whole: Container[str] = ()) -> list[Departure]:
+def releases_of(state: ClusterState, allocations: Iterable[str], whole: Container[str] = ()) -> list[Release]:
     """Of these allocations. `whole`: the jobs that are about to be stopped, besides those that stop already."""
     charges: dict[str, Amounts] = {}
     for allocation_id in allocations:
@@ -134,7 +134,7 @@ def departures(state: ClusterState, allocations: Iterable[str], whole: Container
         add_to(charge, charge_of(allocation.resources, allocation.gpu_model))
     jobs = {job_id: state.jobs[job_id] for job_id in charges}
     return [
-        Departure(
+        Release(
             queue=job.spec.queue,
             tenant=job.spec.tenant,
             charge=charges[job.id],
@@ -144,10 +144,10 @@ def departures(state: ClusterState, allocations: Iterable[str], whole: Container
     ]
 
 
-def leaving_allocations(state: ClusterState) -> list[str]:
+def evicted_allocations(state: ClusterState) -> list[str]:
     """Those that leave for a fence."""
     on_their_nodes = [a for node in state.fenced.evicting for a in state.node_allocations[node]]
-    return [a for a in on_their_nodes if state.allocations[a].leaves_for]
+    return [a for a in on_their_nodes if state.allocations[a].evicted_for_fence]
 
 
 def fenced_charge(state: ClusterState, fence: Fence) -> Amounts:

@@ -14,12 +14,12 @@ from gosched.core.rules.jobs import MAX_PARENT_NAME_LENGTH, check_job
 from gosched.core.rules.values import check_moment, check_name
 from gosched.core.spec.dependency import Dependency
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.children import cancel, fill, full, kept_name_problem
+from gosched.state_machine.children import add_children, cancel, cluster_bound_problem, kept_name_problem
 from gosched.state_machine.dependencies import unmet
 from gosched.state_machine.gangs import add_gang
 from gosched.state_machine.queues import submission_refusal
-from gosched.state_machine.reservations import promise
-from gosched.state_machine.retention import forget, forget_jobs, make_room
+from gosched.state_machine.reservations import reserve
+from gosched.state_machine.retention import forget, forget_idle, forget_jobs
 from gosched.state_machine.size_limits import job_size_problem
 
 
@@ -47,7 +47,7 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
     waits_for = unmet(state, spec, command.job_id)
     if isinstance(waits_for, Rejected):
         return waits_for
-    problem = make_room(state, events, spec) if state.feature_level >= FeatureLevel.BOUNDED else ""
+    problem = forget_idle(state, events, spec) if state.feature_level >= FeatureLevel.BOUNDED else ""
     if problem:
         return Rejected(code=Code.EXHAUSTED, detail=f"{problem}: try again when some are gone")
     return _create(state, command, waits_for, events)
@@ -69,7 +69,7 @@ def _command_problem(command: SubmitJob, level: int) -> str:
 
 def _room_refusal(state: ClusterState, command: SubmitJob) -> Rejected | None:
     spec = command.spec
-    what = full(state, spec.task_count)
+    what = cluster_bound_problem(state, spec.task_count)
     full_of_tenants = spec.tenant not in state.tenants and len(state.tenants) >= MAX_TENANTS
     if not what and full_of_tenants and state.feature_level < FeatureLevel.BOUNDED:
         what = f"the cluster holds {MAX_TENANTS} tenants, its limit"
@@ -96,8 +96,8 @@ def _create(
     )
     add_gang(state, events, job)
     if spec.is_parent:
-        fill(state, events, job.id)
-    refusals = [refusal for wanted in command.reservation for refusal in promise(state, events, wanted)]
+        add_children(state, events, job.id)
+    refusals = [refusal for wanted in command.reservation for refusal in reserve(state, events, wanted)]
     return Accepted(subject=job.id, refusals=tuple(refusals))
 
 

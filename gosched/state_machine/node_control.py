@@ -23,7 +23,7 @@ from gosched.core.rules.values import check_line, check_moment
 from gosched.core.spec.policies import RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import fences
-from gosched.state_machine.evictions import DRAINED, expel, leave_alone, may_do_without
+from gosched.state_machine.evictions import DRAINED, can_spare, evict_gang, evict_tasks
 from gosched.state_machine.retention import forget_node
 
 EMPTY = "drained"
@@ -38,7 +38,7 @@ def control(state: ClusterState, command: ControlNode, events: list[Event]) -> O
     node = _find(state, command.node_id)
     if isinstance(node, Rejected):
         return node
-    if _is_for_others(node, command.by):
+    if _is_closed_by_another(node, command.by):
         if command.action is NodeAction.CORDON:
             return Accepted(subject=node.id, unchanged=True)
         detail = f"node {node.id} was closed by {_closer(node)}, not by its agent: only an operator may change that"
@@ -80,7 +80,7 @@ def drain_over(state: ClusterState, events: list[Event], node_id: str) -> int:
     how many tasks are there."""
     node = replace(state.nodes[node_id], drain_by_ms=0)
     state.put_node(node)
-    if not _send_away(state, events, node, "was to be empty by now", everybody=True):
+    if not _evict_from(state, events, node, "was to be empty by now", all_jobs=True):
         state.put_node(replace(node, drain_by_ms=state.clock_ms))
     return len(state.node_allocations[node.id])
 
@@ -138,7 +138,7 @@ def _find(state: ClusterState, id_or_name: str) -> Node | Rejected:
     return state.nodes[named[0]]
 
 
-def _is_for_others(node: Node, by: ClosedBy) -> bool:
+def _is_closed_by_another(node: Node, by: ClosedBy) -> bool:
     """Somebody else has closed it, and this one may not open it."""
     return by is ClosedBy.AGENT and node.closed_by not in (ClosedBy.UNSPECIFIED, ClosedBy.AGENT)
 
@@ -173,10 +173,10 @@ def _drain(state: ClusterState, events: list[Event], node: Node, command: Contro
         _change(state, events, _emptied(draining))
         return
     _change(state, events, draining)
-    _send_away(state, events, draining, "is drained", everybody=False)
+    _evict_from(state, events, draining, "is drained", all_jobs=False)
 
 
-def _send_away(state: ClusterState, events: list[Event], node: Node, why: str, *, everybody: bool) -> bool:
+def _evict_from(state: ClusterState, events: list[Event], node: Node, why: str, *, all_jobs: bool) -> bool:
     """The tasks there stop: alone where their gang can do without them, else with all of it. The answer: whether that
     were all; one command stops no more than MAX_LOST_AT_ONCE tasks, but at least one job's."""
     is_bounded = state.feature_level >= FeatureLevel.BOUNDED
@@ -188,17 +188,17 @@ def _send_away(state: ClusterState, events: list[Event], node: Node, why: str, *
             there.setdefault(task.job_id, []).append(task)
     for job in sorted([state.jobs[job_id] for job_id in there], key=lambda job: job.sequence):
         going = sorted(there[job.id], key=lambda task: task.rank)
-        alone = may_do_without(state, job, going)
-        if not (alone or everybody or may_restart(job, RetryCause.PREEMPTED)):
+        alone = can_spare(state, job, going)
+        if not (alone or all_jobs or may_restart(job, RetryCause.PREEMPTED)):
             continue
         count = len(going) if alone else job.spec.task_count
         if is_bounded and tasks and tasks + count > MAX_LOST_AT_ONCE:
             return False
         tasks += count
         if alone:
-            leave_alone(state, events, job, going, DRAINED)
+            evict_tasks(state, events, job, going, DRAINED)
         else:
-            expel(state, events, job, DRAINED, f"node {node.id} {why}")
+            evict_gang(state, events, job, DRAINED, f"node {node.id} {why}")
     return True
 
 

@@ -24,13 +24,13 @@ from gosched.core.spec.placement_rules import Taint, TaintEffect
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import fences
 from gosched.state_machine.accounts import bring_up
-from gosched.state_machine.evictions import expel
-from gosched.state_machine.fits import Filtered
+from gosched.state_machine.evictions import evict_gang
+from gosched.state_machine.gang_fit import HeldByEach
 from gosched.state_machine.gangs import after_ends
 from gosched.state_machine.hardware import cpu_mask, hardware_problem
-from gosched.state_machine.retention import make_room_for_node
+from gosched.state_machine.retention import forget_dead_nodes
 from gosched.state_machine.size_limits import node_size_refusal
-from gosched.state_machine.tasks import NODE_LOST, end
+from gosched.state_machine.tasks import NODE_LOST, end_task
 
 TAINTED = "TAINTED"
 
@@ -42,7 +42,7 @@ def register(state: ClusterState, command: RegisterNode, events: list[Event]) ->
         return Rejected(code=Code.INVALID, detail=problem)
     known = state.nodes.get(command.node_id)
     if known is None and len(state.nodes) >= MAX_NODES and state.feature_level >= FeatureLevel.BOUNDED:
-        make_room_for_node(state, events)
+        forget_dead_nodes(state, events)
     if known is None and len(state.nodes) >= MAX_NODES:
         return Rejected(code=Code.EXHAUSTED, detail=f"the cluster holds {MAX_NODES} nodes, its limit")
     problem = "" if known is None else _shrink_problem(state, known, command)
@@ -72,7 +72,7 @@ def _evict_intolerant(state: ClusterState, events: list[Event], node: Node, tain
         taint = blocking_taint(group.tolerations, taints)
         if taint is not None:
             detail = f"task {task.group}/{task.index} does not tolerate the taint {taint.key} of node {node.id}"
-            expel(state, events, job, TAINTED, detail)
+            evict_gang(state, events, job, TAINTED, detail)
 
 
 def _problem(command: RegisterNode) -> str:
@@ -99,14 +99,14 @@ def _shrink_problem(state: ClusterState, known: Node, command: RegisterNode) -> 
         return f"tasks hold GPUs of node {node}, whose model cannot change meanwhile"
     enough_gpus = not gpus or max(gpus) < command.capacity.gpu_millis // GPU
     cpus_are_there = not state.node_cpus_held(node) & ~cpu_mask(command.hardware.numa_cpus)
-    if enough_gpus and cpus_are_there and all(held.fits_in(command.capacity) for held in _must_have_room(state, node)):
+    if enough_gpus and cpus_are_there and all(held.fits_in(command.capacity) for held in _capacity_needed(state, node)):
         return ""
     return f"node {node} holds more than it now offers"
 
 
-def _must_have_room(state: ClusterState, node: str) -> tuple[Resources, ...]:
+def _capacity_needed(state: ClusterState, node: str) -> tuple[Resources, ...]:
     """What is held there now, and what will be once all have gone that stop, and all fences have become starts."""
-    later = Filtered(state, lambda a: state.tasks[a.task_id].state is not TaskState.STOPPING, fences=True)
+    later = HeldByEach(state, lambda a: state.tasks[a.task_id].state is not TaskState.STOPPING, fences=True)
     return (state.usage[node], *later.held(node))
 
 
@@ -152,9 +152,9 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     if node.state is NodeState.DEAD:
         return Rejected(code=Code.CONFLICT, detail=f"node {node.id} is dead already")
     reason = command.reason[:MAX_DETAIL_LENGTH]
-    some = _some(state, node)
+    some = _first_allocations(state, node)
     if len(some) < len(state.node_allocations[node.id]):
-        _close(state, events, node, reason)
+        _cordon(state, events, node, reason)
         _lose(state, events, node, some)
         return Accepted(subject=node.id)
     for allocation in state.node_allocations[node.id]:
@@ -168,7 +168,7 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     return Accepted(subject=node.id)
 
 
-def _some(state: ClusterState, node: Node) -> list[str]:
+def _first_allocations(state: ClusterState, node: Node) -> list[str]:
     """Allocations on the node whose jobs have no more than MAX_LOST_AT_ONCE tasks together, but at least one."""
     held = sorted(state.node_allocations[node.id])
     if state.feature_level < FeatureLevel.BOUNDED:
@@ -184,7 +184,7 @@ def _some(state: ClusterState, node: Node) -> list[str]:
     return held
 
 
-def _close(state: ClusterState, events: list[Event], node: Node, reason: str) -> None:
+def _cordon(state: ClusterState, events: list[Event], node: Node, reason: str) -> None:
     """It gets no work any more; if its agent comes back meanwhile, that may open it again."""
     if node.state is NodeState.READY:
         closed = advance(NODE_STEPS, node.state, NodeState.CORDONED)
@@ -200,5 +200,5 @@ def _lose(state: ClusterState, events: list[Event], node: Node, allocations: lis
         task = state.tasks[state.allocations[allocation].task_id]
         detail = f"node {node.id} is dead"
         lost = TaskReport(allocation_id=allocation, state=TaskState.LOST, reason=NODE_LOST, detail=detail)
-        end(state, events, task, lost, ended)
+        end_task(state, events, task, lost, ended)
     after_ends(state, events, ended)

@@ -14,9 +14,9 @@ from gosched.core.records.job import Job, JobState, wants_placement
 from gosched.core.records.task import TaskState, task_id
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import evictions, fences, reservations
-from gosched.state_machine.fits import Filtered, GangFit
-from gosched.state_machine.headroom import Headroom, departures
-from gosched.state_machine.starts import by_group, place
+from gosched.state_machine.gang_fit import GangFit, HeldByEach
+from gosched.state_machine.gang_start import by_group, place
+from gosched.state_machine.headroom import Headroom, releases_of
 from gosched.state_machine.tasks import NODE_LOST
 
 
@@ -32,7 +32,7 @@ def commit(state: ClusterState, command: CommitPlan, events: list[Event]) -> Out
     for job_id in command.withdrawn:
         reservations.withdraw(state, events, job_id)
     for reservation in command.reservations:
-        refusals += reservations.promise(state, events, reservation)
+        refusals += reservations.reserve(state, events, reservation)
     return Accepted(refusals=tuple(refusals))
 
 
@@ -42,7 +42,7 @@ def _clear(state: ClusterState, events: list[Event], gang: GangPlacement) -> str
         return "there is no such job"
     problem = evictions.eviction_problem(state, gang)
     if not problem:
-        evictions.carry_out(state, events, gang)
+        evictions.evict_victims(state, events, gang)
     return problem
 
 
@@ -52,17 +52,17 @@ def _take(state: ClusterState, events: list[Event], headroom: Headroom, gang: Ga
     if problem:
         return problem
     job = state.jobs[gang.job_id]
-    released = evictions.released(state, gang)
+    released = evictions.released_allocations(state, gang)
     fit = _fit(state, gang, released)
     for group, _, placements in by_group(job, gang.tasks):
         problem = fit.group_problem(group, placements)
         if problem:
             return problem
-    problem = fit.room_problem() or _limit_problem(state, headroom, job, gang, released, fit)
+    problem = fit.capacity_problem() or _limit_problem(state, headroom, job, gang, released, fit)
     if problem:
         return problem
     if gang.evictions:
-        evictions.carry_out(state, events, gang)
+        evictions.evict_victims(state, events, gang)
         fences.make(state, events, gang)
     else:
         place(state, events, job, gang.tasks, gang.until_ms)
@@ -134,7 +134,7 @@ def _fit(state: ClusterState, gang: GangPlacement, released: list[str]) -> GangF
     if not gang.evictions:
         return GangFit(state, state)
     gone = dict.fromkeys(released)
-    return GangFit(state, Filtered(state, lambda a: not a.leaves_for and a.id not in gone, fences=True))
+    return GangFit(state, HeldByEach(state, lambda a: not a.evicted_for_fence and a.id not in gone, fences=True))
 
 
 def _limit_problem(
@@ -145,9 +145,9 @@ def _limit_problem(
         return ""
     wanted = fit.charge()
     whole = dict.fromkeys(eviction.job_id for eviction in gang.evictions if not eviction.ranks)
-    leaving = departures(state, released, whole)
+    releases = releases_of(state, released, whole)
     fence = bool(gang.evictions)
-    problem = headroom.problem(job, wanted, leaving, fence=fence)
+    problem = headroom.problem(job, wanted, releases, fence=fence)
     if not problem:
-        headroom.take(job, wanted, leaving, fence=fence)
+        headroom.take(job, wanted, releases, fence=fence)
     return problem

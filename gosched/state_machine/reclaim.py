@@ -11,7 +11,7 @@ from gosched.core.preemption_rules import below_common
 from gosched.core.records.job import Job
 from gosched.core.sharing import Amounts, add_to, charge_of, guarantees, lineage
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.headroom import fenced_charge, leaving_allocations
+from gosched.state_machine.headroom import evicted_allocations, fenced_charge
 
 
 def reclaim_problem(state: ClusterState, for_job: Job, allocations: list[str], fences: list[str]) -> str:
@@ -50,7 +50,7 @@ def _held(state: ClusterState, path: str) -> Amounts:
     for (queue, _, model), resources in state.charges.items():
         if path in lineage(queue):
             add_to(held, charge_of(resources, model))
-    for queue, charge in _charges(state, leaving_allocations(state)):
+    for queue, charge in _charges(state, evicted_allocations(state)):
         if path in lineage(queue):
             add_to(held, charge, -1)
     for queue, charge in _fenced_charges(state, state.fences):

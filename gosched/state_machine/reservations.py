@@ -14,7 +14,7 @@ from gosched.core.records.reservation import Reservation
 from gosched.core.state.cluster_state import ClusterState
 
 
-def promise(state: ClusterState, events: list[Event], wanted: Reservation) -> tuple[Refusal, ...]:
+def reserve(state: ClusterState, events: list[Event], wanted: Reservation) -> tuple[Refusal, ...]:
     """Makes or changes one."""
     problem = reservation_problem(state, wanted)
     if problem:

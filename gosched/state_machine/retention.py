@@ -62,7 +62,7 @@ def forget_jobs(state: ClusterState, events: list[Event], command: DropFinishedJ
     return left < MAX_FORGOTTEN_AT_ONCE
 
 
-def make_room(state: ClusterState, events: list[Event], spec: JobSpec) -> str:
+def forget_idle(state: ClusterState, events: list[Event], spec: JobSpec) -> str:
     """Forget idle tenants and accounts if a new job's need the room. Return what is too many, or an empty string; then
     nothing was changed."""
     tenants: list[str] = []
@@ -85,7 +85,7 @@ def make_room(state: ClusterState, events: list[Event], spec: JobSpec) -> str:
     return ""
 
 
-def make_room_for_node(state: ClusterState, events: list[Event]) -> None:
+def forget_dead_nodes(state: ClusterState, events: list[Event]) -> None:
     """Forget the nodes that died first, if there are any."""
     in_windows = dict.fromkeys(node for window in state.windows.values() for node in window.nodes)
     dead = [node for node in state.nodes.values() if node.state is NodeState.DEAD and node.id not in in_windows]

@@ -16,7 +16,7 @@ from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import GangPolicy
 from gosched.core.state.restore import restore
 from gosched.state_machine import children
-from gosched.state_machine.children import LOOK_AGAIN_MS, at_once
+from gosched.state_machine.children import LOOK_AGAIN_MS, max_live_children
 from tests.state_machine.cluster import Cluster, group, spec
 
 T = TaskState
@@ -107,7 +107,7 @@ def test_an_array_of_a_million_makes_no_more_records_than_may_live(c):
 )
 def test_what_lives_of_an_array_has_no_more_tasks_than_one_job_may_have(tasks, parallelism, wanted):
     elements = Array(last=MAX_ARRAY - 1, step=1, parallelism=parallelism)
-    assert at_once(spec("train", group(count=tasks), array=elements), FeatureLevel.BOUNDED) == wanted
+    assert max_live_children(spec("train", group(count=tasks), array=elements), FeatureLevel.BOUNDED) == wanted
 
 
 def test_an_array_of_gangs_counts_each_gang_as_one_element(c):

@@ -71,7 +71,7 @@ def test_a_victim_stops_waits_again_in_its_old_place_and_nothing_is_charged_to_i
         "PREEMPTED",
         "gave way to job high",
     )
-    assert {a.leaves_for for a in c.state.allocations.values()} == {"p"}
+    assert {a.evicted_for_fence for a in c.state.allocations.values()} == {"p"}
     leave(c, "v")
     v = c.job("v")
     assert (v.state, v.attempt, v.sequence, v.restarts, v.preemptions) == (JobState.PENDING, 2, sequence, 0, 1)
@@ -111,7 +111,7 @@ def test_nobody_of_equal_or_higher_priority_in_the_queue_is_preempted(c):
 def test_a_job_on_borrowed_room_gives_way_whatever_its_priority_so_that_it_has_gone_when_its_time_comes(c):
     guest = low("guest", group(), priority=9)
     c.submit(guest, "guest")
-    until = c.state.clock_ms + guest.leave_ms + 100
+    until = c.state.clock_ms + guest.eviction_ms + 100
     assert c.plan(replace(gang(c.job("guest"), "n2"), until_ms=until)) == ()
     assert c.job("guest").until_ms == until
     placement = forced(c, "p", evict(c.job("v")), evict(c.job("guest"), Cause.BACKFILL))

@@ -91,7 +91,7 @@ def test_a_job_that_waits_no_more_loses_its_fence_and_its_victims_still_go(c, ac
     (gone,) = [e for e in c.events if isinstance(e, FenceChanged)]
     assert (gone.made, gone.node_ids) == (False, ("n1",))
     assert "does not wait for it any more" in gone.why
-    assert {a.leaves_for for a in c.state.allocations.values()} == {""}
+    assert {a.evicted_for_fence for a in c.state.allocations.values()} == {""}
     assert c.task_states("v") == [T.STOPPING] * 4
     leave(c, "v")
     assert c.job("v").state is JobState.PENDING

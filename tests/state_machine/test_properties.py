@@ -47,19 +47,19 @@ from gosched.state_machine import (
     MachineBug,
     answers,
     apply,
-    control,
     evictions,
     fences,
-    fits,
+    gang_fit,
+    gang_start,
     gangs,
+    job_control,
     node_control,
     plans,
     queues,
     reservations,
-    starts,
     tasks,
 )
-from gosched.state_machine.fits import GangFit
+from gosched.state_machine.gang_fit import GangFit
 from gosched.state_machine.headroom import Headroom, fenced_charge
 from gosched.wire.batch import encode_batch, encode_command
 from tests.state_machine import chaos, closing
@@ -192,7 +192,7 @@ def wrong_victims(state: ClusterState, before: FrozenState, events: tuple[Event,
     for event in events:
         if isinstance(event, JobEvicted) and event.cause is Cause.PREEMPT:
             victim, preemptor = before.jobs[event.job_id], before.jobs[event.for_job].spec
-            due = 0 < victim.until_ms <= state.clock_ms + victim.spec.leave_ms
+            due = 0 < victim.until_ms <= state.clock_ms + victim.spec.eviction_ms
             lower = victim.spec.priority < preemptor.priority or due
             wrong += [] if lower and victim.spec.queue == preemptor.queue else [event.job_id]
     return wrong
@@ -221,7 +221,7 @@ def to_hold(state: ClusterState, path: str) -> dict[str, int]:
     """What a queue holds for good, and what fences will hold for it."""
     held: dict[str, int] = {}
     for a in state.allocations.values():
-        if path in lineage(state.jobs[a.job_id].spec.queue) and not a.leaves_for:
+        if path in lineage(state.jobs[a.job_id].spec.queue) and not a.evicted_for_fence:
             add_to(held, charge_of(a.resources, a.gpu_model))
     for fence in state.fences.values():
         if path in lineage(state.jobs[fence.job_id].spec.queue):
@@ -368,7 +368,7 @@ def _fenced_gpus_are_given_away(monkeypatch):
 
 
 def _a_fence_takes_what_victims_still_hold(monkeypatch):
-    monkeypatch.setattr(ClusterState, "send_off", lambda *_: None)
+    monkeypatch.setattr(ClusterState, "set_evicted_for_fence", lambda *_: None)
     monkeypatch.setattr(fences, "_problem", lambda *_, **__: "")
 
 
@@ -382,7 +382,7 @@ def _guarantees_are_not_looked_at(monkeypatch):
 
 def _promises_outlive_the_wait(monkeypatch):
     monkeypatch.setattr(reservations, "forget", lambda *_: None)
-    monkeypatch.setattr(starts, "forget", lambda *_: None)
+    monkeypatch.setattr(gang_start, "forget", lambda *_: None)
 
 
 def _what_gangs_of_a_plan_take_is_not_counted(monkeypatch):
@@ -394,8 +394,8 @@ def _less_than_the_minimum_starts(monkeypatch):
 
 
 def _closed_nodes_take_work(monkeypatch):
-    problem = fits._node_problem
-    monkeypatch.setattr(fits, "_node_problem", lambda n, g: problem(replace(n, state=NodeState.READY), g))
+    problem = gang_fit._node_problem
+    monkeypatch.setattr(gang_fit, "_node_problem", lambda n, g: problem(replace(n, state=NodeState.READY), g))
 
 
 def _fences_stay_on_closed_nodes(monkeypatch):
@@ -407,11 +407,11 @@ def _a_drained_node_stays_draining(monkeypatch):
 
 
 def _agents_open_what_they_like(monkeypatch):
-    monkeypatch.setattr(node_control, "_is_for_others", lambda *_: False)
+    monkeypatch.setattr(node_control, "_is_closed_by_another", lambda *_: False)
 
 
 def _bad_gpus_are_as_good_as_any(monkeypatch):
-    monkeypatch.setattr(fits, "_is_bad", lambda *_: False)
+    monkeypatch.setattr(gang_fit, "_is_bad", lambda *_: False)
 
 
 def _tenants_pay_nothing(monkeypatch):
@@ -424,7 +424,7 @@ def _what_is_frozen_stays_so(monkeypatch):
         state.put_job(replace(state.jobs[job.id], frozen=job.frozen))
 
     real = gangs.stop_all
-    for module in (gangs, evictions, control):
+    for module in (gangs, evictions, job_control):
         monkeypatch.setattr(module, "stop_all", stop_all)
 
 

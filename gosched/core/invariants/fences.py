@@ -81,8 +81,8 @@ def fence_index_problems(state: ClusterState) -> Iterator[str]:
     leaving: dict[str, Resources] = {}
     awaited: Counter[str] = Counter()
     for allocation in state.allocations.values():
-        if allocation.leaves_for:
-            awaited[allocation.leaves_for] += 1
+        if allocation.evicted_for_fence:
+            awaited[allocation.evicted_for_fence] += 1
             leaving[allocation.node_id] = leaving.get(allocation.node_id, ZERO) + allocation.resources
     if state.fenced.evicting != {node: held for node, held in leaving.items() if held != ZERO}:
         yield "leaving is not what the allocations say"

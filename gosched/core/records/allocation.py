@@ -10,7 +10,7 @@ from gosched.core.resources import Resources
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
     """What a task holds on a node, from the commit of its placement to its end. `gpu_model`: of the GPUs it holds.
-    `leaves_for`: the job whose fence waits for it to end."""
+    `evicted_for_fence`: the job whose fence waits for it to end."""
 
     id: str
     task_id: str
@@ -21,7 +21,7 @@ class Allocation:
     cpus: str = ""
     gpu_model: str = ""
     placed_at_ms: int
-    leaves_for: str = ""
+    evicted_for_fence: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,7 +79,7 @@ class JobSpec:
         return self.timeout_ms or self.estimate_ms
 
     @property
-    def leave_ms(self) -> int:
+    def eviction_ms(self) -> int:
         """From the order to give way until the last task has gone, at most."""
         rules = self.preemption
         return rules.grace_ms + self.stop_grace_ms if rules.checkpoint_signal else rules.grace_ms or self.stop_grace_ms

@@ -226,18 +226,18 @@ class ClusterState(Contents):
             payer = self._payer(allocation)
             held = self.charges.get(payer)
             self.charges[payer] = allocation.resources if held is None else held + allocation.resources
-        if allocation.leaves_for:
+        if allocation.evicted_for_fence:
             self.fenced.count_victim(allocation, 1)
         self._digest.touch(self, self.footprint, "allocations", allocation.id)
 
-    def send_off(self, allocation_id: str, leaves_for: str) -> None:
+    def set_evicted_for_fence(self, allocation_id: str, evicted_for_fence: str) -> None:
         """Note for which job's fence an allocation is evicted; empty: for none any more."""
         allocation = self.allocations[allocation_id]
-        if allocation.leaves_for:
+        if allocation.evicted_for_fence:
             self.fenced.count_victim(allocation, -1)
-        allocation = replace(allocation, leaves_for=leaves_for)
+        allocation = replace(allocation, evicted_for_fence=evicted_for_fence)
         self.allocations[allocation_id] = allocation
-        if leaves_for:
+        if evicted_for_fence:
             self.fenced.count_victim(allocation, 1)
         self._digest.touch(self, self.footprint, "allocations", allocation_id)
 
@@ -251,7 +251,7 @@ class ClusterState(Contents):
             left = self.charges.pop(payer) - allocation.resources
             if not left.is_zero():
                 self.charges[payer] = left
-        if allocation.leaves_for:
+        if allocation.evicted_for_fence:
             self.fenced.count_victim(allocation, -1)
         self._digest.touch(self, self.footprint, "allocations", allocation_id)
 
@@ -343,7 +343,7 @@ class ClusterState(Contents):
         """Return the milli-GPUs that will be taken of each GPU once all victims of fences have ended."""
         held: dict[int, int] = {}
         for allocation in [self.allocations[a] for a in self.node_allocations.get(node_id, ())]:
-            for gpu in allocation.gpus if not allocation.leaves_for else ():
+            for gpu in allocation.gpus if not allocation.evicted_for_fence else ():
                 held[gpu] = held.get(gpu, 0) + min(allocation.resources.gpu_millis, GPU)
         for job_id, placements in self.fenced.placements.get(node_id, {}).items():
             for placement in placements:

@@ -45,7 +45,7 @@ class FencedCapacity:
 
     def count_victim(self, allocation: Allocation, sign: int) -> None:
         """Add (1) or remove (-1) an allocation that is evicted for a fence."""
-        node, job_id = allocation.node_id, allocation.leaves_for
+        node, job_id = allocation.node_id, allocation.evicted_for_fence
         before = self.evicting.pop(node, ZERO)
         after = before + allocation.resources if sign > 0 else before - allocation.resources
         if not after.is_zero():

@@ -23,7 +23,7 @@ _CPU = 1000  # milli-CPUs in one CPU
 
 
 class HeldResources(Protocol):
-    """What others hold on a node. The state itself is the books for a gang that starts at once."""
+    """What others hold on a node. The state itself is the held for a gang that starts at once."""
 
     def held(self, node_id: str) -> tuple[Resources, ...]: ...
 
@@ -32,7 +32,7 @@ class HeldResources(Protocol):
     def node_cpus_held(self, node_id: str) -> int: ...
 
 
-class Filtered:
+class HeldByEach:
     """What some allocations hold, and (`fences`) what all fences will."""
 
     def __init__(self, state: ClusterState, counts: Callable[[Allocation], bool], *, fences: bool) -> None:
@@ -75,9 +75,9 @@ class Filtered:
 class GangFit:
     """Each method that ends in `problem` returns one line for people, or an empty string."""
 
-    def __init__(self, state: ClusterState, books: HeldResources) -> None:
+    def __init__(self, state: ClusterState, held: HeldResources) -> None:
         self._state = state
-        self._books = books
+        self._held = held
         self._wanted: dict[str, Resources] = {}  # by node
         self._gpus: dict[str, dict[int, int]] = {}  # node -> GPU -> milli-GPUs taken, by others too
         self._cpus: dict[str, int] = {}  # node -> mask of owned CPUs, by others too
@@ -103,11 +103,11 @@ class GangFit:
             self._wanted[node.id] = self._wanted.get(node.id, ZERO) + group.resources
         return ""
 
-    def room_problem(self) -> str:
+    def capacity_problem(self) -> str:
         """To be asked after all groups."""
         for node, resources in self._wanted.items():
             capacity = self._state.nodes[node].capacity
-            if not all((held + resources).fits_in(capacity) for held in self._books.held(node)):
+            if not all((held + resources).fits_in(capacity) for held in self._held.held(node)):
                 return f"node {node} has no room for it any more"
         return ""
 
@@ -125,7 +125,7 @@ class GangFit:
         if not gpus:
             return ""
         if node.id not in self._gpus:
-            self._gpus[node.id] = dict(self._books.node_gpus_held(node.id))
+            self._gpus[node.id] = dict(self._held.node_gpus_held(node.id))
         taken = self._gpus[node.id]
         for gpu in gpus:
             if not 0 <= gpu < node.capacity.gpu_millis // GPU:
@@ -148,7 +148,7 @@ class GangFit:
         if missing:
             return f"node {node.id} has no CPUs {format_cpulist(missing)}"
         if node.id not in self._cpus:
-            self._cpus[node.id] = self._books.node_cpus_held(node.id)
+            self._cpus[node.id] = self._held.node_cpus_held(node.id)
         if mask & self._cpus[node.id]:
             return f"CPUs {format_cpulist(mask & self._cpus[node.id])} of node {node.id} are taken"
         self._cpus[node.id] |= mask

@@ -16,8 +16,8 @@ from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.follow_up import FollowUpKind
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.changes import change_job, later
-from gosched.state_machine.children import conclude, fill, live_children
+from gosched.state_machine.changes import add_follow_up, change_job
+from gosched.state_machine.children import add_children, conclude, live_children
 from gosched.state_machine.gangs import stop_all
 
 SUSPENDED = "SUSPENDED"
@@ -81,7 +81,7 @@ def _release(state: ClusterState, events: list[Event], job: Job) -> None:
         state.put_job(replace(job, held=False, not_before_ms=_could_start_ms(state, job)))
         events.append(JobUpdated(job_id=job.id))
         if job.spec.is_parent:
-            fill(state, events, job.id)
+            add_children(state, events, job.id)
 
 
 def _suspend(state: ClusterState, events: list[Event], job: Job, *, in_place: bool) -> None:
@@ -124,7 +124,7 @@ def _resume(state: ClusterState, events: list[Event], job: Job) -> None:
         change_job(state, events, job, replace(job, state=after, reason="", detail="", not_before_ms=could_start_ms))
         _to_children(state, events, job, FollowUpKind.RESUME)
         if job.spec.is_parent:
-            fill(state, events, job.id)
+            add_children(state, events, job.id)
             conclude(state, events, job.id)
 
 
@@ -153,7 +153,7 @@ def _to_children(state: ClusterState, events: list[Event], job: Job, kind: Follo
     if not state.relatives.children.get(job.id):
         return
     if state.feature_level >= FeatureLevel.BOUNDED:
-        later(state, job.id, kind)
+        add_follow_up(state, job.id, kind)
         return
     for child in live_children(state, job.id):
         to_child(state, events, kind, child)

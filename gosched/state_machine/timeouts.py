@@ -14,7 +14,7 @@ from gosched.core.outcome import Accepted, Outcome
 from gosched.core.records.job import Job, JobIntent
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.timers import TimerKind, deadline_ms, patience_ms, refill_ms, timeout_ms
-from gosched.state_machine.children import fill
+from gosched.state_machine.children import add_children
 from gosched.state_machine.gangs import settle, stop_all
 from gosched.state_machine.node_control import drain_over
 from gosched.state_machine.windows import forget_ended
@@ -61,7 +61,7 @@ def _due(state: ClusterState, events: list[Event], job_id: str) -> None:
         settle(state, events, _failing(job, GANG_WAIT_TIMEOUT, detail))
     elif 0 < refill_ms(job) <= now:
         state.put_job(replace(job, not_before_ms=0))
-        fill(state, events, job_id)
+        add_children(state, events, job_id)
 
 
 def _failing(job: Job, reason: str, detail: str) -> Job:
