@@ -1,10 +1,9 @@
 """One command in, one outcome and its events out: repeats, then the fence, then the noun's handler.
 
-Rule: total. What can go wrong with a command is a `Rejected` that changed nothing, and handlers check all
-of it before they write. So an exception here is a bug of ours, and each master would meet it alike:
-`MachineBug` leaves `apply`, the state may not be used any more, and the replica must stop with its message
-(PySyncObj would try the command again forever). Nothing is lost: the log still holds the command, for a
-mended version.
+Invariant: total. What can go wrong with a command is a `Rejected` that changed nothing, and handlers check all of it
+before they write. So an exception here is a bug of ours, and each master would meet it alike: `MachineBug` leaves
+`apply`, the state may not be used any more, and the replica must stop with its message (PySyncObj would try the command
+again forever). Nothing is lost: the log still holds the command, for a mended version.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class MachineBug(Exception):
 
 
 def apply(state: ClusterState, command: Command) -> Applied:
-    """Applies one command. `revision` counts every one of them, the refused and the repeated too."""
+    """Apply one command. `revision` counts every one of them, the refused and the repeated too."""
     state.revision += 1
     state.clock_ms = clock.moved(state, command.at_ms)
     events: list[Event] = []
@@ -105,7 +104,8 @@ def _fence(state: ClusterState, command: Command) -> Rejected | None:
 
 
 def _carry_out(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
-    """The command, then what comes of it: jobs that ended free or end others, and fences whose victims are gone end."""
+    """Do what the command says, then what follows from it: jobs that ended release or end others, and fences whose
+    victims have ended become starts."""
     behind = bool(state.follow_ups)
     outcome = _dispatch(state, body, events)
     if state.feature_level >= FeatureLevel.BOUNDED:

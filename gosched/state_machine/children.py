@@ -1,10 +1,11 @@
 """Arrays and schedules: jobs without tasks of their own. Their children are ordinary jobs, made when they may live.
 
-Rule: a parent ends after its last child, and what lives of it has at most as many tasks as one job may have (but never
-less than one child). So whatever is done to a parent and its children costs no more than with one job.
+Invariant: a parent ends after its last child, and its live children have together at most as many tasks as one job may
+have (but there may always be one child). So whatever is done to a parent and its children costs no more than with one
+job.
 
-An array that finds no room for its next child (the cluster is at its bounds, a live job has the child's name) says so
-in `detail` and looks again at `not_before_ms`; meanwhile each end of one of its children makes it look too.
+An array that cannot make its next child (the cluster is at its bounds, a live job has the child's name) says so in
+`detail` and looks again at `not_before_ms`; meanwhile each end of one of its children makes it look too.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ LOOK_AGAIN_MS = 5_000
 
 
 def max_live_children(spec: JobSpec, level: int) -> int:
-    """How many children of an array or a schedule may live at once."""
+    """Return how many children of an array or a schedule may live at once."""
     tasks = sum(group.count for group in spec.groups)
     array = _most_at_once(tasks)
     if spec.array.size:
@@ -51,7 +52,7 @@ def _most_at_once(tasks: int) -> int:
 
 
 def add_children(state: ClusterState, events: list[Event], parent_id: str) -> None:
-    """Sees to it that an array gets the children that it may have now."""
+    """See to it that an array gets the children that it may have now."""
     parent = state.jobs[parent_id]
     if state.feature_level < FeatureLevel.BOUNDED:
         make_children(state, events, parent_id, MAX_TASKS)
@@ -60,8 +61,8 @@ def add_children(state: ClusterState, events: list[Event], parent_id: str) -> No
 
 
 def make_children(state: ClusterState, events: list[Event], parent_id: str, steps: int) -> tuple[int, bool]:
-    """Makes the children that an array may have now, up to so many steps. The answer: the steps, and whether there are
-    more to make."""
+    """Make the children that an array may have now, up to so many steps. Return the steps, and whether there are more
+    to make."""
     parent = state.jobs[parent_id]
     if parent.spec.cron or not _may_have_children(parent):
         return 0, False
@@ -81,7 +82,7 @@ def make_children(state: ClusterState, events: list[Event], parent_id: str, step
 
 
 def run_schedule(state: ClusterState, command: RunSchedule, events: list[Event]) -> Outcome:
-    """Makes the child of the run that is due; the answer's subject is empty if the run is skipped, the parent's
+    """Make the child of the run that is due. The subject of the answer is empty if the run is skipped; the parent's
     `detail` says why."""
     parent = state.jobs.get(command.job_id)
     if parent is None:
@@ -109,7 +110,7 @@ def run_schedule(state: ClusterState, command: RunSchedule, events: list[Event])
 
 
 def child_ended(state: ClusterState, events: list[Event], child: Job) -> None:
-    """Counts it; its parent gets the next child, or ends."""
+    """Count a child that has ended; its parent gets the next child, or ends."""
     parent = state.jobs[child.parent]
     count = parent.children
     count = replace(
@@ -132,7 +133,7 @@ def child_ended(state: ClusterState, events: list[Event], child: Job) -> None:
 
 
 def conclude(state: ClusterState, events: list[Event], parent_id: str) -> None:
-    """Ends an array whose elements have all ended. An element that was cancelled counts as a failure only here."""
+    """End an array whose elements have all ended. An element that was cancelled counts as a failure only here."""
     parent = state.jobs[parent_id]
     count = parent.children
     all_ended = count.made == parent.spec.array.size and not count.live
@@ -143,19 +144,20 @@ def conclude(state: ClusterState, events: list[Event], parent_id: str) -> None:
 
 
 def cancel(state: ClusterState, events: list[Event], job: Job, reason: str, detail: str = "") -> None:
-    """Any live job, and with a parent what lives of it. One that has done its work only waits for its last tasks."""
+    """Cancel a live job, and the live children of a parent. One that has done its work only waits for its last
+    tasks."""
     if job.intent not in (JobIntent.CANCEL, JobIntent.SUCCEED):
         ending = replace(job, intent=JobIntent.CANCEL, reason=reason, detail=detail, exit_code=None, not_before_ms=0)
         _end(state, events, ending)
 
 
 def live_children(state: ClusterState, parent_id: str) -> list[Job]:
-    """In the order in which they were made."""
+    """Return the live children in the order in which they were made."""
     return sorted([state.jobs[j] for j in state.relatives.children.get(parent_id, ())], key=lambda job: job.sequence)
 
 
 def kept_name_problem(state: ClusterState, name: str) -> str:
-    """Names of the children that a live parent may still make are not for others."""
+    """Return why a job may not have this name: a live parent may still give it to a child."""
     head, _, tail = name.rpartition(".")
     parent = state.jobs.get(state.names.id_of(head))
     if parent is None or parent.state.is_final or not parent.spec.is_parent or not tail.isdecimal():
@@ -164,7 +166,7 @@ def kept_name_problem(state: ClusterState, name: str) -> str:
 
 
 def cluster_bound_problem(state: ClusterState, tasks: int) -> str:
-    """What of a further job with so many tasks would be too much, or an empty string."""
+    """Return which bound of the cluster a further job with so many tasks would exceed, or an empty string."""
     if len(state.jobs) - len(state.finished) >= MAX_LIVE_JOBS:
         return f"the cluster holds {MAX_LIVE_JOBS} live jobs, its limit"
     if len(state.tasks) + tasks > MAX_TASKS:
@@ -178,7 +180,8 @@ def _may_have_children(parent: Job) -> bool:
 
 
 def _common_spec(parent: Job) -> JobSpec:
-    """Of its children. The elements of an array share its deadline; each run of a schedule has its own."""
+    """Return the spec that the children share. The elements of an array share its deadline; each run of a schedule has
+    its own."""
     spec = replace(parent.spec, hold=False, after=())
     if spec.cron:
         return replace(spec, cron="", timezone="", overlap=Overlap.UNSPECIFIED)
@@ -238,7 +241,7 @@ def _run_problem(state: ClusterState, parent: Job, command: RunSchedule) -> str:
 
 
 def _skip_reason(state: ClusterState, parent: Job) -> str:
-    """Why a schedule has no run now."""
+    """Return why a schedule has no run now, or an empty string."""
     live = parent.children.live
     if not _may_have_children(parent):
         return "it was held, suspended, or waited for other jobs"
@@ -262,7 +265,7 @@ def _failed(parent: Job) -> Job:
 
 
 def _end(state: ClusterState, events: list[Event], job: Job) -> None:
-    """The job, as given with its intent, ends as soon as what it holds has: its tasks, or its children."""
+    """End the job, as given with its intent, as soon as its tasks or its children have ended."""
     if job.active:
         stop_all(state, events, job, job.reason)
     elif not job.children.live:

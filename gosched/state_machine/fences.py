@@ -1,6 +1,6 @@
-"""Fences: what keeps the room that victims leave for the gang that they leave for.
+"""Fences: capacity that victims free is kept for the gang that they are evicted for.
 
-Rule: a fence ends in a start on exactly its places, or is dropped with a word why; its job then waits as any other.
+Invariant: a fence ends in a start on exactly its places, or is dropped with a reason; its job then waits as any other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gosched.state_machine.gang_start import by_group, place
 
 
 def make(state: ClusterState, events: list[Event], gang: GangPlacement) -> None:
-    """The gang's victims leave for it already."""
+    """Make a fence for the gang, whose victims are ordered to stop already."""
     fence = Fence(
         job_id=gang.job_id,
         attempt=gang.attempt,
@@ -32,7 +32,7 @@ def make(state: ClusterState, events: list[Event], gang: GangPlacement) -> None:
 
 
 def follow_up(state: ClusterState, events: list[Event]) -> None:
-    """Starts the gangs whose victims are gone, and drops fences and reservations of jobs that do not wait any more. To
+    """Start the gangs whose victims have ended, and drop fences and reservations of jobs that do not wait any more. To
     be called after every command."""
     reservations.follow_up(state, events)
     if not state.fences:
@@ -46,13 +46,13 @@ def follow_up(state: ClusterState, events: list[Event]) -> None:
 
 
 def drop_on(state: ClusterState, events: list[Event], node_id: str, why: str) -> None:
-    """Those that have a place on the node: nothing starts there."""
+    """Drop the fences that have a place on the node: nothing starts there."""
     for job_id in sorted(state.fenced.placements.get(node_id, ())):
         drop(state, events, job_id, why)
 
 
 def drop(state: ClusterState, events: list[Event], job_id: str, why: str) -> None:
-    """What leaves for it leaves for nobody then, and still goes."""
+    """Drop a fence. Its victims still stop, for no job."""
     fence = state.fences[job_id]
     for allocation in [*state.allocations.values()] if job_id in state.fenced.awaited else ():
         if allocation.evicted_for_fence == job_id:
@@ -62,7 +62,7 @@ def drop(state: ClusterState, events: list[Event], job_id: str, why: str) -> Non
 
 
 def is_repair(job: Job, attempt: int) -> bool:
-    """The gang stops, to start again at this attempt."""
+    """Return whether the gang stops, to start again at this attempt."""
     stops = job.state is JobState.RUNNING and job.intent is JobIntent.RESTART and not job.held
     return stops and job.attempt + 1 == attempt
 
@@ -72,8 +72,11 @@ def _may_start(job: Job, fence: Fence) -> bool:
 
 
 def _start(state: ClusterState, events: list[Event], job: Job, fence: Fence) -> None:
-    """Limits are not looked at again, and a backoff is over: others made room for this start. A place may still be held
-    by what leaves for another fence, or goes since its fence was dropped: then the gang waits for that too."""
+    """Start the gang at its fence, drop the fence, or wait on.
+
+    Limits are not checked again, and a backoff is over: others were evicted for this start. A place may still be held
+    by victims of another fence, or of one that was dropped: then the gang waits for those too.
+    """
     why = _problem(state, job, fence, stopping=False)
     if why:
         drop(state, events, job.id, why)
@@ -84,7 +87,7 @@ def _start(state: ClusterState, events: list[Event], job: Job, fence: Fence) -> 
 
 
 def _problem(state: ClusterState, job: Job, fence: Fence, *, stopping: bool) -> str:
-    """Why it cannot stand there, now (`stopping` tasks included) or ever."""
+    """Return why the gang cannot start there, now (`stopping` tasks included) or ever."""
     tasks = state.tasks
     held = HeldByEach(
         state, lambda a: stopping or tasks[a.task_id].state is not TaskState.STOPPING, fences=False

@@ -1,6 +1,6 @@
-"""Whether the tasks of one gang fit where a plan puts them.
+"""Whether the tasks of one gang fit where a plan places them.
 
-Rule: nothing is written; what the gang's earlier tasks take is remembered here.
+Invariant: nothing is written; what the earlier tasks of the gang take is remembered here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CPU = 1000  # milli-CPUs in one CPU
 
 
 class HeldResources(Protocol):
-    """What others hold on a node. The state itself is the held for a gang that starts at once."""
+    """What is held on a node besides the gang. For a gang that starts at once, the state itself."""
 
     def held(self, node_id: str) -> tuple[Resources, ...]: ...
 
@@ -73,7 +73,7 @@ class HeldByEach:
 
 
 class GangFit:
-    """Each method that ends in `problem` returns one line for people, or an empty string."""
+    """A check of one gang. Each method that ends in `problem` returns one line for people, or an empty string."""
 
     def __init__(self, state: ClusterState, held: HeldResources) -> None:
         self._state = state
@@ -84,7 +84,7 @@ class GangFit:
         self._charge: Amounts = {}
 
     def group_problem(self, group: TaskGroup, placements: tuple[TaskPlacement, ...]) -> str:
-        """Takes what the tasks need, or says which of them cannot stand where it is put."""
+        """Take what the tasks need, or return which of them cannot run where it is placed."""
         suitable: dict[str, Node] = {}
         for placement in placements:
             node = suitable.get(placement.node_id)
@@ -104,7 +104,7 @@ class GangFit:
         return ""
 
     def capacity_problem(self) -> str:
-        """To be asked after all groups."""
+        """Return which node lacks capacity. To be asked after all groups."""
         for node, resources in self._wanted.items():
             capacity = self._state.nodes[node].capacity
             if not all((held + resources).fits_in(capacity) for held in self._held.held(node)):
@@ -112,7 +112,7 @@ class GangFit:
         return ""
 
     def charge(self) -> Amounts:
-        """All that the gang takes."""
+        """Return all that the gang takes, by resource name."""
         total: Amounts = {}
         for node, resources in self._wanted.items():
             add_to(total, charge_of(resources, self._state.nodes[node].gpu_model))
@@ -165,7 +165,7 @@ def _take_gpus(held: dict[int, int], gpus: tuple[int, ...], resources: Resources
 
 
 def _node_problem(node: Node, group: TaskGroup) -> str:
-    """Whether tasks of the group may stand on the node at all."""
+    """Return why tasks of the group may not run on the node at all."""
     if node.state is not NodeState.READY:
         return f"node {node.id} is {node.state.name}"
     for pair in group.node_selector:

@@ -1,8 +1,8 @@
 """What queues and tenants may still take while the gangs of one plan are applied.
 
-Rule: the sums are made once per plan, for limited queues and tenants only, and then follow the gangs that are taken.
-There are two of each: what is held now, and what will be held once all fences have become starts. A gang that starts
-at once keeps the limits by both, one that gets a fence by the second.
+Invariant: the sums are made once per plan, for limited queues and tenants only, and then follow the gangs that are
+taken. There are two of each: what is held now, and what will be held once all fences have become starts. A gang that
+starts at once keeps the limits by both, one that gets a fence by the second.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Holder:
     max_running: int
     used: Amounts = field(default_factory=dict)
     running: int = 0
-    more: Amounts = field(default_factory=dict)  # what fences add to it, less what leaves for them; may be negative
+    more: Amounts = field(default_factory=dict)  # what fences add to it, less what their victims hold; may be negative
     starting: int = 0
 
     def problem(self, wanted: Amounts, starts: bool, fence: bool) -> str:
@@ -48,6 +48,8 @@ class _Holder:
 
 
 class Headroom:
+    """The limits that hold for the gangs of one plan."""
+
     def __init__(self, state: ClusterState) -> None:
         self._queues = {
             path: _Holder(name=f"queue {path}", ceiling=ceiling, max_running=state.queues[path].max_running_jobs)
@@ -66,7 +68,7 @@ class Headroom:
             self._add_up(state)
 
     def problem(self, job: Job, wanted: Amounts, releases: Sequence[Release] = (), *, fence: bool = False) -> str:
-        """Why the job may not take this much more, by resource name, once `leaving` has gone."""
+        """Return why the job may not take this much more, by resource name, once `releases` have ended."""
         starts = not _runs_on(job)
         self._count_releases(releases, 1)
         holders = self._holders(job.spec.queue, job.spec.tenant)
@@ -75,7 +77,7 @@ class Headroom:
         return next((problem for problem in problems if problem), "")
 
     def take(self, job: Job, wanted: Amounts, releases: Sequence[Release] = (), *, fence: bool = False) -> None:
-        """`job` as it was before it took them."""
+        """Take it from the limits. `job`: as it was before."""
         self._count_releases(releases, 1)
         starts = not _runs_on(job)
         for holder in self._holders(job.spec.queue, job.spec.tenant):
@@ -117,16 +119,19 @@ class Headroom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What goes with the allocations of one job; `jobs` 1: it stops running with them."""
+    """What ends with the allocations of one job."""
 
     queue: str
     tenant: str
+    #: What they hold, by resource name.
     charge: Amounts
+    #: 1: the job stops running with them; else 0.
     jobs: int
 
 
 def releases_of(state: ClusterState, allocations: Iterable[str], whole: Container[str] = ()) -> list[Release]:
-    """Of these allocations. `whole`: the jobs that are about to be stopped, besides those that stop already."""
+    """Return what ends with these allocations. `whole`: the jobs that are about to be stopped, besides those that stop
+    already."""
     charges: dict[str, Amounts] = {}
     for allocation_id in allocations:
         allocation = state.allocations[allocation_id]
@@ -145,13 +150,13 @@ def releases_of(state: ClusterState, allocations: Iterable[str], whole: Containe
 
 
 def evicted_allocations(state: ClusterState) -> list[str]:
-    """Those that leave for a fence."""
+    """Return the allocations that are evicted for a fence."""
     on_their_nodes = [a for node in state.fenced.evicting for a in state.node_allocations[node]]
     return [a for a in on_their_nodes if state.allocations[a].evicted_for_fence]
 
 
 def fenced_charge(state: ClusterState, fence: Fence) -> Amounts:
-    """What its job will hold once it has started."""
+    """Return what the job of a fence will hold once it has started."""
     spec = state.jobs[fence.job_id].spec
     wanted: Amounts = {}
     for placement in fence.tasks:

@@ -24,8 +24,8 @@ from gosched.state_machine.size_limits import job_size_problem
 
 
 def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outcome:
-    """A live job's name with the same spec meets that job. A reservation that cannot be made any more is among the
-    refusals of the answer; the job is there all the same."""
+    """Add a job, or meet a live one with the same name and spec. A reservation that cannot be made any more is among
+    the refusals of the answer; the job is there all the same."""
     spec = command.spec
     problem = _command_problem(command, state.feature_level)
     if problem:
@@ -102,7 +102,7 @@ def _create(
 
 
 def cancel_one(state: ClusterState, command: CancelJob, events: list[Event]) -> Outcome:
-    """By id or name. The job of the answer is CANCELLED once its tasks have stopped, or its children have ended."""
+    """Cancel a job, by id or name. It is CANCELLED once its tasks have stopped, or its children have ended."""
     job = state.find_job(command.job_id)
     if job is None:
         return Rejected(code=Code.NOT_FOUND, detail=f"no job {command.job_id[:MAX_NAME_LENGTH]!a}")
@@ -113,8 +113,8 @@ def cancel_one(state: ClusterState, command: CancelJob, events: list[Event]) -> 
 
 
 def drop_finished(state: ClusterState, command: DropFinishedJobs, events: list[Event]) -> Outcome:
-    """Stops after a bounded number of tasks (a parent counts as one); who wants all of it asks until the answer is
-    `unchanged`."""
+    """Forget jobs that have ended, up to a bounded number of tasks (a parent counts as one); the caller asks until the
+    answer is `unchanged`."""
     if command.keep < 0:
         return Rejected(code=Code.INVALID, detail=f"{command.keep} finished jobs cannot be kept: give 0 or more")
     if state.feature_level >= FeatureLevel.BOUNDED:

@@ -1,6 +1,6 @@
 """Nodes: they join, come back, and die.
 
-Rule: a node never holds more than it has, so one that holds more than it now offers is refused until it has died.
+Invariant: a node never holds more than it has, so one that holds more than it now offers is refused until it has died.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TAINTED = "TAINTED"
 
 
 def register(state: ClusterState, command: RegisterNode, events: list[Event]) -> Outcome:
-    """A new node, one that came back, or news of one that is there. A living node keeps its allocations."""
+    """Add a new node, one that came back, or news of one that is there. A living node keeps its allocations."""
     problem = _problem(command)
     if problem:
         return Rejected(code=Code.INVALID, detail=problem)
@@ -64,7 +64,7 @@ def register(state: ClusterState, command: RegisterNode, events: list[Event]) ->
 
 
 def _evict_intolerant(state: ClusterState, events: list[Event], node: Node, taints: list[Taint]) -> None:
-    """Stops the gangs that have a task on the node which does not tolerate one of the taints."""
+    """Stop the gangs that have a task on the node which does not tolerate one of the taints."""
     for allocation in sorted(state.node_allocations[node.id]) if taints else ():
         task = state.tasks[state.allocations[allocation].task_id]
         job = state.jobs[task.job_id]
@@ -105,13 +105,15 @@ def _shrink_problem(state: ClusterState, known: Node, command: RegisterNode) -> 
 
 
 def _capacity_needed(state: ClusterState, node: str) -> tuple[Resources, ...]:
-    """What is held there now, and what will be once all have gone that stop, and all fences have become starts."""
+    """Return what is held there now, and what will be once all that stop have stopped, and all fences have become
+    starts."""
     later = HeldByEach(state, lambda a: state.tasks[a.task_id].state is not TaskState.STOPPING, fences=True)
     return (state.usage[node], *later.held(node))
 
 
 def _registered(state: ClusterState, known: Node | None, command: RegisterNode) -> Node:
-    """Whoever closed it, and what it failed at, is remembered; what its own agent said of an earlier life is not."""
+    """Return the node as it is registered. What closed it, and what it failed at, is remembered; what its own agent
+    said in an earlier life is not."""
     node_state, reason, closed_by = NodeState.READY, "", ClosedBy.UNSPECIFIED
     if known is not None and known.state is not NodeState.DEAD:
         node_state, reason, closed_by = known.state, known.reason, known.closed_by
@@ -141,9 +143,9 @@ def _registered(state: ClusterState, known: Node | None, command: RegisterNode) 
 
 
 def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -> Outcome:
-    """Its tasks are LOST, the started and the merely placed ones alike, and their gangs follow their policies. The
-    fences on it are dropped. A node that holds very many is closed, and loses them by several such commands; the last
-    one makes it DEAD."""
+    """Let the tasks of a node be LOST, the started and the merely placed ones alike; their gangs follow their policies.
+    The fences on it are dropped. A node that holds very many is closed, and loses them by several such commands; the
+    last one makes it DEAD."""
     node = state.nodes.get(command.node_id)
     if node is None:
         return Rejected(code=Code.NOT_FOUND, detail=f"no node {command.node_id!a}")
@@ -169,7 +171,7 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
 
 
 def _first_allocations(state: ClusterState, node: Node) -> list[str]:
-    """Allocations on the node whose jobs have no more than MAX_LOST_AT_ONCE tasks together, but at least one."""
+    """Return allocations on the node whose jobs have no more than MAX_LOST_AT_ONCE tasks together, but at least one."""
     held = sorted(state.node_allocations[node.id])
     if state.feature_level < FeatureLevel.BOUNDED:
         return held
@@ -185,7 +187,7 @@ def _first_allocations(state: ClusterState, node: Node) -> list[str]:
 
 
 def _cordon(state: ClusterState, events: list[Event], node: Node, reason: str) -> None:
-    """It gets no work any more; if its agent comes back meanwhile, that may open it again."""
+    """Close a node; if its agent comes back meanwhile, that may open it again."""
     if node.state is NodeState.READY:
         closed = advance(NODE_STEPS, node.state, NodeState.CORDONED)
         cordoned = replace(node, state=closed, closed_by=ClosedBy.AGENT, reason=reason, changed_at_ms=state.clock_ms)

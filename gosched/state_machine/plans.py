@@ -1,6 +1,6 @@
 """Plans: each gang is checked against the state as it is now, then taken or refused whole, its evictions included.
 
-Rule: nothing that the planner believed is trusted; a plan may be old, or wrong.
+Invariant: nothing that the planner believed is trusted; a plan may be old, or wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gosched.state_machine.tasks import NODE_LOST
 
 
 def commit(state: ClusterState, command: CommitPlan, events: list[Event]) -> Outcome:
-    """Takes the gangs that can be taken, in the plan's order, then the reservations; the answer names those that were
+    """Take the gangs that can be taken, in the plan's order, then the reservations; the answer names those that were
     not and why."""
     refusals: list[Refusal] = []
     headroom = Headroom(state)
@@ -37,7 +37,7 @@ def commit(state: ClusterState, command: CommitPlan, events: list[Event]) -> Out
 
 
 def _clear(state: ClusterState, events: list[Event], gang: GangPlacement) -> str:
-    """Evicts what makes room for no job, or says why it cannot."""
+    """Evict jobs for a window, or return why they cannot be."""
     if gang.tasks or not gang.evictions:
         return "there is no such job"
     problem = evictions.eviction_problem(state, gang)
@@ -47,7 +47,7 @@ def _clear(state: ClusterState, events: list[Event], gang: GangPlacement) -> str
 
 
 def _take(state: ClusterState, events: list[Event], headroom: Headroom, gang: GangPlacement) -> str:
-    """Places the gang, or makes a fence for it if it has victims; or says why it cannot."""
+    """Place the gang, or make a fence for it if it has victims; or return why it cannot be."""
     problem = _gang_problem(state, gang)
     if problem:
         return problem
@@ -85,7 +85,7 @@ def _gang_problem(state: ClusterState, gang: GangPlacement) -> str:
 
 
 def _repair_problem(job: Job, gang: GangPlacement) -> str:
-    """Of a gang that lost a member, and is to start again where the others stood."""
+    """Return why this is no repair: of a gang that lost a member, and is to start again where the others run."""
     own = Eviction(job_id=job.id, attempt=job.attempt, cause=Cause.REPAIR)
     if gang.evictions != (own,):
         return f"a repair evicts the job itself at attempt {job.attempt}, and nobody else"
@@ -130,7 +130,8 @@ def _join_problem(state: ClusterState, job: Job, gang: GangPlacement) -> str:
 
 
 def _fit(state: ClusterState, gang: GangPlacement, released: list[str]) -> GangFit:
-    """Into what is free now; with victims, into what is left once all have gone that leave, and all fences fired."""
+    """Return the check against what is free now; with victims, against what will be free once all victims have ended
+    and all fences have become starts."""
     if not gang.evictions:
         return GangFit(state, state)
     gone = dict.fromkeys(released)
@@ -140,7 +141,7 @@ def _fit(state: ClusterState, gang: GangPlacement, released: list[str]) -> GangF
 def _limit_problem(
     state: ClusterState, headroom: Headroom, job: Job, gang: GangPlacement, released: list[str], fit: GangFit
 ) -> str:
-    """What the gang wants is taken from the limits, unless they stand against it."""
+    """Take what the gang wants from the limits, or return which of them is against it."""
     if not headroom.is_limited:
         return ""
     wanted = fit.charge()

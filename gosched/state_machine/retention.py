@@ -63,7 +63,7 @@ def forget_jobs(state: ClusterState, events: list[Event], command: DropFinishedJ
 
 
 def forget_idle(state: ClusterState, events: list[Event], spec: JobSpec) -> str:
-    """Forget idle tenants and accounts if a new job's need the room. Return what is too many, or an empty string; then
+    """Forget idle tenants and accounts if a new job's needs their places. Return what is too many, or an empty string; then
     nothing was changed."""
     tenants: list[str] = []
     accounts: list[str] = []
@@ -96,8 +96,8 @@ def forget_dead_nodes(state: ClusterState, events: list[Event]) -> None:
 def forget_node(state: ClusterState, events: list[Event], node: Node) -> None:
     """Forget a node that is DEAD, so it holds nothing, and that no window names. What was reserved there is not any
     more: the planner looks for another place."""
-    promised = [r.job_id for r in state.reservations.values() if any(share.node_id == node.id for share in r.shares)]
-    for job_id in promised:
+    reserved = [r.job_id for r in state.reservations.values() if any(share.node_id == node.id for share in r.shares)]
+    for job_id in reserved:
         reservations.forget(state, events, job_id)
     state.drop_node(node.id)
     events.append(NodeChanged(node_id=node.id, before=node.state, after=NodeState.UNSPECIFIED))
@@ -121,13 +121,13 @@ def _oldest_of(state: ClusterState, tenant: str) -> str:
 
 
 def _is_needed(state: ClusterState, job_id: str) -> bool:
-    """Those that waited for its end do not all know of it yet."""
+    """Return whether a job is still needed, since not all that waited for its end have been told."""
     return job_id in state.follow_ups
 
 
 def _idle_tenants(state: ClusterState) -> list[str]:
-    """Tenants without live jobs and quotas, up to a bound: those without kept jobs first, then those that have spent
-    nothing, then the oldest."""
+    """Return tenants without live jobs and quotas, up to a bound: those without kept jobs first, then those that have
+    spent nothing, then the oldest."""
     needed = dict.fromkeys(state.jobs[job_id].spec.tenant for job_id in state.follow_ups)
     idle = [
         tenant

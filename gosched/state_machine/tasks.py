@@ -1,6 +1,6 @@
 """Tasks: what agents report of them, and how one ends.
 
-Rule: a task's state only moves forward, and its end frees what it held in the same step.
+Invariant: the state of a task only moves forward, and its end frees what it held in the same step.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NODE_LOST = "NODE_LOST"
 
 
 def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Outcome:
-    """Reports on allocations that the node does not hold (any more) are ignored."""
+    """Take reports of an agent. Those on allocations that the node does not hold (any more) are ignored."""
     node = state.nodes.get(command.node_id)
     if node is None or node.state is NodeState.DEAD or node.incarnation != command.incarnation:
         detail = f"node {command.node_id!a} is not alive under this incarnation: register again"
@@ -54,7 +54,7 @@ def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Ou
 def end_task(
     state: ClusterState, events: list[Event], task: Task, seen: TaskReport, ended: dict[str, Task | None]
 ) -> None:
-    """Ends a task, frees what it held, and notes it in `ended` for `after_ends`. An elastic task that was evicted alone
+    """End a task, free what it held, and note it in `ended` for `after_ends`. An elastic task that was evicted alone
     waits for another place, however it ended, unless it succeeded."""
     evicted = is_evicted_alone(state.jobs[task.job_id], task)
     after = replace(
@@ -79,7 +79,7 @@ def end_task(
 
 
 def _note_checkpoint(state: ClusterState, events: list[Event], job: Job, at_ms: int) -> None:
-    """The job's work up to then is safe. A node's clock may run ahead of ours."""
+    """Note that the job's work up to then is safe. The clock of a node may run ahead of ours."""
     at_ms = min(at_ms, state.clock_ms)
     if at_ms > job.checkpoint_at_ms:
         state.put_job(replace(job, checkpoint_at_ms=at_ms))

@@ -1,6 +1,6 @@
-"""The passing of time: what was due for a job or a node happens.
+"""Timeouts, deadlines and drains: what was due for a job or a node happens.
 
-Rule: what is handled here is what `core.state.timers` says is due, so no timer comes up twice for the same thing.
+Invariant: what is handled here is what `core.state.timers` says is due, so no timer comes up twice for the same thing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GANG_WAIT_TIMEOUT = "GANG_WAIT_TIMEOUT"
 
 
 def pass_time(state: ClusterState, events: list[Event]) -> Outcome:
-    """Up to a bounded number of jobs, nodes and tasks; the others stay due."""
+    """Do what is due for a bounded number of jobs, nodes and tasks; the others stay due."""
     forget_ended(state, events)
     is_bounded = state.feature_level >= FeatureLevel.BOUNDED
     most, most_tasks = (MAX_PER_TICK, MAX_PER_TICK) if is_bounded else (MAX_AT_ONCE, MAX_TASKS_PER_JOB)
@@ -46,7 +46,7 @@ def pass_time(state: ClusterState, events: list[Event]) -> Outcome:
 
 
 def _due(state: ClusterState, events: list[Event], job_id: str) -> None:
-    """All that is due for the job. It is put in any case, which sets its next timer."""
+    """Do all that is due for the job. It is put in any case, which sets its next timer."""
     now = state.clock_ms
     job = state.jobs[job_id]
     if 0 < deadline_ms(job) <= now:

@@ -18,7 +18,7 @@ from gosched.core.state.cluster_state import ClusterState
 
 
 def check(state: ClusterState) -> list[str]:
-    """The violations, one line each; an empty list for a sound state."""
+    """Return the violations, one line each; an empty list for a sound state."""
     return [
         *node_problems(state),
         *spending_problems(state),

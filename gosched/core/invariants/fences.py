@@ -16,7 +16,7 @@ from gosched.core.state.cluster_state import ClusterState
 
 
 def fence_problems(state: ClusterState) -> Iterator[str]:
-    """A fence is of a job that waits for just this start, or is about to."""
+    """Yield fences of jobs that do not wait for just this start, and are not about to."""
     for job_id, fence in state.fences.items():
         job = state.jobs.get(job_id)
         if job is None or fence.job_id != job_id:
@@ -35,7 +35,7 @@ def fence_problems(state: ClusterState) -> Iterator[str]:
 
 
 def fenced_capacity_problems(state: ClusterState) -> Iterator[str]:
-    """Once all tasks that stop have stopped, every fence has its room and its devices."""
+    """Yield the nodes that lack capacity or devices for their fences, once all tasks that stop have stopped."""
     held = dict.fromkeys(state.nodes, ZERO)
     gpus: Counter[tuple[str, int]] = Counter()
     cpus: list[tuple[str, str]] = []

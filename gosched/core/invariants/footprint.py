@@ -1,4 +1,4 @@
-"""Whether the bytes that a state counts are those that its tables hold. For `core.invariants`."""
+"""Whether the bytes that a state counts are those that its tables hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gosched.core.state.tables import TABLES
 
 
 def footprint_problems(state: ClusterState) -> Iterator[str]:
-    """What is held follows from the tables; equal parts of specs are one record."""
+    """Yield sizes that do not follow from the tables, and equal parts of specs that are not one record."""
     held, again = state.footprint, _measured(state)
     if (held.live, held.kept) != (again.live, again.kept):
         yield f"jobs take {held.live} and {held.kept} bytes, by the tables {again.live} and {again.kept}"

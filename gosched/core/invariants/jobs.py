@@ -49,7 +49,7 @@ def _counters(job: Job, tasks: list[Task]) -> Iterator[str]:
 
 
 def relative_problems(state: ClusterState) -> Iterator[str]:
-    """What is left to do is for jobs that are there; relatives are in order of sequence."""
+    """Yield follow-ups of jobs that are gone, and relatives that are not in order of sequence."""
     for job_id, follow_up in state.follow_ups.items():
         kinds = [step.kind for step in follow_up.steps]
         if follow_up.job_id != job_id or job_id not in state.jobs:

@@ -17,7 +17,7 @@ from gosched.core.state.cluster_state import ClusterState
 
 
 def spending_problems(state: ClusterState) -> Iterator[str]:
-    """A tenant pays for every job that there is, and those that are gone."""
+    """Yield tenants that have paid for less than their jobs have spent."""
     by_tenant: dict[str, Spent] = {}
     for job in state.jobs.values():
         if not job.spec.is_parent:

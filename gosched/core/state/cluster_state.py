@@ -89,7 +89,7 @@ class ClusterState(Contents):
             self._drop("masters", next(iter(self.masters)))
 
     def raise_level(self, level: int) -> None:
-        """From now on the state is digested, and goes on, as the level says."""
+        """Raise the feature level: from now on the state is digested, and behaves, as the level says."""
         self.feature_level = level
         self._digest.forget()
 

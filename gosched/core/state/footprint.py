@@ -2,10 +2,9 @@
 
 The parts of specs that can be large (task groups, labels, arrays, dependencies) are kept once, however many jobs have
 them: equal ones are one record in memory, one in a snapshot, and are charged once to each tenant that uses them, once
-for its live jobs and once for those that are kept. Fields that hold their default count nothing.
+for its live jobs and once for those that are kept.
 
-Invariant: the figures follow from the tables alone, so a restored state has the same. Whether a command is refused
-depends on them: a change of a formula is a new feature level.
+Invariant: the figures follow from the tables alone, so a restored state has the same.
 """
 
 from __future__ import annotations
@@ -30,15 +29,17 @@ from gosched.core.state.spec_parts import P, PartValue, parts_of, with_parts
 
 
 class Footprint:
-    """Of one state. `live`, `kept`: bytes of the jobs that have not ended, and of those that have, their tasks, fences
-    and reservations included. `tables`: bytes of the other tables, by their names."""
+    """The bytes of one state, by what holds them."""
 
     def __init__(self) -> None:
+        #: Bytes of the jobs that have not ended, with their tasks, fences and reservations.
         self.live = 0
+        #: Bytes of the jobs that have ended, with their tasks.
         self.kept = 0
+        #: Bytes of the other tables, by their names.
         self.tables: dict[str, int] = {}
         self._parts: dict[PartValue, _Part] = {}
-        self._by_id: dict[int, _Part] = {}  # by the identity of the part, which lives as long as it stands here
+        self._by_id: dict[int, _Part] = {}  # by the identity of the part, which lives as long as it is here
         self._holders: dict[str, _Holder] = {}  # by job
         self._ledgers: dict[tuple[str, bool], _Ledger] = {}  # by tenant, and whether its jobs have ended
         self._records: dict[tuple[str, str], int] = {}  # by table and key

@@ -1,4 +1,4 @@
-"""How many jobs live and run, by whom they are counted. No zeros are kept."""
+"""How many jobs live and run, by tenant and queue. No zeros are kept."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ TENANT_BYTES = 256
 _RECORD_BYTES = 8
 _NUMBER_BYTES = 4
 _TEXT_BYTES = 2
-TASK_IDS = 4  # times that a task's id, or a text as long, stands in it and in its allocation
+TASK_IDS = 4  # times that a task's id, or a text as long, is in it and in its allocation
 
 
 def text_bytes(text: str) -> int:

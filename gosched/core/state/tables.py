@@ -97,7 +97,7 @@ class AnswerTable(Table):
 
 
 def answer_key(answer: Answer) -> str:
-    """Return where an answer stands, as digests name it."""
+    """Return the key of an answer in digests."""
     return f"{answer.client_id}\0{answer.request_id}"
 
 
