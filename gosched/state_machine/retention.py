@@ -1,7 +1,7 @@
 """What is forgotten: jobs that have ended, tenants that are idle, accounts that have decayed, nodes that are dead.
 
-Jobs go by tenant: the tenant with the most of them loses one first, of its elements of arrays before its others. So no
-tenant's jobs push out another's, and an array's counts outlive its elements.
+Jobs are forgotten by tenant: the tenant with the most of them loses one first, an element of an array before another
+job. So no tenant's jobs push out another's, and an array's counts outlive its elements.
 
 Invariant: one command forgets a bounded number, and nothing that something else in the state still needs.
 """
@@ -63,8 +63,8 @@ def forget_jobs(state: ClusterState, events: list[Event], command: DropFinishedJ
 
 
 def forget_idle(state: ClusterState, events: list[Event], spec: JobSpec) -> str:
-    """Forget idle tenants and accounts if a new job's needs their places. Return what is too many, or an empty string; then
-    nothing was changed."""
+    """Forget idle tenants and accounts if a new job's tenant needs their places. Return which bound still stands
+    against the job, in which case nothing was changed, or an empty string."""
     tenants: list[str] = []
     accounts: list[str] = []
     if spec.tenant not in state.tenants and len(state.tenants) >= MAX_TENANTS:
