@@ -20,7 +20,8 @@ _IN_BYTES = ("memory", "storage")
 
 
 def half_life_of(queues: Mapping[str, Queue], path: str) -> int:
-    """Of the nearest queue, upwards from this one, that has one; 0: none has, and nothing is accounted."""
+    """Return the half-life of the nearest queue, upwards from this one, that has one; 0: none has, and nothing is
+    accounted."""
     for ancestor in reversed(lineage(path)):
         if queues[ancestor].half_life_ms:
             return queues[ancestor].half_life_ms
@@ -28,7 +29,7 @@ def half_life_of(queues: Mapping[str, Queue], path: str) -> int:
 
 
 def brought_up(account: Account, held: Mapping[str, int], half_life_ms: int, now_ms: int) -> Account:
-    """The account at a later moment; `held` (amounts by name) did not change since."""
+    """Return the account at a later moment; `held` (amounts by name) has not changed since."""
     elapsed = now_ms - account.at_ms
     if elapsed <= 0:
         return account
@@ -40,12 +41,12 @@ def brought_up(account: Account, held: Mapping[str, int], half_life_ms: int, now
 
 
 def average_use(account: Account, half_life_ms: int) -> Amounts:
-    """The constant use that would have led to this account, in the units of `charge_of`."""
+    """Return the constant use that would have led to this account, in the units of `charge_of`."""
     return {name: average(amount, half_life_ms) << _shift(name) for name, amount in account.used}
 
 
 def rescaled(account: Account, half_life_ms: int, new_half_life_ms: int) -> Account:
-    """Another half-life, the same average use."""
+    """Return the account of the same average use by another half-life."""
     used = {name: min(amount * new_half_life_ms // half_life_ms, _MOST) for name, amount in account.used}
     return replace(account, used=as_map(used))
 

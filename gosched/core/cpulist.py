@@ -9,7 +9,7 @@ from gosched.core.limits import MAX_CPUS
 
 @lru_cache(maxsize=65_536)
 def parse_cpulist(text: str) -> int:
-    """The mask of a list; an empty text is an empty list. Raises ValueError for anything that is not one."""
+    """Return the mask of a list; an empty text is an empty list. Raises ValueError for anything that is no list."""
     mask = 0
     for part in text.split(",") if text else ():
         first, dash, last = part.partition("-")
@@ -23,7 +23,7 @@ def parse_cpulist(text: str) -> int:
 
 
 def format_cpulist(mask: int) -> str:
-    """The one shortest list of a mask: ascending, in ranges."""
+    """Return the one shortest list of a mask: ascending, in ranges."""
     parts = []
     while mask:
         low = (mask & -mask).bit_length() - 1

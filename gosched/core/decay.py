@@ -16,7 +16,7 @@ _LN2_NUMERATOR, _LN2_DENOMINATOR = 693_147_181, 1_000_000_000
 
 
 def decayed(amount: int, elapsed_ms: int, half_life_ms: int) -> int:
-    """What is left of `amount` (>= 0) after `elapsed_ms` (>= 0)."""
+    """Return what is left of `amount` (>= 0) after `elapsed_ms` (>= 0)."""
     halvings, rest = divmod(max(elapsed_ms, 0), half_life_ms)
     if halvings >= amount.bit_length():
         return 0
@@ -24,18 +24,18 @@ def decayed(amount: int, elapsed_ms: int, half_life_ms: int) -> int:
 
 
 def accrued(amount: int, elapsed_ms: int, half_life_ms: int) -> int:
-    """The decayed integral, in amount times ms, of holding `amount` for the last `elapsed_ms`."""
+    """Return the decayed integral, in amount times ms, of holding `amount` for the last `elapsed_ms`."""
     full = amount * half_life_ms * _LN2_DENOMINATOR // _LN2_NUMERATOR
     return full - decayed(full, elapsed_ms, half_life_ms)
 
 
 def average(integral: int, half_life_ms: int) -> int:
-    """The constant amount that would have led to this integral."""
+    """Return the constant amount that would have led to this integral."""
     return integral * _LN2_NUMERATOR // (_LN2_DENOMINATOR * half_life_ms)
 
 
 def _fraction(rest_ms: int, half_life_ms: int) -> int:
-    """2^(-rest/half_life) in parts of _ONE."""
+    """Return 2^(-rest/half_life) in parts of _ONE."""
     table = _table()
     step, within = divmod(rest_ms * _STEPS, half_life_ms)
     return table[step] - (table[step] - table[step + 1]) * within // half_life_ms
@@ -43,7 +43,7 @@ def _fraction(rest_ms: int, half_life_ms: int) -> int:
 
 @lru_cache(maxsize=1)
 def _table() -> tuple[int, ...]:
-    """By integer square roots: powers of floats may differ from machine to machine."""
+    """Return the powers by integer square roots: powers of floats may differ from machine to machine."""
     scale = 1 << 128
     root = scale >> 1  # 2^-1; six square roots make 2^(-1/64)
     for _ in range(6):

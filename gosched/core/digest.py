@@ -12,13 +12,13 @@ _GETTERS: dict[type, Callable[[object], object]] = {}
 
 
 def record_digest(table: str, key: str, record: object) -> int:
-    """128 bits over the record and its place. Sums of these do not depend on order."""
+    """Return 128 bits over the record and its place. Sums of these do not depend on order."""
     text = _ENCODER.encode((table, key, record))
     return int.from_bytes(blake2b(text.encode(), digest_size=16).digest(), "big")
 
 
 def _values(record: object) -> object:
-    """A record as the values of its fields, in their order."""
+    """Return the values of the fields of a record, in their order."""
     kind = type(record)
     getter = _GETTERS.get(kind)
     if getter is None:

@@ -12,90 +12,112 @@ from gosched.core.records.task import TaskState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochOpened:
+    """A master leads."""
+
     epoch: int
     leader: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuesChanged:
-    pass
+    """Queues or quotas have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobChanged:
-    """`before` is UNSPECIFIED for a new job; `after` is UNSPECIFIED for a dropped one. `wait_ms`: from submission
-    to first placement, with that one change only."""
+    """A job has another state."""
 
     job_id: str
     queue: str
+    #: UNSPECIFIED: the job is new.
     before: JobState
+    #: UNSPECIFIED: the job was dropped.
     after: JobState
+    #: One code; empty: there is none.
     reason: str = ""
+    #: From submission to first placement, with that one change; None otherwise.
     wait_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskChanged:
+    """A task has another state."""
+
     job_id: str
     task_id: str
+    #: Of its newest placement; empty: none.
     allocation_id: str
+    #: Of its newest placement; empty: none.
     node_id: str
     before: TaskState
     after: TaskState
+    #: One code; empty: there is none.
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeChanged:
-    """`before` is UNSPECIFIED for a new node."""
+    """A node has another state, or says something new of itself."""
 
     node_id: str
+    #: UNSPECIFIED: the node is new.
     before: NodeState
+    #: UNSPECIFIED: the node was removed.
     after: NodeState
+    #: In one line; may be empty.
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvicted:
-    """`for_job`: who gets the room, empty for a window. `lost_ms`: work since the start or the last checkpoint, times
-    the tasks that go. `tasks`: how many go; `whole`: all of the gang."""
+    """A gang, or elastic tasks of one, was ordered to stop for another job or a window."""
 
+    #: The victim.
     job_id: str
+    #: Of the victim.
     queue: str
+    #: Job that gets the capacity; empty: a window begins.
     for_job: str
     cause: Cause
+    #: How many are stopped.
     tasks: int
+    #: All of the gang.
     whole: bool
+    #: Work since the start or the last checkpoint, times the tasks that are stopped.
     lost_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceChanged:
-    """A fence was made (`made`), or is gone: its job has started, or never will there."""
+    """A fence was made, or is gone: its job has started, or never will there."""
 
     job_id: str
     node_ids: tuple[str, ...]
+    #: False: it is gone.
     made: bool
+    #: Why it was dropped, in one line; empty: it was made, or its job has started.
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationChanged:
-    """`start_ms` 0: it is gone. `broken`: a promise that cannot be kept any more."""
+    """A reservation was made, has changed, or is gone."""
 
     job_id: str
+    #: 0: it is gone.
     start_ms: int
+    #: It was to keep a deadline, and does not any more.
     broken: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowsChanged:
-    pass
+    """Windows have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSet:
-    """The state's clock was set back: moments that were after `to_ms` are earlier now, in any record."""
+    """The clock of the state was set back: moments that were after `to_ms` are earlier now, in any record."""
 
     from_ms: int
     to_ms: int
@@ -103,7 +125,7 @@ class ClockSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadlineMissed:
-    """The job had not succeeded by its deadline. It goes on."""
+    """A job had not succeeded by its deadline. It goes on."""
 
     job_id: str
     queue: str
@@ -111,18 +133,20 @@ class DeadlineMissed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobUpdated:
-    """Something of a job changed that the planner sees, but not its state: held, released, freed of a dependency."""
+    """Something of a job has changed that the planner sees, but not its state: held, released, freed of a
+    dependency."""
 
     job_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFrozen:
-    """The job's tasks are to stand still where they are, or (`frozen` False) to run on. `node_ids`: where they are. A
-    frozen job that is stopped thaws without a word."""
+    """The tasks of a job are to stand still, or to run on. A frozen job that is stopped thaws without this event."""
 
     job_id: str
+    #: False: they are to run on.
     frozen: bool
+    #: Where they are.
     node_ids: tuple[str, ...]
 
 

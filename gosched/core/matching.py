@@ -1,6 +1,6 @@
 """Whether a node suits a task by its labels and taints: what the planner and the state machine agree on.
 
-Rule: pure, and about one node. The planner asks the same of whole columns.
+Invariant: pure, and about one node. The planner asks the same of whole columns.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 def whole_number(text: str) -> int | None:
-    """What GT and LT compare: up to 18 digits, so that it fits into 64 bits."""
+    """Return what GT and LT compare: up to 18 digits, so that it fits into 64 bits; None for any other text."""
     return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def meets(term: Affinity, labels: Mapping[str, str]) -> bool:
-    """Whether a node with these labels meets the condition; its weight plays no part."""
+    """Return whether a node with these labels meets the condition; its weight plays no part."""
     value = labels.get(term.label)
     match term.op:
         case LabelOp.IN:
@@ -41,7 +41,7 @@ def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
 
 
 def blocking_taint(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> Taint | None:
-    """The first taint that keeps a task with these tolerations off a node."""
+    """Return the first taint that keeps a task with these tolerations off a node, or None."""
     for taint in taints:
         if taint.effect is not TaintEffect.PREFER_NO_SCHEDULE and not tolerates(tolerations, taint):
             return taint

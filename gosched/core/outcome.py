@@ -21,26 +21,31 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A gang of a plan that was not taken."""
+    """A gang or a reservation of a plan that was not taken."""
 
     job_id: str
+    #: One line for people.
     detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """`subject` is the id that the command made or met; `unchanged`: it was there already."""
+    """The command was carried out."""
 
+    #: Id that the command made or met; empty: none.
     subject: str = ""
+    #: It was so already.
     unchanged: bool = False
+    #: Of single gangs and reservations; empty: none.
     refusals: tuple[Refusal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """Nothing was changed. `detail` is one line for people."""
+    """The command was refused; nothing was changed."""
 
     code: Code
+    #: One line for people.
     detail: str
 
 
@@ -49,11 +54,15 @@ Outcome = Accepted | Rejected
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An outcome as it is remembered for repeats of its request. `code` 0: accepted."""
+    """An outcome as it is remembered for repeats of its request."""
 
     client_id: str
     request_id: str
+    #: UNSPECIFIED: accepted.
     code: Code = Code.UNSPECIFIED
+    #: Of a rejection; otherwise empty.
     detail: str = ""
+    #: As in Accepted.
     subject: str = ""
+    #: As in Accepted.
     unchanged: bool = False

@@ -1,4 +1,4 @@
-"""Who may be made to go, as far as a job, a queue and a window say: what the planner and the state machine agree on."""
+"""What may be evicted, as far as a job, a queue and a window say: what the planner and the state machine agree on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from gosched.core.spec.policies import MemberFailure, PreemptionPolicy, RetryCau
 
 
 def may_restart(job: Job, cause: RetryCause) -> bool:
-    """A failure of its own costs the job one of `max_restarts`. A lost node or a preemption costs it nothing, up to
+    """Return whether a job may start again after this cause.
+
+    A failure of its own costs the job one of `max_restarts`. A lost node or a preemption costs it nothing, up to
     MAX_FREE_RESTARTS; but a job that wants no restarts (`max_restarts` 0) gets none of either kind.
     """
     policy = job.spec.retry
@@ -26,7 +28,7 @@ def may_restart(job: Job, cause: RetryCause) -> bool:
 
 
 def preemption_of(queues: Mapping[str, Queue], path: str) -> PreemptionPolicy:
-    """Of the nearest queue, upwards from this one, that says."""
+    """Return the policy of the nearest queue, upwards from this one, that has one."""
     for ancestor in reversed(lineage(path)):
         if ancestor in queues and queues[ancestor].preemption:
             return queues[ancestor].preemption
@@ -34,11 +36,11 @@ def preemption_of(queues: Mapping[str, Queue], path: str) -> PreemptionPolicy:
 
 
 def below_common(one: str, other: str) -> tuple[str, ...]:
-    """The other queue and its ancestors below the lowest one that both have, the topmost first."""
+    """Return the other queue and its ancestors below the lowest one that both have, the topmost first."""
     shared = lineage(one)
     return tuple([path for path in lineage(other) if path not in shared])
 
 
 def admits(window: Window, queue: str, tenant: str) -> bool:
-    """Whether the window's nodes are kept for jobs of this queue and tenant."""
+    """Return whether the window's nodes are reserved for jobs of this queue and tenant."""
     return tenant in window.tenants or any(path in window.queues for path in lineage(queue))

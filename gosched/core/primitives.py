@@ -9,7 +9,7 @@ StringMap = tuple[tuple[str, str], ...]
 
 
 class Named(IntEnum):
-    """Prints as its name: people read it."""
+    """An enum that prints as its name, since people read it."""
 
     def __str__(self) -> str:
         return self.name

@@ -12,13 +12,17 @@ AmountMap = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Milli-CPUs, bytes, milli-GPUs, and whole units of the cluster's own resources. Fewer than 1000 milli-GPUs of a
-    task are a share of one GPU; more are whole GPUs."""
+    """A vector of amounts: what tasks request and nodes have."""
 
+    #: Thousandths of a CPU.
     cpu_millis: int = 0
+    #: Memory.
     memory_bytes: int = 0
+    #: Local disk space.
     storage_bytes: int = 0
+    #: Thousandths of a GPU. Of a task, fewer than 1000 are a share of one GPU; more are whole GPUs.
     gpu_millis: int = 0
+    #: The cluster's own resources, in whole units, by name; empty: none.
     custom: AmountMap = ()
 
     def __add__(self, other: Resources) -> Resources:
@@ -48,13 +52,13 @@ class Resources:
             custom=tuple([(name, amount * count) for name, amount in self.custom if count]),
         )
 
-    def fits_in(self, room: Resources) -> bool:
+    def fits_in(self, capacity: Resources) -> bool:
         return (
-            self.cpu_millis <= room.cpu_millis
-            and self.memory_bytes <= room.memory_bytes
-            and self.storage_bytes <= room.storage_bytes
-            and self.gpu_millis <= room.gpu_millis
-            and (not self.custom or _within(self.custom, room.custom))
+            self.cpu_millis <= capacity.cpu_millis
+            and self.memory_bytes <= capacity.memory_bytes
+            and self.storage_bytes <= capacity.storage_bytes
+            and self.gpu_millis <= capacity.gpu_millis
+            and (not self.custom or _within(self.custom, capacity.custom))
         )
 
     def is_zero(self) -> bool:
@@ -77,6 +81,6 @@ def _combined(left: AmountMap, right: AmountMap, sign: int) -> AmountMap:
     return tuple(sorted([(name, amount) for name, amount in total.items() if amount]))
 
 
-def _within(asked: AmountMap, room: AmountMap) -> bool:
-    there = dict(room)
-    return all(amount <= there.get(name, 0) for name, amount in asked)
+def _within(requested: AmountMap, capacity: AmountMap) -> bool:
+    offered = dict(capacity)
+    return all(amount <= offered.get(name, 0) for name, amount in requested)

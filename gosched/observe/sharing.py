@@ -70,7 +70,7 @@ def tenant_uses(state: ClusterState) -> dict[str, TenantUse]:
     uses = {tenant: TenantUse() for tenant in state.quotas}
     for (_, tenant, gpu_model), held in state.charges.items():
         add_to(uses.setdefault(tenant, TenantUse()).used, charge_of(held, gpu_model))
-    for (_, tenant), number in state.running.items():
+    for (_, tenant), number in state.counts.running.items():
         uses.setdefault(tenant, TenantUse()).running_jobs += number
     for tenant, record in state.tenants.items():
         if record.spent != NOTHING_SPENT:

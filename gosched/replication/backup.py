@@ -109,7 +109,7 @@ def found_from_backup(config: ReplicaConfig, state: ClusterState) -> NewCluster:
         cluster_id=state.cluster_id,
         continues=state.lineage[-1] if state.lineage else "",
         revision=state.revision,
-        live_jobs=sum(state.live.values()),
+        live_jobs=sum(state.counts.live_by_tenant.values()),
         allocations=len(state.allocations),
     )
 

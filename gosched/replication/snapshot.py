@@ -14,19 +14,11 @@ from dataclasses import dataclass
 from google.protobuf.message import DecodeError
 
 from gosched.core.features import FeatureLevel
-from gosched.core.outcome import Answer
-from gosched.core.records.allocation import Allocation
-from gosched.core.records.fence import Fence
-from gosched.core.records.follow_up import FollowUp
 from gosched.core.records.job import Job
-from gosched.core.records.master import Configuration, Master
-from gosched.core.records.node import Node
-from gosched.core.records.queue import Queue
-from gosched.core.records.reservation import Reservation
-from gosched.core.records.task import Task
-from gosched.core.records.tenant import Account, Quota, Tenant, account_key
-from gosched.core.records.window import Window
-from gosched.core.state.cluster_state import ClusterState, FrozenState, restore
+from gosched.core.records.master import Configuration
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.restore import restore
+from gosched.core.state.tables import TABLES, FrozenState
 from gosched.replication.damage import DamagedLog, advice
 from gosched.replication.journal_format import Entry
 from gosched.replication.stored_jobs import JobReader, JobWriter
@@ -41,23 +33,9 @@ _LENGTH = struct.Struct("<I")
 _CRC = struct.Struct("<I")
 _CHUNK_BYTES = 1 << 20
 
-_KINDS: dict[str, type] = {
-    "node": Node,
-    "queue": Queue,
-    "quota": Quota,
-    "account": Account,
-    "tenant": Tenant,
-    "master": Master,
-    "job": Job,
-    "task": Task,
-    "allocation": Allocation,
-    "fence": Fence,
-    "reservation": Reservation,
-    "window": Window,
-    "follow_up": FollowUp,
-    "answer": Answer,
-    "configuration": Configuration,
-}
+# Besides the tables: the members, one record or none.
+_CONFIGURATION = "configuration"
+_KINDS: dict[str, type] = {**{table.record: table.kind for table in TABLES}, _CONFIGURATION: Configuration}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +84,7 @@ def decode(data: bytes) -> Snapshot:
         header = log_pb2.SnapshotHeader.FromString(next(frames))
         if not OLDEST_SCHEMA <= header.schema <= SCHEMA:
             raise DamagedLog(f"{FILE} has schema {header.schema}, this gosched knows {SCHEMA}: use the newer gosched")
-        tables: dict[str, dict[str, object]] = {kind: {} for kind in _KINDS}
+        found: dict[str, list[object]] = {kind: [] for kind in _KINDS}
         jobs = JobReader()
         for frame in frames:
             message = log_pb2.SnapshotRecord.FromString(frame)
@@ -123,12 +101,13 @@ def decode(data: bytes) -> Snapshot:
                 record = jobs.whole(message.job)
             else:
                 record = to_record(getattr(message, kind), _KINDS[kind])
-            tables[kind][_key(record)] = record
+            found[kind].append(record)
     except (DecodeError, ValueError) as error:
         raise DamagedLog(_advice(str(error))) from error
-    if sum(len(t) for t in tables.values()) != header.records:
+    state = _state_of(header, found)
+    if sum(len(records) for _, records in _records(state)) != header.records:
         raise DamagedLog(_advice("records are missing"))
-    return Snapshot(_state_of(header, tables), _entry(header.previous), _entry(header.last))
+    return Snapshot(state, _entry(header.previous), _entry(header.last))
 
 
 def restored(snapshot: Snapshot) -> ClusterState:
@@ -137,24 +116,7 @@ def restored(snapshot: Snapshot) -> ClusterState:
 
 def _chunks(snapshot: Snapshot) -> Iterator[bytes]:
     state = snapshot.state
-    answers = [a for own in state.answers.values() for a in own.values()]
-    tables: list[tuple[str, list[object]]] = [
-        ("node", [*state.nodes.values()]),
-        ("queue", [*state.queues.values()]),
-        ("quota", [*state.quotas.values()]),
-        ("account", [*state.accounts.values()]),
-        ("tenant", [*state.tenants.values()]),
-        ("master", [*state.masters.values()]),
-        ("job", [*state.jobs.values()]),
-        ("task", [*state.tasks.values()]),
-        ("allocation", [*state.allocations.values()]),
-        ("fence", [*state.fences.values()]),
-        ("reservation", [*state.reservations.values()]),
-        ("window", [*state.windows.values()]),
-        ("follow_up", [*state.follow_ups.values()]),
-        ("answer", [*answers]),
-        ("configuration", [state.configuration] if state.configuration is not None else []),
-    ]
+    tables = _records(state)
     header = log_pb2.SnapshotHeader(
         schema=state.feature_level,
         previous=log_pb2.LogEntry(command=snapshot.previous[0], index=snapshot.previous[1], term=snapshot.previous[2]),
@@ -177,6 +139,12 @@ def _chunks(snapshot: Snapshot) -> Iterator[bytes]:
                 yield bytes(chunk)
                 chunk.clear()
     yield bytes(chunk)
+
+
+def _records(state: FrozenState) -> list[tuple[str, list[object]]]:
+    """Return all records, in the order in which they are written, by their names there."""
+    tables = [(table.record, [record for _, record in table.items(state)]) for table in TABLES]
+    return [*tables, (_CONFIGURATION, [state.configuration] if state.configuration is not None else [])]
 
 
 def _messages(kind: str, records: list[object], *, shared_parts: bool) -> Iterator[log_pb2.SnapshotRecord]:
@@ -205,57 +173,20 @@ def _frames(data: bytes) -> Iterator[bytes]:
         offset += length
 
 
-def _key(record: object) -> str:
-    match record:
-        case Queue():
-            return record.path
-        case Quota():
-            return record.tenant
-        case Account():
-            return account_key(record.queue, record.tenant)
-        case Tenant() | Window():
-            return record.name
-        case Fence() | Reservation() | FollowUp():
-            return record.job_id
-        case Answer():
-            return f"{record.client_id}\0{record.request_id}"
-        case Configuration():
-            return ""
-        case Node() | Master() | Job() | Task() | Allocation():
-            return record.id
-        case _:
-            raise TypeError(type(record).__name__)
-
-
-def _state_of(header: log_pb2.SnapshotHeader, tables: dict[str, dict[str, object]]) -> FrozenState:
-    answers: dict[str, dict[str, Answer]] = {}
-    for answer in tables["answer"].values():
-        assert isinstance(answer, Answer)
-        answers.setdefault(answer.client_id, {})[answer.request_id] = answer
+def _state_of(header: log_pb2.SnapshotHeader, found: dict[str, list[object]]) -> FrozenState:
+    configuration = found[_CONFIGURATION][-1] if found[_CONFIGURATION] else None
+    assert configuration is None or isinstance(configuration, Configuration)
     return FrozenState(
         revision=header.revision,
         feature_level=header.feature_level or FeatureLevel.FIRST,
         cluster_id=header.cluster_id,
-        configuration=tables["configuration"].get(""),  # type: ignore[arg-type] # each table holds its own kind
+        configuration=configuration,
         lineage=tuple(header.lineage),
         clock_ms=header.clock_ms,
         epoch=header.epoch,
         leader=header.leader,
         next_sequence=header.next_sequence,
-        nodes=tables["node"],  # type: ignore[arg-type] # each table holds the one kind it is named for
-        queues=tables["queue"],  # type: ignore[arg-type]
-        quotas=tables["quota"],  # type: ignore[arg-type]
-        accounts=tables["account"],  # type: ignore[arg-type]
-        tenants=tables["tenant"],  # type: ignore[arg-type]
-        masters=tables["master"],  # type: ignore[arg-type]
-        jobs=tables["job"],  # type: ignore[arg-type]
-        tasks=tables["task"],  # type: ignore[arg-type]
-        allocations=tables["allocation"],  # type: ignore[arg-type]
-        fences=tables["fence"],  # type: ignore[arg-type]
-        reservations=tables["reservation"],  # type: ignore[arg-type]
-        windows=tables["window"],  # type: ignore[arg-type]
-        follow_ups=tables["follow_up"],  # type: ignore[arg-type]
-        answers=answers,
+        **{table.name: table.built(found[table.record]) for table in TABLES},
     )
 
 

@@ -1,6 +1,6 @@
 """The replicated state machine: `apply` turns a command into an outcome and events.
 
-Rule: pure and total. The same commands in the same order make the same state, on every master.
+Invariant: pure and total. The same commands in the same order make the same state, on every master.
 """
 
 from gosched.state_machine.apply import Applied, MachineBug, apply

@@ -1,7 +1,7 @@
 """Accounts of what tenants used in queues with a half-life.
 
-Rule: an account is brought up to the state's clock before what its tenant holds changes, so what lies between two
-changes was constant. Whoever holds something in such a queue has an account.
+Invariant: an account is brought up to the clock of the state before what its tenant holds changes, so what lies between
+two changes was constant. A tenant that holds something in such a queue has an account.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gosched.core.state.cluster_state import ClusterState
 
 
 def bring_up(state: ClusterState, spec: JobSpec) -> None:
-    """To be called before the tasks of a job take or free something, and before their node changes."""
+    """Bring the account of a job up to now, before its tasks take or free something, and before their node changes."""
     half_life = half_life_of(state.queues, spec.queue)
     if half_life:
         _bring_up(state, spec.queue, spec.tenant, half_life)
 
 
 def change_half_lives(state: ClusterState, wanted: Mapping[str, Queue]) -> None:
-    """To be called before the queues change: closes accounts, opens others, keeps the averages of the rest."""
+    """Close accounts, open others and keep the averages of the rest, before the queues change."""
     for key, account in [*state.accounts.items()]:
         old = half_life_of(state.queues, account.queue)
         new = half_life_of(wanted, account.queue) if account.queue in wanted else 0
@@ -47,7 +47,8 @@ def _bring_up(state: ClusterState, queue: str, tenant: str, half_life: int) -> N
 
 
 def _held(state: ClusterState, queue: str, tenant: str) -> Amounts:
-    """Over all GPU models: those that are held are there, on nodes that live."""
+    """Return what the tenant holds in the queue, of all GPU models: those that are held are there, on nodes that
+    live."""
     held: Amounts = {}
     for model in ["", *(name.removeprefix(MODEL_PREFIX) for name in state.total if name.startswith(MODEL_PREFIX))]:
         resources = state.charges.get((queue, tenant, model))

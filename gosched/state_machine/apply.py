@@ -1,10 +1,9 @@
 """One command in, one outcome and its events out: repeats, then the fence, then the noun's handler.
 
-Rule: total. What can go wrong with a command is a `Rejected` that changed nothing, and handlers check all
-of it before they write. So an exception here is a bug of ours, and each master would meet it alike:
-`MachineBug` leaves `apply`, the state may not be used any more, and the replica must stop with its message
-(PySyncObj would try the command again forever). Nothing is lost: the log still holds the command, for a
-mended version.
+Invariant: total. What can go wrong with a command is a `Rejected` that changed nothing, and handlers check all of it
+before they write. So an exception here is a bug of ours, and each master would meet it alike: `MachineBug` leaves
+`apply`, the state may not be used any more, and the replica must stop with its message (PySyncObj would try the command
+again forever). Nothing is lost: the log still holds the command, for a mended version.
 """
 
 from __future__ import annotations
@@ -32,18 +31,19 @@ from gosched.core.commands.plans import CommitPlan
 from gosched.core.events import Event, JobChanged
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_DETAIL_LENGTH
-from gosched.core.outcome import Accepted, Answer, Code, Outcome, Rejected
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.rules.values import check_id
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import (
+    answers,
     children,
     clock,
-    control,
     dependencies,
     epochs,
     features,
     fences,
     follow_ups,
+    job_control,
     jobs,
     node_control,
     nodes,
@@ -52,7 +52,7 @@ from gosched.state_machine import (
     quotas,
     size_limits,
     tasks,
-    time,
+    timeouts,
     windows,
 )
 
@@ -64,7 +64,7 @@ class MachineBug(Exception):
 
 
 def apply(state: ClusterState, command: Command) -> Applied:
-    """Applies one command. `revision` counts every one of them, the refused and the repeated too."""
+    """Apply one command. `revision` counts every one of them, the refused and the repeated too."""
     state.revision += 1
     state.clock_ms = clock.moved(state, command.at_ms)
     events: list[Event] = []
@@ -86,14 +86,14 @@ def _answer(state: ClusterState, command: Command, events: list[Event]) -> Outco
         return Rejected(code=Code.INVALID, detail=str(found))
     first = state.answer_to(command.client_id, command.request_id)
     if first is not None:
-        return _outcome(first)
+        return answers.outcome_of(first)
     fenced = _fence(state, command)
     if fenced is not None:  # not remembered: the next leader may ask it again
         return fenced
     outcome = _carry_out(state, command.body, events)
     if isinstance(outcome, Rejected) and state.feature_level >= FeatureLevel.BOUNDED:
         outcome = replace(outcome, detail=outcome.detail[:MAX_DETAIL_LENGTH])  # it is remembered as it is answered
-    state.put_answer(_remembered(command, outcome))
+    answers.remember(state, command, outcome)
     return outcome
 
 
@@ -104,7 +104,8 @@ def _fence(state: ClusterState, command: Command) -> Rejected | None:
 
 
 def _carry_out(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
-    """The command, then what comes of it: jobs that ended free or end others, and fences whose victims are gone end."""
+    """Do what the command says, then what follows from it: jobs that ended release or end others, and fences whose
+    victims have ended become starts."""
     behind = bool(state.follow_ups)
     outcome = _dispatch(state, body, events)
     if state.feature_level >= FeatureLevel.BOUNDED:
@@ -163,11 +164,11 @@ def _dispatch(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
         case ControlNode():
             return node_control.control(state, body, events)
         case ControlJob():
-            return control.control(state, body, events)
+            return job_control.control(state, body, events)
         case RunSchedule():
             return children.run_schedule(state, body, events)
         case PassTime():
-            return time.pass_time(state, events)
+            return timeouts.pass_time(state, events)
         case SetClock():
             return clock.set_clock(state, body, events)
         case SetWindow():
@@ -176,23 +177,3 @@ def _dispatch(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
             return windows.drop(state, body, events)
         case _:
             assert_never(body)
-
-
-def _remembered(command: Command, outcome: Outcome) -> Answer:
-    # Refusals of single gangs are not kept: plans carry no request id.
-    if isinstance(outcome, Rejected):
-        return Answer(
-            client_id=command.client_id, request_id=command.request_id, code=outcome.code, detail=outcome.detail
-        )
-    return Answer(
-        client_id=command.client_id,
-        request_id=command.request_id,
-        subject=outcome.subject,
-        unchanged=outcome.unchanged,
-    )
-
-
-def _outcome(answer: Answer) -> Outcome:
-    if answer.code is Code.UNSPECIFIED:
-        return Accepted(subject=answer.subject, unchanged=answer.unchanged)
-    return Rejected(code=answer.code, detail=answer.detail)

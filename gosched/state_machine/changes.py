@@ -1,4 +1,7 @@
-"""Writes changes of state. Rule: nobody else does, so each one obeys the lifecycle tables and yields its event."""
+"""Writes changes of states.
+
+Invariant: nothing else does, so each change obeys the lifecycle tables and yields its event.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from gosched.core.state.cluster_state import ClusterState
 
 
 def change_task(state: ClusterState, events: list[Event], before: Task, after: Task) -> None:
-    """Another state for a task. The caller sees to the job's counters."""
+    """Give a task another state. The caller sees to the job's counters."""
     advance(TASK_STEPS, before.state, after.state)
     state.put_task(after)
     events.append(
@@ -32,7 +35,7 @@ def change_task(state: ClusterState, events: list[Event], before: Task, after: T
 def change_job(
     state: ClusterState, events: list[Event], before: Job, after: Job, *, wait_ms: int | None = None
 ) -> None:
-    """Another state for a job."""
+    """Give a job another state."""
     advance(JOB_STEPS, before.state, after.state)
     state.put_job(after)
     events.append(
@@ -48,7 +51,7 @@ def change_job(
 
 
 def count_change(state: ClusterState, job_id: str, before: TaskState, after: TaskState) -> None:
-    """Moves one task of a job from one counter to another."""
+    """Move one task of a job from one counter to another."""
     job = state.jobs[job_id]
     counted = replace(
         job,
@@ -61,7 +64,7 @@ def count_change(state: ClusterState, job_id: str, before: TaskState, after: Tas
         state.put_job(counted)
 
 
-def later(state: ClusterState, job_id: str, kind: FollowUpKind) -> None:
+def add_follow_up(state: ClusterState, job_id: str, kind: FollowUpKind) -> None:
     """Leave something for `follow_ups` to do, after what is left of the job; a cancel makes the rest pointless."""
     known = state.follow_ups.get(job_id)
     before = known.steps if known is not None and kind is not FollowUpKind.CANCEL else ()

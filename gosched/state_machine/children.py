@@ -1,10 +1,11 @@
 """Arrays and schedules: jobs without tasks of their own. Their children are ordinary jobs, made when they may live.
 
-Rule: a parent ends after its last child, and what lives of it has at most as many tasks as one job may have (but never
-less than one child). So whatever is done to a parent and its children costs no more than with one job.
+Invariant: a parent ends after its last child, and its live children have together at most as many tasks as one job may
+have (but there may always be one child). So whatever is done to a parent and its children costs no more than with one
+job.
 
-An array that finds no room for its next child (the cluster is at its bounds, a live job has the child's name) says so
-in `detail` and looks again at `not_before_ms`; meanwhile each end of one of its children makes it look too.
+An array that cannot make its next child (the cluster is at its bounds, a live job has the child's name) says so in
+`detail` and looks again at `not_before_ms`; meanwhile each end of one of its children makes it look too.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec, Overlap
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.changes import change_job, later
+from gosched.state_machine.changes import add_follow_up, change_job
 from gosched.state_machine.gangs import add_gang, settle, stop_all
 from gosched.state_machine.size_limits import job_size_problem
 
@@ -36,8 +37,8 @@ ELEMENTS_FAILED = "ELEMENTS_FAILED"
 LOOK_AGAIN_MS = 5_000
 
 
-def at_once(spec: JobSpec, level: int) -> int:
-    """How many children of an array or a schedule may live at once."""
+def max_live_children(spec: JobSpec, level: int) -> int:
+    """Return how many children of an array or a schedule may live at once."""
     tasks = sum(group.count for group in spec.groups)
     array = _most_at_once(tasks)
     if spec.array.size:
@@ -50,28 +51,28 @@ def _most_at_once(tasks: int) -> int:
     return min(MAX_PARALLEL, max(1, MAX_TASKS_PER_JOB // tasks))
 
 
-def fill(state: ClusterState, events: list[Event], parent_id: str) -> None:
-    """Sees to it that an array gets the children that it may have now."""
+def add_children(state: ClusterState, events: list[Event], parent_id: str) -> None:
+    """See to it that an array gets the children that it may have now."""
     parent = state.jobs[parent_id]
     if state.feature_level < FeatureLevel.BOUNDED:
-        make(state, events, parent_id, MAX_TASKS)
+        make_children(state, events, parent_id, MAX_TASKS)
     elif not parent.spec.cron and _may_have_children(parent):
-        later(state, parent_id, FollowUpKind.FILL)
+        add_follow_up(state, parent_id, FollowUpKind.FILL)
 
 
-def make(state: ClusterState, events: list[Event], parent_id: str, steps: int) -> tuple[int, bool]:
-    """Makes the children that an array may have now, up to so many steps. The answer: the steps, and whether there are
-    more to make."""
+def make_children(state: ClusterState, events: list[Event], parent_id: str, steps: int) -> tuple[int, bool]:
+    """Make the children that an array may have now, up to so many steps. Return the steps, and whether there are more
+    to make."""
     parent = state.jobs[parent_id]
     if parent.spec.cron or not _may_have_children(parent):
         return 0, False
-    array, limit, common = parent.spec.array, at_once(parent.spec, state.feature_level), _common_spec(parent)
+    array, limit, common = parent.spec.array, max_live_children(parent.spec, state.feature_level), _common_spec(parent)
     made, live, problem = parent.children.made, parent.children.live, ""
     done = 0
     while made < array.size and live < limit and not problem and done < steps:
         element = array.index(made)
         child_id, spec = f"{parent.id}.{element}", _named(common, element)
-        problem = _obstacle(state, child_id, spec)
+        problem = _child_problem(state, child_id, spec)
         if not problem:
             _add_child(state, events, parent, child_id, element, spec)
             made, live, done = made + 1, live + 1, done + max(1, spec.task_count)
@@ -81,7 +82,7 @@ def make(state: ClusterState, events: list[Event], parent_id: str, steps: int) -
 
 
 def run_schedule(state: ClusterState, command: RunSchedule, events: list[Event]) -> Outcome:
-    """Makes the child of the run that is due; the answer's subject is empty if the run is skipped, the parent's
+    """Make the child of the run that is due. The subject of the answer is empty if the run is skipped; the parent's
     `detail` says why."""
     parent = state.jobs.get(command.job_id)
     if parent is None:
@@ -92,7 +93,7 @@ def run_schedule(state: ClusterState, command: RunSchedule, events: list[Event])
     parent = replace(parent, children=replace(parent.children, next_run_at_ms=command.next_run_at_ms))
     element = parent.children.made + 1
     spec = _named(_common_spec(parent), element)
-    why = _skips(state, parent) or _obstacle(state, command.child_id, spec)
+    why = _skip_reason(state, parent) or _child_problem(state, command.child_id, spec)
     if why:
         state.put_job(replace(parent, detail=f"skipped the run that was due at {command.due_at_ms} ms: {why}"))
         events.append(JobUpdated(job_id=parent.id))
@@ -104,12 +105,12 @@ def run_schedule(state: ClusterState, command: RunSchedule, events: list[Event])
     _count_made(state, events, replace(parent, detail=""), element, parent.children.live + 1)
     events.append(JobUpdated(job_id=parent.id))
     if spec.is_parent:
-        fill(state, events, command.child_id)
+        add_children(state, events, command.child_id)
     return Accepted(subject=command.child_id)
 
 
 def child_ended(state: ClusterState, events: list[Event], child: Job) -> None:
-    """Counts it; its parent gets the next child, or ends."""
+    """Count a child that has ended; its parent gets the next child, or ends."""
     parent = state.jobs[child.parent]
     count = parent.children
     count = replace(
@@ -125,14 +126,14 @@ def child_ended(state: ClusterState, events: list[Event], child: Job) -> None:
     if parent.intent is JobIntent.RUN and 0 <= parent.spec.array.max_failures < count.failed and not parent.spec.cron:
         _end(state, events, _failed(parent))
     elif parent.intent is JobIntent.RUN:
-        fill(state, events, parent.id)
+        add_children(state, events, parent.id)
         conclude(state, events, parent.id)
     elif not count.live:
         settle(state, events, parent)
 
 
 def conclude(state: ClusterState, events: list[Event], parent_id: str) -> None:
-    """Ends an array whose elements have all ended. An element that was cancelled counts as a failure only here."""
+    """End an array whose elements have all ended. An element that was cancelled counts as a failure only here."""
     parent = state.jobs[parent_id]
     count = parent.children
     all_ended = count.made == parent.spec.array.size and not count.live
@@ -143,28 +144,29 @@ def conclude(state: ClusterState, events: list[Event], parent_id: str) -> None:
 
 
 def cancel(state: ClusterState, events: list[Event], job: Job, reason: str, detail: str = "") -> None:
-    """Any live job, and with a parent what lives of it. One that has done its work only waits for its last tasks."""
+    """Cancel a live job, and the live children of a parent. One that has done its work only waits for its last
+    tasks."""
     if job.intent not in (JobIntent.CANCEL, JobIntent.SUCCEED):
         ending = replace(job, intent=JobIntent.CANCEL, reason=reason, detail=detail, exit_code=None, not_before_ms=0)
         _end(state, events, ending)
 
 
 def live_children(state: ClusterState, parent_id: str) -> list[Job]:
-    """In the order in which they were made."""
-    return sorted([state.jobs[j] for j in state.offspring.get(parent_id, ())], key=lambda job: job.sequence)
+    """Return the live children in the order in which they were made."""
+    return sorted([state.jobs[j] for j in state.relatives.children.get(parent_id, ())], key=lambda job: job.sequence)
 
 
 def kept_name_problem(state: ClusterState, name: str) -> str:
-    """Names of the children that a live parent may still make are not for others."""
+    """Return why a job may not have this name: a live parent may still give it to a child."""
     head, _, tail = name.rpartition(".")
-    parent = state.jobs.get(state.names.get(head, ""))
+    parent = state.jobs.get(state.names.id_of(head))
     if parent is None or parent.state.is_final or not parent.spec.is_parent or not tail.isdecimal():
         return ""
     return f"the name {name} is kept for a job that {head} makes: take another name"
 
 
-def full(state: ClusterState, tasks: int) -> str:
-    """What of a further job with so many tasks would be too much, or an empty string."""
+def cluster_bound_problem(state: ClusterState, tasks: int) -> str:
+    """Return which bound of the cluster a further job with so many tasks would exceed, or an empty string."""
     if len(state.jobs) - len(state.finished) >= MAX_LIVE_JOBS:
         return f"the cluster holds {MAX_LIVE_JOBS} live jobs, its limit"
     if len(state.tasks) + tasks > MAX_TASKS:
@@ -178,7 +180,8 @@ def _may_have_children(parent: Job) -> bool:
 
 
 def _common_spec(parent: Job) -> JobSpec:
-    """Of its children. The elements of an array share its deadline; each run of a schedule has its own."""
+    """Return the spec that the children share. The elements of an array share its deadline; each run of a schedule has
+    its own."""
     spec = replace(parent.spec, hold=False, after=())
     if spec.cron:
         return replace(spec, cron="", timezone="", overlap=Overlap.UNSPECIFIED)
@@ -189,13 +192,13 @@ def _named(common: JobSpec, element: int) -> JobSpec:
     return replace(common, name=f"{common.name}.{element}")
 
 
-def _obstacle(state: ClusterState, child_id: str, spec: JobSpec) -> str:
-    namesake = state.jobs.get(state.names.get(spec.name, ""))
+def _child_problem(state: ClusterState, child_id: str, spec: JobSpec) -> str:
+    namesake = state.jobs.get(state.names.id_of(spec.name))
     if namesake is not None and not namesake.state.is_final:
         return f"another job named {spec.name} lives: cancel it, or let it end"
     if child_id in state.jobs:
         return f"job id {child_id} is taken"
-    return full(state, spec.task_count) or job_size_problem(state, child_id, spec)
+    return cluster_bound_problem(state, spec.task_count) or job_size_problem(state, child_id, spec)
 
 
 def _add_child(
@@ -237,14 +240,14 @@ def _run_problem(state: ClusterState, parent: Job, command: RunSchedule) -> str:
     return ""
 
 
-def _skips(state: ClusterState, parent: Job) -> str:
-    """Why a schedule has no run now."""
+def _skip_reason(state: ClusterState, parent: Job) -> str:
+    """Return why a schedule has no run now, or an empty string."""
     live = parent.children.live
     if not _may_have_children(parent):
         return "it was held, suspended, or waited for other jobs"
     if parent.spec.overlap is Overlap.FORBID and live:
         return "the run before it has not ended"
-    if live >= at_once(parent.spec, state.feature_level):
+    if live >= max_live_children(parent.spec, state.feature_level):
         return f"{live} runs live, as many as may"
     return ""
 
@@ -262,7 +265,7 @@ def _failed(parent: Job) -> Job:
 
 
 def _end(state: ClusterState, events: list[Event], job: Job) -> None:
-    """The job, as given with its intent, ends as soon as what it holds has: its tasks, or its children."""
+    """End the job, as given with its intent, as soon as its tasks or its children have ended."""
     if job.active:
         stop_all(state, events, job, job.reason)
     elif not job.children.live:
@@ -270,7 +273,7 @@ def _end(state: ClusterState, events: list[Event], job: Job) -> None:
     else:
         state.put_job(job)
         if state.feature_level >= FeatureLevel.BOUNDED:
-            later(state, job.id, FollowUpKind.CANCEL)
+            add_follow_up(state, job.id, FollowUpKind.CANCEL)
             return
         for child in live_children(state, job.id):
             cancel(state, events, child, job.reason, f"with {job.spec.name}, whose part it is")

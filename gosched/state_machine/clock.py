@@ -72,7 +72,7 @@ def _set_back_records(state: ClusterState, to_ms: int, by_ms: int) -> None:
             late = [name for group in groups if getattr(record, group[0]) > to_ms for name in group]
             if late:
                 moments = {name: max(getattr(record, name) - by_ms, 1) for name in late if getattr(record, name)}
-                state.restamp(table, key, replace(record, **moments))
+                state.put_moments(table, key, replace(record, **moments))
 
 
 def _set_back_jobs(state: ClusterState, command: SetClock) -> None:
@@ -85,7 +85,7 @@ def _set_back_jobs(state: ClusterState, command: SetClock) -> None:
         if job.id in runs and _has_runs(job):
             after = replace(after, children=replace(job.children, next_run_at_ms=runs[job.id]))
         if after is not job:
-            state.restamp("jobs", job.id, after)
+            state.put_moments("jobs", job.id, after)
 
 
 def _has_runs(job: Job) -> bool:

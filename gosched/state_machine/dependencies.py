@@ -1,7 +1,7 @@
 """Dependencies: which jobs a job waits for, and what the end of one means for those that wait.
 
-Rule: a job waits only for jobs that were there before it, so no circle can come to be, and whoever waits has its
-answer in the step in which the other job ends, or (where many wait) in one of those after it.
+Invariant: a job waits only for jobs that were there before it, so there is never a circle. A job that waits is released
+or cancelled in the step in which the other job ends, or (where many wait) in one of those after it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from gosched.core.records.job import Job, JobState
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.children import cancel, fill
+from gosched.state_machine.children import add_children, cancel
 
 DEPENDENCY_FAILED = "DEPENDENCY_FAILED"
 MAX_DEPENDENTS = 10_000  # that wait for one job
 
 
 def unmet(state: ClusterState, spec: JobSpec, job_id: str) -> tuple[Dependency, ...] | Rejected:
-    """What of `spec.after` the new job has to wait for, by id; or why it can never start."""
+    """Return what of `spec.after` the new job has to wait for, by id; or why it can never start."""
     waits_for: dict[Dependency, None] = {}
     for wanted in spec.after:
         if wanted.job in (spec.name, job_id):
@@ -33,7 +33,7 @@ def unmet(state: ClusterState, spec: JobSpec, job_id: str) -> tuple[Dependency, 
             return Rejected(code=Code.INVALID, detail=detail)
         if not other.state.is_final:
             waits_for[Dependency(job=other.id, condition=wanted.condition)] = None
-            if len(state.dependents.get(other.id, ())) >= MAX_DEPENDENTS:
+            if len(state.relatives.dependents.get(other.id, ())) >= MAX_DEPENDENTS:
                 detail = f"{MAX_DEPENDENTS} jobs wait for {other.spec.name} already: wait for a job that waits for it"
                 return Rejected(code=Code.EXHAUSTED, detail=detail)
         elif not _is_met(wanted.condition, other.state):
@@ -44,14 +44,14 @@ def unmet(state: ClusterState, spec: JobSpec, job_id: str) -> tuple[Dependency, 
 
 
 def job_ended(state: ClusterState, events: list[Event], job: Job) -> None:
-    """Those that waited for it wait no longer; those that can never start now are cancelled."""
-    waiting = [state.jobs[j] for j in state.dependents.get(job.id, ())]
+    """Release the jobs that waited for this one, and cancel those that can never start now."""
+    waiting = [state.jobs[j] for j in state.relatives.dependents.get(job.id, ())]
     for dependent in sorted(waiting, key=lambda dependent: dependent.sequence):
-        tell(state, events, dependent, job)
+        dependency_ended(state, events, dependent, job)
 
 
-def tell(state: ClusterState, events: list[Event], dependent: Job, job: Job) -> None:
-    """The job that this one waited for has ended."""
+def dependency_ended(state: ClusterState, events: list[Event], dependent: Job, job: Job) -> None:
+    """Release or cancel a job after the end of one that it waited for."""
     conditions = [wanted.condition for wanted in dependent.waits_for if wanted.job == job.id]
     if all(_is_met(condition, job.state) for condition in conditions):
         _release(state, events, dependent, job)
@@ -69,7 +69,7 @@ def _release(state: ClusterState, events: list[Event], dependent: Job, job: Job)
     state.put_job(replace(dependent, waits_for=(), not_before_ms=could_start_ms))
     events.append(JobUpdated(job_id=dependent.id))
     if dependent.spec.is_parent:
-        fill(state, events, dependent.id)
+        add_children(state, events, dependent.id)
 
 
 def _is_met(condition: Condition, ended: JobState) -> bool:

@@ -1,6 +1,6 @@
 """Epochs and the masters that open them.
 
-Rule: each epoch has one leader, and a number that is never used again.
+Invariant: each epoch has one leader, and a number that is never used again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gosched.core.state.cluster_state import ClusterState
 
 
 def open_next(state: ClusterState, command: OpenEpoch, events: list[Event]) -> Outcome:
-    """Whatever carries an older epoch is refused from here on."""
+    """Open the next epoch. Commands of older ones are refused from here on."""
     found = _check(command.leader)
     if found:
         return Rejected(code=Code.INVALID, detail=str(found))
@@ -27,7 +27,7 @@ def open_next(state: ClusterState, command: OpenEpoch, events: list[Event]) -> O
 
 
 def announce(state: ClusterState, command: AnnounceMaster) -> Outcome:
-    """Where a master listens."""
+    """Remember where a master listens."""
     found = _check(command.master)
     if found:
         return Rejected(code=Code.INVALID, detail=str(found))
@@ -40,7 +40,7 @@ def announce(state: ClusterState, command: AnnounceMaster) -> Outcome:
 
 
 def set_members(state: ClusterState, command: SetMembers) -> Outcome:
-    """The members use it since it is in their logs, so nothing is left to refuse."""
+    """Set the members of the log. They use it since it is in their logs, so nothing is left to refuse."""
     state.set_configuration(command.configuration)
     return Accepted(subject=str(command.configuration.version))
 

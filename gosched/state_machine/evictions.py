@@ -1,7 +1,7 @@
-"""Evictions: who may be made to go for somebody else, and how he goes.
+"""Evictions: which jobs may be evicted for others, and how they end.
 
-Rule: a victim did nothing wrong. A gang that goes waits again in its old place in the queue, an elastic task waits for
-another place while its job runs on; neither costs its user anything but the work since the last checkpoint.
+Invariant: a victim did nothing wrong. A gang that is evicted waits again in its old place in the queue, an elastic task
+waits for another place while its job runs on; neither costs its user anything but the work since the last checkpoint.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gosched.core.records.task import Task, TaskState
 from gosched.core.spec.policies import PreemptionPolicy, RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.changes import change_task, count_change
-from gosched.state_machine.gangs import stop_all, to_start_again
+from gosched.state_machine.gangs import restart_intent, stop_all
 from gosched.state_machine.reclaim import reclaim_problem
 
 REASONS = {
@@ -34,11 +34,12 @@ _WHENEVER = (Cause.BACKFILL, Cause.WINDOW)  # the victim knew when: no `min_runt
 
 
 def eviction_problem(state: ClusterState, gang: GangPlacement) -> str:
-    """Why not all of the gang's victims may go: one line for people, or an empty string. Repairs are not asked here."""
+    """Return why not all victims of the gang may be evicted: one line for people, or an empty string. Repairs are not
+    checked here."""
     victims = dict.fromkeys(eviction.job_id for eviction in gang.evictions)
     if len(victims) != len(gang.evictions):
         return "the plan evicts a job twice for one gang"
-    slowest_ms = max([state.jobs[job_id].spec.leave_ms for job_id in victims if job_id in state.jobs], default=0)
+    slowest_ms = max([state.jobs[job_id].spec.eviction_ms for job_id in victims if job_id in state.jobs], default=0)
     for eviction in gang.evictions:
         problem = _victim_problem(state, gang.job_id, eviction, slowest_ms)
         if problem:
@@ -49,51 +50,51 @@ def eviction_problem(state: ClusterState, gang: GangPlacement) -> str:
     return reclaim_problem(state, state.jobs[gang.job_id], reclaimed, fences) if reclaimed else ""
 
 
-def released(state: ClusterState, gang: GangPlacement) -> list[str]:
-    """The allocations that will leave for the gang; those that leave for another one already are not among them."""
+def released_allocations(state: ClusterState, gang: GangPlacement) -> list[str]:
+    """Return the allocations that will be evicted for the gang, without those that are evicted for a fence already."""
     return [allocation for eviction in gang.evictions for allocation in _allocations(state, eviction)]
 
 
-def carry_out(state: ClusterState, events: list[Event], gang: GangPlacement) -> None:
-    """The victims' tasks are ordered to stop, and their allocations leave for the gang."""
+def evict_victims(state: ClusterState, events: list[Event], gang: GangPlacement) -> None:
+    """Order the tasks of the victims to stop; the fence of the gang waits for their allocations."""
     for eviction in gang.evictions:
-        leaving = _allocations(state, eviction)
+        released = _allocations(state, eviction)
         if eviction.cause is not Cause.REPAIR:
-            _evict(state, events, gang.job_id, eviction, leaving)
-        for allocation in leaving if gang.job_id else ():
-            state.send_off(allocation, gang.job_id)
+            _evict(state, events, gang.job_id, eviction, released)
+        for allocation in released if gang.job_id else ():
+            state.set_evicted_for_fence(allocation, gang.job_id)
 
 
-def expel(state: ClusterState, events: list[Event], job: Job, reason: str, detail: str) -> None:
-    """Stops a gang for nobody's sake. It starts again if its policy restarts it after a preemption, else it fails; one
-    that is on its way out already stays so. The job holds an allocation."""
+def evict_gang(state: ClusterState, events: list[Event], job: Job, reason: str, detail: str) -> None:
+    """Stop a gang. It starts again if its policy restarts it after a preemption, else it fails; one that is about to
+    end already stays so. The job holds an allocation."""
     if job.intent is not JobIntent.RUN:
         return
     again = may_restart(job, RetryCause.PREEMPTED)
-    leaving = replace(
+    released = replace(
         job,
-        intent=to_start_again(job) if again else JobIntent.FAIL,
+        intent=restart_intent(job) if again else JobIntent.FAIL,
         preemptions=job.preemptions + again,
         reason=reason,
         detail=detail,
         exit_code=None,
         not_before_ms=0,
     )
-    stop_all(state, events, leaving, reason)
+    stop_all(state, events, released, reason)
 
 
-def is_evicted(job: Job, task: Task) -> bool:
-    """The task goes alone: its job runs on without it."""
+def is_evicted_alone(job: Job, task: Task) -> bool:
+    """Return whether the task is evicted while its job runs on."""
     return job.intent is JobIntent.RUN and task.state is TaskState.STOPPING and task.reason in _ALONE
 
 
-def may_do_without(state: ClusterState, job: Job, tasks: Sequence[Task]) -> bool:
-    """Whether the gang runs on if these of its tasks go alone: it has them beyond its floor."""
+def can_spare(state: ClusterState, job: Job, tasks: Sequence[Task]) -> bool:
+    """Return whether the gang runs on without these of its tasks: it has them beyond its floor."""
     return job.intent is JobIntent.RUN and not _ranks_problem(state, job, tuple([task.rank for task in tasks]))
 
 
-def leave_alone(state: ClusterState, events: list[Event], job: Job, tasks: Sequence[Task], reason: str) -> None:
-    """Orders tasks that their gang can do without to stop."""
+def evict_tasks(state: ClusterState, events: list[Event], job: Job, tasks: Sequence[Task], reason: str) -> None:
+    """Order tasks that their gang can spare to stop."""
     for task in tasks:
         change_task(state, events, task, replace(task, state=TaskState.STOPPING, reason=reason))
         count_change(state, job.id, task.state, TaskState.STOPPING)
@@ -119,7 +120,8 @@ def _victim_problem(state: ClusterState, for_job: str, eviction: Eviction, slowe
 
 
 def _cause_problem(state: ClusterState, for_job: str, victim: Job, cause: Cause, slowest_ms: int) -> str:
-    """`slowest_ms`: what the slowest victim of the gang needs to leave; the others go with it."""
+    """Return why this is no cause to evict the job. `slowest_ms`: how long the slowest victim of the gang takes to end;
+    the others are evicted with it."""
     if cause is Cause.WINDOW:
         return "" if _stands_in_a_window(state, victim) else "the job stands in no window that keeps it out"
     if for_job not in state.jobs:
@@ -163,16 +165,16 @@ def _stands_in_a_window(state: ClusterState, victim: Job) -> bool:
 
 
 def _ranks_problem(state: ClusterState, victim: Job, ranks: tuple[int, ...]) -> str:
-    """Whether these tasks run, and each group keeps its floor without them."""
+    """Return why the gang cannot spare these tasks: one does not run, or a group would fall below its floor."""
     tasks = state.tasks_of(victim)
-    going = dict.fromkeys(ranks)
-    if len(going) != len(ranks) or not all(0 <= rank < len(tasks) for rank in ranks):
+    chosen = dict.fromkeys(ranks)
+    if len(chosen) != len(ranks) or not all(0 <= rank < len(tasks) for rank in ranks):
         return f"its ranks are 0 to {len(tasks) - 1}, each goes once"
     for rank in ranks:
         if not tasks[rank].state.is_active or tasks[rank].state is TaskState.STOPPING:
             return f"rank {rank} is {tasks[rank].state.name}"
     for group in victim.spec.groups if ranks else ():
-        own = [task for task in tasks if task.group == group.name and task.rank not in going]
+        own = [task for task in tasks if task.group == group.name and task.rank not in chosen]
         left = sum(_counts(task) for task in own)
         if left < group.floor and len(own) < group.count:
             return f"group {group.name} would keep {left} tasks, it needs {group.floor}"
@@ -180,7 +182,7 @@ def _ranks_problem(state: ClusterState, victim: Job, ranks: tuple[int, ...]) -> 
 
 
 def _counts(task: Task) -> bool:
-    """Towards its group's floor."""
+    """Return whether the task counts towards its group's floor."""
     return task.state is TaskState.SUCCEEDED or (task.state.is_active and task.state is not TaskState.STOPPING)
 
 
@@ -189,19 +191,19 @@ def _allocations(state: ClusterState, eviction: Eviction) -> list[str]:
     tasks = state.tasks_of(job)
     chosen: Iterator[Task] = (tasks[rank] for rank in eviction.ranks) if eviction.ranks else iter(tasks)
     held = [task.allocation_id for task in chosen if task.state.is_active]
-    return [allocation for allocation in held if not state.allocations[allocation].leaves_for]
+    return [allocation for allocation in held if not state.allocations[allocation].evicted_for_fence]
 
 
-def _evict(state: ClusterState, events: list[Event], for_job: str, eviction: Eviction, leaving: list[str]) -> None:
+def _evict(state: ClusterState, events: list[Event], for_job: str, eviction: Eviction, released: list[str]) -> None:
     victim = state.jobs[eviction.job_id]
-    since = [max(state.allocations[a].placed_at_ms, victim.checkpoint_at_ms) for a in leaving]
+    since = [max(state.allocations[a].placed_at_ms, victim.checkpoint_at_ms) for a in released]
     events.append(
         JobEvicted(
             job_id=victim.id,
             queue=victim.spec.queue,
             for_job=for_job,
             cause=eviction.cause,
-            tasks=len(leaving),
+            tasks=len(released),
             whole=not eviction.ranks,
             lost_ms=sum(state.clock_ms - moment for moment in since),
         )
@@ -213,6 +215,6 @@ def _evict(state: ClusterState, events: list[Event], for_job: str, eviction: Evi
         state.put_job(victim)
     if not eviction.ranks:
         detail = f"gave way to job {state.jobs[for_job].spec.name}" if for_job else "its nodes are kept for a window"
-        expel(state, events, victim, reason, detail)
+        evict_gang(state, events, victim, reason, detail)
         return
-    leave_alone(state, events, victim, [state.tasks[state.allocations[a].task_id] for a in leaving], reason)
+    evict_tasks(state, events, victim, [state.tasks[state.allocations[a].task_id] for a in released], reason)

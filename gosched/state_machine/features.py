@@ -12,7 +12,7 @@ from gosched.core.state.cluster_state import ClusterState
 
 
 def set_level(state: ClusterState, command: SetFeatureLevel) -> Outcome:
-    """Founds the cluster while it has no epoch yet, and raises its level later. The leader has seen to it that all
+    """Found the cluster while it has no epoch yet, and raise its level later. The leader has seen to it that all
     masters know the level."""
     found = check_id("cluster id", command.cluster_id)
     if found:

@@ -1,6 +1,6 @@
-"""Fences: what keeps the room that victims leave for the gang that they leave for.
+"""Fences: capacity that victims free is kept for the gang that they are evicted for.
 
-Rule: a fence ends in a start on exactly its places, or is dropped with a word why; its job then waits as any other.
+Invariant: a fence ends in a start on exactly its places, or is dropped with a reason; its job then waits as any other.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from gosched.core.records.job import Job, JobIntent, JobState, wants_placement
 from gosched.core.records.task import TaskState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import reservations
-from gosched.state_machine.fits import Filtered, GangFit
-from gosched.state_machine.starts import by_group, place
+from gosched.state_machine.gang_fit import GangFit, HeldByEach
+from gosched.state_machine.gang_start import by_group, place
 
 
 def make(state: ClusterState, events: list[Event], gang: GangPlacement) -> None:
-    """The gang's victims leave for it already."""
+    """Make a fence for the gang, whose victims are ordered to stop already."""
     fence = Fence(
         job_id=gang.job_id,
         attempt=gang.attempt,
         tasks=gang.tasks,
         made_at_ms=state.clock_ms,
         until_ms=gang.until_ms,
-        by_ms=state.clock_ms + max(state.jobs[eviction.job_id].spec.leave_ms for eviction in gang.evictions),
+        by_ms=state.clock_ms + max(state.jobs[eviction.job_id].spec.eviction_ms for eviction in gang.evictions),
     )
     state.put_fence(fence)
     events.append(FenceChanged(job_id=fence.job_id, node_ids=_nodes(fence), made=True))
@@ -32,7 +32,7 @@ def make(state: ClusterState, events: list[Event], gang: GangPlacement) -> None:
 
 
 def follow_up(state: ClusterState, events: list[Event]) -> None:
-    """Starts the gangs whose victims are gone, and drops fences and reservations of jobs that do not wait any more. To
+    """Start the gangs whose victims have ended, and drop fences and reservations of jobs that do not wait any more. To
     be called after every command."""
     reservations.follow_up(state, events)
     if not state.fences:
@@ -41,28 +41,28 @@ def follow_up(state: ClusterState, events: list[Event]) -> None:
         fence, job = state.fences[job_id], state.jobs[job_id]
         if not _may_start(job, fence) and not is_repair(job, fence.attempt):
             drop(state, events, job_id, f"the job is {job.state.name} and does not wait for it any more")
-        elif job_id not in state.awaited and _may_start(job, fence):
-            _fire(state, events, job, fence)
+        elif job_id not in state.fenced.awaited and _may_start(job, fence):
+            _start(state, events, job, fence)
 
 
 def drop_on(state: ClusterState, events: list[Event], node_id: str, why: str) -> None:
-    """Those that have a place on the node: nothing starts there."""
-    for job_id in sorted(state.node_fences.get(node_id, ())):
+    """Drop the fences that have a place on the node: nothing starts there."""
+    for job_id in sorted(state.fenced.placements.get(node_id, ())):
         drop(state, events, job_id, why)
 
 
 def drop(state: ClusterState, events: list[Event], job_id: str, why: str) -> None:
-    """What leaves for it leaves for nobody then, and still goes."""
+    """Drop a fence. Its victims still stop, for no job."""
     fence = state.fences[job_id]
-    for allocation in [*state.allocations.values()] if job_id in state.awaited else ():
-        if allocation.leaves_for == job_id:
-            state.send_off(allocation.id, "")
+    for allocation in [*state.allocations.values()] if job_id in state.fenced.awaited else ():
+        if allocation.evicted_for_fence == job_id:
+            state.set_evicted_for_fence(allocation.id, "")
     state.drop_fence(job_id)
     events.append(FenceChanged(job_id=job_id, node_ids=_nodes(fence), made=False, why=why))
 
 
 def is_repair(job: Job, attempt: int) -> bool:
-    """The gang stops, to start again at this attempt."""
+    """Return whether the gang stops, to start again at this attempt."""
     stops = job.state is JobState.RUNNING and job.intent is JobIntent.RESTART and not job.held
     return stops and job.attempt + 1 == attempt
 
@@ -71,9 +71,12 @@ def _may_start(job: Job, fence: Fence) -> bool:
     return wants_placement(job) and job.attempt == fence.attempt
 
 
-def _fire(state: ClusterState, events: list[Event], job: Job, fence: Fence) -> None:
-    """Limits are not looked at again, and a backoff is over: others made room for this start. A place may still be held
-    by what leaves for another fence, or goes since its fence was dropped: then the gang waits for that too."""
+def _start(state: ClusterState, events: list[Event], job: Job, fence: Fence) -> None:
+    """Start the gang at its fence, drop the fence, or wait on.
+
+    Limits are not checked again, and a backoff is over: others were evicted for this start. A place may still be held
+    by victims of another fence, or of one that was dropped: then the gang waits for those too.
+    """
     why = _problem(state, job, fence, stopping=False)
     if why:
         drop(state, events, job.id, why)
@@ -84,17 +87,17 @@ def _fire(state: ClusterState, events: list[Event], job: Job, fence: Fence) -> N
 
 
 def _problem(state: ClusterState, job: Job, fence: Fence, *, stopping: bool) -> str:
-    """Why it cannot stand there, now (`stopping` tasks included) or ever."""
+    """Return why the gang cannot start there, now (`stopping` tasks included) or ever."""
     tasks = state.tasks
-    books = Filtered(
+    held = HeldByEach(
         state, lambda a: stopping or tasks[a.task_id].state is not TaskState.STOPPING, fences=False
     )  # fmt: skip
-    fit = GangFit(state, books)
+    fit = GangFit(state, held)
     for group, _, placements in by_group(job, fence.tasks):
         problem = fit.group_problem(group, placements)
         if problem:
             return problem
-    return fit.room_problem()
+    return fit.capacity_problem()
 
 
 def _nodes(fence: Fence) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from gosched.core.events import Event, JobChanged
 from gosched.core.records.follow_up import FollowUp, FollowUpKind, FollowUpStep
 from gosched.core.records.job import Job
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine import children, control, dependencies, retention
-from gosched.state_machine.changes import later
+from gosched.state_machine import children, dependencies, job_control, retention
+from gosched.state_machine.changes import add_follow_up
 
 STEPS_AT_ONCE = 64  # by the command that they follow from
 STEPS_PER_TICK = 500  # by PassTime
@@ -44,8 +44,8 @@ def take_events(state: ClusterState, events: list[Event], *, steps: int) -> None
 
 
 def _ended(state: ClusterState, events: list[Event], job: Job) -> None:
-    if job.id in state.dependents:
-        later(state, job.id, FollowUpKind.DEPENDENTS)
+    if job.id in state.relatives.dependents:
+        add_follow_up(state, job.id, FollowUpKind.DEPENDENTS)
     if job.parent:
         children.child_ended(state, events, job)
 
@@ -66,21 +66,21 @@ def _do(
 ) -> tuple[int, FollowUpStep | None]:
     """Return how many steps it took, and what is left of it."""
     if step.kind is FollowUpKind.FILL:
-        made, more = children.make(state, events, job.id, steps)
+        made, more = children.make_children(state, events, job.id, steps)
         return made, step if more else None
     dependents = step.kind is FollowUpKind.DEPENDENTS
-    family = (state.dependents if dependents else state.offspring).get(job.id, {})
+    family = (state.relatives.dependents if dependents else state.relatives.children).get(job.id, {})
     chosen = [*islice((state.jobs[j] for j in family if state.jobs[j].sequence > step.after), steps)]
     done = 0
     for relative in chosen:
         if done >= steps:
             return done, step
         if dependents:
-            dependencies.tell(state, events, relative, job)
+            dependencies.dependency_ended(state, events, relative, job)
         elif step.kind is FollowUpKind.CANCEL:
             children.cancel(state, events, relative, job.reason, f"with {job.spec.name}, whose part it is")
         else:
-            control.to_child(state, events, step.kind, relative)
+            job_control.to_child(state, events, step.kind, relative)
         step = replace(step, after=relative.sequence)
         done += max(1, relative.spec.task_count)
     return done, step if len(chosen) == steps else None

@@ -1,6 +1,6 @@
-"""What becomes of a gang: it is made, a member fails, all are stopped, the last one ends, the next attempt.
+"""What becomes of a gang: it is made, a member fails, all are stopped, the last one ends, the next attempt begins.
 
-Rule: a job is settled by its intent, and only once none of its tasks holds an allocation.
+Invariant: a job is settled by its intent, and only once none of its tasks holds an allocation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _IN_PLACE = (TaskState.PLACED, TaskState.STARTING, TaskState.RUNNING, TaskState.
 
 
 def add_gang(state: ClusterState, events: list[Event], job: Job) -> None:
-    """A new job and its tasks."""
+    """Add a new job and its tasks."""
     state.put_job(job)
     state.next_sequence = job.sequence + 1
     rank = 0
@@ -39,7 +39,8 @@ def add_gang(state: ClusterState, events: list[Event], job: Job) -> None:
 
 
 def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task | None]) -> None:
-    """`ended`: the jobs whose tasks just ended, each with the first of these that did not succeed."""
+    """Do what follows for jobs whose tasks have just ended. `ended`: these jobs, each with the first of its tasks that
+    did not succeed."""
     for job_id, failed in ended.items():
         job = state.jobs[job_id]
         if job.intent is JobIntent.RUN and _is_done(state, job):
@@ -53,8 +54,8 @@ def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task |
 
 
 def stop_all(state: ClusterState, events: list[Event], job: Job, reason: str) -> None:
-    """Writes the job, and orders those of its tasks that hold an allocation to stop; the others get none any more. What
-    is frozen thaws by being stopped."""
+    """Write the job, and order those of its tasks that hold an allocation to stop; the others get none any more. A
+    frozen job thaws by being stopped."""
     if job.frozen:
         events.append(JobUpdated(job_id=job.id))
     state.put_job(replace(job, running=0, unplaced=0, frozen=False))
@@ -63,13 +64,14 @@ def stop_all(state: ClusterState, events: list[Event], job: Job, reason: str) ->
             change_task(state, events, task, replace(task, state=TaskState.STOPPING, reason=reason))
 
 
-def to_start_again(job: Job) -> JobIntent:
-    """Of a gang that is stopped and may start again: one that people have suspended waits until they resume it."""
+def restart_intent(job: Job) -> JobIntent:
+    """Return the intent of a gang that is stopped and may start again: one that people have suspended waits until they
+    resume it."""
     return JobIntent.SUSPEND if job.frozen else JobIntent.RESTART
 
 
 def settle(state: ClusterState, events: list[Event], job: Job) -> None:
-    """The job's tasks hold nothing (any more): its end, or its next attempt."""
+    """End a job whose tasks hold nothing (any more), or begin its next attempt."""
     match job.intent:
         case JobIntent.RUN | JobIntent.SUCCEED:
             done = replace(job, state=JobState.SUCCEEDED, reason="", detail="", exit_code=0, unplaced=0, frozen=False)
@@ -92,15 +94,15 @@ def settle(state: ClusterState, events: list[Event], job: Job) -> None:
     change_job(state, events, job, replace(done, ended_at_ms=state.clock_ms))
 
 
-def wait_again(state: ClusterState, events: list[Event], ended: Task) -> None:
-    """An elastic task that lost its place waits for another, while its job runs on."""
+def wait_for_another_place(state: ClusterState, events: list[Event], ended: Task) -> None:
+    """Let an elastic task that lost its place wait for another, while its job runs on."""
     job = state.jobs[ended.job_id]
     change_task(state, events, ended, _fresh(ended, ended.attempt, ended.moves + 1))
     state.put_job(replace(job, failed=job.failed - ended.state.is_failure, unplaced=job.unplaced + 1))
 
 
 def _is_done(state: ClusterState, job: Job) -> bool:
-    """Whether the group with which the gang ends has succeeded."""
+    """Return whether the group with which the gang ends has succeeded."""
     first = 0
     for group in job.spec.groups if job.spec.gang.ends_with else ():
         if group.name == job.spec.gang.ends_with:
@@ -111,8 +113,8 @@ def _is_done(state: ClusterState, job: Job) -> bool:
 
 
 def _goes_on(state: ClusterState, events: list[Event], job: Job) -> bool:
-    """Whether the gang does without the members that it has lost, since each group still has its floor. Those whose
-    node was lost wait for another place then."""
+    """Return whether the gang goes on without the members that it has lost, since each group still has its floor. Those
+    whose node was lost wait for another place then."""
     if job.spec.gang.on_member_failure is not MemberFailure.CONTINUE:
         return False
     tasks = state.tasks_of(job)
@@ -123,7 +125,7 @@ def _goes_on(state: ClusterState, events: list[Event], job: Job) -> bool:
         first += group.count
     for task in tasks:
         if task.state is TaskState.LOST:
-            wait_again(state, events, task)
+            wait_for_another_place(state, events, task)
     return True
 
 
@@ -132,7 +134,7 @@ def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Tas
     again = _may_be_placed_again(job) if _is_nodes_fault(state, task) else may_restart(job, cause)
     job = replace(
         job,
-        intent=to_start_again(job) if again else JobIntent.FAIL,
+        intent=restart_intent(job) if again else JobIntent.FAIL,
         restarts=job.restarts + (again and cause is RetryCause.FAILED),
         reason=task.reason or "TASK_FAILED",
         detail=f"task {task.group}/{task.index}: {task.detail or _how_it_ended(task)}",
@@ -143,14 +145,14 @@ def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Tas
 
 
 def _is_nodes_fault(state: ClusterState, task: Task) -> bool:
-    """Nothing of it ran."""
+    """Return whether the node could not even start the task."""
     known = state.feature_level >= FeatureLevel.BOUNDED
     return known and task.state is TaskState.LOST and task.reason == NODE_FAULT
 
 
 def _may_be_placed_again(job: Job) -> bool:
-    """Whatever the job says of retries, as long as it is not for ever; but where other members may have run, what it
-    says of a member's failure counts."""
+    """Return whether the job may start again after a node's fault: whatever it says of retries, up to a bound; but
+    where other members may have run, what it says of a member's failure counts."""
     if job.spec.gang.on_member_failure is MemberFailure.FAIL_JOB and job.spec.task_count > 1:
         return False
     return job.attempt - 1 - job.restarts < MAX_FREE_RESTARTS
@@ -163,7 +165,8 @@ def _how_it_ended(task: Task) -> str:
 
 
 def _next_attempt(state: ClusterState, events: list[Event], job: Job) -> None:
-    """Only a failure has set `not_before_ms`: who was stopped by others starts again as soon as there is room."""
+    """Begin the next attempt. Only a failure has set `not_before_ms`: a job that was stopped by others starts again as
+    soon as there is capacity."""
     for task in state.tasks_of(job):
         fresh = _fresh(task, job.attempt + 1, 0)
         if task.state is TaskState.PENDING:  # an elastic one that never got a place
@@ -199,8 +202,8 @@ def _fresh(task: Task, attempt: int, moves: int) -> Task:
 
 
 def _backoff_ms(job: Job) -> int:
-    """Doubles with each attempt that was not preempted, up to MAX_BACKOFF_MS or what the user asked for, whichever is
-    more."""
+    """Return the backoff, which doubles with each attempt that was not preempted, up to MAX_BACKOFF_MS or what the user
+    asked for, whichever is more."""
     first = job.spec.retry.backoff_ms
     doublings = min(job.attempt - 1 - job.preemptions, _MAX_DOUBLINGS)
     return min(first << doublings, max(first, MAX_BACKOFF_MS))

@@ -30,7 +30,7 @@ def hardware_problem(hardware: Hardware, capacity: Resources) -> str:
 
 
 def cpu_mask(numa_cpus: tuple[str, ...]) -> int:
-    """Of all the CPUs in valid lists."""
+    """Return the mask of all CPUs in valid lists."""
     mask = 0
     for text in numa_cpus:
         mask |= parse_cpulist(text)

@@ -1,8 +1,8 @@
 """What queues and tenants may still take while the gangs of one plan are applied.
 
-Rule: the sums are made once per plan, for limited queues and tenants only, and then follow the gangs that are taken.
-There are two of each: what is held now, and what will be held once all fences have become starts. A gang that starts
-at once keeps the limits by both, one that gets a fence by the second.
+Invariant: the sums are made once per plan, for limited queues and tenants only, and then follow the gangs that are
+taken. There are two of each: what is held now, and what will be held once all fences have become starts. A gang that
+starts at once keeps the limits by both, one that gets a fence by the second.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Holder:
     max_running: int
     used: Amounts = field(default_factory=dict)
     running: int = 0
-    more: Amounts = field(default_factory=dict)  # what fences add to it, less what leaves for them; may be negative
+    more: Amounts = field(default_factory=dict)  # what fences add to it, less what their victims hold; may be negative
     starting: int = 0
 
     def problem(self, wanted: Amounts, starts: bool, fence: bool) -> str:
@@ -48,6 +48,8 @@ class _Holder:
 
 
 class Headroom:
+    """The limits that hold for the gangs of one plan."""
+
     def __init__(self, state: ClusterState) -> None:
         self._queues = {
             path: _Holder(name=f"queue {path}", ceiling=ceiling, max_running=state.queues[path].max_running_jobs)
@@ -65,18 +67,18 @@ class Headroom:
         if self.is_limited:
             self._add_up(state)
 
-    def problem(self, job: Job, wanted: Amounts, leaving: Sequence[Departure] = (), *, fence: bool = False) -> str:
-        """Why the job may not take this much more, by resource name, once `leaving` has gone."""
+    def problem(self, job: Job, wanted: Amounts, releases: Sequence[Release] = (), *, fence: bool = False) -> str:
+        """Return why the job may not take this much more, by resource name, once `releases` have ended."""
         starts = not _runs_on(job)
-        self._depart(leaving, 1)
+        self._count_releases(releases, 1)
         holders = self._holders(job.spec.queue, job.spec.tenant)
         problems = [holder.problem(wanted, starts, fence) for holder in holders]
-        self._depart(leaving, -1)
+        self._count_releases(releases, -1)
         return next((problem for problem in problems if problem), "")
 
-    def take(self, job: Job, wanted: Amounts, leaving: Sequence[Departure] = (), *, fence: bool = False) -> None:
-        """`job` as it was before it took them."""
-        self._depart(leaving, 1)
+    def take(self, job: Job, wanted: Amounts, releases: Sequence[Release] = (), *, fence: bool = False) -> None:
+        """Take it from the limits. `job`: as it was before."""
+        self._count_releases(releases, 1)
         starts = not _runs_on(job)
         for holder in self._holders(job.spec.queue, job.spec.tenant):
             if fence:
@@ -92,18 +94,18 @@ class Headroom:
             charge = charge_of(resources, model)
             for holder in self._holders(queue, tenant):
                 add_to(holder.used, charge)
-        for (queue, tenant), jobs in state.running.items():
+        for (queue, tenant), jobs in state.counts.running.items():
             for holder in self._holders(queue, tenant):
                 holder.running += jobs
-        self._depart(departures(state, leaving_allocations(state)), 1)
+        self._count_releases(releases_of(state, evicted_allocations(state)), 1)
         for fence in state.fences.values():
             self.take(state.jobs[fence.job_id], fenced_charge(state, fence), fence=True)
 
-    def _depart(self, leaving: Sequence[Departure], times: int) -> None:
-        for departure in leaving:
-            for holder in self._holders(departure.queue, departure.tenant):
-                add_to(holder.more, departure.charge, -times)
-                holder.starting -= departure.jobs * times
+    def _count_releases(self, releases: Sequence[Release], times: int) -> None:
+        for release in releases:
+            for holder in self._holders(release.queue, release.tenant):
+                add_to(holder.more, release.charge, -times)
+                holder.starting -= release.jobs * times
 
     def _holders(self, queue: str, tenant: str) -> list[_Holder]:
         line = self._lines.get((queue, tenant))
@@ -116,17 +118,20 @@ class Headroom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Departure:
-    """What goes with the allocations of one job; `jobs` 1: it stops running with them."""
+class Release:
+    """What ends with the allocations of one job."""
 
     queue: str
     tenant: str
+    #: What they hold, by resource name.
     charge: Amounts
+    #: 1: the job stops running with them; else 0.
     jobs: int
 
 
-def departures(state: ClusterState, allocations: Iterable[str], whole: Container[str] = ()) -> list[Departure]:
-    """Of these allocations. `whole`: the jobs that are about to be stopped, besides those that stop already."""
+def releases_of(state: ClusterState, allocations: Iterable[str], whole: Container[str] = ()) -> list[Release]:
+    """Return what ends with these allocations. `whole`: the jobs that are about to be stopped, besides those that stop
+    already."""
     charges: dict[str, Amounts] = {}
     for allocation_id in allocations:
         allocation = state.allocations[allocation_id]
@@ -134,7 +139,7 @@ def departures(state: ClusterState, allocations: Iterable[str], whole: Container
         add_to(charge, charge_of(allocation.resources, allocation.gpu_model))
     jobs = {job_id: state.jobs[job_id] for job_id in charges}
     return [
-        Departure(
+        Release(
             queue=job.spec.queue,
             tenant=job.spec.tenant,
             charge=charges[job.id],
@@ -144,13 +149,14 @@ def departures(state: ClusterState, allocations: Iterable[str], whole: Container
     ]
 
 
-def leaving_allocations(state: ClusterState) -> list[str]:
-    """Those that leave for a fence."""
-    return [a for node in state.leaving for a in state.node_allocations[node] if state.allocations[a].leaves_for]
+def evicted_allocations(state: ClusterState) -> list[str]:
+    """Return the allocations that are evicted for a fence."""
+    on_their_nodes = [a for node in state.fenced.evicting for a in state.node_allocations[node]]
+    return [a for a in on_their_nodes if state.allocations[a].evicted_for_fence]
 
 
 def fenced_charge(state: ClusterState, fence: Fence) -> Amounts:
-    """What its job will hold once it has started."""
+    """Return what the job of a fence will hold once it has started."""
     spec = state.jobs[fence.job_id].spec
     wanted: Amounts = {}
     for placement in fence.tasks:

@@ -14,23 +14,23 @@ from gosched.core.rules.jobs import MAX_PARENT_NAME_LENGTH, check_job
 from gosched.core.rules.values import check_moment, check_name
 from gosched.core.spec.dependency import Dependency
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.children import cancel, fill, full, kept_name_problem
+from gosched.state_machine.children import add_children, cancel, cluster_bound_problem, kept_name_problem
 from gosched.state_machine.dependencies import unmet
 from gosched.state_machine.gangs import add_gang
 from gosched.state_machine.queues import submission_refusal
-from gosched.state_machine.reservations import promise
-from gosched.state_machine.retention import forget, forget_jobs, make_room
+from gosched.state_machine.reservations import reserve
+from gosched.state_machine.retention import forget, forget_idle, forget_jobs
 from gosched.state_machine.size_limits import job_size_problem
 
 
 def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outcome:
-    """A live job's name with the same spec meets that job. A reservation that cannot be made any more is among the
-    refusals of the answer; the job is there all the same."""
+    """Add a job, or meet a live one with the same name and spec. A reservation that cannot be made any more is among
+    the refusals of the answer; the job is there all the same."""
     spec = command.spec
     problem = _command_problem(command, state.feature_level)
     if problem:
         return Rejected(code=Code.INVALID, detail=problem)
-    namesake = state.jobs.get(state.names.get(spec.name, ""))
+    namesake = state.jobs.get(state.names.id_of(spec.name))
     if namesake is not None and not namesake.state.is_final:
         if namesake.spec == spec:
             return Accepted(subject=namesake.id, unchanged=True)
@@ -47,7 +47,7 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
     waits_for = unmet(state, spec, command.job_id)
     if isinstance(waits_for, Rejected):
         return waits_for
-    problem = make_room(state, events, spec) if state.feature_level >= FeatureLevel.BOUNDED else ""
+    problem = forget_idle(state, events, spec) if state.feature_level >= FeatureLevel.BOUNDED else ""
     if problem:
         return Rejected(code=Code.EXHAUSTED, detail=f"{problem}: try again when some are gone")
     return _create(state, command, waits_for, events)
@@ -69,7 +69,7 @@ def _command_problem(command: SubmitJob, level: int) -> str:
 
 def _room_refusal(state: ClusterState, command: SubmitJob) -> Rejected | None:
     spec = command.spec
-    what = full(state, spec.task_count)
+    what = cluster_bound_problem(state, spec.task_count)
     full_of_tenants = spec.tenant not in state.tenants and len(state.tenants) >= MAX_TENANTS
     if not what and full_of_tenants and state.feature_level < FeatureLevel.BOUNDED:
         what = f"the cluster holds {MAX_TENANTS} tenants, its limit"
@@ -96,13 +96,13 @@ def _create(
     )
     add_gang(state, events, job)
     if spec.is_parent:
-        fill(state, events, job.id)
-    refusals = [refusal for wanted in command.reservation for refusal in promise(state, events, wanted)]
+        add_children(state, events, job.id)
+    refusals = [refusal for wanted in command.reservation for refusal in reserve(state, events, wanted)]
     return Accepted(subject=job.id, refusals=tuple(refusals))
 
 
 def cancel_one(state: ClusterState, command: CancelJob, events: list[Event]) -> Outcome:
-    """By id or name. The job of the answer is CANCELLED once its tasks have stopped, or its children have ended."""
+    """Cancel a job, by id or name. It is CANCELLED once its tasks have stopped, or its children have ended."""
     job = state.find_job(command.job_id)
     if job is None:
         return Rejected(code=Code.NOT_FOUND, detail=f"no job {command.job_id[:MAX_NAME_LENGTH]!a}")
@@ -113,8 +113,8 @@ def cancel_one(state: ClusterState, command: CancelJob, events: list[Event]) -> 
 
 
 def drop_finished(state: ClusterState, command: DropFinishedJobs, events: list[Event]) -> Outcome:
-    """Stops after a bounded number of tasks (a parent counts as one); who wants all of it asks until the answer is
-    `unchanged`."""
+    """Forget jobs that have ended, up to a bounded number of tasks (a parent counts as one); the caller asks until the
+    answer is `unchanged`."""
     if command.keep < 0:
         return Rejected(code=Code.INVALID, detail=f"{command.keep} finished jobs cannot be kept: give 0 or more")
     if state.feature_level >= FeatureLevel.BOUNDED:

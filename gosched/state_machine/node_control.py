@@ -1,6 +1,6 @@
 """Nodes are closed and opened: by people, by their own agents, and after task upon task failed there.
 
-Rule: who closed a node says who may open it, and what stands behind a fence on a node that closes is dropped at once.
+Invariant: what closed a node says what may open it, and the fences on a node that closes are dropped at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gosched.core.rules.values import check_line, check_moment
 from gosched.core.spec.policies import RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import fences
-from gosched.state_machine.evictions import DRAINED, expel, leave_alone, may_do_without
+from gosched.state_machine.evictions import DRAINED, can_spare, evict_gang, evict_tasks
 from gosched.state_machine.retention import forget_node
 
 EMPTY = "drained"
@@ -31,14 +31,14 @@ _SHOWN = 5  # nodes of one name
 
 
 def control(state: ClusterState, command: ControlNode, events: list[Event]) -> Outcome:
-    """A node that is DEAD stays so, and is what it was made once it is back."""
+    """Close a node, or open it. One that is DEAD stays so, and is what it was made once it is back."""
     problem = _command_problem(command)
     if problem:
         return Rejected(code=Code.INVALID, detail=problem)
     node = _find(state, command.node_id)
     if isinstance(node, Rejected):
         return node
-    if _is_for_others(node, command.by):
+    if _is_closed_by_another(node, command.by):
         if command.action is NodeAction.CORDON:
             return Accepted(subject=node.id, unchanged=True)
         detail = f"node {node.id} was closed by {_closer(node)}, not by its agent: only an operator may change that"
@@ -76,18 +76,18 @@ def remove(state: ClusterState, command: RemoveNode, events: list[Event]) -> Out
 
 
 def drain_over(state: ClusterState, events: list[Event], node_id: str) -> int:
-    """The end of a drain has come: what is still there is stopped, and stays due where that is very much. The answer:
-    how many tasks are there."""
+    """End a drain: what is still there is stopped, and stays due where that is very much. Return how many tasks are
+    there."""
     node = replace(state.nodes[node_id], drain_by_ms=0)
     state.put_node(node)
-    if not _send_away(state, events, node, "was to be empty by now", everybody=True):
+    if not _evict_from(state, events, node, "was to be empty by now", all_jobs=True):
         state.put_node(replace(node, drain_by_ms=state.clock_ms))
     return len(state.node_allocations[node.id])
 
 
 def count_end(state: ClusterState, node_id: str, job: Job, seen: TaskReport) -> str:
-    """Remembers for which jobs the node has failed since a task last succeeded there. The answer: why it failed now, or
-    an empty string."""
+    """Remember for which jobs the node has failed since a task last succeeded there. Return why it failed now, or an
+    empty string."""
     node = state.nodes[node_id]
     failing = node.failing
     counts_lost = state.feature_level >= FeatureLevel.BOUNDED and seen.state is TaskState.LOST
@@ -104,7 +104,7 @@ def count_end(state: ClusterState, node_id: str, job: Job, seen: TaskReport) -> 
 
 
 def after_ends(state: ClusterState, events: list[Event], node_id: str, reason: str) -> None:
-    """Closes a node that has failed for too many jobs, and one that drains and is empty. `reason`: of its last failure,
+    """Close a node that has failed for too many jobs, and one that drains and is empty. `reason`: of its last failure,
     if it failed now."""
     node = state.nodes[node_id]
     if reason and node.state is NodeState.READY and len(node.failing) >= MAX_FAILING_JOBS:
@@ -125,7 +125,7 @@ def _command_problem(command: ControlNode) -> str:
 
 
 def _find(state: ClusterState, id_or_name: str) -> Node | Rejected:
-    """By id, else by a name that one node alone has."""
+    """Return the node of the id, else of a name that one node alone has."""
     if id_or_name in state.nodes:
         return state.nodes[id_or_name]
     shown = f"{id_or_name[:MAX_NAME_LENGTH]!a}"
@@ -138,8 +138,8 @@ def _find(state: ClusterState, id_or_name: str) -> Node | Rejected:
     return state.nodes[named[0]]
 
 
-def _is_for_others(node: Node, by: ClosedBy) -> bool:
-    """Somebody else has closed it, and this one may not open it."""
+def _is_closed_by_another(node: Node, by: ClosedBy) -> bool:
+    """Return whether something else has closed the node, so that this one may not open it."""
     return by is ClosedBy.AGENT and node.closed_by not in (ClosedBy.UNSPECIFIED, ClosedBy.AGENT)
 
 
@@ -148,7 +148,7 @@ def _closer(node: Node) -> str:
 
 
 def _close(state: ClusterState, events: list[Event], node: Node, by: ClosedBy, reason: str) -> None:
-    """What runs there goes on."""
+    """Close a node; what runs there goes on."""
     closed = replace(node, closed_by=by, reason=reason, drain_by_ms=0)
     _change(state, events, replace(closed, state=_unless_dead(node, NodeState.CORDONED)))
 
@@ -161,7 +161,7 @@ def _open(state: ClusterState, events: list[Event], node: Node) -> None:
 
 
 def _drain(state: ClusterState, events: list[Event], node: Node, command: ControlNode) -> None:
-    """What can start again elsewhere leaves at once, the rest by the end of the drain."""
+    """Drain a node: what can start again elsewhere is evicted at once, the rest by the end of the drain."""
     draining = replace(
         node,
         state=_unless_dead(node, NodeState.DRAINING),
@@ -173,12 +173,12 @@ def _drain(state: ClusterState, events: list[Event], node: Node, command: Contro
         _change(state, events, _emptied(draining))
         return
     _change(state, events, draining)
-    _send_away(state, events, draining, "is drained", everybody=False)
+    _evict_from(state, events, draining, "is drained", all_jobs=False)
 
 
-def _send_away(state: ClusterState, events: list[Event], node: Node, why: str, *, everybody: bool) -> bool:
-    """The tasks there stop: alone where their gang can do without them, else with all of it. The answer: whether that
-    were all; one command stops no more than MAX_LOST_AT_ONCE tasks, but at least one job's."""
+def _evict_from(state: ClusterState, events: list[Event], node: Node, why: str, *, all_jobs: bool) -> bool:
+    """Stop the tasks there: alone where their gang can spare them, else with all of it. Return whether that were all;
+    one command stops no more than MAX_LOST_AT_ONCE tasks, but at least one job."""
     is_bounded = state.feature_level >= FeatureLevel.BOUNDED
     tasks = 0
     there: dict[str, list[Task]] = {}
@@ -187,23 +187,23 @@ def _send_away(state: ClusterState, events: list[Event], node: Node, why: str, *
         if task.state is not TaskState.STOPPING:
             there.setdefault(task.job_id, []).append(task)
     for job in sorted([state.jobs[job_id] for job_id in there], key=lambda job: job.sequence):
-        going = sorted(there[job.id], key=lambda task: task.rank)
-        alone = may_do_without(state, job, going)
-        if not (alone or everybody or may_restart(job, RetryCause.PREEMPTED)):
+        evicted = sorted(there[job.id], key=lambda task: task.rank)
+        alone = can_spare(state, job, evicted)
+        if not (alone or all_jobs or may_restart(job, RetryCause.PREEMPTED)):
             continue
-        count = len(going) if alone else job.spec.task_count
+        count = len(evicted) if alone else job.spec.task_count
         if is_bounded and tasks and tasks + count > MAX_LOST_AT_ONCE:
             return False
         tasks += count
         if alone:
-            leave_alone(state, events, job, going, DRAINED)
+            evict_tasks(state, events, job, evicted, DRAINED)
         else:
-            expel(state, events, job, DRAINED, f"node {node.id} {why}")
+            evict_gang(state, events, job, DRAINED, f"node {node.id} {why}")
     return True
 
 
 def _reason(node: Node, command: ControlNode) -> str:
-    """Who has closed it and says nothing new leaves what was said."""
+    """Return the reason of the command, or the old one where the same closer says nothing new."""
     if command.reason or command.by is not node.closed_by or node.reason == EMPTY:
         return command.reason
     return node.reason.removeprefix(f"{EMPTY}: ")

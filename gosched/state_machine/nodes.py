@@ -1,6 +1,6 @@
 """Nodes: they join, come back, and die.
 
-Rule: a node never holds more than it has, so one that holds more than it now offers is refused until it has died.
+Invariant: a node never holds more than it has, so one that holds more than it now offers is refused until it has died.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from gosched.core.spec.placement_rules import Taint, TaintEffect
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import fences
 from gosched.state_machine.accounts import bring_up
-from gosched.state_machine.evictions import expel
-from gosched.state_machine.fits import Filtered
+from gosched.state_machine.evictions import evict_gang
+from gosched.state_machine.gang_fit import HeldByEach
 from gosched.state_machine.gangs import after_ends
 from gosched.state_machine.hardware import cpu_mask, hardware_problem
-from gosched.state_machine.retention import make_room_for_node
+from gosched.state_machine.retention import forget_dead_nodes
 from gosched.state_machine.size_limits import node_size_refusal
-from gosched.state_machine.tasks import NODE_LOST, end
+from gosched.state_machine.tasks import NODE_LOST, end_task
 
 TAINTED = "TAINTED"
 
 
 def register(state: ClusterState, command: RegisterNode, events: list[Event]) -> Outcome:
-    """A new node, one that came back, or news of one that is there. A living node keeps its allocations."""
+    """Add a new node, one that came back, or news of one that is there. A living node keeps its allocations."""
     problem = _problem(command)
     if problem:
         return Rejected(code=Code.INVALID, detail=problem)
     known = state.nodes.get(command.node_id)
     if known is None and len(state.nodes) >= MAX_NODES and state.feature_level >= FeatureLevel.BOUNDED:
-        make_room_for_node(state, events)
+        forget_dead_nodes(state, events)
     if known is None and len(state.nodes) >= MAX_NODES:
         return Rejected(code=Code.EXHAUSTED, detail=f"the cluster holds {MAX_NODES} nodes, its limit")
     problem = "" if known is None else _shrink_problem(state, known, command)
@@ -64,7 +64,7 @@ def register(state: ClusterState, command: RegisterNode, events: list[Event]) ->
 
 
 def _evict_intolerant(state: ClusterState, events: list[Event], node: Node, taints: list[Taint]) -> None:
-    """Stops the gangs that have a task on the node which does not tolerate one of the taints."""
+    """Stop the gangs that have a task on the node which does not tolerate one of the taints."""
     for allocation in sorted(state.node_allocations[node.id]) if taints else ():
         task = state.tasks[state.allocations[allocation].task_id]
         job = state.jobs[task.job_id]
@@ -72,7 +72,7 @@ def _evict_intolerant(state: ClusterState, events: list[Event], node: Node, tain
         taint = blocking_taint(group.tolerations, taints)
         if taint is not None:
             detail = f"task {task.group}/{task.index} does not tolerate the taint {taint.key} of node {node.id}"
-            expel(state, events, job, TAINTED, detail)
+            evict_gang(state, events, job, TAINTED, detail)
 
 
 def _problem(command: RegisterNode) -> str:
@@ -99,19 +99,21 @@ def _shrink_problem(state: ClusterState, known: Node, command: RegisterNode) -> 
         return f"tasks hold GPUs of node {node}, whose model cannot change meanwhile"
     enough_gpus = not gpus or max(gpus) < command.capacity.gpu_millis // GPU
     cpus_are_there = not state.node_cpus_held(node) & ~cpu_mask(command.hardware.numa_cpus)
-    if enough_gpus and cpus_are_there and all(held.fits_in(command.capacity) for held in _must_have_room(state, node)):
+    if enough_gpus and cpus_are_there and all(held.fits_in(command.capacity) for held in _capacity_needed(state, node)):
         return ""
     return f"node {node} holds more than it now offers"
 
 
-def _must_have_room(state: ClusterState, node: str) -> tuple[Resources, ...]:
-    """What is held there now, and what will be once all have gone that stop, and all fences have become starts."""
-    later = Filtered(state, lambda a: state.tasks[a.task_id].state is not TaskState.STOPPING, fences=True)
+def _capacity_needed(state: ClusterState, node: str) -> tuple[Resources, ...]:
+    """Return what is held there now, and what will be once all that stop have stopped, and all fences have become
+    starts."""
+    later = HeldByEach(state, lambda a: state.tasks[a.task_id].state is not TaskState.STOPPING, fences=True)
     return (state.usage[node], *later.held(node))
 
 
 def _registered(state: ClusterState, known: Node | None, command: RegisterNode) -> Node:
-    """Whoever closed it, and what it failed at, is remembered; what its own agent said of an earlier life is not."""
+    """Return the node as it is registered. What closed it, and what it failed at, is remembered; what its own agent
+    said in an earlier life is not."""
     node_state, reason, closed_by = NodeState.READY, "", ClosedBy.UNSPECIFIED
     if known is not None and known.state is not NodeState.DEAD:
         node_state, reason, closed_by = known.state, known.reason, known.closed_by
@@ -141,9 +143,9 @@ def _registered(state: ClusterState, known: Node | None, command: RegisterNode) 
 
 
 def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -> Outcome:
-    """Its tasks are LOST, the started and the merely placed ones alike, and their gangs follow their policies. The
-    fences on it are dropped. A node that holds very many is closed, and loses them by several such commands; the last
-    one makes it DEAD."""
+    """Let the tasks of a node be LOST, the started and the merely placed ones alike; their gangs follow their policies.
+    The fences on it are dropped. A node that holds very many is closed, and loses them by several such commands; the
+    last one makes it DEAD."""
     node = state.nodes.get(command.node_id)
     if node is None:
         return Rejected(code=Code.NOT_FOUND, detail=f"no node {command.node_id!a}")
@@ -152,9 +154,9 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     if node.state is NodeState.DEAD:
         return Rejected(code=Code.CONFLICT, detail=f"node {node.id} is dead already")
     reason = command.reason[:MAX_DETAIL_LENGTH]
-    some = _some(state, node)
+    some = _first_allocations(state, node)
     if len(some) < len(state.node_allocations[node.id]):
-        _close(state, events, node, reason)
+        _cordon(state, events, node, reason)
         _lose(state, events, node, some)
         return Accepted(subject=node.id)
     for allocation in state.node_allocations[node.id]:
@@ -168,8 +170,8 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     return Accepted(subject=node.id)
 
 
-def _some(state: ClusterState, node: Node) -> list[str]:
-    """Allocations on the node whose jobs have no more than MAX_LOST_AT_ONCE tasks together, but at least one."""
+def _first_allocations(state: ClusterState, node: Node) -> list[str]:
+    """Return allocations on the node whose jobs have no more than MAX_LOST_AT_ONCE tasks together, but at least one."""
     held = sorted(state.node_allocations[node.id])
     if state.feature_level < FeatureLevel.BOUNDED:
         return held
@@ -184,8 +186,8 @@ def _some(state: ClusterState, node: Node) -> list[str]:
     return held
 
 
-def _close(state: ClusterState, events: list[Event], node: Node, reason: str) -> None:
-    """It gets no work any more; if its agent comes back meanwhile, that may open it again."""
+def _cordon(state: ClusterState, events: list[Event], node: Node, reason: str) -> None:
+    """Close a node; if its agent comes back meanwhile, that may open it again."""
     if node.state is NodeState.READY:
         closed = advance(NODE_STEPS, node.state, NodeState.CORDONED)
         cordoned = replace(node, state=closed, closed_by=ClosedBy.AGENT, reason=reason, changed_at_ms=state.clock_ms)
@@ -200,5 +202,5 @@ def _lose(state: ClusterState, events: list[Event], node: Node, allocations: lis
         task = state.tasks[state.allocations[allocation].task_id]
         detail = f"node {node.id} is dead"
         lost = TaskReport(allocation_id=allocation, state=TaskState.LOST, reason=NODE_LOST, detail=detail)
-        end(state, events, task, lost, ended)
+        end_task(state, events, task, lost, ended)
     after_ends(state, events, ended)

@@ -1,6 +1,6 @@
 """Plans: each gang is checked against the state as it is now, then taken or refused whole, its evictions included.
 
-Rule: nothing that the planner believed is trusted; a plan may be old, or wrong.
+Invariant: nothing that the planner believed is trusted; a plan may be old, or wrong.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from gosched.core.records.job import Job, JobState, wants_placement
 from gosched.core.records.task import TaskState, task_id
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import evictions, fences, reservations
-from gosched.state_machine.fits import Filtered, GangFit
-from gosched.state_machine.headroom import Headroom, departures
-from gosched.state_machine.starts import by_group, place
+from gosched.state_machine.gang_fit import GangFit, HeldByEach
+from gosched.state_machine.gang_start import by_group, place
+from gosched.state_machine.headroom import Headroom, releases_of
 from gosched.state_machine.tasks import NODE_LOST
 
 
 def commit(state: ClusterState, command: CommitPlan, events: list[Event]) -> Outcome:
-    """Takes the gangs that can be taken, in the plan's order, then the reservations; the answer names those that were
+    """Take the gangs that can be taken, in the plan's order, then the reservations; the answer names those that were
     not and why."""
     refusals: list[Refusal] = []
     headroom = Headroom(state)
@@ -32,37 +32,37 @@ def commit(state: ClusterState, command: CommitPlan, events: list[Event]) -> Out
     for job_id in command.withdrawn:
         reservations.withdraw(state, events, job_id)
     for reservation in command.reservations:
-        refusals += reservations.promise(state, events, reservation)
+        refusals += reservations.reserve(state, events, reservation)
     return Accepted(refusals=tuple(refusals))
 
 
 def _clear(state: ClusterState, events: list[Event], gang: GangPlacement) -> str:
-    """Evicts what makes room for no job, or says why it cannot."""
+    """Evict jobs for a window, or return why they cannot be."""
     if gang.tasks or not gang.evictions:
         return "there is no such job"
     problem = evictions.eviction_problem(state, gang)
     if not problem:
-        evictions.carry_out(state, events, gang)
+        evictions.evict_victims(state, events, gang)
     return problem
 
 
 def _take(state: ClusterState, events: list[Event], headroom: Headroom, gang: GangPlacement) -> str:
-    """Places the gang, or makes a fence for it if it has victims; or says why it cannot."""
+    """Place the gang, or make a fence for it if it has victims; or return why it cannot be."""
     problem = _gang_problem(state, gang)
     if problem:
         return problem
     job = state.jobs[gang.job_id]
-    released = evictions.released(state, gang)
+    released = evictions.released_allocations(state, gang)
     fit = _fit(state, gang, released)
     for group, _, placements in by_group(job, gang.tasks):
         problem = fit.group_problem(group, placements)
         if problem:
             return problem
-    problem = fit.room_problem() or _limit_problem(state, headroom, job, gang, released, fit)
+    problem = fit.capacity_problem() or _limit_problem(state, headroom, job, gang, released, fit)
     if problem:
         return problem
     if gang.evictions:
-        evictions.carry_out(state, events, gang)
+        evictions.evict_victims(state, events, gang)
         fences.make(state, events, gang)
     else:
         place(state, events, job, gang.tasks, gang.until_ms)
@@ -85,7 +85,7 @@ def _gang_problem(state: ClusterState, gang: GangPlacement) -> str:
 
 
 def _repair_problem(job: Job, gang: GangPlacement) -> str:
-    """Of a gang that lost a member, and is to start again where the others stood."""
+    """Return why this is no repair: of a gang that lost a member, and is to start again where the others run."""
     own = Eviction(job_id=job.id, attempt=job.attempt, cause=Cause.REPAIR)
     if gang.evictions != (own,):
         return f"a repair evicts the job itself at attempt {job.attempt}, and nobody else"
@@ -130,24 +130,25 @@ def _join_problem(state: ClusterState, job: Job, gang: GangPlacement) -> str:
 
 
 def _fit(state: ClusterState, gang: GangPlacement, released: list[str]) -> GangFit:
-    """Into what is free now; with victims, into what is left once all have gone that leave, and all fences fired."""
+    """Return the check against what is free now; with victims, against what will be free once all victims have ended
+    and all fences have become starts."""
     if not gang.evictions:
         return GangFit(state, state)
     gone = dict.fromkeys(released)
-    return GangFit(state, Filtered(state, lambda a: not a.leaves_for and a.id not in gone, fences=True))
+    return GangFit(state, HeldByEach(state, lambda a: not a.evicted_for_fence and a.id not in gone, fences=True))
 
 
 def _limit_problem(
     state: ClusterState, headroom: Headroom, job: Job, gang: GangPlacement, released: list[str], fit: GangFit
 ) -> str:
-    """What the gang wants is taken from the limits, unless they stand against it."""
+    """Take what the gang wants from the limits, or return which of them is against it."""
     if not headroom.is_limited:
         return ""
     wanted = fit.charge()
     whole = dict.fromkeys(eviction.job_id for eviction in gang.evictions if not eviction.ranks)
-    leaving = departures(state, released, whole)
+    releases = releases_of(state, released, whole)
     fence = bool(gang.evictions)
-    problem = headroom.problem(job, wanted, leaving, fence=fence)
+    problem = headroom.problem(job, wanted, releases, fence=fence)
     if not problem:
-        headroom.take(job, wanted, leaving, fence=fence)
+        headroom.take(job, wanted, releases, fence=fence)
     return problem

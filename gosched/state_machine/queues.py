@@ -72,7 +72,7 @@ def _job_problem(state: ClusterState, wanted: dict[str, Queue]) -> str:
     parents = dict.fromkeys(parent_of(path) for path in wanted)
     if all(path in wanted and path not in parents for path in state.queues):
         return ""
-    first = min((path for path in state.live_in if path not in wanted or path in parents), default="")
+    first = min((path for path in state.counts.live_by_queue if path not in wanted or path in parents), default="")
     if not first:
         return ""
     change = "it gets queues below it" if first in wanted else "it goes"

@@ -1,6 +1,6 @@
-"""Whether one queue may take back room that others hold.
+"""Whether one queue may reclaim capacity that others hold.
 
-Rule: nobody is taken below a guarantee that he holds, and only what is held beyond one is taken back.
+Invariant: no queue is taken below a guarantee that it holds, and only what is held beyond one is reclaimed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from gosched.core.preemption_rules import below_common
 from gosched.core.records.job import Job
 from gosched.core.sharing import Amounts, add_to, charge_of, guarantees, lineage
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.headroom import fenced_charge, leaving_allocations
+from gosched.state_machine.headroom import evicted_allocations, fenced_charge
 
 
 def reclaim_problem(state: ClusterState, for_job: Job, allocations: list[str], fences: list[str]) -> str:
-    """Of the queues that hold the allocations and the fences (of these jobs), looked at below the lowest ancestor that
-    they share with the job's."""
+    """Return why the job may not reclaim the allocations and the fences (of these jobs): their queues are checked below
+    the lowest ancestor that they share with the job's."""
     guaranteed = guarantees(state.queues, state.total)
     taken: dict[str, Amounts] = {}
     for path, charge in [*_charges(state, allocations), *_fenced_charges(state, fences)]:
@@ -45,12 +45,12 @@ def _fenced_charges(state: ClusterState, jobs: Iterable[str]) -> list[tuple[str,
 
 
 def _held(state: ClusterState, path: str) -> Amounts:
-    """Once all fences have become starts."""
+    """Return what the queue will hold once all fences have become starts."""
     held: Amounts = {}
     for (queue, _, model), resources in state.charges.items():
         if path in lineage(queue):
             add_to(held, charge_of(resources, model))
-    for queue, charge in _charges(state, leaving_allocations(state)):
+    for queue, charge in _charges(state, evicted_allocations(state)):
         if path in lineage(queue):
             add_to(held, charge, -1)
     for queue, charge in _fenced_charges(state, state.fences):

@@ -1,6 +1,6 @@
-"""Reservations: the starts that pending jobs were promised.
+"""Reservations: the starts that are reserved for pending jobs.
 
-Rule: only a job that waits has one, and for the attempt it waits for.
+Invariant: only a job that waits has one, and for the attempt it waits for.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from gosched.core.records.reservation import Reservation
 from gosched.core.state.cluster_state import ClusterState
 
 
-def promise(state: ClusterState, events: list[Event], wanted: Reservation) -> tuple[Refusal, ...]:
-    """Makes or changes one."""
+def reserve(state: ClusterState, events: list[Event], wanted: Reservation) -> tuple[Refusal, ...]:
+    """Make a reservation, or change the one of the job."""
     problem = reservation_problem(state, wanted)
     if problem:
         return (Refusal(job_id=wanted.job_id, detail=f"reservation refused: {problem}"),)
@@ -32,7 +32,7 @@ def promise(state: ClusterState, events: list[Event], wanted: Reservation) -> tu
 
 
 def reservation_problem(state: ClusterState, wanted: Reservation) -> str:
-    """Why the job cannot have it: one line for people, or an empty string."""
+    """Return why the job cannot have it: one line for people, or an empty string."""
     job = state.jobs.get(wanted.job_id)
     if job is None:
         return "there is no such job"
@@ -44,7 +44,7 @@ def reservation_problem(state: ClusterState, wanted: Reservation) -> str:
 
 
 def withdraw(state: ClusterState, events: list[Event], job_id: str) -> None:
-    """The promise cannot be kept; there may be none any more."""
+    """Remove a reservation that cannot be kept; there may be none any more."""
     job = state.jobs.get(job_id)
     broken = job is not None and job.deadline_promised
     if job is not None and broken:
@@ -57,14 +57,14 @@ def withdraw(state: ClusterState, events: list[Event], job_id: str) -> None:
 
 
 def forget(state: ClusterState, events: list[Event], job_id: str) -> None:
-    """The job needs it no more: it starts, or does not wait any longer."""
+    """Remove a reservation that the job does not need any more: it starts, or does not wait any longer."""
     if job_id in state.reservations:
         state.drop_reservation(job_id)
         events.append(ReservationChanged(job_id=job_id, start_ms=0))
 
 
 def follow_up(state: ClusterState, events: list[Event]) -> None:
-    """Forgets those of the jobs that changed and do not wait any more. To be called after every command."""
+    """Forget the reservations of jobs that changed and do not wait any more. To be called after every command."""
     if not state.reservations:
         return
     for event in [*events]:

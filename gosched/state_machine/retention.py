@@ -1,7 +1,7 @@
 """What is forgotten: jobs that have ended, tenants that are idle, accounts that have decayed, nodes that are dead.
 
-Jobs go by tenant: the tenant with the most of them loses one first, of its elements of arrays before its others. So no
-tenant's jobs push out another's, and an array's counts outlive its elements.
+Jobs are forgotten by tenant: the tenant with the most of them loses one first, an element of an array before another
+job. So no tenant's jobs push out another's, and an array's counts outlive its elements.
 
 Invariant: one command forgets a bounded number, and nothing that something else in the state still needs.
 """
@@ -62,9 +62,9 @@ def forget_jobs(state: ClusterState, events: list[Event], command: DropFinishedJ
     return left < MAX_FORGOTTEN_AT_ONCE
 
 
-def make_room(state: ClusterState, events: list[Event], spec: JobSpec) -> str:
-    """Forget idle tenants and accounts if a new job's need the room. Return what is too many, or an empty string; then
-    nothing was changed."""
+def forget_idle(state: ClusterState, events: list[Event], spec: JobSpec) -> str:
+    """Forget idle tenants and accounts if a new job's tenant needs their places. Return which bound still stands
+    against the job, in which case nothing was changed, or an empty string."""
     tenants: list[str] = []
     accounts: list[str] = []
     if spec.tenant not in state.tenants and len(state.tenants) >= MAX_TENANTS:
@@ -85,7 +85,7 @@ def make_room(state: ClusterState, events: list[Event], spec: JobSpec) -> str:
     return ""
 
 
-def make_room_for_node(state: ClusterState, events: list[Event]) -> None:
+def forget_dead_nodes(state: ClusterState, events: list[Event]) -> None:
     """Forget the nodes that died first, if there are any."""
     in_windows = dict.fromkeys(node for window in state.windows.values() for node in window.nodes)
     dead = [node for node in state.nodes.values() if node.state is NodeState.DEAD and node.id not in in_windows]
@@ -96,8 +96,8 @@ def make_room_for_node(state: ClusterState, events: list[Event]) -> None:
 def forget_node(state: ClusterState, events: list[Event], node: Node) -> None:
     """Forget a node that is DEAD, so it holds nothing, and that no window names. What was reserved there is not any
     more: the planner looks for another place."""
-    promised = [r.job_id for r in state.reservations.values() if any(share.node_id == node.id for share in r.shares)]
-    for job_id in promised:
+    reserved = [r.job_id for r in state.reservations.values() if any(share.node_id == node.id for share in r.shares)]
+    for job_id in reserved:
         reservations.forget(state, events, job_id)
     state.drop_node(node.id)
     events.append(NodeChanged(node_id=node.id, before=node.state, after=NodeState.UNSPECIFIED))
@@ -121,18 +121,18 @@ def _oldest_of(state: ClusterState, tenant: str) -> str:
 
 
 def _is_needed(state: ClusterState, job_id: str) -> bool:
-    """Those that waited for its end do not all know of it yet."""
+    """Return whether a job is still needed, since not all that waited for its end have been told."""
     return job_id in state.follow_ups
 
 
 def _idle_tenants(state: ClusterState) -> list[str]:
-    """Tenants without live jobs and quotas, up to a bound: those without kept jobs first, then those that have spent
-    nothing, then the oldest."""
+    """Return tenants without live jobs and quotas, up to a bound: those without kept jobs first, then those that have
+    spent nothing, then the oldest."""
     needed = dict.fromkeys(state.jobs[job_id].spec.tenant for job_id in state.follow_ups)
     idle = [
         tenant
         for tenant in state.tenants.values()
-        if not (tenant.name in state.live or tenant.name in state.quotas or tenant.name in needed)
+        if not (tenant.name in state.counts.live_by_tenant or tenant.name in state.quotas or tenant.name in needed)
     ]
 
     def worth(tenant: Tenant) -> tuple[bool, bool, int, str]:

@@ -1,8 +1,8 @@
 """Bounds in bytes: what is refused, and what is dropped, so that the state stays as small as core/limits.py says.
 
-What is kept of jobs that have ended has a share of its own, so it never stands in the way of new ones. Of the rest a
-tenant may hold as much as it leaves free, whoever holds how much already: so no tenant takes all, and one that holds
-little always finds room. Below FeatureLevel.BOUNDED nothing of this holds.
+What is kept of jobs that have ended has a share of its own, so it never keeps new ones out. Of the rest a tenant may
+hold as much as it leaves free, whatever the others hold: so no tenant takes all, and one that holds little can always
+submit. Below FeatureLevel.BOUNDED nothing of this holds.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from gosched.core.rules.queues import check_queues_size
 from gosched.core.rules.quotas import check_quotas_size
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
-from gosched.core.state.footprint import content_bytes, reservation_bytes
+from gosched.core.state.record_bytes import content_bytes, reservation_bytes
 
 _MIB = 1 << 20
 
 
 def job_size_problem(state: ClusterState, job_id: str, spec: JobSpec, reservations: Sequence[Reservation] = ()) -> str:
-    """Return why there is no room for the bytes of a further job and its reservations, or an empty string."""
+    """Return why the state cannot take the bytes of a further job and its reservations, or an empty string."""
     if state.feature_level < FeatureLevel.BOUNDED:
         return ""
     footprint = state.footprint
@@ -62,7 +62,7 @@ def affordable(state: ClusterState, detail: str) -> str:
 
 
 def node_size_refusal(state: ClusterState, node: Node) -> Rejected | None:
-    """Return the refusal of a node that is too large, or for which there is no room."""
+    """Return the refusal of a node that is too large, by itself or with the others."""
     if state.feature_level < FeatureLevel.BOUNDED:
         return None
     size = content_bytes(node)
@@ -88,7 +88,7 @@ def quotas_size_refusal(state: ClusterState, quotas: Iterable[Quota]) -> Rejecte
 
 
 def windows_size_refusal(state: ClusterState, window: Window) -> Rejected | None:
-    """Return the refusal of a window for which there is no room."""
+    """Return the refusal of a window that is too large with the others."""
     known = state.windows.get(window.name)
     size = state.footprint.tables.get("windows", 0) + content_bytes(window)
     size -= content_bytes(known) if known is not None else 0
@@ -116,7 +116,7 @@ def trim_kept(state: ClusterState, events: list[Event]) -> None:
 
 
 def _even_share(sizes: list[int], total: int) -> int:
-    """Return what each may have at most so that all fit: those below it leave theirs to the others."""
+    """Return what each may have at most so that all fit: what those below it do not use is for the others."""
     for number, size in enumerate(sorted(sizes)):
         share = total // (len(sizes) - number)
         if size > share:

@@ -1,7 +1,7 @@
 """What tasks have used and held, charged to their job and its tenant when they end.
 
-Rule: an agent's figures and clock are not trusted further than they can be true: nothing is negative, no task held
-anything before its placement or after now, and no sum leaves 64 bits.
+Invariant: the figures and the clock of an agent are not trusted further than they can be true: nothing is negative, no
+task held anything before its placement or after now, and no sum leaves 64 bits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gosched.core.state.cluster_state import ClusterState
 
 
 def sane(usage: Usage) -> Usage:
-    """Nothing of a task that has ended is in memory any more."""
+    """Return usage that can be true. Nothing of a task that has ended is in memory any more."""
     if usage == NO_USAGE:
         return NO_USAGE
     return Usage(
@@ -33,7 +33,7 @@ def sane(usage: Usage) -> Usage:
 
 
 def charge(state: ClusterState, task: Task, allocation: Allocation) -> None:
-    """For a task that has ended, as given, and what it held."""
+    """Charge a task that has ended, as given, with what it held, to its job and tenant."""
     spent = _spent(state, task, allocation)
     job = state.jobs[task.job_id]
     tenant = state.tenants[job.spec.tenant]
@@ -42,7 +42,7 @@ def charge(state: ClusterState, task: Task, allocation: Allocation) -> None:
 
 
 def _spent(state: ClusterState, task: Task, allocation: Allocation) -> Spent:
-    """A task that never started held nothing."""
+    """Return what the task spent. One that never started held nothing."""
     started = max(task.started_at_ms, allocation.placed_at_ms) if task.started_at_ms else state.clock_ms
     held_ms = max(min(task.ended_at_ms, state.clock_ms) - started, 0)
     resources = allocation.resources

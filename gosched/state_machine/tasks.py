@@ -1,6 +1,6 @@
 """Tasks: what agents report of them, and how one ends.
 
-Rule: a task's state only moves forward, and its end frees what it held in the same step.
+Invariant: the state of a task only moves forward, and its end frees what it held in the same step.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import node_control
 from gosched.state_machine.accounts import bring_up
 from gosched.state_machine.changes import change_task, count_change
-from gosched.state_machine.evictions import is_evicted
-from gosched.state_machine.gangs import after_ends, wait_again
+from gosched.state_machine.evictions import is_evicted_alone
+from gosched.state_machine.gangs import after_ends, wait_for_another_place
 from gosched.state_machine.size_limits import affordable
 from gosched.state_machine.spending import charge, sane
 
@@ -27,7 +27,7 @@ NODE_LOST = "NODE_LOST"
 
 
 def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Outcome:
-    """Reports on allocations that the node does not hold (any more) are ignored."""
+    """Take reports of an agent. Those on allocations that the node does not hold (any more) are ignored."""
     node = state.nodes.get(command.node_id)
     if node is None or node.state is NodeState.DEAD or node.incarnation != command.incarnation:
         detail = f"node {command.node_id!a} is not alive under this incarnation: register again"
@@ -40,9 +40,9 @@ def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Ou
             continue
         task = state.tasks[allocation.task_id]
         if seen.checkpoint_at_ms > 0:
-            _saved(state, events, state.jobs[task.job_id], seen.checkpoint_at_ms)
+            _note_checkpoint(state, events, state.jobs[task.job_id], seen.checkpoint_at_ms)
         if seen.state.is_final:
-            end(state, events, task, seen, ended)
+            end_task(state, events, task, seen, ended)
             blamed_for = node_control.count_end(state, node.id, state.jobs[task.job_id], seen) or blamed_for
         elif seen.state.is_active and seen.state > task.state:
             _progress(state, events, task, seen)
@@ -51,10 +51,12 @@ def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Ou
     return Accepted(unchanged=not events)
 
 
-def end(state: ClusterState, events: list[Event], task: Task, seen: TaskReport, ended: dict[str, Task | None]) -> None:
-    """Ends a task, frees what it held, and notes it in `ended` for `after_ends`. An elastic task that was evicted alone
+def end_task(
+    state: ClusterState, events: list[Event], task: Task, seen: TaskReport, ended: dict[str, Task | None]
+) -> None:
+    """End a task, free what it held, and note it in `ended` for `after_ends`. An elastic task that was evicted alone
     waits for another place, however it ended, unless it succeeded."""
-    evicted = is_evicted(state.jobs[task.job_id], task)
+    evicted = is_evicted_alone(state.jobs[task.job_id], task)
     after = replace(
         task,
         state=TaskState.KILLED if evicted and seen.state is not TaskState.SUCCEEDED else seen.state,
@@ -71,13 +73,13 @@ def end(state: ClusterState, events: list[Event], task: Task, seen: TaskReport, 
     change_task(state, events, task, after)
     count_change(state, task.job_id, task.state, after.state)
     if evicted and after.state is TaskState.KILLED:
-        wait_again(state, events, after)
+        wait_for_another_place(state, events, after)
     if ended.get(task.job_id) is None:
         ended[task.job_id] = None if evicted or after.state is TaskState.SUCCEEDED else after
 
 
-def _saved(state: ClusterState, events: list[Event], job: Job, at_ms: int) -> None:
-    """The job's work up to then is safe. A node's clock may run ahead of ours."""
+def _note_checkpoint(state: ClusterState, events: list[Event], job: Job, at_ms: int) -> None:
+    """Note that the job's work up to then is safe. The clock of a node may run ahead of ours."""
     at_ms = min(at_ms, state.clock_ms)
     if at_ms > job.checkpoint_at_ms:
         state.put_job(replace(job, checkpoint_at_ms=at_ms))

@@ -1,6 +1,6 @@
-"""Windows: nodes kept for a time, for maintenance or for some queues and tenants.
+"""Windows: nodes that are reserved for a time, for maintenance or for some queues and tenants.
 
-Rule: a window is of nodes and queues that are there when it is made, and is forgotten once it has ended.
+Invariant: a window is of nodes and queues that are there when it is made, and is forgotten once it has ended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gosched.state_machine.size_limits import windows_size_refusal
 
 
 def set_one(state: ClusterState, command: SetWindow, events: list[Event]) -> Outcome:
-    """Jobs that run on its nodes go on until the planner evicts them."""
+    """Make a window, or change one. Jobs that run on its nodes go on until the planner evicts them."""
     window = command.window
     problem = _problem(window) or _times_problem(state, window)
     if problem:

@@ -22,11 +22,10 @@ from gosched.core.spec.array import Array
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.isolation import Isolation, Volume
 from gosched.core.spec.placement_rules import Affinity, LabelOp
-from gosched.core.state import cluster_state as state_module
 from gosched.core.state import footprint as footprint_module
-from gosched.core.state.cluster_state import ClusterState, restore
-from gosched.core.state.footprint import (
-    Footprint,
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.footprint import Footprint
+from gosched.core.state.record_bytes import (
     answer_bytes,
     content_bytes,
     fence_bytes,
@@ -34,9 +33,10 @@ from gosched.core.state.footprint import (
     reservation_bytes,
     task_bytes,
 )
+from gosched.core.state.restore import restore
 from gosched.core.state.spec_parts import parts_of
 from gosched.replication.snapshot import Snapshot, decode, encode, restored
-from gosched.state_machine import apply
+from gosched.state_machine import answers, apply
 from gosched.wire.batch import decode_batch, encode_batch, encode_command
 from tests.state_machine.cluster import Cluster, group, spec
 
@@ -197,14 +197,14 @@ def test_the_digest_after_the_level_was_raised_is_that_of_a_restored_state() -> 
 def test_the_oldest_answers_are_forgotten_when_all_take_too_much_and_alike_on_a_restored_state(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(state_module, "MAX_ANSWER_BYTES", 10_000)
+    monkeypatch.setattr(answers, "MAX_ANSWER_BYTES", 10_000)
     for level in (FeatureLevel.BOUNDED, FeatureLevel.FIRST):
         state = ClusterState(feature_level=level)
         for number in range(30):
-            state.put_answer(Answer(client_id=f"c{number % 3}", request_id=str(number), detail="x" * 1000))
+            answers.keep(state, Answer(client_id=f"c{number % 3}", request_id=str(number), detail="x" * 1000))
         twin = restore(state.freeze())
         for s in (state, twin):
-            s.put_answer(Answer(client_id="c1", request_id="new", detail="x" * 1000))
+            answers.keep(s, Answer(client_id="c1", request_id="new", detail="x" * 1000))
             kept = [request for own in s.answers.values() for request in own]
             assert (len(kept) == 9) is (level is FeatureLevel.BOUNDED), "10,000 bytes hold nine of them"
             assert "new" in kept
@@ -216,9 +216,9 @@ def test_a_restore_forgets_no_answer_that_the_state_has(monkeypatch: pytest.Monk
     """After the level was raised there may be too many for a moment."""
     state = ClusterState(feature_level=FeatureLevel.FIRST)
     for number in range(30):
-        state.put_answer(Answer(client_id="c", request_id=str(number), detail="x" * 1000))
+        answers.keep(state, Answer(client_id="c", request_id=str(number), detail="x" * 1000))
     state.raise_level(FeatureLevel.BOUNDED)
-    monkeypatch.setattr(state_module, "MAX_ANSWER_BYTES", 10_000)
+    monkeypatch.setattr(answers, "MAX_ANSWER_BYTES", 10_000)
     assert restore(state.freeze()).digest() == state.digest()
 
 

@@ -77,7 +77,7 @@ def test_a_fence_names_its_nodes_the_victims_and_how_much_is_still_to_go() -> No
     for i, node_id in enumerate(("n1", "n1", "n2")):
         held = Allocation(id=f"v{i}", task_id="t", job_id="id-victim", node_id=node_id, resources=ONE, placed_at_ms=0)
         state.put_allocation(held)
-        state.send_off(held.id, high.id)
+        state.set_evicted_for_fence(held.id, high.id)
     tasks = (TaskPlacement(rank=0, node_id="n1"),)
     state.put_fence(Fence(job_id=high.id, attempt=1, tasks=tasks, made_at_ms=0))
     assert told(state, high) == ("FENCE", "it starts on host-n1 once victim made room: 3 tasks still to go")

@@ -9,10 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.tables import TABLES
 from gosched.replication.damage import DamagedLog
 from gosched.replication.snapshot import Snapshot, decode, encode, ends, restored, verify
 from gosched.state_machine import apply
 from gosched.wire.batch import decode_batch, encode_batch, encode_command
+from gosched.wire.codec import message_type
+from gosched.wire.v1 import log_pb2
 from tests.state_machine.chaos import commands, opening
 
 PREVIOUS, LAST = (b"\x00p", 41, 3), (b"\x00l", 42, 3)
@@ -27,6 +30,13 @@ def lived_in(seed: int) -> ClusterState:
 
 def as_file(state: ClusterState) -> bytes:
     return b"".join(encode(Snapshot(state.freeze(), PREVIOUS, LAST)))
+
+
+def test_each_table_has_a_place_in_snapshots_and_is_put_by_a_restore() -> None:
+    for table in TABLES:
+        assert table.record in log_pb2.SnapshotRecord.DESCRIPTOR.fields_by_name
+        assert message_type(table.kind).DESCRIPTOR.name == table.kind.__name__
+        assert callable(getattr(ClusterState, f"put_{table.record}"))
 
 
 @settings(max_examples=25, deadline=None, derandomize=True, database=None)

@@ -46,7 +46,7 @@ class Ledger:
         self.running: Counter[tuple[str, str]] = Counter()
         for (queue, tenant, model), held in state.charges.items():
             self._charge(queue, tenant, charge_of(held, model))
-        for (queue, tenant), jobs in state.running.items():
+        for (queue, tenant), jobs in state.counts.running.items():
             self.running.update(dict.fromkeys(_payers(queue, tenant), jobs))
 
     def take(self, gang: GangPlacement) -> None:
@@ -168,7 +168,7 @@ class Ledger:
         return None not in touched and all(counts[domain] <= least + rule.max_skew for domain in touched)
 
     def _nodes_of(self, name: str) -> list[str]:
-        job = self.state.jobs.get(self.state.names.get(name, ""))
+        job = self.state.jobs.get(self.state.names.id_of(name))
         return [node for _, node in self.standing[job.id]] if job is not None else []
 
     def _domain(self, node_id: str, level: str) -> object:

@@ -17,7 +17,8 @@ from gosched.core.records.window import Window
 from gosched.core.sharing import Amounts, add_to, charge_of, guarantees, lineage
 from gosched.core.spec.job_spec import group_of
 from gosched.core.spec.policies import PreemptionPolicy
-from gosched.core.state.cluster_state import ClusterState, restore
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.restore import restore
 from gosched.scheduling import Plan, ViewBuilder, schedule
 from tests.scheduling import tables
 from tests.scheduling.driver import Driver
@@ -71,7 +72,7 @@ class Checks:
                 least = victim.placed_at_ms + victim.spec.preemption.min_runtime_ms
                 assert now >= least, f"priority: {victim.id} has not run for its least time"
             if eviction.cause is Cause.BACKFILL:
-                slowest = max([driver.job(e.job_id).spec.leave_ms for e in gang.evictions])
+                slowest = max([driver.job(e.job_id).spec.eviction_ms for e in gang.evictions])
                 assert 0 < victim.until_ms <= now + slowest, f"priority: {victim.id} may stay until {victim.until_ms}"
             if eviction.cause is not Cause.REPAIR:
                 may_go = victim.spec.preemption.preemptible and victim.spec.retry.max_restarts
@@ -115,7 +116,7 @@ class Checks:
         state, now = driver.state, driver.state.clock_ms
         leaving = bool(state.fences) or any(task.state is TaskState.STOPPING for task in state.tasks.values())
         live = [job for job in state.jobs.values() if not job.state.is_final]
-        self.patience_ms = max([self.patience_ms, *(job.spec.leave_ms for job in live if leaving)])
+        self.patience_ms = max([self.patience_ms, *(job.spec.eviction_ms for job in live if leaving)])
         patience = self.patience_ms + SECOND_MS
         if any(self._was_outranked(driver, job_id) for job_id in self.promised):
             self.promised.clear()  # it is planned anew, and may be in the way of younger promises
@@ -177,7 +178,7 @@ class EvictionBudget:
         self.guaranteed = guarantees(state.queues, state.total)
         self.held: dict[str, Amounts] = {path: {} for path in state.queues}
         for allocation in state.allocations.values():
-            if not allocation.leaves_for:
+            if not allocation.evicted_for_fence:
                 self._add(state.jobs[allocation.job_id], charge_of(allocation.resources), 1)
         for job_id, fence in state.fences.items():
             self._placed(state.jobs[job_id], fence.tasks)
@@ -213,7 +214,7 @@ class EvictionBudget:
         for task in self.state.tasks_of(self.state.jobs[eviction.job_id]):
             if task.state.is_active and (not eviction.ranks or task.rank in eviction.ranks):
                 allocation = self.state.allocations[task.allocation_id]
-                if not allocation.leaves_for:
+                if not allocation.evicted_for_fence:
                     self._add(self.state.jobs[eviction.job_id], charge_of(allocation.resources), -1)
 
     def _placed(self, job: Job, tasks: tuple[TaskPlacement, ...]) -> None:
@@ -251,7 +252,7 @@ def may_borrow(state: ClusterState, job: Job) -> int:
     starts = [reservation.start_ms for reservation in state.reservations.values()]
     starts += [window.start_ms for window in state.windows.values()]
     until = min([start for start in starts if start > state.clock_ms], default=0)
-    long_enough = until - state.clock_ms >= max(60_000, 2 * job.spec.leave_ms)
+    long_enough = until - state.clock_ms >= max(60_000, 2 * job.spec.eviction_ms)
     needs_to = job.state is JobState.PENDING and job.id not in state.reservations
     return until if yields and long_enough and needs_to else 0
 

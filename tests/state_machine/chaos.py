@@ -37,8 +37,8 @@ from gosched.core.spec.placement_rules import Affinity, LabelOp, Taint, TaintEff
 from gosched.core.spec.policies import GangPolicy, MemberFailure, Preemption, PreemptionPolicy, RetryCause, RetryPolicy
 from gosched.core.spec.task_group import TaskGroup
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine import fits
-from gosched.state_machine.fits import Filtered
+from gosched.state_machine import gang_fit
+from gosched.state_machine.gang_fit import HeldByEach
 
 NODES = ("n1", "n2", "n3", "n9")
 BOOTS = ("b1", "b2")
@@ -209,9 +209,9 @@ def _first_fit(r: Random, state: ClusterState, job: Job, gone: Sequence[str] = (
     ready = [n.id for n in state.nodes.values() if n.state is NodeState.READY] or ["n9"]
     freed = [state.allocations[a].node_id for a in gone if state.allocations[a].node_id in ready]
     ready = freed if freed and r.random() < 0.7 else ready
-    books = Filtered(state, lambda a: a.id not in gone, fences=True) if gone else state
-    gpus = {n: dict(books.node_gpus_held(n)) if n != "n9" else {} for n in ready}
-    cpus = {n: books.node_cpus_held(n) if n != "n9" else 0 for n in ready}
+    held = HeldByEach(state, lambda a: a.id not in gone, fences=True) if gone else state
+    gpus = {n: dict(held.node_gpus_held(n)) if n != "n9" else {} for n in ready}
+    cpus = {n: held.node_cpus_held(n) if n != "n9" else 0 for n in ready}
     placements = []
     for task in state.tasks_of(job):
         group = _group_of(job, task)
@@ -219,7 +219,7 @@ def _first_fit(r: Random, state: ClusterState, job: Job, gone: Sequence[str] = (
         settled = job.state is JobState.RUNNING and task.state is not TaskState.PENDING
         if settled or (elastic and r.random() < 0.6):
             continue
-        able = [n for n in ready if n in state.nodes and not fits._node_problem(state.nodes[n], group)]
+        able = [n for n in ready if n in state.nodes and not gang_fit._node_problem(state.nodes[n], group)]
         node = r.choice(able if able and r.random() < 0.9 else ready)
         millis = group.resources.gpu_millis
         there = state.nodes[node].capacity.gpu_millis // GPU if node in state.nodes else 4

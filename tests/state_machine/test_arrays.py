@@ -14,9 +14,9 @@ from gosched.core.spec.array import Array, Axis
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import GangPolicy
-from gosched.core.state.cluster_state import restore
+from gosched.core.state.restore import restore
 from gosched.state_machine import children
-from gosched.state_machine.children import LOOK_AGAIN_MS, at_once
+from gosched.state_machine.children import LOOK_AGAIN_MS, max_live_children
 from tests.state_machine.cluster import Cluster, group, spec
 
 T = TaskState
@@ -107,7 +107,7 @@ def test_an_array_of_a_million_makes_no_more_records_than_may_live(c):
 )
 def test_what_lives_of_an_array_has_no_more_tasks_than_one_job_may_have(tasks, parallelism, wanted):
     elements = Array(last=MAX_ARRAY - 1, step=1, parallelism=parallelism)
-    assert at_once(spec("train", group(count=tasks), array=elements), FeatureLevel.BOUNDED) == wanted
+    assert max_live_children(spec("train", group(count=tasks), array=elements), FeatureLevel.BOUNDED) == wanted
 
 
 def test_an_array_of_gangs_counts_each_gang_as_one_element(c):
@@ -345,7 +345,7 @@ def test_a_restored_state_goes_on_with_its_arrays(c):
     c.submit(array(), "a1")
     end(c, "a1.0")
     twin = restore(c.state.freeze())
-    assert twin.offspring == c.state.offspring == {"a1": {"a1.1": None, "a1.2": None}}
+    assert twin.relatives.children == c.state.relatives.children == {"a1": {"a1.1": None, "a1.2": None}}
     c.state = twin
     end(c, "a1.1")
     assert live(c) == ["a1.2", "a1.3"]

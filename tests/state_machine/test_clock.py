@@ -23,8 +23,9 @@ from gosched.core.records.reservation import Reservation, Share
 from gosched.core.records.task import TaskState
 from gosched.core.records.window import Window
 from gosched.core.spec.policies import GangPolicy
-from gosched.core.state import cluster_state as state_module
-from gosched.core.state.cluster_state import ClusterState, restore
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.restore import restore
+from gosched.core.state.tables import TABLES
 from gosched.state_machine import apply
 from gosched.state_machine.clock import STAMPED
 from tests.state_machine import chaos
@@ -153,7 +154,7 @@ def test_a_schedule_goes_on_at_the_run_that_the_leader_names(c):
     c.accept(SubmitJob(job_id="s1", spec=spec("s", group(), cron="0 6 * * *", timezone="UTC"), next_run_at_ms=NOON + 1))
     step(c, YEAR)
     late = replace(c.job("s1"), children=Children(next_run_at_ms=NOON + YEAR + HOUR))
-    c.state.restamp("jobs", "s1", late)
+    c.state.put_moments("jobs", "s1", late)
     set_back(c, NOON, NextRun(job_id="s1", at_ms=NOON + HOUR), NextRun(job_id="gone", at_ms=NOON + HOUR))
     assert c.job("s1").children.next_run_at_ms == NOON + HOUR
 
@@ -213,7 +214,7 @@ def test_decayed_usage_goes_on_from_the_time_that_was_set(c):
 def test_every_moment_of_a_record_has_its_rule():
     """A new field with `_ms` in its name belongs to STAMPED, or to one of the sets above."""
     unknown = []
-    for kind in _kinds(state_module.Record):
+    for kind in _kinds([table.kind for table in TABLES]):
         tables = {"Node": "nodes", "Account": "accounts", "Tenant": "tenants", "Job": "jobs", "Task": "tasks"}
         tables |= {"Allocation": "allocations", "Fence": "fences", "Reservation": "reservations"}
         known = {name for names in STAMPED.get(tables.get(kind.__name__, ""), ()) for name in names}
@@ -225,10 +226,10 @@ def test_every_moment_of_a_record_has_its_rule():
     assert unknown == []
 
 
-def _kinds(hint: Any) -> list[type]:
-    """All dataclasses that a type leads to."""
+def _kinds(hints: list[Any]) -> list[type]:
+    """Return all dataclasses that the types lead to."""
     found: dict[type, None] = {}
-    todo = [hint]
+    todo = [*hints]
     while todo:
         one = todo.pop()
         todo += get_args(one)

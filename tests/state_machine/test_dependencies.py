@@ -11,7 +11,7 @@ from gosched.core.records.job import JobState
 from gosched.core.records.task import TaskState
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.job_spec import JobSpec
-from gosched.core.state.cluster_state import restore
+from gosched.core.state.restore import restore
 from gosched.state_machine import apply, dependencies
 from tests.state_machine.cluster import Cluster, spec
 
@@ -48,7 +48,7 @@ def test_a_job_waits_for_the_newest_of_the_name_by_its_id(c):
     c.submit(after("report", ("etl", SUCCESS)), "r1")
     assert c.job("r1").waits_for == (Dependency(job="e1", condition=SUCCESS),)
     assert list(c.state.pending) == ["e1"]
-    assert restore(c.state.freeze()).dependents == {"e1": {"r1": None}}
+    assert restore(c.state.freeze()).relatives.dependents == {"e1": {"r1": None}}
 
 
 def test_a_job_that_waits_has_no_place_and_gets_one_once_the_other_succeeded(c):
@@ -104,7 +104,7 @@ def test_a_job_that_can_never_start_any_more_is_cancelled_with_the_reason_and_so
     assert report.detail == "etl ended FAILED (TASK_FAILED)"
     assert (mail.reason, mail.detail) == ("DEPENDENCY_FAILED", "report ended CANCELLED (DEPENDENCY_FAILED)")
     assert (c.job("a1").state, c.job("a1").waits_for) == (JobState.PENDING, ())
-    assert c.state.dependents == {}
+    assert c.state.relatives.dependents == {}
 
 
 def test_a_chain_of_thousands_of_jobs_ends_without_deep_calls(c):

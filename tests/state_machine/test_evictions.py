@@ -71,7 +71,7 @@ def test_a_victim_stops_waits_again_in_its_old_place_and_nothing_is_charged_to_i
         "PREEMPTED",
         "gave way to job high",
     )
-    assert {a.leaves_for for a in c.state.allocations.values()} == {"p"}
+    assert {a.evicted_for_fence for a in c.state.allocations.values()} == {"p"}
     leave(c, "v")
     v = c.job("v")
     assert (v.state, v.attempt, v.sequence, v.restarts, v.preemptions) == (JobState.PENDING, 2, sequence, 0, 1)
@@ -111,7 +111,7 @@ def test_nobody_of_equal_or_higher_priority_in_the_queue_is_preempted(c):
 def test_a_job_on_borrowed_room_gives_way_whatever_its_priority_so_that_it_has_gone_when_its_time_comes(c):
     guest = low("guest", group(), priority=9)
     c.submit(guest, "guest")
-    until = c.state.clock_ms + guest.leave_ms + 100
+    until = c.state.clock_ms + guest.eviction_ms + 100
     assert c.plan(replace(gang(c.job("guest"), "n2"), until_ms=until)) == ()
     assert c.job("guest").until_ms == until
     placement = forced(c, "p", evict(c.job("v")), evict(c.job("guest"), Cause.BACKFILL))
@@ -341,7 +341,7 @@ def test_a_gang_that_goes_whole_after_some_of_its_tasks_went_alone_leaves_for_bo
     c.submit(high("next", group(count=3)), "q")
     assert c.plan(forced(c, "p", evict(c.job("e"), Cause.PREEMPT, 3))) == ()
     assert c.plan(forced(c, "q", evict(c.job("e")))) == ()
-    assert c.state.awaited == {"p": 1, "q": 3}
+    assert c.state.fenced.awaited == {"p": 1, "q": 3}
     leave(c, "e")
     assert (c.job("p").state, c.job("q").state, c.job("e").state) == (
         *(JobState.RUNNING, JobState.RUNNING),
@@ -366,7 +366,7 @@ def test_a_window_evicts_what_stands_in_it_for_nobody(c):
     assert "stands in no window" in c.refused(clearing(c))
     close(c)
     assert c.plan(clearing(c)) == ()
-    assert (c.job("v").reason, c.state.fences, c.state.awaited) == ("WINDOW_BEGINS", {}, {})
+    assert (c.job("v").reason, c.state.fences, c.state.fenced.awaited) == ("WINDOW_BEGINS", {}, {})
     assert c.events[0].for_job == ""
     leave(c, "v")
     assert c.job("v").state is JobState.PENDING

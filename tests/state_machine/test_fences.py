@@ -15,7 +15,7 @@ from gosched.core.records.queue import Queue
 from gosched.core.records.task import TaskState
 from gosched.core.resources import GPU
 from gosched.core.spec.placement_rules import Taint
-from gosched.core.state.cluster_state import restore
+from gosched.core.state.restore import restore
 from tests.state_machine.cluster import Cluster, gang, group, registration, retrying, spec
 from tests.state_machine.test_evictions import evict, forced, high, leave, low
 
@@ -38,11 +38,11 @@ def c() -> Cluster:
 def test_the_gang_starts_in_the_same_step_in_which_the_last_victim_ends(c):
     for rank in range(3):
         c.report("v", rank, T.KILLED)
-    assert (c.job("p").state, c.state.awaited) == (JobState.PENDING, {"p": 1})
+    assert (c.job("p").state, c.state.fenced.awaited) == (JobState.PENDING, {"p": 1})
     c.report("v", 3, T.KILLED)
     assert c.job("p").state is JobState.RUNNING
     assert [t.node_id for t in c.tasks("p")] == ["n1"] * 3
-    assert (c.state.fences, c.state.awaited, c.job("p").placed_at_ms) == ({}, {}, c.state.clock_ms)
+    assert (c.state.fences, c.state.fenced.awaited, c.job("p").placed_at_ms) == ({}, {}, c.state.clock_ms)
     assert FenceChanged(job_id="p", node_ids=("n1",), made=False) in c.events
     placed = [e for e in c.events if isinstance(e, TaskChanged) and e.after is T.PLACED]
     assert len(placed) == 3
@@ -91,7 +91,7 @@ def test_a_job_that_waits_no_more_loses_its_fence_and_its_victims_still_go(c, ac
     (gone,) = [e for e in c.events if isinstance(e, FenceChanged)]
     assert (gone.made, gone.node_ids) == (False, ("n1",))
     assert "does not wait for it any more" in gone.why
-    assert {a.leaves_for for a in c.state.allocations.values()} == {""}
+    assert {a.evicted_for_fence for a in c.state.allocations.values()} == {""}
     assert c.task_states("v") == [T.STOPPING] * 4
     leave(c, "v")
     assert c.job("v").state is JobState.PENDING
@@ -184,7 +184,8 @@ def test_elastic_tasks_that_join_may_have_victims_too(c):
 
 def test_a_restored_state_goes_on_with_its_fences(c):
     twin = restore(c.state.freeze())
-    assert (twin.fences, twin.awaited, twin.fenced) == (c.state.fences, {"p": 4}, c.state.fenced)
+    assert (twin.fences, twin.fenced.awaited) == (c.state.fences, {"p": 4})
+    assert twin.fenced.resources == c.state.fenced.resources
     assert twin.digest() == c.state.digest()
 
 
@@ -213,7 +214,7 @@ def repair(c: Cluster, *nodes: str) -> GangPlacement:
 def test_a_gang_that_lost_a_node_keeps_its_place_and_starts_as_soon_as_the_others_stopped(broken):
     c = broken
     assert c.plan(repair(c, "n1", "n3")) == ()
-    assert (c.state.awaited, c.state.fences["j"].attempt) == ({"j": 1}, 2)
+    assert (c.state.fenced.awaited, c.state.fences["j"].attempt) == ({"j": 1}, 2)
     c.submit(spec("thief", group(count=4)), "t")
     assert "no room" in c.refused(gang(c.job("t"), "n1"))
     c.report("j", 0, T.KILLED)

@@ -16,7 +16,8 @@ from gosched.core.records.job import JobState
 from gosched.core.records.task import TaskState
 from gosched.core.spec.array import Array
 from gosched.core.spec.dependency import Condition, Dependency
-from gosched.core.state.cluster_state import ClusterState, restore
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.restore import restore
 from gosched.state_machine import apply
 from gosched.state_machine.follow_ups import STEPS_AT_ONCE, STEPS_PER_TICK
 from tests.state_machine.cluster import Cluster, group, spec

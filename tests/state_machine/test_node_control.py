@@ -14,7 +14,7 @@ from gosched.core.records.job import JobIntent, JobState
 from gosched.core.records.node import ClosedBy, Hardware, NodeState
 from gosched.core.records.task import TaskState
 from gosched.core.spec.array import Array
-from gosched.core.state.cluster_state import restore
+from gosched.core.state.restore import restore
 from gosched.state_machine import node_control
 from tests.state_machine.cluster import Cluster, gang, group, registration, retrying, spec
 from tests.state_machine.test_evictions import evict, forced, high, low

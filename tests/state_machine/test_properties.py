@@ -37,25 +37,29 @@ from gosched.core.records.node import ClosedBy, NodeState
 from gosched.core.records.task import TaskState
 from gosched.core.resources import GPU, Resources
 from gosched.core.sharing import add_to, as_map, ceilings, charge_of, guarantees, lineage
-from gosched.core.state import cluster_state as state_module
-from gosched.core.state.cluster_state import ClusterState, FrozenState, restore
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.footprint import Footprint
+from gosched.core.state.restore import restore
+from gosched.core.state.state_digest import StateDigest
+from gosched.core.state.tables import Contents, FrozenState
 from gosched.replication.applier import Applier
 from gosched.state_machine import (
     MachineBug,
+    answers,
     apply,
-    control,
     evictions,
     fences,
-    fits,
+    gang_fit,
+    gang_start,
     gangs,
+    job_control,
     node_control,
     plans,
     queues,
     reservations,
-    starts,
     tasks,
 )
-from gosched.state_machine.fits import GangFit
+from gosched.state_machine.gang_fit import GangFit
 from gosched.state_machine.headroom import Headroom, fenced_charge
 from gosched.wire.batch import encode_batch, encode_command
 from tests.state_machine import chaos, closing
@@ -188,7 +192,7 @@ def wrong_victims(state: ClusterState, before: FrozenState, events: tuple[Event,
     for event in events:
         if isinstance(event, JobEvicted) and event.cause is Cause.PREEMPT:
             victim, preemptor = before.jobs[event.job_id], before.jobs[event.for_job].spec
-            due = 0 < victim.until_ms <= state.clock_ms + victim.spec.leave_ms
+            due = 0 < victim.until_ms <= state.clock_ms + victim.spec.eviction_ms
             lower = victim.spec.priority < preemptor.priority or due
             wrong += [] if lower and victim.spec.queue == preemptor.queue else [event.job_id]
     return wrong
@@ -217,7 +221,7 @@ def to_hold(state: ClusterState, path: str) -> dict[str, int]:
     """What a queue holds for good, and what fences will hold for it."""
     held: dict[str, int] = {}
     for a in state.allocations.values():
-        if path in lineage(state.jobs[a.job_id].spec.queue) and not a.leaves_for:
+        if path in lineage(state.jobs[a.job_id].spec.queue) and not a.evicted_for_fence:
             add_to(held, charge_of(a.resources, a.gpu_model))
     for fence in state.fences.values():
         if path in lineage(state.jobs[fence.job_id].spec.queue):
@@ -289,16 +293,17 @@ def count(seen: Counter[str], outcome: Outcome, events: tuple[Event, ...]) -> No
 def indexes(state: ClusterState) -> tuple[object, ...]:
     oldest_first = [job.id for job in state.finished_oldest_first()]
     return (
-        *(state.usage, state.node_allocations, state.pending, oldest_first, [*state.answers], state.names),
-        *(state.charges, state.running, as_map(state.total)),
-        *(state.node_fences, state.fenced, state.leaving, state.awaited, state.dependents, state.offspring),
+        *(state.usage, state.node_allocations, state.pending, oldest_first, [*state.answers], state.names.newest),
+        *(state.charges, state.counts.running, as_map(state.total)),
+        *(state.fenced.placements, state.fenced.resources, state.fenced.evicting, state.fenced.awaited),
+        *(state.relatives.dependents, state.relatives.children),
     )
 
 
 @pytest.fixture
 def _few_answers_are_kept(monkeypatch):
-    monkeypatch.setattr(state_module, "MAX_ANSWERS_PER_CLIENT", 3)
-    monkeypatch.setattr(state_module, "MAX_CLIENTS_REMEMBERED", 3)
+    monkeypatch.setattr(answers, "MAX_ANSWERS_PER_CLIENT", 3)
+    monkeypatch.setattr(answers, "MAX_CLIENTS_REMEMBERED", 3)
 
 
 @pytest.mark.usefixtures("_few_answers_are_kept")
@@ -363,7 +368,7 @@ def _fenced_gpus_are_given_away(monkeypatch):
 
 
 def _a_fence_takes_what_victims_still_hold(monkeypatch):
-    monkeypatch.setattr(ClusterState, "send_off", lambda *_: None)
+    monkeypatch.setattr(ClusterState, "set_evicted_for_fence", lambda *_: None)
     monkeypatch.setattr(fences, "_problem", lambda *_, **__: "")
 
 
@@ -377,7 +382,7 @@ def _guarantees_are_not_looked_at(monkeypatch):
 
 def _promises_outlive_the_wait(monkeypatch):
     monkeypatch.setattr(reservations, "forget", lambda *_: None)
-    monkeypatch.setattr(starts, "forget", lambda *_: None)
+    monkeypatch.setattr(gang_start, "forget", lambda *_: None)
 
 
 def _what_gangs_of_a_plan_take_is_not_counted(monkeypatch):
@@ -389,8 +394,8 @@ def _less_than_the_minimum_starts(monkeypatch):
 
 
 def _closed_nodes_take_work(monkeypatch):
-    problem = fits._node_problem
-    monkeypatch.setattr(fits, "_node_problem", lambda n, g: problem(replace(n, state=NodeState.READY), g))
+    problem = gang_fit._node_problem
+    monkeypatch.setattr(gang_fit, "_node_problem", lambda n, g: problem(replace(n, state=NodeState.READY), g))
 
 
 def _fences_stay_on_closed_nodes(monkeypatch):
@@ -402,11 +407,11 @@ def _a_drained_node_stays_draining(monkeypatch):
 
 
 def _agents_open_what_they_like(monkeypatch):
-    monkeypatch.setattr(node_control, "_is_for_others", lambda *_: False)
+    monkeypatch.setattr(node_control, "_is_closed_by_another", lambda *_: False)
 
 
 def _bad_gpus_are_as_good_as_any(monkeypatch):
-    monkeypatch.setattr(fits, "_is_bad", lambda *_: False)
+    monkeypatch.setattr(gang_fit, "_is_bad", lambda *_: False)
 
 
 def _tenants_pay_nothing(monkeypatch):
@@ -419,7 +424,7 @@ def _what_is_frozen_stays_so(monkeypatch):
         state.put_job(replace(state.jobs[job.id], frozen=job.frozen))
 
     real = gangs.stop_all
-    for module in (gangs, evictions, control):
+    for module in (gangs, evictions, job_control):
         monkeypatch.setattr(module, "stop_all", stop_all)
 
 
@@ -452,13 +457,13 @@ def _usage_is_not_given_back(monkeypatch):
 
 
 def _a_change_escapes_the_digest(monkeypatch):
-    touch = ClusterState._touch
+    touch = StateDigest.touch
 
-    def forgetful(self: ClusterState, table: str, key: str) -> None:
-        if table != "tasks" or key not in self.tasks or self.tasks[key].state is not TaskState.RUNNING:
-            touch(self, table, key)
+    def forgetful(self: StateDigest, contents: Contents, footprint: Footprint, table: str, key: str) -> None:
+        if table != "tasks" or key not in contents.tasks or contents.tasks[key].state is not TaskState.RUNNING:
+            touch(self, contents, footprint, table, key)
 
-    monkeypatch.setattr(ClusterState, "_touch", forgetful)
+    monkeypatch.setattr(StateDigest, "touch", forgetful)
 
 
 def _restoring_forgets_the_order_of_answers(monkeypatch):

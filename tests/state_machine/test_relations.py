@@ -26,8 +26,20 @@ from gosched.core.spec.array import Array
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.job_spec import Overlap
 from gosched.core.spec.policies import GangPolicy, MemberFailure, RetryPolicy
-from gosched.core.state.cluster_state import TABLES, ClusterState, restore
-from gosched.state_machine import MachineBug, apply, children, dependencies, follow_ups, gangs, jobs, retention, time
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.restore import restore
+from gosched.core.state.tables import TABLES
+from gosched.state_machine import (
+    MachineBug,
+    apply,
+    children,
+    dependencies,
+    follow_ups,
+    gangs,
+    jobs,
+    retention,
+    timeouts,
+)
 from tests.state_machine.cluster import ALL_CAUSES, gang, group, registration, spec
 
 T = TaskState
@@ -135,7 +147,7 @@ def parent_problems(state: ClusterState, job: Job) -> Iterator[str]:
     live = [child for child in state.jobs.values() if child.parent == job.id and not child.state.is_final]
     if len(live) != count.live or count.made != count.live + count.succeeded + count.failed + count.cancelled:
         yield f"{job.id} counts {count}, {len(live)} live"
-    if count.live > children.at_once(job.spec, state.feature_level):
+    if count.live > children.max_live_children(job.spec, state.feature_level):
         yield f"{job.id} has {count.live} live children"
     may_make = job.state in (JobState.PENDING, JobState.RUNNING) and job.intent is JobIntent.RUN
     if job.spec.cron or job.held or job.waits_for or not may_make:
@@ -163,7 +175,7 @@ def course(seed: int, seen: Counter[str]) -> None:
         if n % 50 == 0:
             assert state.digest() == twin.digest(), (seed, n)
             # Masters compare digests of parts, which are cut by the order of the tables.
-            assert all([*getattr(state, table)] == [*getattr(twin, table)] for table in TABLES), (seed, n)
+            assert all([*table.items(state)] == [*table.items(twin)] for table in TABLES), (seed, n)
             twin = restore(state.freeze())
         seen[f"{type(body).__name__} {isinstance(outcome, Accepted)}"] += 1
         seen["later"] += bool(state.follow_ups)
@@ -211,8 +223,8 @@ def test_any_course_of_commands_leaves_jobs_that_agree_with_each_other():
     assert {what: seen[what] for what in wanted if seen[what] < 3} == {}
 
 
-def _nobody_hears_of_an_end(monkeypatch):
-    monkeypatch.setattr(dependencies, "tell", lambda *_: None)
+def _no_dependent_is_released(monkeypatch):
+    monkeypatch.setattr(dependencies, "dependency_ended", lambda *_: None)
 
 
 def _children_are_not_counted(monkeypatch):
@@ -228,8 +240,8 @@ def _failures_do_not_count(monkeypatch):
 
 
 def _no_child_is_too_many(monkeypatch):
-    monkeypatch.setattr(children, "full", lambda *_: "")
-    monkeypatch.setattr(children, "_obstacle", lambda *_: "")
+    monkeypatch.setattr(children, "cluster_bound_problem", lambda *_: "")
+    monkeypatch.setattr(children, "_child_problem", lambda *_: "")
 
 
 def _any_gang_goes_on(monkeypatch):
@@ -237,7 +249,7 @@ def _any_gang_goes_on(monkeypatch):
 
 
 def _time_stands_still(monkeypatch):
-    monkeypatch.setattr(time, "_due", lambda *_: None)
+    monkeypatch.setattr(timeouts, "_due", lambda *_: None)
 
 
 def _dependencies_are_not_looked_up(monkeypatch):
@@ -247,7 +259,7 @@ def _dependencies_are_not_looked_up(monkeypatch):
 @pytest.mark.parametrize(
     "fault",
     [
-        _nobody_hears_of_an_end,
+        _no_dependent_is_released,
         _children_are_not_counted,
         _an_array_never_ends,
         _failures_do_not_count,

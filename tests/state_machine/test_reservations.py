@@ -10,7 +10,7 @@ from gosched.core.events import ReservationChanged
 from gosched.core.records.job import JobState
 from gosched.core.records.reservation import Reservation, Share
 from gosched.core.records.task import TaskState
-from gosched.core.state.cluster_state import restore
+from gosched.core.state.restore import restore
 from tests.state_machine.cluster import Cluster, gang, group, retrying, spec
 from tests.state_machine.test_evictions import evict, forced, leave, low
 

@@ -14,7 +14,7 @@ from gosched.core.records.task import TaskState
 from gosched.core.records.tenant import Quota
 from gosched.core.records.window import Window
 from gosched.core.spec.array import Array
-from gosched.core.state.cluster_state import restore
+from gosched.core.state.restore import restore
 from gosched.state_machine import nodes, retention
 from tests.state_machine.cluster import Cluster, group, registration, spec
 

@@ -12,7 +12,7 @@ from gosched.core.spec.array import Array
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.job_spec import JobSpec, Overlap
 from gosched.state_machine import children
-from gosched.state_machine.children import at_once
+from gosched.state_machine.children import max_live_children
 from tests.state_machine.cluster import Cluster, group, spec
 
 T = TaskState
@@ -216,9 +216,9 @@ def test_a_schedule_has_only_so_many_runs_at_once(c):
 
 
 def test_scheduled_arrays_are_counted_with_all_that_may_live_of_them():
-    assert at_once(nightly(array=Array(last=99, step=1, parallelism=1000)), FeatureLevel.BOUNDED) == 20
-    assert at_once(nightly(array=Array(last=99, step=1)), FeatureLevel.BOUNDED) == 20
-    assert at_once(nightly(array=Array(last=99, step=1)), FeatureLevel.FIRST) == 2
+    assert max_live_children(nightly(array=Array(last=99, step=1, parallelism=1000)), FeatureLevel.BOUNDED) == 20
+    assert max_live_children(nightly(array=Array(last=99, step=1)), FeatureLevel.BOUNDED) == 20
+    assert max_live_children(nightly(array=Array(last=99, step=1)), FeatureLevel.FIRST) == 2
 
 
 @pytest.mark.parametrize(

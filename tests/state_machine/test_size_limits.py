@@ -25,7 +25,8 @@ from gosched.core.records.tenant import Quota
 from gosched.core.records.window import Window
 from gosched.core.spec.array import Array
 from gosched.core.spec.policies import GangPolicy
-from gosched.core.state.cluster_state import ClusterState, restore
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.restore import restore
 from gosched.state_machine import apply, size_limits
 from tests.state_machine import chaos
 from tests.state_machine.cluster import Cluster, group, registration, spec

@@ -9,7 +9,7 @@ from gosched.core.events import WindowsChanged
 from gosched.core.outcome import Code
 from gosched.core.records.queue import Queue
 from gosched.core.records.window import Window
-from gosched.core.state.cluster_state import restore
+from gosched.core.state.restore import restore
 from gosched.state_machine import windows
 from tests.state_machine.cluster import Cluster
 

@@ -13,64 +13,77 @@ from gosched.core.records.window import Window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noop:
-    """Changes nothing; once it is applied, all that was committed before it is too."""
+    """Changes nothing. Once it is applied, all that was committed before it is too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenEpoch:
-    """A new leader's first command; the answer's subject is the epoch."""
+    """Opens an epoch: a new leader's first command. The subject of the answer is the epoch."""
 
+    #: The master that leads.
     leader: Master
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFeatureLevel:
-    """Raises the level of the cluster; one that has no id yet gets this one. The first command of a new cluster."""
+    """Raises the feature level of the cluster. The first command of a new cluster."""
 
+    #: Not below the level of the state.
     level: int
+    #: Id for a cluster that has none yet; empty: none.
     cluster_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetQueues:
-    """Replaces all queues, and with `sets_quotas` all quotas too, or changes nothing."""
+    """Replaces all queues, or changes nothing."""
 
+    #: All of them; never empty.
     queues: tuple[Queue, ...]
+    #: All of them, with `sets_quotas`; otherwise empty.
     quotas: tuple[Quota, ...] = ()
+    #: Replaces all quotas too.
     sets_quotas: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetQuotas:
-    """Sets the quotas of these tenants; one without any limit is taken away. `replace`: those of all others too."""
+    """Sets the quotas of some tenants."""
 
+    #: One without any limit is removed.
     quotas: tuple[Quota, ...]
+    #: Removes the quotas of all other tenants.
     replace: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnounceMaster:
+    """Says where a master listens."""
+
     master: Master
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetMembers:
-    """In an entry of a kind of its own, by the replica that leads: its members use it before it is applied."""
+    """Names the members of the log. In an entry of a kind of its own, by the replica that leads: its members use it
+    before it is applied."""
 
     configuration: Configuration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassTime:
-    """Nothing but its time: what was due by then happens (timeouts, deadlines, waits that are over)."""
+    """Carries nothing but its time: what was due by then happens (timeouts, deadlines, waits that are over)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetClock:
-    """Sets the state's clock: forward, beyond what a stamp may move it by, or back; then what it has stamped since goes
-    back with it. `runs`: the next runs of schedules that are others by the new time."""
+    """Sets the clock of the state: forward, beyond what a stamp may move it by, or back; then what it has stamped since
+    goes back with it."""
 
+    #: The new time; above 0.
     to_ms: int
+    #: Next runs of schedules that are others by the new time; empty: none.
     runs: tuple[NextRun, ...] = ()
 
 
@@ -83,4 +96,6 @@ class SetWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropWindow:
+    """Removes a window."""
+
     name: str

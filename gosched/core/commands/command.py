@@ -50,12 +50,17 @@ Body = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """`epoch` 0 is not fenced; an empty `request_id` is not remembered."""
+    """A request to change the state, with its time and its sender."""
 
+    #: What is to be changed.
     body: Body
+    #: Of the sender, for `request_id`; empty: there is none.
     client_id: str = ""
+    #: The answer is remembered under it, and given again to repeats; empty: it is not remembered.
     request_id: str = ""
+    #: The leader's, which is refused once it is over; 0: not fenced.
     epoch: int = 0
+    #: When the leader made it, in ms since 1970; 0: it does not move the clock.
     at_ms: int = 0
 
 

@@ -11,53 +11,70 @@ from gosched.core.spec.job_spec import JobSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitJob:
-    """`reservation`: one or none, the start that keeps its deadline. `next_run_at_ms`: of a schedule."""
+    """Submits a job. A live job with the same name and spec is met instead."""
 
+    #: Chosen by the leader.
     job_id: str
     spec: JobSpec
+    #: One or none: the start that keeps its deadline.
     reservation: tuple[Reservation, ...] = ()
+    #: Of a schedule; 0 otherwise.
     next_run_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelJob:
+    """Cancels a live job."""
+
+    #: Id or name.
     job_id: str
+    #: One code; empty: CANCELLED.
     reason: str = ""
 
 
 class Action(IntEnum):
-    """What people do to a live job. FREEZE stops its tasks where they are, which keep their room; SUSPEND ends them and
-    frees it. RESUME undoes either: a frozen job runs on, one without room waits in its old place in the queue. REQUEUE
-    suspends and resumes at once."""
+    """What people do to a live job."""
 
     UNSPECIFIED = 0
+    #: It is not started (again) until it is released.
     HOLD = 1
     RELEASE = 2
+    #: Its tasks are ended, which frees what they hold.
     SUSPEND = 3
+    #: Undoes SUSPEND and FREEZE: a frozen job runs on, a suspended one waits in its old place in the queue.
     RESUME = 4
+    #: SUSPEND and RESUME at once.
     REQUEUE = 5
+    #: Its tasks stand still where they are, and keep what they hold.
     FREEZE = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlJob:
+    """Does something to a live job."""
+
+    #: Id or name.
     job_id: str
     action: Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSchedule:
-    """The run of a schedule that is due, and when the next one is. Refused unless `due_at_ms` is the one that waits."""
+    """Makes the run of a schedule that is due."""
 
+    #: Id of the schedule.
     job_id: str
+    #: Id of the run.
     child_id: str
+    #: When it was due; refused unless this is the run that the schedule waits for.
     due_at_ms: int
+    #: The run after that; 0: there is none.
     next_run_at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextRun:
-    """Of a schedule."""
+    """When a schedule runs next."""
 
     job_id: str
     at_ms: int
@@ -65,7 +82,9 @@ class NextRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropFinishedJobs:
-    """Forgets the jobs that ended before `ended_before_ms`, then the oldest beyond `keep`."""
+    """Forgets jobs that have ended."""
 
+    #: So many are kept: the oldest beyond them are forgotten.
     keep: int
+    #: All that ended before are forgotten.
     ended_before_ms: int

@@ -14,80 +14,109 @@ from gosched.core.spec.placement_rules import Taint
 
 
 class NodeAction(IntEnum):
-    """CORDON: no new work. DRAIN: and what is there leaves, what can start again elsewhere at once. UNCORDON ends
-    both."""
+    """What is done to a node."""
 
     UNSPECIFIED = 0
+    #: It takes no new work.
     CORDON = 1
+    #: It takes work again.
     UNCORDON = 2
+    #: It takes no new work, and what can start again elsewhere is evicted at once.
     DRAIN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterNode:
-    """The agent has no task that the state does not know: its leftovers are gone."""
+    """Adds a node, or news of one. Its agent has no task that the state does not know."""
 
+    #: Chosen by the agent, and kept across its restarts.
     node_id: str
+    #: For people; empty: the id.
     name: str
+    #: host:port of the agent.
     address: str
+    #: Names one boot of the agent.
     incarnation: str
+    #: All that the node offers.
     capacity: Resources
+    #: Of all its GPUs; empty: none.
     gpu_model: str = ""
+    #: Sorted by key.
     labels: StringMap = ()
     taints: tuple[Taint, ...] = ()
     hardware: Hardware = UNKNOWN_HARDWARE
+    #: What the agent cannot enforce, in one line; empty: nothing.
     isolation: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlNode:
-    """`node_id`: id or name. `by`: who wants it; one that another has closed stays closed, but to an OPERATOR.
-    `drain_by_ms`: of a drain, when what is still there is stopped; 0: never."""
+    """Closes a node, or opens it."""
 
+    #: Id or name.
     node_id: str
     action: NodeAction
+    #: What asks; a node that something else has closed stays closed, but to an OPERATOR.
     by: ClosedBy
+    #: One line for people; may be empty.
     reason: str = ""
+    #: Of a drain, when what is still there is stopped; 0: never.
     drain_by_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkNodeDead:
-    """Refused when the node has registered anew meanwhile (other incarnation)."""
+    """Says that the lease of a node is over."""
 
     node_id: str
+    #: Refused if the node has registered anew meanwhile.
     incarnation: str
+    #: One line for people.
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveNode:
-    """`node_id`: id or name. Refused unless the node is DEAD."""
+    """Forgets a node. Refused unless it is DEAD."""
 
+    #: Id or name.
     node_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """What an agent saw: RUNNING, a checkpoint, or an end. A task that checkpoints while it is STOPPING has saved
-    itself. `usage` of a live task, and `frozen`, do not enter the log. `blames_node`: it ended badly, and not by its
-    own fault."""
+    """What an agent saw of a task: RUNNING, a checkpoint, or an end."""
 
+    #: Names the start of the task.
     allocation_id: str
+    #: As the agent sees it.
     state: TaskState
+    #: None: it has not ended, or it is not known.
     exit_code: int | None = None
+    #: One code; empty: there is none.
     reason: str = ""
+    #: One line for people; may be empty.
     detail: str = ""
+    #: By the clock of the node; 0: it has not started.
     started_at_ms: int = 0
+    #: By the clock of the node; 0: it has not ended.
     ended_at_ms: int = 0
+    #: When it last saved itself; a task that does so while it is STOPPING has saved itself. 0: never.
     checkpoint_at_ms: int = 0
+    #: Of a live task it does not enter the log.
     usage: Usage = NO_USAGE
+    #: It stands still. Does not enter the log.
     frozen: bool = False
+    #: It ended badly, and not by its own fault.
     blames_node: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportTasks:
+    """Reports of an agent, on tasks of its node."""
+
     node_id: str
+    #: Refused unless it is that of the node.
     incarnation: str
+    #: In the order in which it saw them.
     reports: tuple[TaskReport, ...]

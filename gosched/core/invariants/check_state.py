@@ -14,11 +14,12 @@ from gosched.core.invariants.nodes import capacity_problems, device_problems, no
 from gosched.core.invariants.reservations import reservation_problems
 from gosched.core.invariants.sharing import sharing_problems, spending_problems, sum_problems
 from gosched.core.invariants.tasks import allocation_problems, task_problems
+from gosched.core.invariants.windows import window_problems
 from gosched.core.state.cluster_state import ClusterState
 
 
 def check(state: ClusterState) -> list[str]:
-    """The violations, one line each; an empty list for a sound state."""
+    """Return the violations, one line each; an empty list for a sound state."""
     return [
         *node_problems(state),
         *spending_problems(state),
@@ -31,6 +32,7 @@ def check(state: ClusterState) -> list[str]:
         *fence_problems(state),
         *fenced_capacity_problems(state),
         *reservation_problems(state),
+        *window_problems(state),
         *sharing_problems(state),
         *index_problems(state),
         *fence_index_problems(state),

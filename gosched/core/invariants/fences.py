@@ -16,7 +16,7 @@ from gosched.core.state.cluster_state import ClusterState
 
 
 def fence_problems(state: ClusterState) -> Iterator[str]:
-    """A fence is of a job that waits for just this start, or is about to."""
+    """Yield fences of jobs that do not wait for just this start, and are not about to."""
     for job_id, fence in state.fences.items():
         job = state.jobs.get(job_id)
         if job is None or fence.job_id != job_id:
@@ -35,7 +35,7 @@ def fence_problems(state: ClusterState) -> Iterator[str]:
 
 
 def fenced_capacity_problems(state: ClusterState) -> Iterator[str]:
-    """Once all tasks that stop have stopped, every fence has its room and its devices."""
+    """Yield the nodes that lack capacity or devices for their fences, once all tasks that stop have stopped."""
     held = dict.fromkeys(state.nodes, ZERO)
     gpus: Counter[tuple[str, int]] = Counter()
     cpus: list[tuple[str, str]] = []
@@ -74,19 +74,19 @@ def fence_index_problems(state: ClusterState) -> Iterator[str]:
             own[job_id] = (*own.get(job_id, ()), placement)
             asked = group_of(state.jobs[job_id].spec, placement.rank).resources if job_id in state.jobs else ZERO
             fenced[placement.node_id] = fenced.get(placement.node_id, ZERO) + asked
-    if state.node_fences != by_node:
+    if state.fenced.placements != by_node:
         yield "node_fences is not what the fences say"
-    if state.fenced != {node: asked for node, asked in fenced.items() if asked != ZERO}:
+    if state.fenced.resources != {node: asked for node, asked in fenced.items() if asked != ZERO}:
         yield "fenced is not what the fences ask for"
     leaving: dict[str, Resources] = {}
     awaited: Counter[str] = Counter()
     for allocation in state.allocations.values():
-        if allocation.leaves_for:
-            awaited[allocation.leaves_for] += 1
+        if allocation.evicted_for_fence:
+            awaited[allocation.evicted_for_fence] += 1
             leaving[allocation.node_id] = leaving.get(allocation.node_id, ZERO) + allocation.resources
-    if state.leaving != {node: held for node, held in leaving.items() if held != ZERO}:
+    if state.fenced.evicting != {node: held for node, held in leaving.items() if held != ZERO}:
         yield "leaving is not what the allocations say"
-    if state.awaited != awaited:
+    if state.fenced.awaited != awaited:
         yield "awaited is not what the allocations say"
     if any(job_id not in state.fences for job_id in awaited):
         yield "allocations leave for a job that has no fence"

@@ -1,24 +1,18 @@
-"""Whether the bytes that a state counts are those that its tables hold. For `core.invariants`."""
+"""Whether the bytes that a state counts are those that its tables hold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from gosched.core.state.cluster_state import ClusterState
-from gosched.core.state.footprint import (
-    ACCOUNT_BYTES,
-    TENANT_BYTES,
-    Footprint,
-    answer_bytes,
-    content_bytes,
-    fence_bytes,
-    reservation_bytes,
-)
+from gosched.core.state.footprint import Footprint
+from gosched.core.state.record_bytes import content_bytes, fence_bytes, reservation_bytes
 from gosched.core.state.spec_parts import PartValue, parts_of
+from gosched.core.state.tables import TABLES
 
 
 def footprint_problems(state: ClusterState) -> Iterator[str]:
-    """What is held follows from the tables; equal parts of specs are one record."""
+    """Yield sizes that do not follow from the tables, and equal parts of specs that are not one record."""
     held, again = state.footprint, _measured(state)
     if (held.live, held.kept) != (again.live, again.kept):
         yield f"jobs take {held.live} and {held.kept} bytes, by the tables {again.live} and {again.kept}"
@@ -46,13 +40,9 @@ def _measured(state: ClusterState) -> Footprint:
     for reservation in state.reservations.values():
         footprint.charge(reservation.job_id, reservation_bytes(reservation))
     footprint.tables = {
-        "nodes": sum([content_bytes(node) for node in state.nodes.values()]),
-        "queues": content_bytes(tuple(state.queues.values())),
-        "quotas": sum([content_bytes(quota) for quota in state.quotas.values()]),
-        "configuration": content_bytes(state.configuration) if state.configuration is not None else 0,
-        "windows": sum([content_bytes(window) for window in state.windows.values()]),
-        "accounts": len(state.accounts) * ACCOUNT_BYTES,
-        "tenants": len(state.tenants) * TENANT_BYTES,
-        "answers": sum([answer_bytes(answer) for own in state.answers.values() for answer in own.values()]),
+        table.name: sum([table.size_of(record) for _, record in table.items(state)])
+        for table in TABLES
+        if table.size_of is not None
     }
+    footprint.tables["configuration"] = content_bytes(state.configuration) if state.configuration is not None else 0
     return footprint

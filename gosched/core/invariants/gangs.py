@@ -11,7 +11,7 @@ from gosched.core.state.cluster_state import ClusterState
 
 
 def gang_problems(state: ClusterState) -> Iterator[str]:
-    """A gang's minimum is placed, or nothing of it; what is not to run any more is on its way out."""
+    """Yield gangs that are placed with less than their minimum, and tasks that should be stopping and are not."""
     for job in state.jobs.values():
         if job.spec.is_parent:
             continue
@@ -56,7 +56,7 @@ def _minimum(state: ClusterState, job: Job) -> Iterator[str]:
 
 
 def _all_succeeded(state: ClusterState, job: Job) -> bool:
-    """Of the group with which the job ends."""
+    """Return whether the group with which the job ends has succeeded."""
     own = [task for task in state.tasks_of(job) if task.group == job.spec.gang.ends_with]
     return all(task.state is TaskState.SUCCEEDED for task in own)
 

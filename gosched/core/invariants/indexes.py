@@ -31,13 +31,16 @@ def index_problems(state: ClusterState) -> Iterator[str]:
     for job in state.jobs.values():
         if job.spec.name not in newest or newest[job.spec.name].sequence < job.sequence:
             newest[job.spec.name] = job
-    if state.names != {name: job.id for name, job in newest.items()}:
+    if state.names.newest != {name: job.id for name, job in newest.items()}:
         yield "names does not lead to the newest jobs"
 
 
 def kept_job_problems(state: ClusterState) -> Iterator[str]:
     live = [job.spec for job in state.jobs.values() if not job.state.is_final]
-    if state.live != Counter(spec.tenant for spec in live) or state.live_in != Counter(spec.queue for spec in live):
+    counts = state.counts
+    if counts.live_by_tenant != Counter(spec.tenant for spec in live) or counts.live_by_queue != Counter(
+        spec.queue for spec in live
+    ):
         yield "live is not the count of jobs that have not ended"
     ended = [job for job in state.jobs.values() if job.state.is_final]
     if state.kept.by_tenant != Counter(job.spec.tenant for job in ended):

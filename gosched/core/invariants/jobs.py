@@ -49,7 +49,7 @@ def _counters(job: Job, tasks: list[Task]) -> Iterator[str]:
 
 
 def relative_problems(state: ClusterState) -> Iterator[str]:
-    """What is left to do is for jobs that are there; relatives are in order of sequence."""
+    """Yield follow-ups of jobs that are gone, and relatives that are not in order of sequence."""
     for job_id, follow_up in state.follow_ups.items():
         kinds = [step.kind for step in follow_up.steps]
         if follow_up.job_id != job_id or job_id not in state.jobs:
@@ -64,7 +64,7 @@ def relative_problems(state: ClusterState) -> Iterator[str]:
                 waiting.setdefault(other, []).append(job.id)
             if job.parent:
                 offspring.setdefault(job.parent, []).append(job.id)
-    if {job: [*own] for job, own in state.dependents.items()} != waiting:
+    if {job: [*own] for job, own in state.relatives.dependents.items()} != waiting:
         yield "dependents is not what the jobs wait for, in their order"
-    if {job: [*own] for job, own in state.offspring.items()} != offspring:
+    if {job: [*own] for job, own in state.relatives.children.items()} != offspring:
         yield "offspring is not the live children, in their order"

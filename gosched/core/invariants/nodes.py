@@ -12,7 +12,8 @@ from gosched.core.state.cluster_state import ClusterState
 
 
 def node_problems(state: ClusterState) -> Iterator[str]:
-    """Who is closed has somebody who closed it; only who drains has something there that is to go by a moment."""
+    """Yield nodes that are closed by nothing, or open though closed, and drains without tasks or with an end of their
+    own."""
     for node in state.nodes.values():
         drains = node.state is NodeState.DRAINING
         if node.state is not NodeState.DEAD and (node.state is NodeState.READY) != (not node.closed_by):
@@ -41,7 +42,7 @@ def capacity_problems(state: ClusterState) -> Iterator[str]:
 
 
 def device_problems(state: ClusterState) -> Iterator[str]:
-    """A GPU is one task's, or shared by parts that make no more than one; a named CPU is one task's."""
+    """Yield GPUs of which more than one is held, and CPUs that two tasks own."""
     gpus: dict[tuple[str, int], int] = {}
     cpus: dict[str, int] = {}
     for allocation in state.allocations.values():

@@ -1,10 +1,9 @@
-"""Reservations and windows."""
+"""Reservations: of jobs that wait for them, on nodes and of groups that are there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gosched.core.limits import MAX_WINDOWS
 from gosched.core.records.job import JobState
 from gosched.core.state.cluster_state import ClusterState
 
@@ -23,10 +22,3 @@ def reservation_problems(state: ClusterState) -> Iterator[str]:
                 yield f"the reservation of job {job_id} holds too many tasks of group {name}"
         if any(s.node_id not in state.nodes or s.group not in groups or s.count < 1 for s in reservation.shares):
             yield f"the reservation of job {job_id} names nodes or groups that are not there"
-    if len(state.windows) > MAX_WINDOWS:
-        yield f"there are {len(state.windows)} windows"
-    for name, window in state.windows.items():
-        if window.name != name or 0 < window.end_ms <= window.start_ms:
-            yield f"window {name} is in the wrong place, or ends before it starts"
-        if any(node not in state.nodes for node in window.nodes):
-            yield f"window {name} is of nodes that are not there"

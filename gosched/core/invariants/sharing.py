@@ -17,7 +17,7 @@ from gosched.core.state.cluster_state import ClusterState
 
 
 def spending_problems(state: ClusterState) -> Iterator[str]:
-    """A tenant pays for every job that there is, and those that are gone."""
+    """Yield tenants that have paid for less than their jobs have spent."""
     by_tenant: dict[str, Spent] = {}
     for job in state.jobs.values():
         if not job.spec.is_parent:
@@ -59,7 +59,7 @@ def sum_problems(state: ClusterState) -> Iterator[str]:
         yield "charges are not what the allocations hold"
     gangs = [j.spec for j in state.jobs.values() if j.state is JobState.RUNNING and not j.spec.is_parent]
     running = Counter((spec.queue, spec.tenant) for spec in gangs)
-    if state.running != running:
+    if state.counts.running != running:
         yield "running is not the count of RUNNING jobs"
     living = cluster_total((n.usable, n.gpu_model) for n in state.nodes.values() if n.state is not NodeState.DEAD)
     if as_map(state.total) != as_map(living):

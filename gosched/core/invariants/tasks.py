@@ -21,8 +21,8 @@ def allocation_problems(state: ClusterState) -> Iterator[str]:
             continue
         if allocation.id != allocation_id(task.id, task.attempt, task.moves):
             yield f"allocation {allocation.id} is named for another attempt or move than its task's"
-        if allocation.leaves_for and task.state is not TaskState.STOPPING:
-            yield f"allocation {allocation.id} leaves for {allocation.leaves_for}, its task is {task.state.name}"
+        if allocation.evicted_for_fence and task.state is not TaskState.STOPPING:
+            yield f"allocation {allocation.id} leaves for {allocation.evicted_for_fence}, its task is {task.state.name}"
         place = (allocation.job_id, allocation.node_id, allocation.gpus, allocation.cpus)
         if place != (task.job_id, task.node_id, task.gpus, task.cpus):
             yield f"allocation {allocation.id} and its task disagree"

@@ -9,12 +9,18 @@ from gosched.core.records.allocation import TaskPlacement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
-    """Where a job starts as soon as the last allocation that leaves for it has ended. Nobody else gets that room: what
-    the fence holds and what still runs there count both, but for what leaves for it."""
+    """Where a job starts as soon as the last allocation that is evicted for it has ended. The capacity is kept for it:
+    what the fence holds and what still runs there both count, but for its victims."""
 
+    #: Job that starts.
     job_id: str
+    #: Attempt that starts.
     attempt: int
+    #: In order of rank; never empty.
     tasks: tuple[TaskPlacement, ...]
+    #: When its victims were ordered to stop.
     made_at_ms: int
-    until_ms: int = 0  # as in Job, once it has started
-    by_ms: int = 0  # when the last victim has gone, at the latest
+    #: As in Job, once it has started.
+    until_ms: int = 0
+    #: When the last victim has ended, at the latest.
+    by_ms: int = 0

@@ -11,11 +11,12 @@ from enum import IntEnum
 
 
 class FollowUpKind(IntEnum):
-    """DEPENDENTS: release or cancel the jobs that waited for its end. FILL: make children of an array. The others:
-    do to each live child what was done to its parent."""
+    """What is left to do. Those that are not described do to each live child what was done to its parent."""
 
     UNSPECIFIED = 0
+    #: Release or cancel the jobs that waited for its end.
     DEPENDENTS = 1
+    #: Make children of an array.
     FILL = 2
     CANCEL = 3
     SUSPEND = 4
@@ -26,6 +27,8 @@ class FollowUpKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowUpStep:
+    """One kind of thing that is left to do."""
+
     kind: FollowUpKind
     #: Sequence number of the last child that it was done to; 0: none yet.
     after: int = 0
@@ -33,8 +36,8 @@ class FollowUpStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowUp:
-    """All that is left to do for a job's dependents and children, in order."""
+    """All that is left to do for the dependents and children of a job."""
 
     job_id: str
-    #: Never empty; each kind once.
+    #: In order; never empty; each kind once.
     steps: tuple[FollowUpStep, ...]

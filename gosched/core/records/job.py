@@ -13,6 +13,8 @@ from gosched.core.spec.job_spec import JobSpec
 
 
 class JobState(Named):
+    """The states of a job; `core/lifecycle.py` has its steps."""
+
     UNSPECIFIED = 0
     PENDING = 1
     RUNNING = 2
@@ -40,74 +42,100 @@ class JobIntent(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Children:
-    """Of an array or a schedule: `made` children so far, of which `live` have not ended. `next_run_at_ms`: a schedule's
-    next run."""
+    """The children of an array or a schedule, counted."""
 
+    #: So far.
     made: int = 0
+    #: Of these, those that have not ended.
     live: int = 0
     succeeded: int = 0
     failed: int = 0
     cancelled: int = 0
+    #: A schedule's next run; 0: there is none.
     next_run_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """`active` = tasks that hold an allocation; `running` <= `active`. `failed` counts lost tasks too. `unplaced`:
-    elastic tasks of a RUNNING job that have no place yet.
+    """A job as it lives: its spec, its state and its counters."""
 
-    `attempt` counts all starts of the gang; `restarts` those that followed a failure of its own, `preemptions` those
-    that followed an eviction. `parent`, `element`: the array or schedule that made it, and its number there. `held`: it
-    is not started until it is released. `waits_for`: of `spec.after` what is not met yet. `placed_at_ms`: of this
-    attempt. `checkpoint_at_ms`: when this attempt last saved itself. `until_ms`: it got its place on the condition that
-    it may be evicted then; 0: none. `evicted_for`: the jobs that it had to give way to last, by id, the newest first.
-    `deadline_promised`: at submission, and it still holds. `frozen`: its tasks stand still where they are, and keep
-    their room. `spent`: by the starts that have ended.
-    """
-
+    #: Chosen by the leader; of the element of an array `parent.number`.
     id: str
+    #: What was submitted.
     spec: JobSpec
+    #: `core/lifecycle.py` has the steps.
     state: JobState = JobState.PENDING
+    #: What becomes of it once none of its tasks holds an allocation.
     intent: JobIntent = JobIntent.RUN
+    #: One code; empty: there is none.
     reason: str = ""
+    #: One line for people; may be empty.
     detail: str = ""
+    #: Numbers the jobs in the order of submission, from 1.
     sequence: int
+    #: Counts all starts of the gang, from 1.
     attempt: int = 1
+    #: Attempts that followed a failure of its own.
     restarts: int = 0
+    #: Tasks that hold an allocation.
     active: int = 0
+    #: Tasks that are RUNNING; at most `active`.
     running: int = 0
+    #: Tasks that have succeeded, in this attempt.
     succeeded: int = 0
+    #: Tasks that have failed or are lost, in this attempt.
     failed: int = 0
+    #: Elastic tasks of a RUNNING job that have no place yet.
     unplaced: int = 0
+    #: All moments are in ms since 1970, by the clock of the state.
     submitted_at_ms: int
+    #: When it may start: the end of a backoff, or when it was released; of an array, when it tries again to make its
+    #: next child. 0: at once.
     not_before_ms: int = 0
+    #: When the first attempt was placed; 0: never.
     started_at_ms: int = 0
+    #: 0: it has not ended.
     ended_at_ms: int = 0
+    #: Of the task that decided the end; None: there is none.
     exit_code: int | None = None
+    #: Id of the array or schedule that made it; empty: none did.
     parent: str = ""
+    #: Its number there; 0 without a parent.
     element: int = 0
+    #: Of an array or a schedule.
     children: Children = Children()
+    #: It is not started until it is released.
     held: bool = False
+    #: What of `spec.after` is not met yet, by id.
     waits_for: tuple[Dependency, ...] = ()
+    #: When this attempt was placed; 0: not yet.
     placed_at_ms: int = 0
+    #: When this attempt last saved itself; 0: never.
     checkpoint_at_ms: int = 0
+    #: It got its place on the condition that it may be evicted then; 0: no condition.
     until_ms: int = 0
+    #: Attempts that followed an eviction.
     preemptions: int = 0
+    #: Ids of the jobs that it was last evicted for, the newest first; MAX_EVICTORS at most.
     evicted_for: tuple[str, ...] = ()
+    #: A start that keeps the deadline was reserved at submission, and still is.
     deadline_promised: bool = False
+    #: It had not succeeded by its deadline.
     deadline_missed: bool = False
+    #: Its tasks stand still where they are, and keep what they hold.
     frozen: bool = False
+    #: By the starts that have ended.
     spent: Spent = NOTHING_SPENT
 
     @property
     def deadline_ms(self) -> int:
-        """The moment; 0: none."""
+        """The moment of the deadline, in ms since 1970; 0: none."""
         spec = self.spec
         return spec.deadline_at_ms or (spec.deadline_in_ms and self.submitted_at_ms + spec.deadline_in_ms)
 
     @property
     def shown_state(self) -> JobState:
-        """As people see it: a frozen job is suspended, though it holds its room like one that runs."""
+        """The state as people see it: a frozen job is suspended, though it holds as much as one that runs."""
         return JobState.SUSPENDED if self.frozen and self.state is JobState.RUNNING else self.state
 
     @property
@@ -116,15 +144,15 @@ class Job:
         return bool(self.parent) and self.id == f"{self.parent}.{self.element}"
 
     def task_ids(self) -> list[str]:
-        """In order of rank."""
+        """Return the ids of its tasks in order of rank."""
         if self.spec.is_parent:
             return []
         return [task_id(self.id, g.name, i) for g in self.spec.groups for i in range(g.count)]
 
 
 def wants_placement(job: Job) -> bool:
-    """A gang that may start and has not, or one that runs and has elastic tasks without a place. Nothing joins one that
-    is frozen."""
+    """Return whether a gang may start and has not, or runs and has elastic tasks without a place. Nothing joins a
+    frozen gang."""
     if job.intent is not JobIntent.RUN or job.held or job.waits_for or job.frozen or job.spec.is_parent:
         return False
     return (job.state is JobState.PENDING and job.active == 0) or (job.state is JobState.RUNNING and job.unplaced > 0)

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 class Master:
     """Where a master's front listens, as it said itself."""
 
+    #: Member of the replicated log.
     id: str
+    #: host:port; empty: not known.
     grpc_address: str
+    #: host:port; empty: not known.
     http_address: str
 
 

@@ -7,22 +7,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """`count` tasks of a group on a node."""
+    """Some tasks of a group on one node."""
 
     group: str
     node_id: str
+    #: Above 0.
     count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """The start that a pending job was promised: not later than `start_ms`, on these nodes, until `end_ms` (0: open).
-    `for_deadline`: promised when it was submitted."""
+    """A start that is reserved for a pending job."""
 
+    #: Job that it is reserved for.
     job_id: str
+    #: Attempt that it is for; the job is at this one.
     attempt: int
+    #: When the job starts, at the latest.
     start_ms: int
+    #: When the job is expected to end; 0: not known.
     end_ms: int = 0
+    #: Where its tasks start; each group and node once.
     shares: tuple[Share, ...]
+    #: It was made at submission, to keep the deadline.
     for_deadline: bool = False
+    #: When it was made, or changed last.
     made_at_ms: int

@@ -10,30 +10,37 @@ from gosched.core.resources import AmountMap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """What a tenant may hold in the whole cluster. `gpu:h100` counts GPUs of one model."""
+    """What a tenant may hold in the whole cluster."""
 
+    #: It need not have submitted anything yet.
     tenant: str
+    #: By resource; `gpu:h100` counts GPUs of one model. What is not named has no limit.
     limit: AmountMap = ()
+    #: 0: any number.
     max_running_jobs: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What a tenant used in a queue with a half-life: amounts times milliseconds, decayed up to `at_ms`. Read it with
-    `core.accounting`, which knows the units."""
+    """What a tenant used in a queue with a half-life. Read it with `core.accounting`, which knows the units."""
 
+    #: Path of a leaf.
     queue: str
     tenant: str
+    #: Amounts times milliseconds, decayed; no zeros.
     used: AmountMap = ()
+    #: Moment up to which it is decayed.
     at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """Who is charged. Made by the first job that names it. `spent`: by all its jobs, since then."""
+    """What jobs are charged to. Made by the first job that names it."""
 
     name: str
+    #: When that job was submitted.
     created_at_ms: int
+    #: By the ended starts of all its jobs, since then.
     spent: Spent = NOTHING_SPENT
 
 

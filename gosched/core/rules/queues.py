@@ -13,7 +13,7 @@ from gosched.core.records.queue import Queue, QueueType
 from gosched.core.rules.finding import Finding
 from gosched.core.rules.values import check_name, check_not_negative, check_order, check_range, check_vector
 from gosched.core.sharing import Amounts, add_to, parent_of
-from gosched.core.state.footprint import content_bytes
+from gosched.core.state.record_bytes import content_bytes
 
 _ALL_PCT = 100
 _MAX_WEIGHT = 1_000_000

@@ -8,7 +8,7 @@ from gosched.core.limits import MAX_QUOTAS_BYTES, MAX_TENANTS
 from gosched.core.records.tenant import Quota
 from gosched.core.rules.finding import Finding
 from gosched.core.rules.values import check_name, check_not_negative, check_vector
-from gosched.core.state.footprint import content_bytes
+from gosched.core.state.record_bytes import content_bytes
 
 
 def check_quotas(quotas: Sequence[Quota]) -> Finding | None:

@@ -10,23 +10,30 @@ from gosched.core.primitives import StringMap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """One variable of a matrix and its values."""
+    """One variable of a matrix."""
 
+    #: Name of an environment variable.
     name: str
+    #: Never empty.
     values: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Array:
-    """Elements `first`, `first + step`, ... up to `last`, or one for each combination of the matrix, numbered from 0,
-    the last axis running fastest. `parallelism`: elements that may live at once; `max_failures`: that many may fail,
-    one more ends the array; -1: any number. `step` 0 and no matrix: the job is no array."""
+    """The elements of an array: a range of numbers, or one element for each combination of a matrix, numbered from 0,
+    the last axis running fastest. Without either the job is no array."""
 
+    #: Number of the first element of a range.
     first: int = 0
+    #: The last element has this number at most.
     last: int = 0
+    #: Between two elements; 0: no range.
     step: int = 0
+    #: Empty: no matrix.
     matrix: tuple[Axis, ...] = ()
+    #: Elements that may live at once; 0: the default.
     parallelism: int = 0
+    #: So many elements may fail, one more ends the array; -1: any number.
     max_failures: int = -1
 
     @property
@@ -36,11 +43,11 @@ class Array:
         return (self.last - self.first) // self.step + 1 if self.step else 0
 
     def index(self, position: int) -> int:
-        """Of the element at a position, 0 <= position < size."""
+        """Return the number of the element at a position, 0 <= position < size."""
         return position if self.matrix else self.first + position * self.step
 
     def values(self, index: int) -> StringMap:
-        """The matrix' variables of an element, in the order of the axes."""
+        """Return the variables that the matrix gives an element, in the order of the axes."""
         found: list[tuple[str, str]] = []
         for axis in reversed(self.matrix):
             index, value = divmod(index, len(axis.values))

@@ -11,13 +11,16 @@ class Condition(IntEnum):
 
     UNSPECIFIED = 0
     SUCCESS = 1
+    #: FAILED or CANCELLED.
     FAILURE = 2
     ANY = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency:
-    """`job`: a name or an id in a spec, an id in a Job."""
+    """A job that must end before another one starts."""
 
+    #: A name or an id in a spec, an id in a Job.
     job: str
+    #: How it has to end.
     condition: Condition

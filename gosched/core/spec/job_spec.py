@@ -14,13 +14,15 @@ from gosched.core.spec.task_group import TaskGroup
 
 
 class OnDisconnect(IntEnum):
+    """What an agent does with the tasks when it cannot reach any master."""
+
     UNSPECIFIED = 0
     KEEP = 1
     STOP = 2
 
 
 class OnMiss(IntEnum):
-    """Of a deadline that cannot be met at submission."""
+    """What becomes of a submission whose deadline cannot be met."""
 
     UNSPECIFIED = 0
     CONTINUE = 1
@@ -28,70 +30,90 @@ class OnMiss(IntEnum):
 
 
 class Overlap(IntEnum):
-    """What becomes of a scheduled run while the one before still lives."""
+    """What becomes of a scheduled run while the one before it still lives."""
 
     UNSPECIFIED = 0
+    #: Both live.
     ALLOW = 1
+    #: The new one is skipped.
     FORBID = 2
+    #: The old one is cancelled.
     REPLACE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """What a user submitted, with defaults filled in. Groups are never empty and have distinct names.
+    """What a user submitted, with defaults filled in."""
 
-    A deadline is a moment (`deadline_at_ms`) or a time after submission (`deadline_in_ms`); both 0: none.
-    `estimate_ms`: how long an attempt runs, as far as the user knows; `timeout_ms`: when it is ended; 0: none.
-    `after`: jobs that must end first. `cron` (with `timezone`): the job is a schedule, and each run a job of its own.
-    """
-
+    #: Unique among the live jobs.
     name: str
+    #: Path of a leaf: `research.llm`.
     queue: str
+    #: What the job is charged to.
     tenant: str = "default"
+    #: Higher goes first where the queue's order says so, and may preempt lower.
     priority: int = 0
+    #: For users and plugins; the scheduler itself does not read them.
     labels: StringMap = ()
+    #: How the tasks start, fail and end together.
     gang: GangPolicy
+    #: Never empty; their names are distinct.
     groups: tuple[TaskGroup, ...]
+    #: When an attempt is followed by another.
     retry: RetryPolicy = NO_RETRIES
+    #: What an agent does that cannot reach any master.
     on_disconnect: OnDisconnect = OnDisconnect.KEEP
+    #: From SIGTERM to SIGKILL.
     stop_grace_ms: int = 10_000
+    #: When the job must have succeeded, in ms since 1970; 0: see `deadline_in_ms`.
     deadline_at_ms: int = 0
+    #: The same, counted from the submission; both 0: no deadline.
     deadline_in_ms: int = 0
+    #: What becomes of a deadline that cannot be met at submission.
     on_miss: OnMiss = OnMiss.CONTINUE
+    #: How long an attempt runs, as far as the user knows; 0: unknown.
     estimate_ms: int = 0
+    #: When an attempt is ended; 0: never.
     timeout_ms: int = 0
+    #: Whether it may evict others, and be evicted.
     preemption: Preemption = DEFAULT_PREEMPTION
+    #: It is not started until it is released.
     hold: bool = False
+    #: Jobs that must end first; empty: none.
     after: tuple[Dependency, ...] = ()
+    #: The elements of an array job; NO_ARRAY: it is none.
     array: Array = NO_ARRAY
+    #: The job is a schedule, and each run a job of its own; empty: it is none.
     cron: str = ""
+    #: Of `cron`, such as Europe/Berlin or UTC; empty without `cron`.
     timezone: str = ""
+    #: Of a schedule.
     overlap: Overlap = Overlap.UNSPECIFIED
 
     @property
     def is_parent(self) -> bool:
-        """An array or a schedule: it has no tasks, its children have."""
+        """Whether it is an array or a schedule: it has no tasks, its children have."""
         return bool(self.cron or self.array.size)
 
     @property
     def span_ms(self) -> int:
-        """How long an attempt is planned to hold its place: the limit, else the estimate; 0: unknown."""
+        """How long an attempt is planned to hold its place: the timeout, else the estimate; 0: unknown."""
         return self.timeout_ms or self.estimate_ms
 
     @property
-    def leave_ms(self) -> int:
-        """From the order to give way until the last task has gone, at most."""
+    def eviction_ms(self) -> int:
+        """How long it takes at most from the order to stop until its last task has ended."""
         rules = self.preemption
         return rules.grace_ms + self.stop_grace_ms if rules.checkpoint_signal else rules.grace_ms or self.stop_grace_ms
 
     @property
     def task_count(self) -> int:
-        """Of the job itself."""
+        """Tasks of the job itself; 0 for an array or a schedule."""
         return 0 if self.is_parent else sum(group.count for group in self.groups)
 
     @property
     def demand(self) -> Resources:
-        """Of the whole gang."""
+        """What the whole gang requests."""
         total = ZERO
         for group in self.groups:
             total = total + group.resources.times(group.count)
@@ -99,7 +121,7 @@ class JobSpec:
 
 
 def group_of(spec: JobSpec, rank: int) -> TaskGroup:
-    """Whose task has the rank. Raises IndexError for a rank that the job does not have."""
+    """Return the group whose task has the rank. Raises IndexError for a rank that the job does not have."""
     for group in spec.groups:
         if rank < group.count:
             return group

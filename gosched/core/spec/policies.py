@@ -7,13 +7,20 @@ from enum import IntEnum
 
 
 class MemberFailure(IntEnum):
+    """What becomes of a gang when one of its tasks fails."""
+
     UNSPECIFIED = 0
+    #: All tasks are stopped, and start again as the retry policy says.
     RESTART_GANG = 1
+    #: All tasks are stopped, and the job has failed.
     FAIL_JOB = 2
+    #: The gang goes on while every group has its floor.
     CONTINUE = 3
 
 
 class RetryCause(IntEnum):
+    """What made an attempt end that may be followed by another."""
+
     UNSPECIFIED = 0
     NODE_LOST = 1
     PREEMPTED = 2
@@ -21,30 +28,39 @@ class RetryCause(IntEnum):
 
 
 class PreemptionPolicy(IntEnum):
-    """Of a job: whom it may evict. Of a queue: what its jobs may do at most; OBSERVE_ONLY says what it would do."""
+    """Of a job: what it may evict. Of a queue: what its jobs may evict at most."""
 
     UNSPECIFIED = 0
     NEVER = 1
     LOWER_PRIORITY = 2
+    #: Of a queue: nothing is evicted, but what would be is told.
     OBSERVE_ONLY = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangPolicy:
-    """`min_tasks`: the sum of the groups' floors. `wait_ms`: a job that has not started so long after it could is
-    FAILED; 0: it waits for ever. CONTINUE: the gang goes on while every group has its floor. `ends_with`: a group;
-    once all of it has succeeded the others are stopped, and the job has succeeded."""
+    """How the tasks of a job start, fail and end together."""
 
+    #: The sum of the groups' floors.
     min_tasks: int
+    #: What becomes of the gang when a task fails.
     on_member_failure: MemberFailure = MemberFailure.RESTART_GANG
+    #: A job that has not started so long after it could is FAILED; 0: it waits for ever.
     wait_ms: int = 0
+    #: Name of a group: once all of it has succeeded, the others are stopped and the job has succeeded. Empty: all
+    #: groups must end.
     ends_with: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
+    """When an attempt that ended is followed by another."""
+
+    #: After failures of the job's own; 0: no attempt is ever followed by another.
     max_restarts: int = 0
+    #: Wait before the first restart; it doubles with each further one.
     backoff_ms: int = 0
+    #: Causes after which it starts again; empty: none.
     when: tuple[RetryCause, ...] = ()
 
 
@@ -53,16 +69,18 @@ NO_RETRIES = RetryPolicy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """`policy`: whether the job may evict others; `preemptible`: whether others may evict it, once an attempt ran for
-    `min_runtime_ms`. A job that its retry policy would not start again after a preemption is never evicted.
+    """Whether the job may evict others, and be evicted by them. A job that its retry policy would not start again after
+    a preemption is never evicted."""
 
-    Before its end a victim gets `checkpoint_signal` (a number; 0: none) and up to `grace_ms` to save itself.
-    """
-
+    #: Whether it may evict jobs of lower priority.
     policy: PreemptionPolicy = PreemptionPolicy.LOWER_PRIORITY
+    #: Whether others may evict it.
     preemptible: bool = True
+    #: How long a victim may take to save itself after `checkpoint_signal`; without a signal, to stop.
     grace_ms: int = 0
+    #: Number of the signal that a victim gets before it is stopped; 0: none.
     checkpoint_signal: int = 0
+    #: How long an attempt runs before it may be evicted; 0: not at all.
     min_runtime_ms: int = 0
 
 

@@ -2,96 +2,44 @@
 
 The parts of specs that can be large (task groups, labels, arrays, dependencies) are kept once, however many jobs have
 them: equal ones are one record in memory, one in a snapshot, and are charged once to each tenant that uses them, once
-for its live jobs and once for those that are kept. Fields that hold their default count nothing.
+for its live jobs and once for those that are kept.
 
-Invariant: the figures follow from the tables alone, so a restored state has the same. Whether a command is refused
-depends on them: a change of a formula is a new feature level.
+Invariant: the figures follow from the tables alone, so a restored state has the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import replace
 
 from gosched.core.digest import record_digest
-from gosched.core.outcome import Answer
-from gosched.core.records.allocation import TaskPlacement
-from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job
-from gosched.core.records.reservation import Reservation
 from gosched.core.records.task import Task
 from gosched.core.spec.job_spec import JobSpec
+from gosched.core.state.record_bytes import (
+    JOB_BYTES,
+    TASK_BYTES,
+    TASK_IDS,
+    changing_bytes,
+    content_bytes,
+    job_bytes,
+    task_bytes,
+    text_bytes,
+)
 from gosched.core.state.spec_parts import P, PartValue, parts_of, with_parts
-
-# What a record takes besides its texts; a task's covers its allocation, an account's and a tenant's their texts too.
-JOB_BYTES = 256
-TASK_BYTES = 256
-ANSWER_BYTES = 16
-PLACEMENT_BYTES = 16  # of a fence or a reservation, for each task or share
-ACCOUNT_BYTES = 512
-TENANT_BYTES = 256
-_RECORD_BYTES = 8
-_NUMBER_BYTES = 4
-_TEXT_BYTES = 2
-_TASK_IDS = 4  # times that a task's id, or a text as long, stands in it and in its allocation
-
-
-def text_bytes(text: str) -> int:
-    """Return the length in UTF-8."""
-    return len(text) if text.isascii() else len(text.encode())
-
-
-def content_bytes(value: object) -> int:
-    """Return the size of a record of any kind, or of a part of one."""
-    if isinstance(value, str):
-        return _TEXT_BYTES + text_bytes(value)
-    if isinstance(value, tuple):
-        return sum([content_bytes(item) for item in value])
-    if is_dataclass(value):
-        return _RECORD_BYTES + sum([content_bytes(field) for field in _set_fields(value)])
-    return _NUMBER_BYTES
-
-
-def job_bytes(job: Job) -> int:
-    """Return the size of the job itself: without its tasks, and without the parts of its spec that are shared."""
-    spec = job.spec
-    names = (job.id, job.id, job.parent, spec.name, spec.queue, spec.tenant, spec.cron, spec.timezone)
-    return JOB_BYTES + text_bytes("".join(names)) + _story_bytes(job)
-
-
-def task_bytes(task: Task) -> int:
-    """Return the size of the task and its allocation."""
-    devices = _NUMBER_BYTES * len(task.gpus) + len(task.cpus)
-    return TASK_BYTES + _TASK_IDS * text_bytes(task.id) + devices + text_bytes(task.reason + task.detail)
-
-
-def answer_bytes(answer: Answer) -> int:
-    """Return the size of a remembered answer."""
-    texts = [answer.client_id, answer.request_id, answer.detail, answer.subject]
-    return ANSWER_BYTES + sum([text_bytes(text) for text in texts])
-
-
-def fence_bytes(fence: Fence) -> int:
-    """Return the size of a fence with its placements."""
-    return JOB_BYTES + sum([_placement_bytes(placement) for placement in fence.tasks])
-
-
-def reservation_bytes(reservation: Reservation) -> int:
-    """Return the size of a reservation with its shares."""
-    shares = [PLACEMENT_BYTES + text_bytes(s.group) + text_bytes(s.node_id) for s in reservation.shares]
-    return JOB_BYTES + sum(shares)
 
 
 class Footprint:
-    """Of one state. `live`, `kept`: bytes of the jobs that have not ended, and of those that have, their tasks, fences
-    and reservations included. `tables`: bytes of the other tables, by their names."""
+    """The bytes of one state, by what holds them."""
 
     def __init__(self) -> None:
+        #: Bytes of the jobs that have not ended, with their tasks, fences and reservations.
         self.live = 0
+        #: Bytes of the jobs that have ended, with their tasks.
         self.kept = 0
+        #: Bytes of the other tables, by their names.
         self.tables: dict[str, int] = {}
         self._parts: dict[PartValue, _Part] = {}
-        self._by_id: dict[int, _Part] = {}  # by the identity of the part, which lives as long as it stands here
+        self._by_id: dict[int, _Part] = {}  # by the identity of the part, which lives as long as it is here
         self._holders: dict[str, _Holder] = {}  # by job
         self._ledgers: dict[tuple[str, bool], _Ledger] = {}  # by tenant, and whether its jobs have ended
         self._records: dict[tuple[str, str], int] = {}  # by table and key
@@ -125,7 +73,7 @@ class Footprint:
             if part is None or ledger is None or part not in ledger.parts:
                 size += part.bytes if part is not None else content_bytes(value)
         for group in () if spec.is_parent else spec.groups:
-            size += group.count * (TASK_BYTES + _TASK_IDS * text_bytes(f"{job_id}/{group.name}/{group.count}"))
+            size += group.count * (TASK_BYTES + TASK_IDS * text_bytes(f"{job_id}/{group.name}/{group.count}"))
         names = (job_id, job_id, job_id, spec.name, spec.queue, spec.tenant, spec.cron, spec.timezone)
         return size + JOB_BYTES + text_bytes("".join(names)) + content_bytes(spec.after)
 
@@ -143,9 +91,9 @@ class Footprint:
         if before is not None and holder is not None and before.spec is job.spec:
             if holder.ledger.has_ended is job.state.is_final:
                 if _story(before) != _story(job):
-                    self.charge(job.id, _story_bytes(job) - _story_bytes(before))
+                    self.charge(job.id, changing_bytes(job) - changing_bytes(before))
                 return job
-            size = holder.bytes + _story_bytes(job) - _story_bytes(before)
+            size = holder.bytes + changing_bytes(job) - changing_bytes(before)
         else:
             spec = self.shared(job.spec)
             job = job if spec is job.spec else replace(job, spec=spec)
@@ -279,27 +227,5 @@ def _story(job: Job) -> tuple[object, ...]:
     return job.reason, job.detail, job.waits_for, job.evicted_for
 
 
-def _story_bytes(job: Job) -> int:
-    size = text_bytes(job.reason + job.detail)
-    return (
-        size
-        if not (job.waits_for or job.evicted_for)
-        else size + content_bytes(job.waits_for) + content_bytes(job.evicted_for)
-    )
-
-
 def _task_story(task: Task) -> tuple[object, ...]:
     return task.reason, task.detail, task.gpus, task.cpus
-
-
-def _placement_bytes(placement: TaskPlacement) -> int:
-    devices = _NUMBER_BYTES * len(placement.gpus) + len(placement.cpus)
-    return PLACEMENT_BYTES + text_bytes(placement.node_id) + devices
-
-
-def _set_fields(record: object) -> Iterator[object]:
-    """Yield the fields that do not hold their defaults."""
-    for field in fields(record):  # type: ignore[arg-type] # a dataclass, as the caller has seen
-        value = getattr(record, field.name)
-        if field.default is MISSING or value != field.default:
-            yield value

@@ -45,7 +45,7 @@ class KeptJobs:
         self._heaps: dict[KeptGroup, list[_Entry]] = {}
 
     def add(self, job: Job) -> None:
-        """A job that has just ended; once more changes nothing."""
+        """Add a job that has just ended; once more changes nothing."""
         if job.id in self._entries:
             return
         entry = self._entries[job.id] = _Entry(job.ended_at_ms, job.sequence, job.id)
@@ -71,7 +71,7 @@ class KeptJobs:
         return self._sizes[group]
 
     def oldest(self, group: KeptGroup) -> str:
-        """The id of the job that ended first; empty: there is none."""
+        """Return the id of the job that ended first; empty: there is none."""
         heap = self._heaps.get(group, [])
         while heap and not self._is_fresh(heap[0]):
             heapq.heappop(heap)

@@ -21,7 +21,7 @@ P = TypeVar("P", bound=PartValue)
 
 
 class Canonical(Protocol):
-    """Gives the one record that stands for all that are equal to a part."""
+    """A function that returns the one record which is kept for all that are equal to a part."""
 
     def __call__(self, value: P, /) -> P: ...
 

@@ -1,7 +1,7 @@
 """When something is due by the passing of time alone: for a job its timeout, its deadline, the end of its patience, for
 a node the end of its drain.
 
-Rule: derived from jobs and nodes alone, so it is the same on every master, and after a restore.
+Invariant: derived from jobs and nodes alone, so it is the same on every master, and after a restore.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gosched.core.records.node import Node
 
 
 def due_ms(job: Job) -> int:
-    """The earliest moment; 0: nothing is."""
+    """Return the earliest moment at which something is due; 0: nothing is."""
     spec = job.spec
     has_limits = spec.timeout_ms or spec.gang.wait_ms or spec.deadline_at_ms or spec.deadline_in_ms or job.not_before_ms
     if not has_limits or job.state.is_final:  # as with most puts
@@ -25,13 +25,13 @@ def due_ms(job: Job) -> int:
 
 
 def timeout_ms(job: Job) -> int:
-    """When this attempt has run for too long; 0: never, or it does not run."""
+    """Return when this attempt has run for too long; 0: never, or it does not run."""
     runs = job.state is JobState.RUNNING and job.intent is JobIntent.RUN and not job.spec.is_parent
     return job.placed_at_ms + job.spec.timeout_ms if runs and job.spec.timeout_ms else 0
 
 
 def patience_ms(job: Job) -> int:
-    """When a gang that could start, and never has, waits no longer; 0: never."""
+    """Return when a gang that could start, and never has, waits no longer; 0: never."""
     may_start = job.state is JobState.PENDING and not (job.held or job.waits_for or job.spec.is_parent)
     if not may_start or job.started_at_ms or not job.spec.gang.wait_ms:
         return 0
@@ -39,17 +39,17 @@ def patience_ms(job: Job) -> int:
 
 
 def deadline_ms(job: Job) -> int:
-    """When the deadline is missed; 0: there is none, or it has been. Each run of a schedule has its own."""
+    """Return when the deadline is missed; 0: there is none, or it has been. Each run of a schedule has its own."""
     return 0 if job.deadline_missed or job.spec.cron else job.deadline_ms
 
 
 def refill_ms(job: Job) -> int:
-    """When an array that found no room for its next child looks again; 0: it need not."""
+    """Return when an array that could not make its next child looks again; 0: it need not."""
     return job.not_before_ms if job.spec.is_parent else 0
 
 
 class TimerKind(IntEnum):
-    """Whom a timer is of."""
+    """What a timer is of."""
 
     JOB = 1
     NODE = 2
@@ -61,7 +61,8 @@ class TimerSubject(NamedTuple):
 
 
 class Timers:
-    """Of the jobs and nodes that were put. A heap with stale entries; those are dropped when they come up."""
+    """What is due when, for the jobs and nodes that were put. A heap with stale entries; those are dropped when they
+    come up."""
 
     def __init__(self) -> None:
         self._due: dict[TimerSubject, int] = {}
@@ -80,12 +81,13 @@ class Timers:
         self._drop(TimerSubject(TimerKind.NODE, node_id))
 
     def next_ms(self) -> int:
-        """When the next thing is due; 0: nothing is."""
+        """Return when the next thing is due; 0: nothing is."""
         self._skip_stale()
         return self._heap[0][0] if self._heap else 0
 
     def pop_due(self, now_ms: int) -> TimerSubject | None:
-        """That for which something has been due for longest; it is to be put again, with what is due next."""
+        """Return that for which something has been due for longest, or None; it is to be put again, with what is due
+        next."""
         self._skip_stale()
         if not self._heap or self._heap[0][0] > now_ms:
             return None

@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import replace
 
 from gosched.api.status import Status
-from gosched.core.state.cluster_state import restore
+from gosched.core.state.restore import restore
 from gosched.master.api.status import StatusReader
 from gosched.master.base.cancel import unattended
 from gosched.master.base.errors import busy

@@ -20,8 +20,9 @@ import structlog
 
 from gosched.core.digest import record_digest
 from gosched.core.records.job import Job
-from gosched.core.state.cluster_state import TABLES, ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.spec_parts import without_parts
+from gosched.core.state.tables import TABLES
 from gosched.master.base.channels import Channels
 from gosched.master.base.leadership import Leadership
 from gosched.replication.interface import AppliedBatch, Replication
@@ -141,20 +142,18 @@ class DigestComparison:
 
 
 def _parts(state: ClusterState) -> int:
-    records = sum(len(getattr(state, table)) for table in TABLES) + sum(len(own) for own in state.answers.values())
+    records = sum(len(part) for table in TABLES for _, part in table.parts(state))
     return max(1, -(-records // PART_RECORDS))
 
 
 def _part(state: ClusterState, number: int) -> Iterator[_Place]:
     """The records at these positions of all tables; the order of a table is the same on every master."""
     skip, left = number * PART_RECORDS, PART_RECORDS
-    tables: list[tuple[str, Mapping[str, object]]] = [(name, getattr(state, name)) for name in TABLES]
-    tables += [(f"answers {client}", own) for client, own in state.answers.items()]
-    for name, table in tables:
-        if skip >= len(table):
-            skip -= len(table)
+    for name, records in [part for table in TABLES for part in table.parts(state)]:
+        if skip >= len(records):
+            skip -= len(records)
             continue
-        for key, record in islice(table.items(), skip, skip + left):
+        for key, record in islice(records.items(), skip, skip + left):
             # What many jobs share is digested once, not with each of them.
             shared = state.footprint.part_digests(key) if isinstance(record, Job) else []
             yield name, key, (without_parts(record), shared) if isinstance(record, Job) else record

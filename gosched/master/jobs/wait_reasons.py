@@ -77,11 +77,11 @@ def _of_fence(state: ClusterState, job_id: str) -> str:
     victims: dict[str, None] = {}
     for node in nodes:
         for allocation in [state.allocations[a] for a in state.node_allocations.get(node, ())]:
-            if allocation.leaves_for == job_id:
+            if allocation.evicted_for_fence == job_id:
                 victims[state.jobs[allocation.job_id].spec.name] = None
     names = [state.nodes[node].name for node in nodes]
     leaving = f"once {_listed(list(victims))} made room" if victims else "once the last victim has ended"
-    return f"it starts on {_listed(names)} {leaving}: {_tasks(state.awaited.get(job_id, 0))} still to go"
+    return f"it starts on {_listed(names)} {leaving}: {_tasks(state.fenced.awaited.get(job_id, 0))} still to go"
 
 
 def _tasks(count: int) -> str:

@@ -115,7 +115,7 @@ class ViewBuilder:
             accounts=tuple(state.accounts.values()),
             total=state.total.copy(),
             charges=state.charges.copy(),
-            running=state.running.copy(),
+            running=state.counts.running.copy(),
             demand={queue: wanted.copy() for queue, wanted in self._demand.items()},
             workload={kind: count for kind, count in self._workload.items() if count},
             standing={name: _standing(state, name) for name in sorted(self._avoided)},
@@ -124,7 +124,7 @@ class ViewBuilder:
             repairs=tuple(self._repairs.values()),
             reservations=state.reservations.copy(),
             windows=tuple(state.windows.values()),
-            soon={node: _soon(state, node) for node in state.node_fences},
+            soon={node: _soon(state, node) for node in state.fenced.placements},
         )
 
     def _refresh_nodes(self, state: ClusterState, node_ids: Sequence[str]) -> None:
@@ -304,7 +304,7 @@ class ViewBuilder:
 def _holders_on(state: ClusterState, node_id: str) -> dict[str, None]:
     """Jobs with a place there, or a fence: their GPUs may be bad now, or good again."""
     held = [state.allocations[a].job_id for a in state.node_allocations.get(node_id, ())]
-    return dict.fromkeys([*held, *state.node_fences.get(node_id, ())])
+    return dict.fromkeys([*held, *state.fenced.placements.get(node_id, ())])
 
 
 def next_attempt(job: Job) -> Job:
@@ -345,7 +345,7 @@ def _avoids(gang: PendingGang) -> list[str]:
 
 
 def _standing(state: ClusterState, name: str) -> tuple[str, ...]:
-    job = state.jobs.get(state.names.get(name, ""))
+    job = state.jobs.get(state.names.id_of(name))
     return tuple([t.node_id for t in state.tasks_of(job) if t.state.is_active]) if job is not None else ()
 
 

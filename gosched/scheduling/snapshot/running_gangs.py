@@ -102,7 +102,7 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
     tasks = [task for task in state.tasks_of(job) if task.state.is_active] if job.active else []
     held = [(task, state.allocations[task.allocation_id]) for task in tasks]
     if job.intent is JobIntent.RUN:  # what leaves alone belongs to the fence that it leaves for
-        held = [(task, allocation) for task, allocation in held if not allocation.leaves_for]
+        held = [(task, allocation) for task, allocation in held if not allocation.evicted_for_fence]
     holdings = [_holding(state, task, allocation, groups[task.group]) for task, allocation in held]
     fenced = not job.active and fence is not None
     if fenced and fence is not None:
@@ -126,7 +126,7 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         is_preemptible=constraints.preemptible and not fenced and may_restart(job, RetryCause.PREEMPTED),
         evictable_from_ms=placed + constraints.min_runtime_ms,
         saved_at_ms=max(placed, job.checkpoint_at_ms),
-        grace_ms=spec.leave_ms,
+        grace_ms=spec.eviction_ms,
         end_ms=placed + span_ms if span_ms else NEVER_MS,
         is_promised=bool(spec.timeout_ms),
         until_ms=fence.until_ms if fenced and fence is not None else job.until_ms,

@@ -226,7 +226,7 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         is_promised=bool(spec.timeout_ms),
         may_evict=spec.preemption.policy is PreemptionPolicy.LOWER_PRIORITY,
         yields=spec.preemption.preemptible and may_restart(job, RetryCause.PREEMPTED),
-        grace_ms=spec.leave_ms,
+        grace_ms=spec.eviction_ms,
         evicted_for=job.evicted_for,
         deadline_promised=job.deadline_promised,
     )

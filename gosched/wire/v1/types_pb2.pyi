@@ -855,7 +855,7 @@ class TaskReport(_message.Message):
     def __init__(self, allocation_id: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., frozen: bool = ..., blames_node: bool = ...) -> None: ...
 
 class Allocation(_message.Message):
-    __slots__ = ("id", "task_id", "job_id", "node_id", "resources", "gpus", "placed_at_ms", "cpus", "gpu_model", "leaves_for")
+    __slots__ = ("id", "task_id", "job_id", "node_id", "resources", "gpus", "placed_at_ms", "cpus", "gpu_model", "evicted_for_fence")
     ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
@@ -865,7 +865,7 @@ class Allocation(_message.Message):
     PLACED_AT_MS_FIELD_NUMBER: _ClassVar[int]
     CPUS_FIELD_NUMBER: _ClassVar[int]
     GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
-    LEAVES_FOR_FIELD_NUMBER: _ClassVar[int]
+    EVICTED_FOR_FENCE_FIELD_NUMBER: _ClassVar[int]
     id: str
     task_id: str
     job_id: str
@@ -875,8 +875,8 @@ class Allocation(_message.Message):
     placed_at_ms: int
     cpus: str
     gpu_model: str
-    leaves_for: str
-    def __init__(self, id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., placed_at_ms: _Optional[int] = ..., cpus: _Optional[str] = ..., gpu_model: _Optional[str] = ..., leaves_for: _Optional[str] = ...) -> None: ...
+    evicted_for_fence: str
+    def __init__(self, id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., node_id: _Optional[str] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., placed_at_ms: _Optional[int] = ..., cpus: _Optional[str] = ..., gpu_model: _Optional[str] = ..., evicted_for_fence: _Optional[str] = ...) -> None: ...
 
 class TaskPlacement(_message.Message):
     __slots__ = ("rank", "node_id", "gpus", "cpus")

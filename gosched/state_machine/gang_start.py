@@ -1,6 +1,6 @@
 """Gangs, and tasks that join one, get their places.
 
-Rule: whoever calls has checked that they may: nothing is refused here.
+Invariant: the caller has checked that they may; nothing is refused here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Placements = tuple[TaskPlacement, ...]
 
 
 def by_group(job: Job, tasks: Placements) -> Iterator[tuple[TaskGroup, int, Placements]]:
-    """Each group with its first rank and the placements of its tasks; the ranks ascend."""
+    """Yield each group with its first rank and the placements of its tasks; the ranks ascend."""
     first = begin = 0
     for group in job.spec.groups:
         end = begin
@@ -34,7 +34,7 @@ def by_group(job: Job, tasks: Placements) -> Iterator[tuple[TaskGroup, int, Plac
 
 
 def place(state: ClusterState, events: list[Event], job: Job, tasks: Placements, until_ms: int) -> None:
-    """The gang starts, or the tasks join it if it runs."""
+    """Start the gang, or let the tasks join it if it runs."""
     bring_up(state, job.spec)
     for group, first, placements in by_group(job, tasks):
         for placement in placements:

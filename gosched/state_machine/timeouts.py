@@ -1,6 +1,6 @@
-"""The passing of time: what was due for a job or a node happens.
+"""Timeouts, deadlines and drains: what was due for a job or a node happens.
 
-Rule: what is handled here is what `core.timers` says is due, so no timer comes up twice for the same thing.
+Invariant: what is handled here is what `core.state.timers` says is due, so no timer comes up twice for the same thing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gosched.core.outcome import Accepted, Outcome
 from gosched.core.records.job import Job, JobIntent
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.timers import TimerKind, deadline_ms, patience_ms, refill_ms, timeout_ms
-from gosched.state_machine.children import fill
+from gosched.state_machine.children import add_children
 from gosched.state_machine.gangs import settle, stop_all
 from gosched.state_machine.node_control import drain_over
 from gosched.state_machine.windows import forget_ended
@@ -26,7 +26,7 @@ GANG_WAIT_TIMEOUT = "GANG_WAIT_TIMEOUT"
 
 
 def pass_time(state: ClusterState, events: list[Event]) -> Outcome:
-    """Up to a bounded number of jobs, nodes and tasks; the others stay due."""
+    """Do what is due for a bounded number of jobs, nodes and tasks; the others stay due."""
     forget_ended(state, events)
     is_bounded = state.feature_level >= FeatureLevel.BOUNDED
     most, most_tasks = (MAX_PER_TICK, MAX_PER_TICK) if is_bounded else (MAX_AT_ONCE, MAX_TASKS_PER_JOB)
@@ -46,7 +46,7 @@ def pass_time(state: ClusterState, events: list[Event]) -> Outcome:
 
 
 def _due(state: ClusterState, events: list[Event], job_id: str) -> None:
-    """All that is due for the job. It is put in any case, which sets its next timer."""
+    """Do all that is due for the job. It is put in any case, which sets its next timer."""
     now = state.clock_ms
     job = state.jobs[job_id]
     if 0 < deadline_ms(job) <= now:
@@ -61,7 +61,7 @@ def _due(state: ClusterState, events: list[Event], job_id: str) -> None:
         settle(state, events, _failing(job, GANG_WAIT_TIMEOUT, detail))
     elif 0 < refill_ms(job) <= now:
         state.put_job(replace(job, not_before_ms=0))
-        fill(state, events, job_id)
+        add_children(state, events, job_id)
 
 
 def _failing(job: Job, reason: str, detail: str) -> Job:

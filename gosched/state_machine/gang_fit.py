@@ -1,6 +1,6 @@
-"""Whether the tasks of one gang fit where a plan puts them.
+"""Whether the tasks of one gang fit where a plan places them.
 
-Rule: nothing is written; what the gang's earlier tasks take is remembered here.
+Invariant: nothing is written; what the earlier tasks of the gang take is remembered here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CPU = 1000  # milli-CPUs in one CPU
 
 
 class HeldResources(Protocol):
-    """What others hold on a node. The state itself is the books for a gang that starts at once."""
+    """What is held on a node besides the gang. For a gang that starts at once, the state itself."""
 
     def held(self, node_id: str) -> tuple[Resources, ...]: ...
 
@@ -32,7 +32,7 @@ class HeldResources(Protocol):
     def node_cpus_held(self, node_id: str) -> int: ...
 
 
-class Filtered:
+class HeldByEach:
     """What some allocations hold, and (`fences`) what all fences will."""
 
     def __init__(self, state: ClusterState, counts: Callable[[Allocation], bool], *, fences: bool) -> None:
@@ -41,7 +41,7 @@ class Filtered:
         self._fences = fences
 
     def held(self, node_id: str) -> tuple[Resources, ...]:
-        total = self._state.fenced.get(node_id, ZERO) if self._fences else ZERO
+        total = self._state.fenced.resources.get(node_id, ZERO) if self._fences else ZERO
         for allocation in self._allocations(node_id):
             total = total + allocation.resources
         return (total,)
@@ -67,24 +67,24 @@ class Filtered:
         return [allocation for allocation in held if self._counts(allocation)]
 
     def _fenced(self, node_id: str) -> list[tuple[Resources, TaskPlacement]]:
-        fences = self._state.node_fences.get(node_id, {}) if self._fences else {}
+        fences = self._state.fenced.placements.get(node_id, {}) if self._fences else {}
         specs = {job_id: self._state.jobs[job_id].spec for job_id in fences}
         return [(group_of(specs[j], p.rank).resources, p) for j, placements in fences.items() for p in placements]
 
 
 class GangFit:
-    """Each method that ends in `problem` returns one line for people, or an empty string."""
+    """A check of one gang. Each method that ends in `problem` returns one line for people, or an empty string."""
 
-    def __init__(self, state: ClusterState, books: HeldResources) -> None:
+    def __init__(self, state: ClusterState, held: HeldResources) -> None:
         self._state = state
-        self._books = books
+        self._held = held
         self._wanted: dict[str, Resources] = {}  # by node
         self._gpus: dict[str, dict[int, int]] = {}  # node -> GPU -> milli-GPUs taken, by others too
         self._cpus: dict[str, int] = {}  # node -> mask of owned CPUs, by others too
         self._charge: Amounts = {}
 
     def group_problem(self, group: TaskGroup, placements: tuple[TaskPlacement, ...]) -> str:
-        """Takes what the tasks need, or says which of them cannot stand where it is put."""
+        """Take what the tasks need, or return which of them cannot run where it is placed."""
         suitable: dict[str, Node] = {}
         for placement in placements:
             node = suitable.get(placement.node_id)
@@ -103,16 +103,16 @@ class GangFit:
             self._wanted[node.id] = self._wanted.get(node.id, ZERO) + group.resources
         return ""
 
-    def room_problem(self) -> str:
-        """To be asked after all groups."""
+    def capacity_problem(self) -> str:
+        """Return which node lacks capacity. To be asked after all groups."""
         for node, resources in self._wanted.items():
             capacity = self._state.nodes[node].capacity
-            if not all((held + resources).fits_in(capacity) for held in self._books.held(node)):
+            if not all((held + resources).fits_in(capacity) for held in self._held.held(node)):
                 return f"node {node} has no room for it any more"
         return ""
 
     def charge(self) -> Amounts:
-        """All that the gang takes."""
+        """Return all that the gang takes, by resource name."""
         total: Amounts = {}
         for node, resources in self._wanted.items():
             add_to(total, charge_of(resources, self._state.nodes[node].gpu_model))
@@ -125,7 +125,7 @@ class GangFit:
         if not gpus:
             return ""
         if node.id not in self._gpus:
-            self._gpus[node.id] = dict(self._books.node_gpus_held(node.id))
+            self._gpus[node.id] = dict(self._held.node_gpus_held(node.id))
         taken = self._gpus[node.id]
         for gpu in gpus:
             if not 0 <= gpu < node.capacity.gpu_millis // GPU:
@@ -148,7 +148,7 @@ class GangFit:
         if missing:
             return f"node {node.id} has no CPUs {format_cpulist(missing)}"
         if node.id not in self._cpus:
-            self._cpus[node.id] = self._books.node_cpus_held(node.id)
+            self._cpus[node.id] = self._held.node_cpus_held(node.id)
         if mask & self._cpus[node.id]:
             return f"CPUs {format_cpulist(mask & self._cpus[node.id])} of node {node.id} are taken"
         self._cpus[node.id] |= mask
@@ -165,7 +165,7 @@ def _take_gpus(held: dict[int, int], gpus: tuple[int, ...], resources: Resources
 
 
 def _node_problem(node: Node, group: TaskGroup) -> str:
-    """Whether tasks of the group may stand on the node at all."""
+    """Return why tasks of the group may not run on the node at all."""
     if node.state is not NodeState.READY:
         return f"node {node.id} is {node.state.name}"
     for pair in group.node_selector:

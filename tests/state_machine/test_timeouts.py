@@ -7,7 +7,7 @@ from gosched.core.events import DeadlineMissed, JobChanged
 from gosched.core.records.job import JobIntent, JobState
 from gosched.core.records.task import TaskState
 from gosched.core.spec.policies import GangPolicy, RetryCause, RetryPolicy
-from gosched.state_machine import time
+from gosched.state_machine import timeouts
 from tests.state_machine.cluster import Cluster, gang, group, spec
 
 T = TaskState
@@ -100,7 +100,7 @@ def test_all_that_is_due_for_one_job_happens_at_once(c):
 
 
 def test_one_command_does_a_bounded_amount_of_it_and_the_rest_stays_due(c, monkeypatch):
-    monkeypatch.setattr(time, "MAX_PER_TICK", 4)
+    monkeypatch.setattr(timeouts, "MAX_PER_TICK", 4)
     for n in range(5):
         c.submit(spec(f"job-{n}", deadline_at_ms=50 + n), f"j{n}")
     missed = []

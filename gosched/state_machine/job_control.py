@@ -1,6 +1,7 @@
-"""What people do to a live job: hold and release, suspend (in place, or freeing its room) and resume, requeue.
+"""What people do to a live job: hold and release, suspend (in place, or freeing what it holds) and resume, requeue.
 
-Rule: a repeat changes nothing, and none of it is charged to the job: no restart is counted, no backoff is waited for.
+Invariant: a repeat changes nothing, and none of it is charged to the job: no restart is counted, no backoff is waited
+for.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.follow_up import FollowUpKind
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.changes import change_job, later
-from gosched.state_machine.children import conclude, fill, live_children
+from gosched.state_machine.changes import add_follow_up, change_job
+from gosched.state_machine.children import add_children, conclude, live_children
 from gosched.state_machine.gangs import stop_all
 
 SUSPENDED = "SUSPENDED"
@@ -25,7 +26,7 @@ REQUEUED = "REQUEUED"
 
 
 def control(state: ClusterState, command: ControlJob, events: list[Event]) -> Outcome:
-    """By id or name."""
+    """Do what the command says to a job, by id or name."""
     job = state.find_job(command.job_id)
     if job is None:
         return Rejected(code=Code.NOT_FOUND, detail=f"no job {command.job_id[:MAX_NAME_LENGTH]!a}")
@@ -70,7 +71,7 @@ def _lives_on(job: Job) -> bool:
 
 
 def _hold(state: ClusterState, events: list[Event], job: Job) -> None:
-    """What runs goes on, and is not started again after this attempt. A parent makes no more children."""
+    """Hold a job: what runs goes on, and is not started again after this attempt. A parent makes no more children."""
     if not job.held:
         state.put_job(replace(job, held=True))
         events.append(JobUpdated(job_id=job.id))
@@ -81,12 +82,12 @@ def _release(state: ClusterState, events: list[Event], job: Job) -> None:
         state.put_job(replace(job, held=False, not_before_ms=_could_start_ms(state, job)))
         events.append(JobUpdated(job_id=job.id))
         if job.spec.is_parent:
-            fill(state, events, job.id)
+            add_children(state, events, job.id)
 
 
 def _suspend(state: ClusterState, events: list[Event], job: Job, *, in_place: bool) -> None:
-    """A job that runs is frozen where it is, or SUSPENDED once its tasks have stopped; any other is SUSPENDED at once.
-    With a parent its live children are."""
+    """Suspend a job: one that runs is frozen where it is, or SUSPENDED once its tasks have stopped; any other is
+    SUSPENDED at once. With a parent its live children are."""
     if job.intent is JobIntent.SUSPEND:
         return
     if job.active and in_place and job.intent is JobIntent.RUN:
@@ -124,12 +125,12 @@ def _resume(state: ClusterState, events: list[Event], job: Job) -> None:
         change_job(state, events, job, replace(job, state=after, reason="", detail="", not_before_ms=could_start_ms))
         _to_children(state, events, job, FollowUpKind.RESUME)
         if job.spec.is_parent:
-            fill(state, events, job.id)
+            add_children(state, events, job.id)
             conclude(state, events, job.id)
 
 
 def _requeue(state: ClusterState, events: list[Event], job: Job) -> None:
-    """What runs stops and waits again in its old place. What waits already does so; with a parent its live children."""
+    """Stop what runs; it waits again in its old place. What waits already does so; with a parent its live children."""
     if job.active and job.intent is JobIntent.RUN:
         stopping = replace(job, intent=JobIntent.RESTART, reason=REQUEUED, detail="", exit_code=None, not_before_ms=0)
         stop_all(state, events, stopping, REQUEUED)
@@ -150,15 +151,15 @@ def to_child(state: ClusterState, events: list[Event], kind: FollowUpKind, child
 
 
 def _to_children(state: ClusterState, events: list[Event], job: Job, kind: FollowUpKind) -> None:
-    if not state.offspring.get(job.id):
+    if not state.relatives.children.get(job.id):
         return
     if state.feature_level >= FeatureLevel.BOUNDED:
-        later(state, job.id, kind)
+        add_follow_up(state, job.id, kind)
         return
     for child in live_children(state, job.id):
         to_child(state, events, kind, child)
 
 
 def _could_start_ms(state: ClusterState, job: Job) -> int:
-    """From now on a gang's patience counts, unless the job still waits for its backoff."""
+    """Return the moment from which a gang's patience counts: now, unless the job still waits for its backoff."""
     return 0 if job.spec.is_parent else max(job.not_before_ms, state.clock_ms)

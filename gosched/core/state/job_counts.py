@@ -1,0 +1,41 @@
+"""How many jobs live and run, by tenant and queue. No zeros are kept."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from gosched.core.records.job import Job, JobState
+
+K = TypeVar("K")
+
+
+class JobCounts:
+    """Counts of jobs."""
+
+    def __init__(self) -> None:
+        #: Tenant -> its jobs that have not ended.
+        self.live_by_tenant: dict[str, int] = {}
+        #: Queue path -> its jobs that have not ended.
+        self.live_by_queue: dict[str, int] = {}
+        #: (queue, tenant) -> gangs that are RUNNING; arrays and schedules do not count.
+        self.running: dict[tuple[str, str], int] = {}
+
+    def put(self, before: Job | None, job: Job) -> None:
+        """Count a job in the place of the one before."""
+        change = _runs(job) - _runs(before)
+        if change:
+            _add(self.running, (job.spec.queue, job.spec.tenant), change)
+        change = (not job.state.is_final) - (before is not None and not before.state.is_final)
+        if change:  # not so with most puts
+            _add(self.live_by_tenant, job.spec.tenant, change)
+            _add(self.live_by_queue, job.spec.queue, change)
+
+
+def _runs(job: Job | None) -> bool:
+    return job is not None and job.state is JobState.RUNNING and not job.spec.is_parent
+
+
+def _add(counts: dict[K, int], key: K, change: int) -> None:
+    count = counts[key] = counts.get(key, 0) + change
+    if not count:
+        del counts[key]
