@@ -62,7 +62,7 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
                 plan.explanations[gang.job_id] = why
             elif held := limits.why_not(gang):
                 limited[shape] = plan.explanations[gang.job_id] = explanation.held_back(*held)
-            elif gang.most > ALWAYS_ENCODES and not may_encode(gang, state.plain.longest_id):
+            elif gang.most > ALWAYS_ENCODES and not may_encode(gang, view.nodes.longest_id_bytes):
                 plan.explanations[gang.job_id] = explanation.too_large(MAX_COMMAND_BYTES)
             elif plan.tasks and plan.tasks + gang.tasks > policy.max_tasks:
                 plan.more = True

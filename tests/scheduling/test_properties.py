@@ -22,7 +22,7 @@ from gosched.core.job import Job
 from gosched.core.state import ClusterState, restore
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
 from gosched.scheduling.fairness import drf_order, queue_limits, queue_order
-from gosched.scheduling.placement import free_capacity, gang_placement
+from gosched.scheduling.placement import free_capacity, free_devices, gang_placement
 from gosched.scheduling.plugins import filters
 from gosched.scheduling.policy import ALGORITHMS
 from tests.scheduling import notation, tables
@@ -361,16 +361,16 @@ def one_slot_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def the_first_gpus_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(free_capacity, "pick_whole", lambda free, links, count, among=None: list(range(count)))
+    monkeypatch.setattr(free_devices, "choose_whole_gpus", lambda free, links, count, among=None: list(range(count)))
 
 
 def the_first_gpu_for_all_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(free_capacity, "pick_shared", lambda free, share: 0)
+    monkeypatch.setattr(free_devices, "choose_shared_gpu", lambda free, share: 0)
 
 
 def the_first_cpus_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    pick = free_capacity.pick_cpus
-    monkeypatch.setattr(free_capacity, "pick_cpus", lambda cpus, owned, count, near: pick(cpus, 0, count, near))
+    choose = free_devices.choose_cpus
+    monkeypatch.setattr(free_devices, "choose_cpus", lambda cpus, owned, count, near: choose(cpus, 0, count, near))
 
 
 def gpus_from_all_islands(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,12 +381,14 @@ def gpus_from_all_islands(monkeypatch: pytest.MonkeyPatch) -> None:
         firsts = [gpu for gpu in there if links[gpu] not in [links[other] for other in there if other < gpu]]
         return sorted([*firsts, *(gpu for gpu in there if gpu not in firsts)][:count])
 
-    monkeypatch.setattr(free_capacity, "pick_whole", scattered)
+    monkeypatch.setattr(free_devices, "choose_whole_gpus", scattered)
 
 
 def cpus_far_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    pick = free_capacity.pick_cpus
-    monkeypatch.setattr(free_capacity, "pick_cpus", lambda cpus, owned, count, near: pick(cpus[::-1], owned, count, []))
+    choose = free_devices.choose_cpus
+    monkeypatch.setattr(
+        free_devices, "choose_cpus", lambda cpus, owned, count, near: choose(cpus[::-1], owned, count, [])
+    )
 
 
 def half_a_gang(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ from gosched.core.command import GangPlacement
 from gosched.core.cpulist import parse_cpulist
 from gosched.scheduling.backfill.reserved_starts import MIN_LOAN_MS, ReservedStarts
 from gosched.scheduling.placement.feasibility import Feasibility
-from gosched.scheduling.placement.free_capacity import FreeCapacity, Slot
+from gosched.scheduling.placement.free_capacity import FreeCapacity
+from gosched.scheduling.placement.free_devices import Slot
 from gosched.scheduling.snapshot.capacity_rows import Freed, Rows
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest

@@ -17,7 +17,9 @@ from gosched.core.cpulist import parse_cpulist
 from gosched.core.force import admits
 from gosched.core.resources import GPU as MILLIS
 from gosched.scheduling.backfill.release_profile import Future
-from gosched.scheduling.placement.free_capacity import FreeCapacity, Slot
+from gosched.scheduling.placement.free_capacity import FreeCapacity
+from gosched.scheduling.placement.free_devices import Slot
+from gosched.scheduling.placement.transaction import Transaction
 from gosched.scheduling.snapshot.capacity_rows import Freed, Rows
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
@@ -185,18 +187,17 @@ def seated(
     by_group: dict[str, list[Share]] = {}
     for share in shares:
         by_group.setdefault(share.group, []).append(share)
-    mark = capacity.mark()
+    transaction = Transaction(capacity)
     taken: list[tuple[TaskRequest, list[Slot]]] = []
     for request in gang.requests:
         own = by_group.get(request.group, [])
         rows = capacity.nodes.rows([share.node_id for share in own])
         counts = np.array([share.count for share in own], dtype=np.int64)
         if len(rows) < len(own) or not _fits(capacity, request, rows, counts):
-            capacity.undo(mark)
+            transaction.undo()
             return None
         if own:
-            taken.append((request, capacity.take(request, rows, counts)))
-    capacity.forget_marks()
+            taken.append((request, transaction.take(request, rows, counts)))
     return taken
 
 

@@ -18,6 +18,7 @@ from gosched.scheduling.explain.explanation import Explanation, Reason
 from gosched.scheduling.placement.domains import slots_by_domain, where_it_stands
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
+from gosched.scheduling.placement.needs import needs_of
 from gosched.scheduling.placement.spread import Evenness, apart
 from gosched.scheduling.placement.topology import ANYWHERE
 from gosched.scheduling.plugins.filters import CLOSED, NO_AFFINITY, NOT_READY, Filter, filters
@@ -156,14 +157,14 @@ class Explainer:
         free = self._capacity.free
         names = {column: name for name, column in self._capacity.nodes.custom.items()}
         found: list[Filter] = []
-        for column, amount in self._capacity.wanted(request) or ():
+        for column, amount in needs_of(request, self._capacity.nodes) or ():
             name = _DEVICES.get(column) or f"short of {short_of(names.get(column) or _NAMES[column])}"
             found.append((name, free[:, column] >= amount))
         return found
 
     def _nearest(self, request: TaskRequest, allowed: BoolArray) -> str:
         """The node that lacks least, measured by the resource of which it lacks the largest part."""
-        wanted = self._capacity.wanted(request)
+        wanted = needs_of(request, self._capacity.nodes)
         rows = np.flatnonzero(allowed)
         if not wanted or not rows.size:
             return ""

@@ -22,10 +22,12 @@ from gosched.core.spec import Mode, SpreadRule, Strategy
 from gosched.scheduling.fairness.queue_limits import UNLIMITED, Allowance
 from gosched.scheduling.placement.domains import grounds
 from gosched.scheduling.placement.feasibility import BY_GRADIENT, Feasibility
-from gosched.scheduling.placement.free_capacity import FreeCapacity, Slot
+from gosched.scheduling.placement.free_capacity import FreeCapacity
+from gosched.scheduling.placement.free_devices import Slot
 from gosched.scheduling.placement.spread import Evenness, apart, is_even
 from gosched.scheduling.placement.task_split import Share, by_domain, compactly, evenly, greedily
 from gosched.scheduling.placement.topology import ANYWHERE, NOWHERE
+from gosched.scheduling.placement.transaction import Transaction
 from gosched.scheduling.plugins.filters import Choice
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
 from gosched.scheduling.snapshot.view import BoolArray, IntArray
@@ -137,44 +139,44 @@ class _Try:
     most: Sequence[int]
     shuffled: IntArray | None
     placed: list[list[Slot]] = field(init=False)
+    transaction: Transaction = field(init=False)
 
     def seats(self, order: Sequence[int]) -> list[list[Slot]] | None:
         """For each group, at least its floor; then what is elastic, as far as there is room."""
         requests = self.gang.requests
         self.placed = [[] for _ in requests]
-        mark = self.capacity.mark()
+        self.transaction = Transaction(self.capacity)
         alone = len(requests) == 1
         for index in order:
             floor = requests[index].floor
             wanted = self.most[index] if alone else floor
             if not self._seat(index, max(wanted, floor)) and floor:
-                self.capacity.undo(mark)
+                self.transaction.undo()
                 return None
         if not alone:
             for index in order:
                 self._seat(index, self.most[index] - len(self.placed[index]))
         if not any(self.placed):
-            self.capacity.undo(mark)
+            self.transaction.undo()
             return None
-        self.capacity.forget_marks()
         return self.placed
 
     def _seat(self, index: int, wanted: int) -> bool:
         """Up to `wanted` more tasks of a group; false when that leaves it below its floor."""
-        request, capacity = self.gang.requests[index], self.capacity
+        request = self.gang.requests[index]
         strategy = request.strategy or self.feasibility.policy.strategy
         least = max(request.floor - len(self.placed[index]), 0)
         if wanted <= 0:
             return least == 0
-        mark = capacity.mark()
+        mark = self.transaction.mark()
         free = not self.gang.keeps_apart and not _looks_around(request)
         if strategy in BY_GRADIENT and self.shuffled is None and free:
             seats = self._one_by_one(request, index, strategy, wanted)
         else:
             share = self._share(request, index, strategy, least, wanted)
-            seats = capacity.take(request, *share) if share is not None else []
+            seats = self.transaction.take(request, *share) if share is not None else []
         if len(seats) < least:
-            capacity.undo(mark)
+            self.transaction.undo(mark)
             return False
         self.placed[index] += seats
         return True
@@ -264,7 +266,7 @@ class _Try:
             prefer = self.feasibility.prefer(request, self.choices[index], strategy)
             row = int(np.where(fits, prefer, np.iinfo(np.int64).max).argmin())
             device = self.feasibility.gradient(strategy).device(request, row)
-            seats += self.capacity.take(request, np.array([row]), np.array([1]), device)
+            seats += self.transaction.take_on(request, row, device)
         return seats
 
     def _rows_of(self, group: str) -> IntArray:

@@ -66,7 +66,9 @@ class Gradient:
     def _score(self, kind: tuple[int, int], column: _Column, rows: IntArray) -> None:
         free = self._capacity.free[rows, CPU]
         suits = self._model_ok if self._waste is None else self._waste.kinds
-        scores, devices = gains(self._workload, *kind, free, self._capacity.gpu_free[rows], suits[rows], self._waste)
+        scores, devices = gains(
+            self._workload, *kind, free, self._capacity.devices.gpu_free[rows], suits[rows], self._waste
+        )
         column.keys[rows] = (_BEST_SCORE - scores) * len(self._capacity.nodes) + rows
         column.devices[rows] = devices
 

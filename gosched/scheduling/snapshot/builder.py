@@ -31,7 +31,7 @@ from gosched.core.resources import Resources
 from gosched.core.sharing import Amounts, add_to
 from gosched.core.spec import SELF
 from gosched.core.state import ClusterState
-from gosched.scheduling.snapshot.devices import derived
+from gosched.scheduling.snapshot.devices import device_columns
 from gosched.scheduling.snapshot.label_counts import Labelled
 from gosched.scheduling.snapshot.running_gangs import RunningGang, running_gang
 from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang, vector
@@ -148,7 +148,7 @@ class ViewBuilder:
         devices = _devices(records, width)
         capacity = np.zeros((len(rows), nodes.capacity.shape[1]), dtype=np.int64)
         capacity[:, : len(vector(records[0].capacity))] = [vector(r.capacity) for r in records]
-        capacity[:, [WHOLE, SHARE, LINK]] = derived(devices, nodes.gpu_link[rows])
+        capacity[:, [WHOLE, SHARE, LINK]] = device_columns(devices, nodes.gpu_link[rows])
         capacity[:, GPU] = capacity[:, WHOLE]
         for name, column in nodes.custom.items():
             capacity[:, column] = [dict(r.capacity.custom).get(name, 0) for r in records]
@@ -245,7 +245,7 @@ class ViewBuilder:
             if nodes.cpus[row]:
                 nodes.cpus_owned[row] = state.node_cpus_held(node_id)
         nodes.gpu_free[rows] = devices
-        free[:, [WHOLE, SHARE, LINK]] = derived(devices, nodes.gpu_link[rows])
+        free[:, [WHOLE, SHARE, LINK]] = device_columns(devices, nodes.gpu_link[rows])
         nodes.free[rows] = free
 
     def _row(self, resources: Resources) -> IntArray:

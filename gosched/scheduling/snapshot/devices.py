@@ -16,7 +16,7 @@ from gosched.scheduling.snapshot.labels import IntArray
 _UNKNOWN = -1
 
 
-def derived(gpu_free: IntArray, gpu_link: IntArray) -> IntArray:
+def device_columns(gpu_free: IntArray, gpu_link: IntArray) -> IntArray:
     """For each row: milli-GPUs of free devices, the most one device has free, those of the best island."""
     if not gpu_free.shape[1]:
         return np.zeros((len(gpu_free), 3), dtype=np.int64)
@@ -30,7 +30,7 @@ def derived(gpu_free: IntArray, gpu_link: IntArray) -> IntArray:
     return np.stack([count * MILLIS, gpu_free.max(axis=1), np.maximum(best, loose) * MILLIS], axis=1)
 
 
-def derived_of_one(free: Sequence[int], links: Sequence[int]) -> tuple[int, int, int]:
+def device_columns_of_one(free: Sequence[int], links: Sequence[int]) -> tuple[int, int, int]:
     """The same for the devices of one node."""
     islands: dict[int, int] = {}
     for link, millis in zip(links, free, strict=True):
@@ -45,12 +45,14 @@ def share_slots(gpu_free: IntArray, share: int) -> IntArray:
     return slots
 
 
-def pick_shared(free: Sequence[int], share: int) -> int:
+def choose_shared_gpu(free: Sequence[int], share: int) -> int:
     """The device with the least room that is enough; the lowest of equals. One has."""
     return min((millis, gpu) for gpu, millis in enumerate(free) if millis >= share)[1]
 
 
-def pick_whole(free: Sequence[int], links: Sequence[int], count: int, among: Sequence[int] | None = None) -> list[int]:
+def choose_whole_gpus(
+    free: Sequence[int], links: Sequence[int], count: int, among: Sequence[int] | None = None
+) -> list[int]:
     """`count` free devices, `among` these ones if given; there are as many."""
     islands: dict[int, list[int]] = {}
     for gpu in range(len(free)) if among is None else among:
@@ -65,7 +67,7 @@ def pick_whole(free: Sequence[int], links: Sequence[int], count: int, among: Seq
     return sorted(chosen)
 
 
-def numa_that_fits(
+def fitting_numa_node(
     free: Sequence[int], numa: Sequence[int], cpus: Sequence[int], owned: int, gpus: int, cpu_count: int
 ) -> int | None:
     """The NUMA node with room for that many whole GPUs and CPUs, the one with the fewest free GPUs; None: there is
@@ -79,7 +81,7 @@ def numa_that_fits(
     return min(fitting)[2] if fitting else None
 
 
-def pick_cpus(cpus: Sequence[int], owned: int, count: int, near: Sequence[int]) -> int:
+def choose_cpus(cpus: Sequence[int], owned: int, count: int, near: Sequence[int]) -> int:
     """The mask of `count` CPUs that nobody owns: first on the NUMA nodes of `near` (one entry per GPU), those of more
     GPUs first, then elsewhere; the lowest of each."""
     weight = {node: near.count(node) for node in near}

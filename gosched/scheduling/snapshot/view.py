@@ -109,6 +109,9 @@ class NodeColumns:
         known = [row for row, node_id in zip(found, node_ids, strict=True) if self.ids[row : row + 1] == [node_id]]
         return np.array(known, dtype=np.int64)
 
+    def longest_id_bytes(self) -> int:
+        return max((len(node_id.encode()) for node_id in self.ids), default=0)
+
     def label(self, key: str) -> IntArray:
         """A code for each node's value of the label; NO_VALUE without one."""
         return self.labels.column(key, len(self))
