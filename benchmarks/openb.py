@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gosched.core.cluster import Node
 from gosched.core.job import Job
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.spec import (
     Affinity,
     GangPolicy,
@@ -50,7 +50,7 @@ def draw(source: Path, trace: str, seed: int, strategy: Strategy) -> Run:
     draws = random.Random(seed)
     tasks = _rows(source / f"openb_pod_list_{trace}.csv")
     nodes = _rows(source / "openb_node_list_gpu_node.csv")
-    gpu_millis = sum([int(row["gpu"]) * GPU for row in nodes])
+    gpu_millis = sum([int(row["gpu"]) * MILLI for row in nodes])
     limit = gpu_millis * ARRIVED_PERCENT // 100
     draws.shuffle(tasks)
     draws.shuffle(nodes)
@@ -82,7 +82,7 @@ def _node(index: int, row: dict[str, str]) -> Node:
         capacity=Resources(
             cpu_millis=int(row["cpu_milli"]),
             memory_bytes=int(row["memory_mib"]) * _MIB,
-            gpu_millis=int(row["gpu"]) * GPU,
+            gpu_millis=int(row["gpu"]) * MILLI,
         ),
         gpu_model=row["model"],
         labels=((_MODEL, row["model"]),),

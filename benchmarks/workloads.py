@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gosched.core.cluster import Queue, QueueType
 from gosched.core.command import RegisterNode
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.spec import (
     GangPolicy,
     JobSpec,
@@ -39,7 +39,7 @@ class Shape:
 
 
 def nodes(count: int, *, cpus: int, gpus: int = 0, name: str = "n") -> list[RegisterNode]:
-    capacity = Resources(cpu_millis=cpus * 1000, memory_bytes=8 * cpus * _GI, gpu_millis=gpus * GPU)
+    capacity = Resources(cpu_millis=cpus * 1000, memory_bytes=8 * cpus * _GI, gpu_millis=gpus * MILLI)
     model = "h100" if gpus else ""
     return [
         RegisterNode(
@@ -59,7 +59,7 @@ def job(name: str, at_s: float, run_s: float, shape: Shape, *, timeout_s: float 
         name="task",
         count=shape.tasks,
         resources=Resources(
-            cpu_millis=shape.cpus * 1000, memory_bytes=4 * shape.cpus * _GI, gpu_millis=shape.gpus * GPU
+            cpu_millis=shape.cpus * 1000, memory_bytes=4 * shape.cpus * _GI, gpu_millis=shape.gpus * MILLI
         ),
         command=COMMAND,
     )

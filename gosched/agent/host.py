@@ -35,7 +35,7 @@ from gosched.agent.tasks.users import unfit_for
 from gosched.config import AgentSettings
 from gosched.config.jobfile import RUNTIME_LABEL
 from gosched.core.cluster import Hardware
-from gosched.core.resources import GPU
+from gosched.core.resources import MILLI
 from gosched.core.spec import Runtime, StringMap
 
 ORPHAN_LIMIT_S = 5.0
@@ -128,7 +128,7 @@ class Machine:
 
     def hardware(self) -> Hardware:
         """As it is now: GPUs break, but for those that are only pretended."""
-        offered = self.offer.capacity.gpu_millis // GPU
+        offered = self.offer.capacity.gpu_millis // MILLI
         bad = self.gpus.bad if offered <= len(self.gpus.gpus) else ()
         return replace(self.offer.hardware, bad_gpus=tuple([gpu for gpu in bad if gpu < offered]))
 

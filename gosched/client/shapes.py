@@ -21,7 +21,7 @@ from gosched.client.usage import TaskUsage
 from gosched.client.usage_shapes import spent_json, usage_json
 from gosched.core.cluster import Hardware
 from gosched.core.job import Job, Task
-from gosched.core.resources import GPU, AmountMap, Resources
+from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.sharing import MODEL_PREFIX
 
 Json = dict[str, Any]
@@ -277,7 +277,7 @@ def resources_json(resources: Resources) -> Json:
 
 
 def plain_number(millis: int) -> int | float:
-    return millis // GPU if millis % GPU == 0 else millis / GPU
+    return millis // MILLI if millis % MILLI == 0 else millis / MILLI
 
 
 def time_json(at_ms: int) -> str | None:

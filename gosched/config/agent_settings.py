@@ -21,7 +21,7 @@ from gosched.config.vector import with_custom
 from gosched.core.cluster import Hardware
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.limits import MAX_AMOUNT, MAX_GPUS, MAX_RULES
-from gosched.core.resources import GPU, AmountMap, Resources
+from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.spec import Taint, TaintEffect
 
 Amount = Annotated[MemoryBytes, Field(le=MAX_AMOUNT)]
@@ -71,7 +71,7 @@ def _gpus(value: object) -> int:
         raise problem_at(("gpu",), str(error)) from error
     if count > MAX_GPUS:
         raise problem_at(("gpu",), f"expected at most {MAX_GPUS}, got {count}")
-    return count * GPU
+    return count * MILLI
 
 
 class TaintConfig(Model):
@@ -249,7 +249,7 @@ class AgentSettings(Settings):
 
         What was found is dropped where the settings offer more than the machine has: it would describe another one.
         """
-        gpus = capacity.gpu_millis // GPU
+        gpus = capacity.gpu_millis // MILLI
         numa_cpus = self._numa_cpus(found, capacity.cpu_millis)
         found_gpu_numa = found.gpu_numa if numa_cpus == found.numa_cpus else ()
         return Hardware(

@@ -14,7 +14,7 @@ from gosched.config.quantity import gpu_millis
 from gosched.config.validation import CpuMillis, MemoryBytes, Model, Name, Pairs, env_name, problem_at
 from gosched.config.vector import with_custom
 from gosched.core.limits import MAX_AMOUNT, MAX_GPUS, MAX_TASKS_PER_JOB
-from gosched.core.resources import GPU, AmountMap, Resources
+from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.spec import Runtime, StringMap
 
 
@@ -56,16 +56,16 @@ NodePath = Annotated[str, AfterValidator(_absolute)]
 def _task_gpus(value: object) -> int:
     """A share of one GPU, or whole ones: in thousandths."""
     millis = gpu_millis(value)
-    if millis > GPU and millis % GPU:
+    if millis > MILLI and millis % MILLI:
         raise ValueError(f"{value} GPUs: a task has a share of one GPU, such as 0.5, or whole ones, such as 2")
-    if millis > MAX_GPUS * GPU:
+    if millis > MAX_GPUS * MILLI:
         raise ValueError(f"expected at most {MAX_GPUS} GPUs for a task, got {value}")
     return millis
 
 
 def _share(value: object) -> int:
     millis = gpu_millis(value)
-    if not 0 < millis < GPU:
+    if not 0 < millis < MILLI:
         raise ValueError(f"expected a share of one GPU, 0.001 to 0.999, got {shown(value)}")
     return millis
 
@@ -73,14 +73,14 @@ def _share(value: object) -> int:
 class Gpus(Model):
     """For each task. `memory` is of each GPU; of one that is shared, the task's share of it."""
 
-    count: Annotated[int, BeforeValidator(_task_gpus)] = GPU  # in thousandths
+    count: Annotated[int, BeforeValidator(_task_gpus)] = MILLI  # in thousandths
     model: Name | None = None
     memory: Annotated[MemoryBytes, Field(le=MAX_AMOUNT)] = 0
     share: Annotated[int, BeforeValidator(_share)] | None = None  # in thousandths
 
     @model_validator(mode="after")
     def _agree(self) -> Gpus:
-        if self.share is not None and self.count != GPU:
+        if self.share is not None and self.count != MILLI:
             raise ValueError("share is of one GPU: leave count out, or make it 1")
         if self.memory and not self.count:
             raise ValueError("memory is what each GPU must have, and count is 0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gosched.core.resources import GPU, AmountMap, Resources
+from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.spec import Named, PreemptionPolicy, StringMap, Taint
 from gosched.core.usage import NOTHING_SPENT, Spent
 
@@ -94,7 +94,7 @@ class Node:
     @property
     def usable(self) -> Resources:
         """What of its capacity can be promised: GPUs with errors cannot, though a task may hold one still."""
-        return self.capacity - Resources(gpu_millis=len(self.hardware.bad_gpus) * GPU)
+        return self.capacity - Resources(gpu_millis=len(self.hardware.bad_gpus) * MILLI)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

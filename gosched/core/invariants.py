@@ -29,14 +29,12 @@ from gosched.core.limits import (
     MAX_MASTERS,
     MAX_WINDOWS,
 )
-from gosched.core.resources import GPU, ZERO, Resources
+from gosched.core.resources import MILLI, ZERO, Resources
 from gosched.core.retention import Group, groups_of
 from gosched.core.sharing import as_map, cluster_total, parent_of
 from gosched.core.spec import MemberFailure
 from gosched.core.state import ClusterState, account_key, group_of, wants_placement
 from gosched.core.usage import NOTHING_SPENT, Spent
-
-CPU = 1000  # milli-CPUs in one CPU
 
 
 def check(state: ClusterState) -> list[str]:
@@ -112,13 +110,13 @@ def _devices(state: ClusterState) -> Iterator[str]:
     for allocation in state.allocations.values():
         node = allocation.node_id
         for gpu in allocation.gpus:
-            gpus[node, gpu] = gpus.get((node, gpu), 0) + min(allocation.resources.gpu_millis, GPU)
+            gpus[node, gpu] = gpus.get((node, gpu), 0) + min(allocation.resources.gpu_millis, MILLI)
         mask = parse_cpulist(allocation.cpus)
         if mask & cpus.get(node, 0):
             yield f"CPUs of {allocation.id} on node {node} have another owner too"
         cpus[node] = cpus.get(node, 0) | mask
     for (node, gpu), millis in gpus.items():
-        if millis > GPU:
+        if millis > MILLI:
             yield f"GPU {gpu} of node {node} is held {millis} thousandths"
     for node, mask in cpus.items():
         there = [parse_cpulist(text) for text in state.nodes[node].hardware.numa_cpus] if node in state.nodes else []
@@ -139,14 +137,14 @@ def _allocations(state: ClusterState) -> Iterator[str]:
         place = (allocation.job_id, allocation.node_id, allocation.gpus, allocation.cpus)
         if place != (task.job_id, task.node_id, task.gpus, task.cpus):
             yield f"allocation {allocation.id} and its task disagree"
-        if len(dict.fromkeys(allocation.gpus)) != -(-allocation.resources.gpu_millis // GPU):
+        if len(dict.fromkeys(allocation.gpus)) != -(-allocation.resources.gpu_millis // MILLI):
             yield f"allocation {allocation.id} has GPUs {allocation.gpus} for {allocation.resources}"
-        if allocation.cpus and parse_cpulist(allocation.cpus).bit_count() * CPU != allocation.resources.cpu_millis:
+        if allocation.cpus and parse_cpulist(allocation.cpus).bit_count() * MILLI != allocation.resources.cpu_millis:
             yield f"allocation {allocation.id} has CPUs {allocation.cpus} for {allocation.resources}"
         node = state.nodes.get(allocation.node_id)
         if node is not None and node.state is NodeState.DEAD:
             yield f"allocation {allocation.id} is on a dead node"
-        if node is not None and any(not 0 <= g < node.capacity.gpu_millis // GPU for g in allocation.gpus):
+        if node is not None and any(not 0 <= g < node.capacity.gpu_millis // MILLI for g in allocation.gpus):
             yield f"allocation {allocation.id} has a GPU that node {node.id} lacks"
         if node is not None and allocation.gpu_model != (node.gpu_model if allocation.gpus else ""):
             yield f"allocation {allocation.id} names the GPU model {allocation.gpu_model!r}"
@@ -286,13 +284,13 @@ def _fenced_room(state: ClusterState) -> Iterator[str]:
         task = state.tasks.get(allocation.task_id)
         if task is not None and task.state is not TaskState.STOPPING:
             held[allocation.node_id] = held.get(allocation.node_id, ZERO) + allocation.resources
-            gpus.update({(allocation.node_id, g): min(allocation.resources.gpu_millis, GPU) for g in allocation.gpus})
+            gpus.update({(allocation.node_id, g): min(allocation.resources.gpu_millis, MILLI) for g in allocation.gpus})
             cpus.append((allocation.node_id, allocation.cpus))
     fences = [(state.jobs[job], fence) for job, fence in state.fences.items() if job in state.jobs]
     fenced = [(p, group_of(job.spec, p.rank)) for job, f in fences for p in f.tasks if p.node_id in state.nodes]
     for placement, group in fenced:
         held[placement.node_id] = held[placement.node_id] + group.resources
-        gpus.update({(placement.node_id, g): min(group.resources.gpu_millis, GPU) for g in placement.gpus})
+        gpus.update({(placement.node_id, g): min(group.resources.gpu_millis, MILLI) for g in placement.gpus})
         cpus.append((placement.node_id, placement.cpus))
     owned: dict[str, int] = {}
     for node, text in cpus:
@@ -304,7 +302,7 @@ def _fenced_room(state: ClusterState) -> Iterator[str]:
         if not held[node].fits_in(state.nodes[node].capacity):
             yield f"node {node} will hold {held[node]}, more than it has"
     for (node, gpu), millis in gpus.items():
-        if millis > GPU:
+        if millis > MILLI:
             yield f"GPU {gpu} of node {node} will be held {millis} thousandths"
 
 

@@ -42,7 +42,7 @@ from gosched.core.footprint import (
 from gosched.core.job import Job, JobIntent, JobState, Task
 from gosched.core.limits import MAX_ANSWER_BYTES, MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
 from gosched.core.outcome import Answer
-from gosched.core.resources import GPU, ZERO, Resources
+from gosched.core.resources import MILLI, ZERO, Resources
 from gosched.core.retention import KeptJobs
 from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.spec import JobSpec, TaskGroup
@@ -444,7 +444,7 @@ class ClusterState:
         held: dict[int, int] = {}
         for allocation in [self.allocations[a] for a in self.node_allocations.get(node_id, ())]:
             for gpu in allocation.gpus:
-                held[gpu] = held.get(gpu, 0) + min(allocation.resources.gpu_millis, GPU)
+                held[gpu] = held.get(gpu, 0) + min(allocation.resources.gpu_millis, MILLI)
         if node_id not in self.node_fences:
             return held
         after = self.node_gpus_after(node_id)
@@ -455,11 +455,11 @@ class ClusterState:
         held: dict[int, int] = {}
         for allocation in [self.allocations[a] for a in self.node_allocations.get(node_id, ())]:
             for gpu in allocation.gpus if not allocation.leaves_for else ():
-                held[gpu] = held.get(gpu, 0) + min(allocation.resources.gpu_millis, GPU)
+                held[gpu] = held.get(gpu, 0) + min(allocation.resources.gpu_millis, MILLI)
         for job_id, placements in self.node_fences.get(node_id, {}).items():
             for placement in placements:
                 for gpu in placement.gpus:
-                    held[gpu] = held.get(gpu, 0) + min(self._asked(job_id, placement).gpu_millis, GPU)
+                    held[gpu] = held.get(gpu, 0) + min(self._asked(job_id, placement).gpu_millis, MILLI)
         return held
 
     def node_cpus_held(self, node_id: str) -> int:

@@ -16,7 +16,7 @@ from gosched.core.limits import (
     MAX_NAME_LENGTH,
     MAX_VALUES,
 )
-from gosched.core.resources import GPU, AmountMap, Resources
+from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.sharing import BUILT_IN, MODEL_PREFIX
 from gosched.core.spec import StringMap
 
@@ -86,14 +86,14 @@ def order_problem(what: str, names: Sequence[str]) -> str:
 
 def request_problem(what: str, r: Resources) -> str:
     """What one task asks for."""
-    if r.gpu_millis > GPU and r.gpu_millis % GPU:
+    if r.gpu_millis > MILLI and r.gpu_millis % MILLI:
         return f"{what}: {r.gpu_millis} thousandths of a GPU: ask for a part of one GPU, or for whole ones"
     return _amounts_problem(what, r)
 
 
 def capacity_problem(what: str, r: Resources) -> str:
     """What one node has."""
-    if r.gpu_millis % GPU:
+    if r.gpu_millis % MILLI:
         return f"{what}: {r.gpu_millis} thousandths of a GPU: a node has whole ones"
     return _amounts_problem(what, r)
 
@@ -125,8 +125,8 @@ def _amounts_problem(what: str, r: Resources) -> str:
         return f"{what} must not be negative"
     if max(r.cpu_millis, r.memory_bytes, r.storage_bytes, r.gpu_millis) > MAX_AMOUNT:
         return f"{what} are beyond {MAX_AMOUNT}"
-    if r.gpu_millis > MAX_GPUS * GPU:
-        return f"{what}: {r.gpu_millis // GPU} GPUs; at most {MAX_GPUS} are allowed"
+    if r.gpu_millis > MAX_GPUS * MILLI:
+        return f"{what}: {r.gpu_millis // MILLI} GPUs; at most {MAX_GPUS} are allowed"
     return _custom_problem(what, r.custom) if r.custom else ""
 
 

@@ -15,7 +15,7 @@ from gosched.core.lifecycle import NODE_STEPS, advance
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_LOST_AT_ONCE, MAX_NODES
 from gosched.core.matching import blocking_taint
 from gosched.core.outcome import Accepted, Code, Event, NodeChanged, Outcome, Rejected
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.spec import Taint, TaintEffect
 from gosched.core.state import ClusterState
 from gosched.state_machine import fences
@@ -95,7 +95,7 @@ def _shrink_problem(state: ClusterState, known: Node, command: RegisterNode) -> 
     gpus = state.node_gpus_held(node)
     if gpus and command.gpu_model != known.gpu_model:
         return f"tasks hold GPUs of node {node}, whose model cannot change meanwhile"
-    enough_gpus = not gpus or max(gpus) < command.capacity.gpu_millis // GPU
+    enough_gpus = not gpus or max(gpus) < command.capacity.gpu_millis // MILLI
     cpus_are_there = not state.node_cpus_held(node) & ~cpu_mask(command.hardware.numa_cpus)
     if enough_gpus and cpus_are_there and all(held.fits_in(command.capacity) for held in _must_have_room(state, node)):
         return ""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gosched.core.cluster import Allocation, Node, NodeState
 from gosched.core.job import Job, JobState
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.spec import (
     GangPolicy,
     JobSpec,
@@ -21,7 +21,7 @@ from gosched.scheduling import Plan, Policy, View, ViewBuilder, schedule
 
 def resources(cpu: float = 0, mem: int = 0, gpu: int = 0, storage: int = 0) -> Resources:
     return Resources(
-        cpu_millis=int(cpu * 1000), memory_bytes=mem << 30, storage_bytes=storage << 30, gpu_millis=gpu * GPU
+        cpu_millis=int(cpu * 1000), memory_bytes=mem << 30, storage_bytes=storage << 30, gpu_millis=gpu * MILLI
     )
 
 

@@ -21,7 +21,7 @@ from gosched.core.command import (
     SubmitJob,
 )
 from gosched.core.job import TaskState
-from gosched.core.resources import GPU
+from gosched.core.resources import MILLI
 from gosched.core.state import ClusterState
 from gosched.core.usage import NO_USAGE, Usage
 from tests.state_machine import chaos
@@ -56,7 +56,7 @@ def plan(r: Random, state: ClusterState) -> Body:
 
 
 def _others(r: Random, state: ClusterState, node_id: str, count: int) -> tuple[int, ...]:
-    there = state.nodes[node_id].capacity.gpu_millis // GPU if node_id in state.nodes else 4
+    there = state.nodes[node_id].capacity.gpu_millis // MILLI if node_id in state.nodes else 4
     return tuple(sorted(r.sample(range(max(there, count)), count)))
 
 
@@ -80,7 +80,7 @@ def report(r: Random, state: ClusterState) -> Body:
 def register(r: Random, state: ClusterState) -> Body:
     body = chaos.register(r, state)
     assert isinstance(body, RegisterNode)
-    bad = [gpu for gpu in range(body.capacity.gpu_millis // GPU) if r.random() < 0.3]
+    bad = [gpu for gpu in range(body.capacity.gpu_millis // MILLI) if r.random() < 0.3]
     return replace(body, hardware=replace(body.hardware, bad_gpus=tuple(bad)))
 
 

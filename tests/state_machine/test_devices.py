@@ -6,7 +6,7 @@ import pytest
 
 from gosched.core.cluster import Hardware
 from gosched.core.job import TaskState
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.spec import (
     Affinity,
     LabelOp,
@@ -73,11 +73,11 @@ def test_an_allocation_names_the_model_of_the_gpus_that_it_holds(c):
 
 @pytest.mark.parametrize(
     ("gib", "millis", "fits"),
-    [(80, GPU, True), (81, GPU, False), (40, 500, True), (41, 500, False), (80, 2 * GPU, True)],
+    [(80, MILLI, True), (81, MILLI, False), (40, 500, True), (41, 500, False), (80, 2 * MILLI, True)],
 )
 def test_gpu_memory_must_suffice_and_of_a_shared_gpu_the_share_of_it(c, gib, millis, fits):
     c.submit(spec("mem", shares(millis, gpu_memory_bytes=gib << 30)), "j1")
-    placement = gang(c.job("j1"), "n1", gpus=((0, 1)[: max(1, millis // GPU)],))
+    placement = gang(c.job("j1"), "n1", gpus=((0, 1)[: max(1, millis // MILLI)],))
     if fits:
         assert c.plan(placement) == ()
     else:

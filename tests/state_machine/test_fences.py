@@ -8,7 +8,7 @@ from gosched.core.cluster import Hardware, Queue
 from gosched.core.command import Action, Cause, ControlJob, GangPlacement, SetQueues
 from gosched.core.job import JobState, TaskState
 from gosched.core.outcome import Code, FenceChanged, JobChanged, TaskChanged
-from gosched.core.resources import GPU
+from gosched.core.resources import MILLI
 from gosched.core.spec import Taint
 from gosched.core.state import restore
 from tests.state_machine.cluster import Cluster, gang, group, registration, retrying, spec
@@ -158,7 +158,7 @@ def test_gpus_and_cpus_are_fenced_by_name():
     c.submit(high("high", group(gpus=1)), "p")
     there = replace(gang(c.job("p"), "n1", gpus=((0,),), cpus=("2",)), evictions=(evict(c.job("v")),))
     assert c.plan(there) == ()
-    assert (c.state.node_gpus_held("n1"), c.state.node_cpus_held("n1")) == ({0: GPU}, 1 << 2)
+    assert (c.state.node_gpus_held("n1"), c.state.node_cpus_held("n1")) == ({0: MILLI}, 1 << 2)
     c.submit(high("other", group(gpus=1)), "q")
     assert "GPU 0 of node n1 is taken" in c.refused(gang(c.job("q"), "n1", gpus=((0,),)))
     leave(c, "v")

@@ -34,7 +34,7 @@ from gosched.core.outcome import (
     ReservationChanged,
     TaskChanged,
 )
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.sharing import add_to, as_map, ceilings, charge_of, guarantees, lineage
 from gosched.core.state import ClusterState, FrozenState, restore
 from gosched.replication.applier import Applier
@@ -344,7 +344,7 @@ def _any_cpu_will_do(monkeypatch):
 def _parts_of_a_gpu_are_not_added_up(monkeypatch):
     held = ClusterState.node_gpus_held
     monkeypatch.setattr(
-        ClusterState, "node_gpus_held", lambda self, node: {g: m for g, m in held(self, node).items() if m == GPU}
+        ClusterState, "node_gpus_held", lambda self, node: {g: m for g, m in held(self, node).items() if m == MILLI}
     )
 
 

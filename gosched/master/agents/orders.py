@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from gosched.core.cluster import Allocation
 from gosched.core.job import Job, JobIntent, Task, allocation_id
-from gosched.core.resources import GPU
+from gosched.core.resources import MILLI
 from gosched.core.spec import Framework, OnDisconnect, TaskGroup
 from gosched.core.state import ClusterState
 from gosched.state_machine.gangs import MEMBER_FAILED
@@ -142,7 +142,7 @@ def _distributed(job: Job, task: Task, group: TaskGroup, master: str) -> dict[st
         "WORLD_SIZE": count,
         "PET_NNODES": count if floor == count else f"{floor}:{count}",
         "PET_NODE_RANK": str(task.rank),
-        "PET_NPROC_PER_NODE": str(max(1, group.resources.gpu_millis // GPU)),
+        "PET_NPROC_PER_NODE": str(max(1, group.resources.gpu_millis // MILLI)),
         "PET_MASTER_ADDR": master,
         "PET_MASTER_PORT": port,
         "PET_RDZV_ENDPOINT": f"{master}:{port}",

@@ -15,7 +15,7 @@ from gosched.core.cluster import Reservation, Share, Window
 from gosched.core.command import GangPlacement
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.force import admits
-from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import MILLI
 from gosched.scheduling.backfill.release_profile import Future
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.free_devices import Slot
@@ -239,6 +239,6 @@ def _subtract(rows: Rows, gang: PendingGang, placement: GangPlacement, nodes: No
         for name, amount in request.custom:
             rows.free[place, nodes.custom[name]] -= amount
         for gpu in task.gpus:
-            rows.gpu_free[place, gpu] -= min(request.each[3], MILLIS)
+            rows.gpu_free[place, gpu] -= min(request.each[3], MILLI)
         if task.cpus:
             rows.owned[place] |= parse_cpulist(task.cpus)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import MILLI
 from gosched.scheduling.placement.fragmentation import BoolArray, IntArray, Workload
 
 OFFERS = 100  # typical tasks that come by until it counts: what fewer than one in OFFERS can use is as good as wasted
@@ -75,7 +75,7 @@ def _table(workload: Workload, cpu: IntArray, unit: int, suits: BoolArray) -> Fl
     below, rest = np.divmod(np.maximum(left, 0), unit)
     above = np.minimum(below + 1, _COLUMNS - 1)
     part = rest / unit
-    table = np.zeros((len(suits), MILLIS // GPU_STEP + 1, _COLUMNS))
+    table = np.zeros((len(suits), MILLI // GPU_STEP + 1, _COLUMNS))
     for gpu in range(1, table.shape[1]):
         can = np.flatnonzero(needs <= gpu)
         rows = (gpu - needs[can])[:, None]

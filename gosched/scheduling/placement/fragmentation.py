@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import MILLI
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -60,16 +60,16 @@ class Workload:
         typical = _typical(requests)
         total = sum([weight for _, weight in typical])
         with_gpu = [(demand, weight) for demand, weight in typical if demand.gpu_millis]
-        needs, need = np.unique(_column([min(d.gpu_millis, MILLIS) for d, _ in with_gpu]), return_inverse=True)
+        needs, need = np.unique(_column([min(d.gpu_millis, MILLI) for d, _ in with_gpu]), return_inverse=True)
         return Workload(
             cpu_millis=_column([d.cpu_millis for d, _ in with_gpu]),
-            gpus=_column([max(d.gpu_millis // MILLIS, 1) for d, _ in with_gpu]),
+            gpus=_column([max(d.gpu_millis // MILLI, 1) for d, _ in with_gpu]),
             need=need,
             needs=needs,
             allowed=_column([d.allowed for d, _ in with_gpu]),
             weights=_column([weight for _, weight in with_gpu]),
             total=total,
-            thresholds=_column([math.ceil(MILLIS * total * math.log(s / (100 - s))) for s in _SCORES]),
+            thresholds=_column([math.ceil(MILLI * total * math.log(s / (100 - s))) for s in _SCORES]),
         )
 
 
@@ -148,15 +148,15 @@ def _outcomes(gpu_millis: int, gpu_free: IntArray) -> tuple[IntArray, IntArray, 
 
     Devices with equally much left are one outcome, the first; whole GPUs are the first free ones, so there is one too.
     """
-    if 0 < gpu_millis < MILLIS:
+    if 0 < gpu_millis < MILLI:
         earlier = np.tri(gpu_free.shape[1], k=-1, dtype=np.bool_)
         again = ((gpu_free[:, :, None] == gpu_free[:, None, :]) & earlier).any(axis=2)
         rows, devices = np.nonzero(~again & (gpu_free >= gpu_millis))
         left = gpu_free[rows]
         left[np.arange(len(rows)), devices] -= gpu_millis
         return rows, devices, left
-    free = gpu_free == MILLIS
-    taken = free & (free.cumsum(axis=1) <= gpu_millis // MILLIS)
+    free = gpu_free == MILLI
+    taken = free & (free.cumsum(axis=1) <= gpu_millis // MILLI)
     rows = np.arange(len(gpu_free))
     return rows, np.zeros_like(rows), np.where(taken, 0, gpu_free)
 

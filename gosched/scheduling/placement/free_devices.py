@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import MILLI
 from gosched.scheduling.snapshot.capacity_rows import Freed, Rows
 from gosched.scheduling.snapshot.devices import (
     choose_cpus,
@@ -70,13 +70,13 @@ class FreeDevices:
     def occupy(self, request: TaskRequest, slot: Slot) -> None:
         """Take the devices of just this slot."""
         for gpu in slot.gpus:
-            self.gpu_free[slot.row, gpu] -= min(request.each[GPU], MILLIS)
+            self.gpu_free[slot.row, gpu] -= min(request.each[GPU], MILLI)
         self.cpus_owned[slot.row] |= slot.cpus
 
     def give(self, request: TaskRequest, slot: Slot) -> None:
         """Give the devices of the slot back."""
         for gpu in slot.gpus:
-            self.gpu_free[slot.row, gpu] += min(request.each[GPU], MILLIS)
+            self.gpu_free[slot.row, gpu] += min(request.each[GPU], MILLI)
         self.cpus_owned[slot.row] &= ~slot.cpus
 
     # Amounts of several nodes
@@ -113,7 +113,7 @@ class FreeDevices:
 
     def island_slots(self, gpus: int) -> IntArray:
         """Return, for each row, how many tasks find so many GPUs each in one island."""
-        whole, links = self.gpu_free == MILLIS, self.nodes.gpu_link
+        whole, links = self.gpu_free == MILLI, self.nodes.gpu_link
         slots = np.zeros(len(self.nodes), dtype=np.int64)
         for island in np.unique(links) if links.size else ():
             slots += (whole & (links == island)).sum(axis=1) // gpus
@@ -122,7 +122,7 @@ class FreeDevices:
     def numa_slots(self, request: TaskRequest) -> IntArray:
         """Return, for each row, how many tasks find their GPUs and CPUs on one NUMA node each."""
         slots = np.zeros(len(self.nodes), dtype=np.int64)
-        whole, numa = self.gpu_free == MILLIS, self.nodes.gpu_numa
+        whole, numa = self.gpu_free == MILLI, self.nodes.gpu_numa
         cpus_left = self._cpus_left()
         for node in range(cpus_left.shape[1]):
             here = np.full(len(slots), request.count)

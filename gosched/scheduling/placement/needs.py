@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import MILLI
 from gosched.scheduling.snapshot.task_requests import TaskRequest
 from gosched.scheduling.snapshot.view import LINK, SHARE, WHOLE, NodeColumns
 
@@ -22,7 +22,7 @@ def needs_of(request: TaskRequest, nodes: NodeColumns, *, linked: bool = False) 
         needs.append((1, memory))
     if storage:
         needs.append((2, storage))
-    if gpu >= MILLIS:
+    if gpu >= MILLI:
         needs.append((LINK if linked or request.constraints.needs_link else WHOLE, gpu))
     elif gpu:
         needs.append((SHARE, gpu))

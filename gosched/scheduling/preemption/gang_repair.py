@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gosched.core.cluster import TaskPlacement
 from gosched.core.command import GangPlacement
-from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import MILLI
 from gosched.scheduling.backfill.capacity_views import Base
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.gang_placement import place
@@ -47,7 +47,7 @@ def repaired(
 def _may_stay(held: Holding, holder: RunningGang, nodes: NodeColumns) -> bool:
     """Its node takes work, and none of its GPUs is bad."""
     ready = bool(nodes.ready[nodes.rows([held.node_id])].all())
-    return ready and len(held.gpus) == -(-holder.each[held.group].gpu_millis // MILLIS)
+    return ready and len(held.gpus) == -(-holder.each[held.group].gpu_millis // MILLI)
 
 
 def _missing(gang: PendingGang, kept: list[Holding]) -> PendingGang | None:

@@ -26,8 +26,7 @@ from gosched.core.outcome import (
     ReservationChanged,
     TaskChanged,
 )
-from gosched.core.resources import GPU as MILLIS
-from gosched.core.resources import Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.sharing import Amounts, add_to
 from gosched.core.spec import SELF
 from gosched.core.state import ClusterState
@@ -349,13 +348,13 @@ def _standing(state: ClusterState, name: str) -> tuple[str, ...]:
 
 
 def _gpus(node: Node) -> int:
-    return min(node.capacity.gpu_millis // MILLIS, MAX_GPUS)
+    return min(node.capacity.gpu_millis // MILLI, MAX_GPUS)
 
 
 def _devices(nodes: Sequence[Node], width: int) -> IntArray:
     """Milli-GPUs of each device, for each node: none of a bad one."""
     gpus = np.array([_gpus(node) for node in nodes])
-    devices: IntArray = np.where(np.arange(width) < gpus[:, None], MILLIS, 0)
+    devices: IntArray = np.where(np.arange(width) < gpus[:, None], MILLI, 0)
     for i, node in enumerate(nodes):
         if node.hardware.bad_gpus:
             devices[i, list(node.hardware.bad_gpus)] = 0

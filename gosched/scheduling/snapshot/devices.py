@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import MILLI
 from gosched.scheduling.snapshot.labels import IntArray
 
 _UNKNOWN = -1
@@ -20,22 +20,22 @@ def device_columns(gpu_free: IntArray, gpu_link: IntArray) -> IntArray:
     """For each row: milli-GPUs of free devices, the most one device has free, those of the best island."""
     if not gpu_free.shape[1]:
         return np.zeros((len(gpu_free), 3), dtype=np.int64)
-    whole = gpu_free == MILLIS
+    whole = gpu_free == MILLI
     count = whole.sum(axis=1)
     best = np.zeros_like(count)
     known = gpu_link[gpu_link != _UNKNOWN]
     for island in np.unique(known) if known.size else ():
         np.maximum(best, (whole & (gpu_link == island)).sum(axis=1), out=best)
     loose = (whole & (gpu_link == _UNKNOWN)).sum(axis=1)  # devices of no known island are one island
-    return np.stack([count * MILLIS, gpu_free.max(axis=1), np.maximum(best, loose) * MILLIS], axis=1)
+    return np.stack([count * MILLI, gpu_free.max(axis=1), np.maximum(best, loose) * MILLI], axis=1)
 
 
 def device_columns_of_one(free: Sequence[int], links: Sequence[int]) -> tuple[int, int, int]:
     """The same for the devices of one node."""
     islands: dict[int, int] = {}
     for link, millis in zip(links, free, strict=True):
-        if millis == MILLIS:
-            islands[link] = islands.get(link, 0) + MILLIS
+        if millis == MILLI:
+            islands[link] = islands.get(link, 0) + MILLI
     return sum(islands.values()), max(free, default=0), max(islands.values(), default=0)
 
 
@@ -56,7 +56,7 @@ def choose_whole_gpus(
     """`count` free devices, `among` these ones if given; there are as many."""
     islands: dict[int, list[int]] = {}
     for gpu in range(len(free)) if among is None else among:
-        if free[gpu] == MILLIS:
+        if free[gpu] == MILLI:
             islands.setdefault(links[gpu], []).append(gpu)
     fitting = [gpus for gpus in islands.values() if len(gpus) >= count]
     if fitting:
@@ -74,7 +74,7 @@ def fitting_numa_node(
     no such."""
     fitting = []
     for node, mask in enumerate(cpus):
-        there = sum(1 for gpu, millis in enumerate(free) if millis == MILLIS and numa[gpu] == node)
+        there = sum(1 for gpu, millis in enumerate(free) if millis == MILLI and numa[gpu] == node)
         spare = (mask & ~owned).bit_count()
         if there >= gpus and spare >= cpu_count:
             fitting.append((there, spare, node))

@@ -12,8 +12,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.resources import GPU as MILLIS
-from gosched.core.resources import Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.scheduling.snapshot.capacity_rows import Freed
 from gosched.scheduling.snapshot.running_gangs import Holding, RunningGang
 from gosched.scheduling.snapshot.task_requests import vector
@@ -57,7 +56,7 @@ class Occupied(Generic[G]):
                 row = row_of.get(node_id)
                 if row is None:
                     continue
-                millis = min(gang.each[group].gpu_millis, MILLIS)
+                millis = min(gang.each[group].gpu_millis, MILLI)
                 if gpus:
                     devices += [(len(rows), gpu, millis) for gpu in gpus if gpu < most]
                 if cpus:

@@ -8,8 +8,7 @@ from functools import lru_cache
 
 from gosched.core.force import may_restart
 from gosched.core.job import Job, JobState, Task, TaskState
-from gosched.core.resources import GPU as MILLIS
-from gosched.core.resources import AmountMap, Resources
+from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, as_map
 from gosched.core.spec import (
     LINK_LEVEL,
@@ -130,17 +129,17 @@ class TaskRequest:
 
     @property
     def whole_gpus(self) -> int:
-        return self.each[3] // MILLIS
+        return self.each[3] // MILLI
 
     @property
     def gpu_share(self) -> int:
         """Milli-GPUs of the one device that is shared, or 0."""
-        return self.each[3] % MILLIS
+        return self.each[3] % MILLI
 
     @property
     def owned_cpus(self) -> int:
         """A task on whole GPUs with whole CPUs owns them, on nodes whose CPUs are known."""
-        return self.each[0] // MILLIS if self.each[3] >= MILLIS and self.each[0] % MILLIS == 0 else 0
+        return self.each[0] // MILLI if self.each[3] >= MILLI and self.each[0] % MILLI == 0 else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +278,7 @@ def _request(group: TaskGroup, ranks: Sequence[int], floor: int) -> TaskRequest:
         constraints=_constraints(
             group.node_selector,
             group.gpu_model,
-            -(-group.gpu_memory_bytes * MILLIS // min(gpu, MILLIS)) if gpu else 0,
+            -(-group.gpu_memory_bytes * MILLI // min(gpu, MILLI)) if gpu else 0,
             gpu > 0,
             group.affinity,
             group.tolerations,
