@@ -22,11 +22,11 @@ from gosched.client.usage_shapes import spent_json, usage_json
 from gosched.core.cluster import Hardware
 from gosched.core.job import Job, Task
 from gosched.core.resources import MILLI, AmountMap, Resources
-from gosched.core.sharing import MODEL_PREFIX
+from gosched.core.sharing import BUILT_IN, IN_BYTES, is_in_millis
 
 Json = dict[str, Any]
 
-_NAMES = {"cpu": "cpu", "memory": "memory_bytes", "storage": "storage_bytes", "gpu": "gpu"}
+_NAMES = {name: f"{name}_bytes" if name in IN_BYTES else name for name in BUILT_IN}
 
 
 def status_json(status: Status) -> Json:
@@ -261,7 +261,7 @@ def amounts_json(amounts: AmountMap, *, all_names: bool = True) -> Json:
     """Under the names of `resources_json`, then `gpu:MODEL` and custom ones. `all_names`: the built-in ones always."""
     shape: Json = dict.fromkeys(_NAMES.values(), 0) if all_names else {}
     for name, amount in amounts:
-        in_millis = name in ("cpu", "gpu") or name.startswith(MODEL_PREFIX)
+        in_millis = is_in_millis(name)
         shape[_NAMES.get(name, name)] = plain_number(amount) if in_millis else amount
     return shape
 

@@ -22,6 +22,7 @@ from gosched.core.cluster import Hardware
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.limits import MAX_AMOUNT, MAX_GPUS, MAX_RULES
 from gosched.core.resources import MILLI, AmountMap, Resources
+from gosched.core.sharing import BUILT_IN
 from gosched.core.spec import Taint, TaintEffect
 
 Amount = Annotated[MemoryBytes, Field(le=MAX_AMOUNT)]
@@ -48,7 +49,7 @@ class NodeResources(Model):
         if isinstance(value, str):
             pairs = [item.partition("=") for item in value.split(",") if item.strip()]
             value = {key.strip(): amount.strip() for key, _, amount in pairs}
-        value = with_custom(value, ("cpu", "memory", "storage", "gpu"))
+        value = with_custom(value, BUILT_IN)
         if isinstance(value, dict) and value.get("gpu") is not None:
             value = {**value, "gpu": _gpus(value["gpu"])}
         return value

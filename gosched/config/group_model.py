@@ -15,6 +15,7 @@ from gosched.config.validation import CpuMillis, MemoryBytes, Model, Name, Pairs
 from gosched.config.vector import with_custom
 from gosched.core.limits import MAX_AMOUNT, MAX_GPUS, MAX_TASKS_PER_JOB
 from gosched.core.resources import MILLI, AmountMap, Resources
+from gosched.core.sharing import BUILT_IN
 from gosched.core.spec import Runtime, StringMap
 
 
@@ -113,7 +114,7 @@ class ResourcesFile(Model):
     @model_validator(mode="before")
     @classmethod
     def _own_names(cls, value: Any) -> Any:
-        return with_custom(value, ("cpu", "memory", "storage", "gpu"))
+        return with_custom(value, BUILT_IN)
 
     def record(self) -> Resources:
         return Resources(

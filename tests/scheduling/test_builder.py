@@ -26,7 +26,8 @@ from gosched.core.job import JobState, TaskState
 from gosched.core.outcome import FenceChanged, JobChanged, JobUpdated, NodeChanged, TaskChanged
 from gosched.core.state import ClusterState
 from gosched.scheduling import Policy, View, ViewBuilder, schedule
-from gosched.scheduling.snapshot.view import CUSTOM, NO_VALUE, NodeColumns
+from gosched.scheduling.snapshot.columns import Column
+from gosched.scheduling.snapshot.view import NO_VALUE, NodeColumns
 from gosched.state_machine.apply import apply
 from tests.scheduling import notation
 from tests.scheduling.cluster import allocation, group, job, node, resources, state_of
@@ -51,7 +52,7 @@ def assert_equal(one: NodeColumns, other: NodeColumns) -> None:
 def amounts(nodes: NodeColumns, name: str) -> list[tuple[list[int], dict[str, int]]]:
     """For each node, the fixed columns and the cluster's own resources by name, without zeros."""
     rows = getattr(nodes, name).tolist()
-    return [(row[:CUSTOM], {n: row[c] for n, c in nodes.custom.items() if row[c]}) for row in rows]
+    return [(row[: Column.CUSTOM], {n: row[c] for n, c in nodes.custom.items() if row[c]}) for row in rows]
 
 
 def widened(nodes: NodeColumns, name: str, width: int, nothing: int) -> np.ndarray:

@@ -8,8 +8,8 @@ from gosched import __version__
 from gosched.core.cluster import NodeState, Quota
 from gosched.core.job import JobState
 from gosched.core.limits import MAX_STATE_BYTES
-from gosched.core.resources import ZERO, Resources
-from gosched.core.sharing import BUILT_IN, MODEL_PREFIX, Amounts, as_map
+from gosched.core.resources import ZERO
+from gosched.core.sharing import as_map, resources_of
 from gosched.master.backups.scheduled_backups import BackupFacts
 from gosched.master.cluster.clock_keeper import ClockKeeper
 from gosched.master.cluster.feature_levels import FeatureLevels
@@ -62,7 +62,7 @@ class StatusReader:
             feature_level=state.feature_level,
             newest_feature_level=self._levels.common(),
         )
-        fill(_resources(state.total), status.total)
+        fill(resources_of(state.total), status.total)
         fill(sum(state.charges.values(), ZERO), status.used)
         if (backup := self._backup()) is not None:
             status.backup.last_success_ms, status.backup.last_bytes = backup.last_success_ms, backup.last_bytes
@@ -134,14 +134,3 @@ def _queue_status(use: QueueUse) -> scheduler_pb2.QueueStatus:
     )
     fill(use.queue, message.rules)
     return message
-
-
-def _resources(amounts: Amounts) -> Resources:
-    models = [name for name in amounts if name.startswith(MODEL_PREFIX)]
-    return Resources(
-        cpu_millis=amounts.get("cpu", 0),
-        memory_bytes=amounts.get("memory", 0),
-        storage_bytes=amounts.get("storage", 0),
-        gpu_millis=amounts.get("gpu", 0),
-        custom=as_map({name: amounts[name] for name in amounts if name not in (*BUILT_IN, *models)}),
-    )

@@ -19,6 +19,7 @@ from gosched.scheduling.fairness.queue_limits import UNLIMITED, Allowance
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.gang_placement import place
+from gosched.scheduling.snapshot.columns import AMOUNTS, NOTHING
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import BoolArray, IntArray
@@ -124,14 +125,16 @@ class Profile:
             if reserved.end_ms < NEVER_MS:
                 changes.append((reserved.end_ms, reserved.gang.total))
         # How much a window gives back is not counted; its end is a moment.
-        changes += [(window.end_ms, (0, 0, 0, 0)) for window in self._reserved_starts.windows if window.end_ms]
+        changes += [(window.end_ms, NOTHING) for window in self._reserved_starts.windows if window.end_ms]
         when = np.concatenate([ends, np.array([at for at, _ in changes], dtype=np.int64)])
-        what = np.concatenate([amounts[:, :4], np.array([c for _, c in changes], dtype=np.int64).reshape(-1, 4)])
+        what = np.concatenate(
+            [amounts[:, AMOUNTS], np.array([c for _, c in changes], dtype=np.int64).reshape(-1, len(NOTHING))]
+        )
         order = np.argsort(when, kind="stable")
         moments, firsts = np.unique(when[order], return_index=True)
         total = np.cumsum(what[order], axis=0)
         lasts = np.append(firsts[1:], len(order)) - 1
-        free = np.array(self._plain.total[:4]) + total[lasts] if len(order) else np.zeros((0, 4), dtype=np.int64)
+        free = np.array(self._plain.total[AMOUNTS]) + total[lasts] if len(order) else total
         later = moments > self._now_ms
         return moments[later], free[later]
 

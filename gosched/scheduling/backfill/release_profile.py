@@ -17,7 +17,7 @@ from gosched.core.resources import Resources
 from gosched.scheduling.snapshot.capacity_rows import Freed
 from gosched.scheduling.snapshot.occupancy import G, Occupied, column_amounts
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS, Holding, RunningGang
-from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
+from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import IntArray, NodeColumns, Soon, View
 
 
@@ -154,12 +154,7 @@ class _Placed:
 def _placed(gang: PendingGang, placement: GangPlacement) -> _Placed:
     group_of = {rank: index for index, request in enumerate(gang.requests) for rank in request.ranks}
     holdings = [Holding(t.rank, group_of[t.rank], t.node_id, t.gpus, t.cpus, "") for t in placement.tasks]
-    return _Placed(gang.job_id, tuple(map(_resources, gang.requests)), tuple(holdings))
-
-
-def _resources(request: TaskRequest) -> Resources:
-    cpu, memory, storage, gpu = request.each
-    return Resources(cpu_millis=cpu, memory_bytes=memory, storage_bytes=storage, gpu_millis=gpu, custom=request.custom)
+    return _Placed(gang.job_id, tuple([request.resources for request in gang.requests]), tuple(holdings))
 
 
 def _of_fences(view: View, now_ms: int) -> _Releases:

@@ -21,6 +21,7 @@ from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.free_devices import Slot
 from gosched.scheduling.placement.transaction import Transaction
 from gosched.scheduling.snapshot.capacity_rows import Freed, Rows
+from gosched.scheduling.snapshot.columns import AMOUNTS, Column
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
 from gosched.scheduling.snapshot.view import IntArray, NodeColumns
@@ -235,10 +236,10 @@ def _subtract(rows: Rows, gang: PendingGang, placement: GangPlacement, nodes: No
         if place is None:
             continue
         request = ask_of[task.rank]
-        rows.free[place, : len(request.each)] -= request.each
+        rows.free[place, AMOUNTS] -= request.each
         for name, amount in request.custom:
             rows.free[place, nodes.custom[name]] -= amount
         for gpu in task.gpus:
-            rows.gpu_free[place, gpu] -= min(request.each[3], MILLI)
+            rows.gpu_free[place, gpu] -= min(request.each[Column.GPU], MILLI)
         if task.cpus:
             rows.owned[place] |= parse_cpulist(task.cpus)

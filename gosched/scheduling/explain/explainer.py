@@ -13,6 +13,7 @@ from operator import gt
 import numpy as np
 
 from gosched.core.amounts import amount_text, short_of
+from gosched.core.sharing import BUILT_IN
 from gosched.core.spec import Affinity, JobSpec, LabelOp
 from gosched.scheduling.explain.explanation import Explanation, Reason
 from gosched.scheduling.placement.domains import slots_by_domain, where_it_stands
@@ -22,13 +23,17 @@ from gosched.scheduling.placement.needs import needs_of
 from gosched.scheduling.placement.spread import Evenness, apart
 from gosched.scheduling.placement.topology import ANYWHERE
 from gosched.scheduling.plugins.filters import CLOSED, NO_AFFINITY, NOT_READY, Filter, filters
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, task_requests_of
-from gosched.scheduling.snapshot.view import CPU, GPU, LINK, SHARE, WHOLE, BoolArray, IntArray, NodeColumns, summed
+from gosched.scheduling.snapshot.view import BoolArray, IntArray, NodeColumns, summed
 
 MAX_EXPLAINED = 50
 
-_NAMES = ("cpu", "memory", "storage", "gpu")
-_DEVICES = {WHOLE: "short of whole GPUs", SHARE: "short of a GPU's share", LINK: "short of linked GPUs"}
+_DEVICES = {
+    Column.WHOLE: "short of whole GPUs",
+    Column.SHARE: "short of a GPU's share",
+    Column.LINK: "short of linked GPUs",
+}
 
 
 _NO_PLACE = Explanation(
@@ -158,7 +163,7 @@ class Explainer:
         names = {column: name for name, column in self._capacity.nodes.custom.items()}
         found: list[Filter] = []
         for column, amount in needs_of(request, self._capacity.nodes) or ():
-            name = _DEVICES.get(column) or f"short of {short_of(names.get(column) or _NAMES[column])}"
+            name = _DEVICES.get(column) or f"short of {short_of(names.get(column) or BUILT_IN[column])}"
             found.append((name, free[:, column] >= amount))
         return found
 
@@ -176,7 +181,7 @@ class Explainer:
             return ""
         column, amount = wanted[int(lacks[:, row].argmax())]
         names = {c: name for name, c in self._capacity.nodes.custom.items()}
-        name = "gpu" if column in _DEVICES else names.get(column) or _NAMES[column]
+        name = "gpu" if column in _DEVICES else names.get(column) or BUILT_IN[column]
         has = amount_text(name, max(int(free[row, column]), 0), bare=True)
         best = self._capacity.nodes.ids[int(rows[row])]
         return f"needs {amount_text(name, amount)} on one node; best is {best} with {has}"
@@ -199,7 +204,7 @@ def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
             for request, mask in zip(requests, masks, strict=True)
         ]
     if not any(found):
-        total = tuple([sum([request.each[c] * request.floor for request in requests]) for c in range(len(_NAMES))])
+        total = tuple([sum([request.each[c] * request.floor for request in requests]) for c in range(len(BUILT_IN))])
         found = [_short(total, summed(nodes.capacity[nodes.ready]).tolist(), where)]
     if not any(found):
         found = [_too_few_slots(nodes, requests, request, mask) for request, mask in zip(requests, masks, strict=True)]
@@ -210,16 +215,20 @@ def _one_node_holds(nodes: NodeColumns, requests: tuple[TaskRequest, ...]) -> bo
     """Whether the node with the most CPU could hold all of it if it were empty: most jobs are small, and ask for no
     more than amounts."""
     if (
-        any(request.constraints.is_more_than_amounts or request.custom or request.each[GPU] for request in requests)
+        any(
+            request.constraints.is_more_than_amounts or request.custom or request.each[Column.GPU]
+            for request in requests
+        )
         or not nodes.ready.any()
     ):
         return False
-    row = int(np.where(nodes.ready, nodes.capacity[:, CPU], -1).argmax())
+    row = int(np.where(nodes.ready, nodes.capacity[:, Column.CPU], -1).argmax())
     if nodes.taint_sets[int(nodes.taints[row])]:
         return False
     capacity = nodes.capacity[row].tolist()
     return all(
-        sum([request.each[column] * request.floor for request in requests]) <= capacity[column] for column in range(GPU)
+        sum([request.each[column] * request.floor for request in requests]) <= capacity[column]
+        for column in range(Column.GPU)
     )
 
 
@@ -271,7 +280,7 @@ def _asked(term: Affinity) -> str:
 
 def _too_small(nodes: NodeColumns, request: TaskRequest, mask: BoolArray) -> Explanation | None:
     capacity = nodes.capacity[mask]
-    wanted = [(name, column, request.each[column]) for column, name in enumerate(_NAMES)]
+    wanted = [(name, column, request.each[column]) for column, name in enumerate(BUILT_IN)]
     wanted += [(name, nodes.custom.get(name, -1), amount) for name, amount in request.custom]
     for name, column, each in wanted:
         largest = int(capacity[:, column].max()) if column >= 0 else 0
@@ -287,7 +296,7 @@ def _too_small(nodes: NodeColumns, request: TaskRequest, mask: BoolArray) -> Exp
 
 
 def _short(wanted: tuple[int, ...], there: Sequence[int], where: str) -> Explanation | None:
-    for name, want, have in zip(_NAMES, wanted, there, strict=False):
+    for name, want, have in zip(BUILT_IN, wanted, there, strict=False):
         if want > have:
             number = amount_text(name, int(have), bare=True)
             verb = where if number != "1" else where.replace("are", "is", 1)
@@ -301,7 +310,7 @@ def _too_few_slots(
 ) -> Explanation | None:
     slots: IntArray = np.where(mask, request.floor, 0)
     for column, amount in enumerate(request.each):
-        if amount and not (column == GPU and request.gpu_share):
+        if amount and not (column == Column.GPU and request.gpu_share):
             np.minimum(slots, nodes.capacity[:, column] // amount, out=slots)
     fit = int(slots.sum())
     if fit >= request.floor:
@@ -321,8 +330,8 @@ def _of(requests: tuple[TaskRequest, ...], request: TaskRequest) -> str:
 
 
 def _in_tasks_or_gpus(request: TaskRequest, tasks: int) -> str:
-    if request.each[GPU]:
-        return amount_text("gpu", tasks * request.each[GPU])
+    if request.each[Column.GPU]:
+        return amount_text("gpu", tasks * request.each[Column.GPU])
     return _tasks(tasks)
 
 

@@ -12,8 +12,9 @@ from gosched.core.amounts import amount_text
 from gosched.core.command import GangPlacement
 from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, beyond, ceilings, charge_of, lineage
 from gosched.scheduling.plugins.calls import Plugins
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import PendingGang, charge_of_one
-from gosched.scheduling.snapshot.view import GPU, GPU_MODEL, NodeColumns, View
+from gosched.scheduling.snapshot.view import GPU_MODEL, NodeColumns, View
 
 QUEUE_LIMIT, QUOTA, MAX_RUNNING = "QUEUE_LIMIT", "QUOTA", "MAX_RUNNING_JOBS"
 
@@ -104,8 +105,8 @@ class Limits:
 
     def _beyond_floor(self, gang: PendingGang, constraints: list[_Rule], model: str) -> bool:
         """Whether the smallest start would be too much if all of its GPUs were of the model."""
-        wanted = sum([request.each[GPU] * request.floor for request in gang.requests]) or max(
-            [request.each[GPU] for request in gang.requests]
+        wanted = sum([request.each[Column.GPU] * request.floor for request in gang.requests]) or max(
+            [request.each[Column.GPU] for request in gang.requests]
         )
         return bool(wanted) and any(
             rule.used.get(model, 0) + wanted > rule.ceiling.get(model, 1 << 62) for rule in constraints
@@ -116,8 +117,8 @@ class Limits:
         charges = [charge_of_one(request) for request in gang.requests]
         taken: Amounts = {}
         for request, each in zip(gang.requests, charges, strict=True):
-            if request.each[GPU] and not request.constraints.gpu_model:
-                each.update(dict.fromkeys(models, request.each[GPU]))
+            if request.each[Column.GPU] and not request.constraints.gpu_model:
+                each.update(dict.fromkeys(models, request.each[Column.GPU]))
             add_to(taken, each, request.floor)
         found = []
         for request, each in zip(gang.requests, charges, strict=True):
@@ -172,7 +173,7 @@ def placed_charge(gang: PendingGang, placement: GangPlacement) -> Amounts:
 
 def _add_models(charge: Amounts, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
     unnamed = {
-        rank: request.each[GPU]
+        rank: request.each[Column.GPU]
         for request in gang.requests
         if not request.constraints.gpu_model
         for rank in request.ranks

@@ -13,6 +13,7 @@ from gosched.core.cluster import Queue, QueueOrder
 from gosched.scheduling.fairness.drf_order import Line
 from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.policy import Policy
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import PendingGang
 
 _NEVER_MS = 1 << 62
@@ -93,7 +94,7 @@ def is_urgent(gang: PendingGang, now_ms: int) -> bool:
 
 
 def _size(gang: PendingGang) -> int:
-    return gang.total[3] << 32 | gang.tasks
+    return gang.total[Column.GPU] << 32 | gang.tasks
 
 
 def _deadline(gang: PendingGang) -> int:

@@ -16,6 +16,7 @@ from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.topology import ANYWHERE, NOWHERE
 from gosched.scheduling.plugins.filters import Choice
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import BoolArray, IntArray
 
@@ -87,7 +88,7 @@ def _unbounded(
 ) -> list[IntArray]:
     """Free amounts that measure how large a domain is: GPUs for a gang that wants some, else CPUs."""
     capacity.settle()
-    column = 3 if gang.total[3] else 0
+    column = Column.GPU if gang.total[Column.GPU] else Column.CPU
     masks = np.logical_or.reduce([choices[i].allowed for i in bound])
     return [feasibility.topology.domains(level, np.where(masks, capacity.free[:, column], 0))]
 

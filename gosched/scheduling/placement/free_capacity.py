@@ -19,9 +19,10 @@ from gosched.scheduling.placement.needs import needs_of
 from gosched.scheduling.placement.node_orders import NodeOrders
 from gosched.scheduling.plugins.filters import Choice
 from gosched.scheduling.snapshot.capacity_rows import Freed, Rows
+from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, Column, Vector
 from gosched.scheduling.snapshot.devices import share_slots
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
-from gosched.scheduling.snapshot.view import LINK, SHARE, WHOLE, BoolArray, IntArray, NodeColumns, summed
+from gosched.scheduling.snapshot.view import BoolArray, IntArray, NodeColumns, summed
 
 MAX_MISSES_KEPT = 16  # requests of single tasks that found no node, for each set of constraints
 
@@ -40,7 +41,7 @@ class FreeCapacity:
         ready = nodes.free[nodes.ready]
         #: Free on the ready nodes together, by column.
         self.total: list[int] = summed(ready).tolist()
-        self._largest: list[int] = ready.max(axis=0, initial=0).tolist()
+        self._largest = _largest(ready)
         self._unsettled: dict[int, list[int]] = {}  # the amounts of rows that `free` does not show yet
         self._orders = NodeOrders(nodes, self.free)
         self._missed: dict[Choice, list[TaskRequest]] = {}
@@ -49,13 +50,19 @@ class FreeCapacity:
 
     def may_hold(self, gang: PendingGang) -> bool:
         """Return whether it might fit. False is certain, and costs nothing per node."""
-        total, largest = self.total, self._largest
+        total = self.total
         cpu, memory, storage, gpu = gang.total
-        if cpu > total[0] or memory > total[1] or storage > total[2] or gpu > total[3]:
+        if (
+            cpu > total[Column.CPU]
+            or memory > total[Column.MEMORY]
+            or storage > total[Column.STORAGE]
+            or gpu > total[Column.GPU]
+        ):
             return False
+        most_cpu, most_memory, most_storage, most_gpu = self._largest
         for request in gang.requests:
             cpu, memory, storage, gpu = request.each
-            if cpu > largest[0] or memory > largest[1] or storage > largest[2] or gpu > largest[3]:
+            if cpu > most_cpu or memory > most_memory or storage > most_storage or gpu > most_gpu:
                 return False
         return True
 
@@ -67,9 +74,9 @@ class FreeCapacity:
         if needs is None:
             return np.zeros_like(slots)
         for column, amount in needs:
-            if column == SHARE:
+            if column == Column.SHARE:
                 np.minimum(slots, share_slots(self.devices.gpu_free, amount), out=slots)
-            elif column == LINK:
+            elif column == Column.LINK:
                 np.minimum(slots, self.devices.island_slots(request.whole_gpus), out=slots)
             else:
                 np.minimum(slots, self.free[:, column] // amount, out=slots)
@@ -100,10 +107,12 @@ class FreeCapacity:
 
     def _missed_less(self, request: TaskRequest, choice: Choice) -> bool:
         """Return whether a task that asked for no more found no node before."""
-        each = request.each
+        cpu, memory, storage, gpu = request.each
         for missed in self._missed.get(choice, ()):
-            a, b, c, d = missed.each
-            if a <= each[0] and b <= each[1] and c <= each[2] and d <= each[3] and not missed.custom:
+            less_cpu, less_memory, less_storage, less_gpu = missed.each
+            if missed.custom:
+                continue
+            if less_cpu <= cpu and less_memory <= memory and less_storage <= storage and less_gpu <= gpu:
                 return True
         return False
 
@@ -147,19 +156,19 @@ class FreeCapacity:
         if left is None:
             left = self._unsettled[row] = self.free[row].tolist()
         cpu, memory, storage, gpu = request.each
-        left[0] -= cpu
-        left[1] -= memory
-        left[2] -= storage
-        left[3] -= gpu
+        left[Column.CPU] -= cpu
+        left[Column.MEMORY] -= memory
+        left[Column.STORAGE] -= storage
+        left[Column.GPU] -= gpu
         total = self.total
-        total[0] -= cpu
-        total[1] -= memory
-        total[2] -= storage
-        total[3] -= gpu
+        total[Column.CPU] -= cpu
+        total[Column.MEMORY] -= memory
+        total[Column.STORAGE] -= storage
+        total[Column.GPU] -= gpu
         for name, amount in request.custom:
             left[self.nodes.custom[name]] -= amount
         if wants_gpu:
-            left[WHOLE], left[SHARE], left[LINK] = self.devices.columns_of_one(row)
+            left[Column.WHOLE], left[Column.SHARE], left[Column.LINK] = self.devices.columns_of_one(row)
         self._orders.move_one(row, left)
         self.touched.append(row)
         return slot
@@ -195,11 +204,11 @@ class FreeCapacity:
             self.total[column] -= amount * number
         if request.constraints.wants_gpu:
             for row in rows.tolist():
-                self.free[row, [WHOLE, SHARE, LINK]] = self.devices.columns_of_one(row)
+                self.free[row, DEVICES] = self.devices.columns_of_one(row)
         self._moved(rows)
 
     def _add(self, request: TaskRequest, rows: IntArray, counts: IntArray) -> None:
-        self.free[rows, : len(request.each)] += counts[:, None] * np.array(request.each)
+        self.free[rows, AMOUNTS] += counts[:, None] * np.array(request.each)
         for name, amount in request.custom:
             self.free[rows, self.nodes.custom[name]] += counts * amount
 
@@ -246,7 +255,7 @@ class FreeCapacity:
         before = self.free[at]
         self.free[at] = rows.free
         self.devices.put(rows)
-        self.free[at[:, None], [WHOLE, SHARE, LINK]] = self.devices.columns(at)
+        self.free[at, DEVICES] = self.devices.columns(at)
         lost = np.maximum(before, 0) - np.maximum(self.free[at], 0)
         less = np.where(self.nodes.ready[at][:, None], lost, 0).sum(axis=0)
         self.total = [total - part for total, part in zip(self.total, less.tolist(), strict=True)]
@@ -254,10 +263,16 @@ class FreeCapacity:
 
     def _renew(self, rows: IntArray) -> None:
         """Bring up to date what is derived of the rows, and forget what was concluded when less was free."""
-        self.free[rows[:, None], [WHOLE, SHARE, LINK]] = self.devices.columns(rows)
+        self.free[rows, DEVICES] = self.devices.columns(rows)
         ready = self.free[self.nodes.ready]
         self.total = summed(ready).tolist()
-        self._largest = ready.max(axis=0, initial=0).tolist()
+        self._largest = _largest(ready)
         self._orders.clear()
         self._missed.clear()
         self.touched.extend(rows.tolist())
+
+
+def _largest(free: IntArray) -> Vector:
+    """Return the most that one of the nodes has free, of each amount."""
+    cpu, memory, storage, gpu = free[:, AMOUNTS].max(axis=0, initial=0).tolist()
+    return cpu, memory, storage, gpu

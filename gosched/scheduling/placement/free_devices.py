@@ -8,6 +8,7 @@ import numpy as np
 
 from gosched.core.resources import MILLI
 from gosched.scheduling.snapshot.capacity_rows import Freed, Rows
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.devices import (
     choose_cpus,
     choose_shared_gpu,
@@ -17,7 +18,7 @@ from gosched.scheduling.snapshot.devices import (
     fitting_numa_node,
 )
 from gosched.scheduling.snapshot.task_requests import TaskRequest
-from gosched.scheduling.snapshot.view import GPU, IntArray, NodeColumns
+from gosched.scheduling.snapshot.view import IntArray, NodeColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,13 @@ class FreeDevices:
     def occupy(self, request: TaskRequest, slot: Slot) -> None:
         """Take the devices of just this slot."""
         for gpu in slot.gpus:
-            self.gpu_free[slot.row, gpu] -= min(request.each[GPU], MILLI)
+            self.gpu_free[slot.row, gpu] -= min(request.each[Column.GPU], MILLI)
         self.cpus_owned[slot.row] |= slot.cpus
 
     def give(self, request: TaskRequest, slot: Slot) -> None:
         """Give the devices of the slot back."""
         for gpu in slot.gpus:
-            self.gpu_free[slot.row, gpu] += min(request.each[GPU], MILLI)
+            self.gpu_free[slot.row, gpu] += min(request.each[Column.GPU], MILLI)
         self.cpus_owned[slot.row] &= ~slot.cpus
 
     # Amounts of several nodes

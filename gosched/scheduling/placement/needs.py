@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gosched.core.resources import MILLI
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import TaskRequest
-from gosched.scheduling.snapshot.view import LINK, SHARE, WHOLE, NodeColumns
+from gosched.scheduling.snapshot.view import NodeColumns
 
 Needs = list[tuple[int, int]]  # (column, least amount that must be free)
 
@@ -17,15 +18,15 @@ def needs_of(request: TaskRequest, nodes: NodeColumns, *, linked: bool = False) 
     cpu, memory, storage, gpu = request.each
     needs = []
     if cpu:
-        needs.append((0, cpu))
+        needs.append((Column.CPU, cpu))
     if memory:
-        needs.append((1, memory))
+        needs.append((Column.MEMORY, memory))
     if storage:
-        needs.append((2, storage))
+        needs.append((Column.STORAGE, storage))
     if gpu >= MILLI:
-        needs.append((LINK if linked or request.constraints.needs_link else WHOLE, gpu))
+        needs.append((Column.LINK if linked or request.constraints.needs_link else Column.WHOLE, gpu))
     elif gpu:
-        needs.append((SHARE, gpu))
+        needs.append((Column.SHARE, gpu))
     for name, amount in request.custom:
         if name not in nodes.custom:
             return None

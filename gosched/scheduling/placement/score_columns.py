@@ -13,8 +13,9 @@ from gosched.core.spec import Strategy
 from gosched.scheduling.placement.expected_waste import Waste
 from gosched.scheduling.placement.fragmentation import Demand, Workload, gains
 from gosched.scheduling.placement.free_capacity import FreeCapacity
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import TaskRequest
-from gosched.scheduling.snapshot.view import CPU, BoolArray, IntArray, NodeColumns, View, Where
+from gosched.scheduling.snapshot.view import BoolArray, IntArray, NodeColumns, View, Where
 
 _BEST_SCORE = 100
 
@@ -51,7 +52,7 @@ class Gradient:
 
     def _column(self, request: TaskRequest) -> _Column:
         self._capacity.settle()
-        kind = (request.each[0], request.each[3])
+        kind = (request.each[Column.CPU], request.each[Column.GPU])
         nodes = len(self._capacity.nodes)
         column = self._columns.get(kind)
         touched = self._capacity.touched
@@ -64,7 +65,7 @@ class Gradient:
         return column
 
     def _score(self, kind: tuple[int, int], column: _Column, rows: IntArray) -> None:
-        free = self._capacity.free[rows, CPU]
+        free = self._capacity.free[rows, Column.CPU]
         suits = self._model_ok if self._waste is None else self._waste.kinds
         scores, devices = gains(
             self._workload, *kind, free, self._capacity.devices.gpu_free[rows], suits[rows], self._waste

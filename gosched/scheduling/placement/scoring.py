@@ -12,10 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from gosched.core.spec import Strategy
-from gosched.scheduling.snapshot.view import CPU, GPU, MEMORY, IntArray, NodeColumns
+from gosched.scheduling.snapshot.columns import Column
+from gosched.scheduling.snapshot.view import IntArray, NodeColumns
 
 SCALE = 1000
-_COUNTED = (CPU, MEMORY, GPU)
+_COUNTED = (Column.CPU, Column.MEMORY, Column.GPU)
 _SHIFT = np.array([0, 10, 0])  # bytes as KiB, so that no product overflows 64 bits
 
 
@@ -27,7 +28,7 @@ class Scale:
         self._capacity = np.maximum(capacity, 1)
         self._largest = np.maximum(capacity.max(axis=0, initial=1), 1)
         self._nodes = len(nodes)
-        has_gpus = bool(nodes.capacity[:, GPU].any())
+        has_gpus = bool(nodes.capacity[:, Column.GPU].any())
         self._weights = np.array([SCALE, 0, SCALE] if has_gpus else [SCALE, SCALE, 0])
         self._of_one = list(zip(self._weights.tolist(), self._largest.tolist(), strict=True))
 
@@ -44,7 +45,7 @@ class Scale:
 
     def key(self, strategy: Strategy, free: Sequence[int], row: int) -> int:
         """The same for one row, without the cost of arrays."""
-        cpu, memory, gpu = free[CPU], free[MEMORY] >> 10, free[GPU]
+        cpu, memory, gpu = free[Column.CPU], free[Column.MEMORY] >> 10, free[Column.GPU]
         if strategy is Strategy.SPREAD:
             x, y, z = self._capacity[row].tolist()
             key = (x - cpu) * SCALE // x + (y - memory) * SCALE // y + (z - gpu) * SCALE // z

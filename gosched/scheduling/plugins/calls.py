@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from gosched.core.command import GangPlacement
-from gosched.core.resources import Resources
 from gosched.scheduling.plugins.filters import Filter, filters
 from gosched.scheduling.plugins.interface import MAX_SCORE, Nodes, Plugin, PluginFault, Request, Runner, Waiting, frozen
 from gosched.scheduling.snapshot.labels import IntArray
@@ -188,13 +187,8 @@ _SHOWN: Mapping[str, Callable[[PendingGang, TaskRequest], Any]] = {
     "tenant": lambda gang, request: gang.tenant,
     "group": lambda gang, request: request.group,
     "count": lambda gang, request: request.count,
-    "resources": lambda gang, request: _resources(request),
+    "resources": lambda gang, request: request.resources,
     "gpu_model": lambda gang, request: request.constraints.gpu_model,
     "standing": lambda gang, request: tuple([node_id for _, node_id in gang.standing]),
     "allowed": lambda gang, request: request.constraints,
 }
-
-
-def _resources(request: TaskRequest) -> Resources:
-    cpu, memory, storage, gpu = request.each
-    return Resources(cpu_millis=cpu, memory_bytes=memory, storage_bytes=storage, gpu_millis=gpu, custom=request.custom)

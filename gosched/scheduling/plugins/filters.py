@@ -19,8 +19,9 @@ from gosched.core.spec import (
     Mode,
     TaintEffect,
 )
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import Constraints
-from gosched.scheduling.snapshot.view import NO_VALUE, WHOLE, BoolArray, IntArray, NodeColumns
+from gosched.scheduling.snapshot.view import NO_VALUE, BoolArray, IntArray, NodeColumns
 
 FIXED_LEVELS = (NODE_LEVEL, NUMA_LEVEL, LINK_LEVEL)
 MAX_TIERS = 16  # more kinds of liking than this are not looked through one by one
@@ -97,8 +98,8 @@ def _liking(nodes: NodeColumns, constraints: Constraints, scores: IntArray | Non
     parts += [nodes.labels.meeting(term, len(nodes)) * (term.weight << 8) for term in weighted]
     if scores is not None:
         parts.append(scores << 8)
-    if not constraints.wants_gpu and nodes.capacity[:, WHOLE].any():
-        parts.append(-(nodes.capacity[:, WHOLE] > 0).astype(np.int64))
+    if not constraints.wants_gpu and nodes.capacity[:, Column.WHOLE].any():
+        parts.append(-(nodes.capacity[:, Column.WHOLE] > 0).astype(np.int64))
     if not parts:
         return None
     total: IntArray = np.add.reduce(parts)

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gosched.core.resources import Resources
-from gosched.core.sharing import BUILT_IN
 from gosched.scheduling.snapshot.labels import NO_VALUE, BoolArray, IntArray
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import NodeColumns
@@ -167,7 +166,7 @@ class Nodes:
         found = self._amounts.get(resource)
         if found is None:
             columns = self._columns
-            column = BUILT_IN.index(resource) if resource in BUILT_IN else columns.custom.get(resource)
+            column = columns.column_of(resource)
             if column is None:
                 nothing = frozen(np.zeros(len(self), dtype=np.int64))
                 return nothing, nothing

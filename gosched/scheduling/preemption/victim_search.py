@@ -25,6 +25,7 @@ from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.gang_placement import place
 from gosched.scheduling.preemption.eviction_rules import EvictionBudget, Victim, cost_of
 from gosched.scheduling.snapshot.capacity_rows import Freed
+from gosched.scheduling.snapshot.columns import AMOUNTS, Column
 from gosched.scheduling.snapshot.occupancy import Occupied
 from gosched.scheduling.snapshot.running_gangs import RunningGang
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
@@ -172,7 +173,7 @@ class Preemption:
         self, gang: PendingGang, base: FreeCapacity, feasibility: Feasibility, here: BoolArray, domain: BoolArray
     ) -> IntArray | None:
         """Tasks to go so that the hardest group finds its places: node by node, first where a place costs least."""
-        request = max(gang.requests, key=lambda a: (a.each[3] * a.floor, a.each[0] * a.floor))
+        request = max(gang.requests, key=lambda a: (a.each[Column.GPU] * a.floor, a.each[Column.CPU] * a.floor))
         allowed = feasibility.choice(gang, request).allowed & domain
         wanted = max(request.floor, 1) - int(base.slots(request, allowed).sum())
         held, cost = self.occupied(), self._columns().cost
@@ -268,7 +269,7 @@ class Preemption:
         key = (gang.queue, gang.priority, gang.evicted_for)
         most = self._most.get(key)
         if most is None:
-            most = self._most[key] = held.amounts[chosen, :4].sum(axis=0).tolist()
+            most = self._most[key] = held.amounts[chosen, AMOUNTS].sum(axis=0).tolist()
         return all(
             free + more >= wanted for free, more, wanted in zip(self.plain.total, most, gang.total, strict=False)
         )

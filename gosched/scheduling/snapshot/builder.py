@@ -30,23 +30,12 @@ from gosched.core.resources import MILLI, Resources
 from gosched.core.sharing import Amounts, add_to
 from gosched.core.spec import SELF
 from gosched.core.state import ClusterState
+from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, Column, vector
 from gosched.scheduling.snapshot.devices import device_columns
 from gosched.scheduling.snapshot.label_counts import Labelled
 from gosched.scheduling.snapshot.running_gangs import RunningGang, running_gang
-from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang, vector
-from gosched.scheduling.snapshot.view import (
-    CUSTOM,
-    GPU,
-    GPU_MODEL,
-    LINK,
-    SHARE,
-    WHOLE,
-    IntArray,
-    NodeColumns,
-    Soon,
-    Typical,
-    View,
-)
+from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang
+from gosched.scheduling.snapshot.view import GPU_MODEL, IntArray, NodeColumns, Soon, Typical, View
 
 
 class ViewBuilder:
@@ -146,9 +135,9 @@ class ViewBuilder:
             nodes.cpus[row] = tuple([parse_cpulist(cpus) for cpus in record.hardware.numa_cpus])
         devices = _devices(records, width)
         capacity = np.zeros((len(rows), nodes.capacity.shape[1]), dtype=np.int64)
-        capacity[:, : len(vector(records[0].capacity))] = [vector(r.capacity) for r in records]
-        capacity[:, [WHOLE, SHARE, LINK]] = device_columns(devices, nodes.gpu_link[rows])
-        capacity[:, GPU] = capacity[:, WHOLE]
+        capacity[:, AMOUNTS] = [vector(r.capacity) for r in records]
+        capacity[:, DEVICES] = device_columns(devices, nodes.gpu_link[rows])
+        capacity[:, Column.GPU] = capacity[:, Column.WHOLE]
         for name, column in nodes.custom.items():
             capacity[:, column] = [dict(r.capacity.custom).get(name, 0) for r in records]
         nodes.capacity[rows] = capacity
@@ -226,7 +215,7 @@ class ViewBuilder:
         rows = [nodes.row(node_id) for node_id in node_ids]
         used = np.zeros((len(rows), nodes.free.shape[1]), dtype=np.int64)
         held = [state.held(node_id) for node_id in node_ids]
-        used[:, :4] = [vector(now) for now, *_ in held]
+        used[:, AMOUNTS] = [vector(now) for now, *_ in held]
         _add_custom(used, [now for now, *_ in held], nodes.custom)
         for i, (_, *later) in enumerate(held):
             for resources in later:
@@ -235,22 +224,22 @@ class ViewBuilder:
         records = [state.nodes[node_id] for node_id in node_ids]
         devices = _devices(records, nodes.gpu_free.shape[1])
         for i, (row, node_id) in enumerate(zip(rows, node_ids, strict=True)):
-            if nodes.capacity[row, WHOLE]:
+            if nodes.capacity[row, Column.WHOLE]:
                 for gpu, millis in state.node_gpus_held(node_id).items():
                     if gpu < devices.shape[1]:
                         devices[i, gpu] = max(0, devices[i, gpu] - millis)
                 if records[i].hardware.bad_gpus:  # what is held of those is none of the capacity
-                    free[i, GPU] = devices[i].sum()
+                    free[i, Column.GPU] = devices[i].sum()
             if nodes.cpus[row]:
                 nodes.cpus_owned[row] = state.node_cpus_held(node_id)
         nodes.gpu_free[rows] = devices
-        free[:, [WHOLE, SHARE, LINK]] = device_columns(devices, nodes.gpu_link[rows])
+        free[:, DEVICES] = device_columns(devices, nodes.gpu_link[rows])
         nodes.free[rows] = free
 
     def _row(self, resources: Resources) -> IntArray:
         """As a row of the columns, the derived ones left out."""
         row = np.zeros(self.nodes.free.shape[1], dtype=np.int64)
-        row[:4] = vector(resources)
+        row[AMOUNTS] = vector(resources)
         for name, amount in resources.custom:
             if name in self.nodes.custom:
                 row[self.nodes.custom[name]] = amount
@@ -313,15 +302,13 @@ def next_attempt(job: Job) -> Job:
 def _soon(state: ClusterState, node_id: str) -> Soon:
     held = state.held(node_id)
     now, later = held[0], held[-1]
-    freed = {
-        name: getattr(now, name) - getattr(later, name)
-        for name in ("cpu_millis", "memory_bytes", "storage_bytes", "gpu_millis")
-    }
-    after = dict(later.custom)
-    custom = {name: amount - after.get(name, 0) for name, amount in now.custom}
+    freed = now - later
     amounts = Resources(
-        **{name: max(amount, 0) for name, amount in freed.items()},
-        custom=tuple([(name, amount) for name, amount in custom.items() if amount > 0]),
+        cpu_millis=max(freed.cpu_millis, 0),
+        memory_bytes=max(freed.memory_bytes, 0),
+        storage_bytes=max(freed.storage_bytes, 0),
+        gpu_millis=max(freed.gpu_millis, 0),
+        custom=tuple([(name, amount) for name, amount in freed.custom if amount > 0]),
     )
     after_all = state.node_gpus_after(node_id)
     bad = state.nodes[node_id].hardware.bad_gpus
@@ -370,6 +357,3 @@ def _add_custom(used: np.ndarray, held: Sequence[Resources], columns: dict[str, 
         for name, amount in resources.custom:
             if name in columns:
                 used[i, columns[name]] += amount
-
-
-assert CUSTOM == LINK + 1  # the derived columns stand between the vector and the custom ones

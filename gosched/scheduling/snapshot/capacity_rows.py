@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gosched.scheduling.snapshot.view import LINK, SHARE, WHOLE, BoolArray, IntArray
+from gosched.scheduling.snapshot.columns import DEVICES
+from gosched.scheduling.snapshot.view import BoolArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Rows:
     def beyond(self, other: Rows) -> Freed:
         """What it has more than the other one, which is about the same rows. Owned CPUs are left out."""
         more = np.maximum(self.free - other.free, 0)
-        more[:, [WHOLE, SHARE, LINK]] = 0
+        more[:, DEVICES] = 0
         devices = np.maximum(self.gpu_free - other.gpu_free, 0)
         places, gpus = np.nonzero(devices)
         return Freed(self.rows, more, self.rows[places], gpus, devices[places, gpus], ())

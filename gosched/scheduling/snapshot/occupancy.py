@@ -14,8 +14,8 @@ import numpy as np
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.resources import MILLI, Resources
 from gosched.scheduling.snapshot.capacity_rows import Freed
+from gosched.scheduling.snapshot.columns import AMOUNTS, vector
 from gosched.scheduling.snapshot.running_gangs import Holding, RunningGang
-from gosched.scheduling.snapshot.task_requests import vector
 from gosched.scheduling.snapshot.view import BoolArray, IntArray, NodeColumns, View
 
 
@@ -120,7 +120,7 @@ class Occupants:
 
 def column_amounts(each: Resources, nodes: NodeColumns) -> list[int]:
     """By column of the nodes."""
-    found = [*vector(each), *([0] * (nodes.free.shape[1] - 4))]
+    found = [*vector(each), *([0] * (nodes.free.shape[1] - AMOUNTS.stop))]
     for name, amount in each.custom:
         if name in nodes.custom:
             found[nodes.custom[name]] = amount

@@ -9,7 +9,7 @@ from functools import lru_cache
 from gosched.core.force import may_restart
 from gosched.core.job import Job, JobState, Task, TaskState
 from gosched.core.resources import MILLI, AmountMap, Resources
-from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, as_map
+from gosched.core.sharing import Amounts, add_to, as_map, charge_of
 from gosched.core.spec import (
     LINK_LEVEL,
     NUMA_LEVEL,
@@ -27,8 +27,7 @@ from gosched.core.spec import (
     Toleration,
     TopologyRule,
 )
-
-Vector = tuple[int, int, int, int]  # milli-CPUs, memory, storage, milli-GPUs
+from gosched.scheduling.snapshot.columns import Column, Vector, resources_of, vector
 
 MAX_RULES_REMEMBERED = 65_536
 
@@ -129,17 +128,23 @@ class TaskRequest:
 
     @property
     def whole_gpus(self) -> int:
-        return self.each[3] // MILLI
+        return self.each[Column.GPU] // MILLI
 
     @property
     def gpu_share(self) -> int:
         """Milli-GPUs of the one device that is shared, or 0."""
-        return self.each[3] % MILLI
+        return self.each[Column.GPU] % MILLI
 
     @property
     def owned_cpus(self) -> int:
         """A task on whole GPUs with whole CPUs owns them, on nodes whose CPUs are known."""
-        return self.each[0] // MILLI if self.each[3] >= MILLI and self.each[0] % MILLI == 0 else 0
+        cpu, gpu = self.each[Column.CPU], self.each[Column.GPU]
+        return cpu // MILLI if gpu >= MILLI and cpu % MILLI == 0 else 0
+
+    @property
+    def resources(self) -> Resources:
+        """What one of the tasks asks for, as a record."""
+        return resources_of(self.each, self.custom)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,15 +261,7 @@ def task_requests_of(spec: JobSpec) -> tuple[TaskRequest, ...]:
 
 def charge_of_one(request: TaskRequest) -> Amounts:
     """What one of the tasks counts as."""
-    cpu, memory, storage, gpu = request.each
-    charge = {"cpu": cpu, "memory": memory, "storage": storage, "gpu": gpu, **dict(request.custom)}
-    if request.constraints.gpu_model and gpu:
-        charge[MODEL_PREFIX + request.constraints.gpu_model] = gpu
-    return {name: amount for name, amount in charge.items() if amount}
-
-
-def vector(resources: Resources) -> Vector:
-    return (resources.cpu_millis, resources.memory_bytes, resources.storage_bytes, resources.gpu_millis)
+    return charge_of(request.resources, request.constraints.gpu_model)
 
 
 def _request(group: TaskGroup, ranks: Sequence[int], floor: int) -> TaskRequest:
@@ -300,10 +297,10 @@ def _total(requests: tuple[TaskRequest, ...]) -> Vector:
     cpu = memory = storage = gpu = 0
     for request in requests:
         each, floor = request.each, request.floor
-        cpu += each[0] * floor
-        memory += each[1] * floor
-        storage += each[2] * floor
-        gpu += each[3] * floor
+        cpu += each[Column.CPU] * floor
+        memory += each[Column.MEMORY] * floor
+        storage += each[Column.STORAGE] * floor
+        gpu += each[Column.GPU] * floor
     return cpu, memory, storage, gpu
 
 

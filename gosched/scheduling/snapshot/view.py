@@ -16,15 +16,12 @@ import numpy as np
 from gosched.core.cluster import Account, Queue, Quota, Reservation, Window
 from gosched.core.limits import MAX_JOB_DEMAND
 from gosched.core.resources import Resources
+from gosched.core.sharing import BUILT_IN
 from gosched.core.spec import Affinity, Taint
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.labels import NO_VALUE, BoolArray, IntArray, LabelColumns
 from gosched.scheduling.snapshot.running_gangs import RunningGang
 from gosched.scheduling.snapshot.task_requests import PendingGang
-
-# Columns of every [nodes x resources] array. WHOLE: milli-GPUs of devices that are free entirely; SHARE: the most that
-# one device has free; LINK: WHOLE within the best island of fast links. From CUSTOM on: the cluster's own resources.
-CPU, MEMORY, STORAGE, GPU, WHOLE, SHARE, LINK = range(7)
-CUSTOM = 7
 
 GPU_MODEL = "\0gpu_model"  # kept like a label; no label's key has a control character
 
@@ -61,8 +58,8 @@ class NodeColumns:
         return NodeColumns(
             ids=[],
             names=[],
-            capacity=np.zeros((0, CUSTOM), dtype=np.int64, order="F"),
-            free=np.zeros((0, CUSTOM), dtype=np.int64, order="F"),
+            capacity=np.zeros((0, Column.CUSTOM), dtype=np.int64, order="F"),
+            free=np.zeros((0, Column.CUSTOM), dtype=np.int64, order="F"),
             ready=np.zeros(0, dtype=np.bool_),
             closed=np.zeros(0, dtype=np.bool_),
             gpu_free=np.zeros((0, 0), dtype=np.int64),
@@ -111,6 +108,10 @@ class NodeColumns:
 
     def longest_id_bytes(self) -> int:
         return max((len(node_id.encode()) for node_id in self.ids), default=0)
+
+    def column_of(self, resource: str) -> int | None:
+        """Return the column of a resource by its name; None if no node has it."""
+        return BUILT_IN.index(resource) if resource in BUILT_IN else self.custom.get(resource)
 
     def label(self, key: str) -> IntArray:
         """A code for each node's value of the label; NO_VALUE without one."""
@@ -180,16 +181,8 @@ def summed(columns: IntArray) -> IntArray:
 
 
 __all__ = [
-    "CPU",
-    "CUSTOM",
-    "GPU",
     "GPU_MODEL",
-    "LINK",
-    "MEMORY",
     "NO_VALUE",
-    "SHARE",
-    "STORAGE",
-    "WHOLE",
     "BoolArray",
     "IntArray",
     "NodeColumns",
