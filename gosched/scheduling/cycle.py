@@ -28,8 +28,8 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
     plugins = Plugins(view, policy.plugins, policy.runner)
     state = CycleState(view, policy, plugins, plan)
     limits = state.limits
-    standing = QueueUsage(view, limits, now_ms)
-    plan.shares = standing.shares
+    usage = QueueUsage(view, limits, now_ms)
+    plan.shares = usage.shares
     limited: dict[object, Explanation] = {}  # by shape: limits only get tighter, so they hold equal gangs too
     stopped_at: Explanation | None = None
 
@@ -44,11 +44,11 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
         elif reserved := promised[pending.job_id]:
             plan.explanations[pending.job_id] = explanation.reserved(state.explainer.of(pending), reserved.reservation)
         else:
-            standing.take(pending, dict(pending.charge))
+            usage.take(pending, dict(pending.charge))
 
     for lines in bands(view.queues, waiting, policy, plugins, now_ms):
-        turns = DrfOrder(lines, standing.shares, standing.used)
-        while (gang := turns.next()) is not None:
+        order = DrfOrder(lines, usage.shares, usage.used)
+        while (gang := order.next()) is not None:
             shape = limits.shape(gang, plugins)
             if gang.not_before_ms > now_ms:
                 plan.delay(gang)
@@ -71,13 +71,13 @@ def schedule(view: View, policy: Policy, now_ms: int, seed: int) -> Plan:
                 stopped_at = plan.explanations[gang.job_id] = explanation.queued(plan.looked_at)
             elif placement := state.begin(gang, shape):
                 charge = placed_charge(gang, placement)
-                turns.placed(charge)
+                order.placed(charge)
                 if policy.strict:  # the next band goes on where this one ends
-                    standing.take(gang, charge)
+                    usage.take(gang, charge)
                 continue
             else:
                 plan.explanations[gang.job_id] = state.wait(gang, shape)
-            turns.passed()
+            order.passed()
     renew_broken(state)
     plan.faults = tuple(plugins.faults)
     return plan

@@ -22,7 +22,7 @@ from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedS
 from gosched.scheduling.explain import explanation
 from gosched.scheduling.explain.explainer import Explainer
 from gosched.scheduling.explain.explanation import Explanation
-from gosched.scheduling.fairness.queue_limits import Allowance, Limits
+from gosched.scheduling.fairness.queue_limits import Allowance, QueueLimits
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.gang_placement import place
@@ -61,7 +61,7 @@ class CycleState:
         self.now_ms = plan.planned_at_ms
         self.plain = FreeCapacity(view.nodes)
         self.feasibility = Feasibility(view, policy, self.plain, plugins)
-        self.limits = Limits(view)
+        self.limits = QueueLimits(view)
         # What the scene holds must not hold the scene: in a cycle of references it keeps its whole view until the
         # collector comes by, which is seldom.
         self._occupants = Occupants(view)
@@ -163,7 +163,7 @@ class CycleState:
             gang.queue,
             gang.priority,
             gang.may_evict,
-            gang.yields,
+            gang.is_preemptible,
             gang.grace_ms,
             gang.evicted_for,
             self.capacity_views.reach(gang),
@@ -273,7 +273,11 @@ class CycleState:
             return None
         capacity = capacity_view.capacity.copy()
         return place(
-            gang, capacity, capacity_view.feasibility.over(capacity), self.plan.seed, self.limits.allowance(gang)
+            gang,
+            capacity,
+            capacity_view.feasibility.with_capacity(capacity),
+            self.plan.seed,
+            self.limits.allowance(gang),
         )
 
     def would_start(self, gang: PendingGang) -> bool:
@@ -283,7 +287,7 @@ class CycleState:
         """If nothing were promised to anybody."""
         capacity = self.plain.copy()
         return (
-            place(gang, capacity, self.feasibility.over(capacity), self.plan.seed, self.limits.allowance(gang))
+            place(gang, capacity, self.feasibility.with_capacity(capacity), self.plan.seed, self.limits.allowance(gang))
             is not None
         )
 
@@ -328,7 +332,7 @@ class CycleState:
         until = placement.until_ms
         ends = min(self.now_ms + gang.span_ms if gang.span_ms else NEVER_MS, until or NEVER_MS)
         # A claim is not to rest on what an estimate says of a gang that comes after it.
-        self.reserved_starts.took(gang, placement, ends if gang.is_promised else until or NEVER_MS)
+        self.reserved_starts.took(gang, placement, ends if gang.is_bounded else until or NEVER_MS)
         self.capacity_views.took(gang, placement, capacity_view)
         self.future.placed(gang, placement, ends)
         self._note(gang, placement)
@@ -355,11 +359,11 @@ class CycleState:
             later.occupy(request, seats)
         rows = np.unique(np.concatenate([freed.rows, self.view.nodes.rows([t.node_id for t in placement.tasks])]))
         now, then = self.plain.rows(rows), later.rows(rows)
-        now.limited(then)
+        now.limit_to(then)
         self.plain.put(now)
         self.future.left_over(then.beyond(now), self.now_ms + max(grace_ms, 1))
         self.future.placed(gang, placement, self.now_ms + grace_ms + gang.span_ms if gang.span_ms else NEVER_MS)
-        ends = self.now_ms + grace_ms + gang.span_ms if gang.is_promised else NEVER_MS
+        ends = self.now_ms + grace_ms + gang.span_ms if gang.is_bounded else NEVER_MS
         self.reserved_starts.took(gang, placement, ends)
         self.capacity_views.refresh(rows)
         self._note(gang, placement)

@@ -69,7 +69,7 @@ def assert_same(one: View, other: View) -> None:
     assert_equal(one.nodes, other.nodes)
     assert sorted(one.pending, key=lambda g: g.sequence) == sorted(other.pending, key=lambda g: g.sequence)
     assert wanted(one) == wanted(other)
-    assert (one.workload, one.standing) == (other.workload, other.standing)
+    assert (one.workload, one.avoided) == (other.workload, other.avoided)
     for name in ("queues", "quotas", "accounts", "total", "charges", "running"):
         assert getattr(one, name) == getattr(other, name)
     assert one.holders == other.holders
@@ -251,13 +251,13 @@ def check_followed_columns_equal_new_ones(rules: settings = SETTINGS) -> None:
             view = world.builder.view(world.state)
             assert_same(view, anew(world.state))
             seen["placed"] += len(world.state.allocations)
-            seen["avoided"] += len([node for nodes in view.standing.values() for node in nodes])
+            seen["avoided"] += len([node for nodes in view.avoided.values() for node in nodes])
             seen["joining"] += len([gang for gang in view.pending if gang.joins])
             seen["CPUs"] += any(view.nodes.cpus_owned)
             seen["fences"] += len(view.soon)
             seen["repairs"] += len(view.repairs)
             seen["saved"] += any(job.checkpoint_at_ms for job in world.state.jobs.values())
-            seen["leaving"] += any(holder.is_leaving for holder in view.holders.values())
+            seen["leaving"] += any(holder.is_stopping for holder in view.holders.values())
 
     check()
     kinds = ("placed", "avoided", "joining", "CPUs", "fences", "repairs", "saved", "leaving")
@@ -281,7 +281,7 @@ def test_a_builder_that_misses_a_kind_of_event_is_noticed(monkeypatch: pytest.Mo
 
 
 def test_a_builder_that_keeps_what_gone_gangs_asked_for_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ViewBuilder, "_forget", lambda self, job_id: self._gangs.pop(job_id, None) and None)
+    monkeypatch.setattr(ViewBuilder, "_remove_gang", lambda self, job_id: self._gangs.pop(job_id, None) and None)
     with pytest.raises(AssertionError):
         check_followed_columns_equal_new_ones(UNSHRUNK)
 

@@ -56,11 +56,11 @@ class Base:
     def shut(self, capacity: FreeCapacity) -> None:
         for limit in self.limits:
             rows = capacity.rows(limit.rows)
-            rows.limited(limit)
+            rows.limit_to(limit)
             capacity.put(rows)
         if self.closed.size:
             rows = capacity.rows(self.closed)
-            rows.closed(self.closed)
+            rows.close(self.closed)
             capacity.put(rows)
 
 
@@ -95,7 +95,7 @@ class CapacityViews:
         too soon, or there is nothing to gain."""
         reserved_starts = self._reserved_starts
         if (
-            not gang.yields
+            not gang.is_preemptible
             or gang.joins
             or not (reserved_starts.all or reserved_starts.windows)
             or reserved_starts.gave_way_to(gang.job_id)
@@ -158,7 +158,7 @@ class CapacityViews:
     def _ends(self, gang: PendingGang) -> tuple[int, int]:
         """Until when it has to fit beside claims, and beside windows: as long as it is promised to run. Beside claims,
         once its own start has come, as long as that was reserved for, though it be an estimate."""
-        promised = self._now_ms + gang.span_ms if gang.is_promised else NEVER_MS
+        promised = self._now_ms + gang.span_ms if gang.is_bounded else NEVER_MS
         if gang.span_ms and gang.job_id in self._reserved_starts.due:
             return self._now_ms + gang.span_ms, promised
         return promised, promised
@@ -176,16 +176,18 @@ class CapacityViews:
             touched += [self._reserved_starts.closed[index] for index in windows]
             if touched:
                 capacity.put(self._restricted(key, np.unique(np.concatenate(touched))))
-            found = self._grounds[key] = CapacityView(key, capacity, self._grounds[OPEN].feasibility.over(capacity))
+            found = self._grounds[key] = CapacityView(
+                key, capacity, self._grounds[OPEN].feasibility.with_capacity(capacity)
+            )
         return found
 
     def _restricted(self, key: Key, rows: IntArray) -> Rows:
         jobs, windows = key
         found = self.plain.rows(rows)
         for claimed in self._reserved_starts.rows_of(jobs):
-            found.limited(claimed)
+            found.limit_to(claimed)
         for index in windows:
-            found.closed(self._reserved_starts.closed[index])
+            found.close(self._reserved_starts.closed[index])
         return found
 
 

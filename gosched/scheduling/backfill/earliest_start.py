@@ -89,14 +89,14 @@ class Profile:
         for reserved in reserved_starts.surveyed():
             if reserved is not without and moment_ms < reserved.start_ms < end and reserved.rows is not None:
                 limited = capacity.rows(reserved.rows.rows)
-                limited.limited(reserved.rows)
+                limited.limit_to(reserved.rows)
                 capacity.put(limited)
         closed = [reserved_starts.closed[index] for index in reserved_starts.windows_of(gang, moment_ms, end)]
         if closed:
             rows = capacity.rows(np.unique(np.concatenate(closed)))
-            rows.closed(rows.rows)
+            rows.close(rows.rows)
             capacity.put(rows)
-        placement = place(gang, capacity, self._feasibility.over(capacity), seed, allowance)
+        placement = place(gang, capacity, self._feasibility.with_capacity(capacity), seed, allowance)
         return None if placement is None else Start(moment_ms, placement)
 
     def _plausible(self, gang: PendingGang, without: ReservedStart | None) -> IntArray:
@@ -105,7 +105,7 @@ class Profile:
         moments, free = self._totals(without)
         enough: BoolArray = np.logical_and.reduce(free >= np.array(gang.total), axis=1)
         good = np.flatnonzero(enough)
-        if gang.is_promised and not enough.all():
+        if gang.is_bounded and not enough.all():
             ends = np.searchsorted(moments, moments[good] + gang.span_ms, side="left")
             short = np.concatenate([[0], np.cumsum(~enough)])
             good = good[short[np.maximum(ends, good + 1)] == short[good]]
@@ -141,7 +141,7 @@ class Profile:
 
 def _end(gang: PendingGang, start_ms: int) -> int:
     """An estimate binds nobody: what comes after it is not to rest on it."""
-    return start_ms + gang.span_ms if gang.is_promised else NEVER_MS
+    return start_ms + gang.span_ms if gang.is_bounded else NEVER_MS
 
 
 def _steps(count: int) -> Iterator[int]:

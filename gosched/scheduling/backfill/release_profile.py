@@ -18,7 +18,7 @@ from gosched.scheduling.snapshot.capacity_rows import Freed
 from gosched.scheduling.snapshot.occupancy import G, Occupied, column_amounts
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS, Holding, RunningGang
 from gosched.scheduling.snapshot.task_requests import PendingGang
-from gosched.scheduling.snapshot.view import IntArray, NodeColumns, Soon, View
+from gosched.scheduling.snapshot.view import FreedSoon, IntArray, NodeColumns, View
 
 
 class Future:
@@ -84,9 +84,9 @@ class Future:
         by_task = np.array([gang.ends_ms(now_ms) for gang in occupied.gangs], dtype=np.int64)[occupied.gang]
         for job_id, ranks in self._gone.items():
             by_task[occupied.tasks_of(job_id, ranks)] = NEVER_MS
-        if view.soon:
-            leaving = np.array([gang.is_leaving for gang in occupied.gangs], dtype=np.bool_)[occupied.gang]
-            fenced = view.nodes.rows(tuple(view.soon))
+        if view.freed_soon:
+            leaving = np.array([gang.is_stopping for gang in occupied.gangs], dtype=np.bool_)[occupied.gang]
+            fenced = view.nodes.rows(tuple(view.freed_soon))
             by_task[leaving & np.isin(occupied.row, fenced)] = NEVER_MS
         return _Releases.of(occupied, by_task)
 
@@ -160,8 +160,10 @@ def _placed(gang: PendingGang, placement: GangPlacement) -> _Placed:
 def _of_fences(view: View, now_ms: int) -> _Releases:
     """What is left when all have gone that leave: as soon as the last of them has."""
     nodes = view.nodes
-    soon: Mapping[str, Soon] = {node_id: soon for node_id, soon in view.soon.items() if len(nodes.rows((node_id,)))}
-    grace = max((gang.grace_ms for gang in view.holders.values() if gang.is_leaving), default=0)
+    soon: Mapping[str, FreedSoon] = {
+        node_id: soon for node_id, soon in view.freed_soon.items() if len(nodes.rows((node_id,)))
+    }
+    grace = max((gang.grace_ms for gang in view.holders.values() if gang.is_stopping), default=0)
     rows = nodes.rows(tuple(soon))
     devices = _devices(nodes, soon)
     amounts = np.array([column_amounts(s.amounts, nodes) for s in soon.values()], dtype=np.int64)
@@ -176,7 +178,7 @@ def _of_fences(view: View, now_ms: int) -> _Releases:
     return _Releases.at(freed, now_ms + max(grace, 1))
 
 
-def _devices(nodes: NodeColumns, soon: Mapping[str, Soon]) -> IntArray:
+def _devices(nodes: NodeColumns, soon: Mapping[str, FreedSoon]) -> IntArray:
     found = [
         (nodes.row(node_id), gpu, millis)
         for node_id, freed in soon.items()

@@ -223,7 +223,7 @@ def _outranks(gang: PendingGang, reserved: ReservedStart) -> bool:
         gang.priority > other.priority
         and gang.queue == other.queue
         and gang.may_evict
-        and other.yields
+        and other.is_preemptible
         and not reserved.reservation.for_deadline
     )
 

@@ -16,11 +16,11 @@ from gosched.core.amounts import amount_text, short_of
 from gosched.core.sharing import BUILT_IN
 from gosched.core.spec import Affinity, JobSpec, LabelOp
 from gosched.scheduling.explain.explanation import Explanation, Reason
-from gosched.scheduling.placement.domains import slots_by_domain, where_it_stands
+from gosched.scheduling.placement.domains import reachable_domains, slots_by_domain
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.needs import needs_of
-from gosched.scheduling.placement.spread import Evenness, apart
+from gosched.scheduling.placement.spread import Evenness, keep_apart
 from gosched.scheduling.placement.topology import ANYWHERE
 from gosched.scheduling.plugins.filters import CLOSED, NO_AFFINITY, NOT_READY, Filter, filters
 from gosched.scheduling.snapshot.columns import Column
@@ -112,7 +112,7 @@ class Explainer:
             return None
         choices = [self._feasibility.choice(gang, a) for a in gang.requests]
         slots = slots_by_domain(gang, choices, self._capacity, self._feasibility, level, index)
-        slots = np.where(where_it_stands(gang, request.group, self._feasibility, level, level), slots, 0)
+        slots = np.where(reachable_domains(gang, request.group, self._feasibility, level, level), slots, 0)
         best = int(slots.argmax())
         floor = max(request.floor, 1)
         if int(slots[best]) >= floor:
@@ -129,9 +129,9 @@ class Explainer:
         if not constraints.anti_affinity and not constraints.spread:
             return None
         allowed = feasibility.choice(gang, request).allowed
-        own = feasibility.nodes.rows([node for _, node in gang.standing])
-        slots = apart(constraints, capacity.slots(request, allowed), np.arange(len(allowed)), own, feasibility)
-        of_group = feasibility.nodes.rows([node for name, node in gang.standing if name == request.group])
+        own = feasibility.nodes.rows([node for _, node in gang.placed])
+        slots = keep_apart(constraints, capacity.slots(request, allowed), np.arange(len(allowed)), own, feasibility)
+        of_group = feasibility.nodes.rows([node for name, node in gang.placed if name == request.group])
         even = [
             Evenness(rule, feasibility.codes(rule.level), allowed, slots, of_group).available
             for rule in constraints.spread

@@ -65,11 +65,11 @@ class DrfOrder(Generic[G]):
                 parent = nodes[path]
             name = f"{line.queue}/{line.tenant}"
             nodes[name] = _Node(line.tenant, parent, shares.get(line.queue, {}), used.get(name, {}))
-            nodes[name].stand(line.gangs)
+            nodes[name].set_gangs(line.gangs)
         for node in reversed(nodes.values()):  # children come before their parents
             node.settle()
         self._leaf: _Node[G] = root.leaf
-        if len(nodes) == 1:  # there is no line: see `_leave`
+        if len(nodes) == 1:  # there is no line: see `_end_line`
             del root.leaf
 
     def next(self) -> G | None:
@@ -97,25 +97,25 @@ class DrfOrder(Generic[G]):
         leaf = self._leaf
         leaf.gang = gang = next(leaf.gangs, None)
         if gang is None:
-            self._leave()
+            self._end_line()
         elif used or gang.charge != leaf.charge:
             leaf.charge = gang.charge
-            self._rise(leaf)
+            self._update_winners(leaf)
 
-    def _leave(self) -> None:
+    def _end_line(self) -> None:
         """The line has ended: the best of the others takes its place, at the first level where there are any. It is cut
         off, so that once all have ended no node is in a cycle of references, which only the collector would free."""
         node = ended = self._leaf
         while (parent := node.parent) is not None:
             if parent.others:
                 parent.leaf = heapq.heappop(parent.others)[2].leaf
-                self._rise(parent)
+                self._update_winners(parent)
                 break
             node = parent
         ended.parent = None
         del ended.leaf
 
-    def _rise(self, node: _Node[G]) -> None:
+    def _update_winners(self, node: _Node[G]) -> None:
         """From `node` up, after a change of its use or its head: who wins at each level."""
         leaf = node.leaf
         while (parent := node.parent) is not None:
@@ -150,7 +150,7 @@ class _Node(Generic[G]):
         self.highest = 0  # the same with the head
         self.use(used)
 
-    def stand(self, gangs: Sequence[G]) -> None:
+    def set_gangs(self, gangs: Sequence[G]) -> None:
         self.gangs = iter(gangs)
         self.gang = next(self.gangs)
         self.charge = self.gang.charge

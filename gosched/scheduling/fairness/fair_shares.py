@@ -34,7 +34,7 @@ def fair_shares(
         siblings = children.get(parent, [])
         shares.update({path: {} for path in siblings})
         for name in names:
-            parts = _divided(
+            parts = _divide(
                 shares[parent][name], name, [queues[p] for p in siblings], [wanted[p][name] for p in siblings]
             )
             for path, part in zip(siblings, parts, strict=True):
@@ -60,14 +60,14 @@ def _wanted(
     return wanted
 
 
-def _divided(amount: int, name: str, siblings: Sequence[Queue], wanted: Sequence[int]) -> list[int]:
+def _divide(amount: int, name: str, siblings: Sequence[Queue], wanted: Sequence[int]) -> list[int]:
     """The parent's `amount` of one resource, by sibling; they are in path order."""
-    promised = [min(_guarantee(queue, name, amount), most) for queue, most in zip(siblings, wanted, strict=True)]
-    if (reserved_starts := sum(promised)) > amount:
-        promised = [reserved * amount // reserved_starts for reserved in promised]
-    unmet = [most - part for most, part in zip(wanted, promised, strict=True)]
-    more = _poured(amount - sum(promised), [queue.weight for queue in siblings], unmet)
-    return [part + extra for part, extra in zip(promised, more, strict=True)]
+    guaranteed = [min(_guarantee(queue, name, amount), most) for queue, most in zip(siblings, wanted, strict=True)]
+    if (guaranteed_total := sum(guaranteed)) > amount:
+        guaranteed = [part * amount // guaranteed_total for part in guaranteed]
+    unmet = [most - part for most, part in zip(wanted, guaranteed, strict=True)]
+    more = _shared_by_weight(amount - sum(guaranteed), [queue.weight for queue in siblings], unmet)
+    return [part + extra for part, extra in zip(guaranteed, more, strict=True)]
 
 
 def _guarantee(queue: Queue, name: str, amount: int) -> int:
@@ -77,7 +77,7 @@ def _guarantee(queue: Queue, name: str, amount: int) -> int:
     return dict(queue.guaranteed).get(name, amount * queue.capacity_pct // 100)
 
 
-def _poured(rest: int, weights: Sequence[int], unmet: Sequence[int]) -> list[int]:
+def _shared_by_weight(rest: int, weights: Sequence[int], unmet: Sequence[int]) -> list[int]:
     """`rest` by weight, to each at most its unmet demand; the sum is min(rest, all unmet demand).
 
     The same as handing out single units, each to the one whose (units got + 1) / weight is lowest, ties in order, but
@@ -91,13 +91,13 @@ def _poured(rest: int, weights: Sequence[int], unmet: Sequence[int]) -> list[int
         if unmet[i] * volume > rest * weights[i]:
             break
         rest, volume, filled = rest - unmet[i], volume - weights[i], filled + 1
-    thirsty = by_level[filled:]
+    unfilled = by_level[filled:]
     got = list(unmet)
-    for i in thirsty:
+    for i in unfilled:
         got[i] = rest * weights[i] // volume
-    next_units = [(((got[i] + 1) << bits) // weights[i], i) for i in thirsty]
+    next_units = [(((got[i] + 1) << bits) // weights[i], i) for i in unfilled]
     heapq.heapify(next_units)
-    for _ in range(rest - sum([got[i] for i in thirsty]) if thirsty else 0):  # fewer units than queues
+    for _ in range(rest - sum([got[i] for i in unfilled]) if unfilled else 0):  # fewer units than queues
         _, i = heapq.heappop(next_units)
         got[i] += 1
         if got[i] < unmet[i]:

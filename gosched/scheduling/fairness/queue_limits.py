@@ -20,7 +20,7 @@ QUEUE_LIMIT, QUOTA, MAX_RUNNING = "QUEUE_LIMIT", "QUOTA", "MAX_RUNNING_JOBS"
 
 
 @dataclass(slots=True)
-class _Rule:
+class _Limit:
     """One ceiling: of a queue, or of a tenant in the whole cluster. `jobs` 0: any number may run."""
 
     code: str
@@ -43,7 +43,7 @@ class Allowance:
 UNLIMITED = Allowance()
 
 
-class Limits:
+class QueueLimits:
     def __init__(self, view: View) -> None:
         self.used: dict[str, Amounts] = {}  # by queue path, of all levels
         self.used_by: dict[tuple[str, str], Amounts] = {}  # by (queue, tenant)
@@ -58,61 +58,62 @@ class Limits:
         self.ceilings = ceilings(view.queues, view.total)
         self._queues = {path: self._of_queue(view, path) for path in view.queues}
         self._tenants = {name: self._of_tenant(view, name, tenants.get(name, {})) for name in view.quotas}
-        self._constraints: dict[tuple[str, str], list[_Rule]] = {}
-        all_rules = [*self._queues.values(), *self._tenants.values()]
-        self._any = any(rule.ceiling or rule.jobs for rule in all_rules)
+        self._limits_of: dict[tuple[str, str], list[_Limit]] = {}
+        all_limits = [*self._queues.values(), *self._tenants.values()]
+        self._any = any(limit.ceiling or limit.jobs for limit in all_limits)
 
-    def constraints(self, gang: PendingGang) -> list[_Rule]:
+    def limits_of(self, gang: PendingGang) -> list[_Limit]:
         """That hold for the gang; the widest queue first."""
         if not self._any:
             return []
         payer = (gang.queue, gang.tenant)
-        found = self._constraints.get(payer)
+        found = self._limits_of.get(payer)
         if found is None:
             chain = [self._queues[path] for path in lineage(gang.queue) if path in self._queues]
             if gang.tenant in self._tenants:
                 chain.append(self._tenants[gang.tenant])
-            found = self._constraints[payer] = [rule for rule in chain if rule.ceiling or rule.jobs]
+            found = self._limits_of[payer] = [limit for limit in chain if limit.ceiling or limit.jobs]
         return found
 
     def shape(self, gang: PendingGang, plugins: Plugins) -> object:
         """Gangs of one shape miss for the same reason, while room only shrinks."""
         shape = plugins.shape(gang)
-        return (gang.queue, gang.tenant, shape) if self.constraints(gang) else shape
+        return (gang.queue, gang.tenant, shape) if self.limits_of(gang) else shape
 
     def why_not(self, gang: PendingGang) -> tuple[str, str] | None:
-        """A code and a line about the first rule that holds the gang back."""
-        for rule in self.constraints(gang):
-            if rule.jobs and not gang.joins and rule.running >= rule.jobs:
-                return MAX_RUNNING, f"{rule.name} may run {rule.jobs} {_jobs(rule.jobs)} at once, and does"
+        """A code and a line about the first limit that holds the gang back."""
+        for limit in self.limits_of(gang):
+            if limit.jobs and not gang.joins and limit.running >= limit.jobs:
+                return MAX_RUNNING, f"{limit.name} may run {limit.jobs} {_jobs(limit.jobs)} at once, and does"
             charge = dict(gang.charge)
-            over = beyond(rule.used, charge, rule.ceiling)
+            over = beyond(limit.used, charge, limit.ceiling)
             if over:
-                limit, used = rule.ceiling[over], rule.used.get(over, 0)
-                amounts = f"limit of {amount_text(over, limit)}, {amount_text(over, used, bare=True)} used"
-                return rule.code, f"{rule.name}: {amounts}, the job needs {amount_text(over, charge[over], bare=True)}"
+                ceiling, used = limit.ceiling[over], limit.used.get(over, 0)
+                needs = amount_text(over, charge[over], bare=True)
+                amounts = f"limit of {amount_text(over, ceiling)}, {amount_text(over, used, bare=True)} used"
+                return limit.code, f"{limit.name}: {amounts}, the job needs {needs}"
         return None
 
     def allowance(self, gang: PendingGang) -> Allowance:
         """Of a gang whose floors no limit holds back."""
-        constraints = self.constraints(gang)
-        if not constraints:
+        limits = self.limits_of(gang)
+        if not limits:
             return UNLIMITED
-        models = dict.fromkeys(name for rule in constraints for name in rule.ceiling if name.startswith(MODEL_PREFIX))
-        banned = [name for name in models if self._beyond_floor(gang, constraints, name)]
-        most = self._most(gang, constraints, [name for name in models if name not in banned])
+        models = dict.fromkeys(name for limit in limits for name in limit.ceiling if name.startswith(MODEL_PREFIX))
+        banned = [name for name in models if self._beyond_floor(gang, limits, name)]
+        most = self._most(gang, limits, [name for name in models if name not in banned])
         return Allowance(most, tuple(sorted([name.removeprefix(MODEL_PREFIX) for name in banned])))
 
-    def _beyond_floor(self, gang: PendingGang, constraints: list[_Rule], model: str) -> bool:
+    def _beyond_floor(self, gang: PendingGang, limits: list[_Limit], model: str) -> bool:
         """Whether the smallest start would be too much if all of its GPUs were of the model."""
         wanted = sum([request.each[Column.GPU] * request.floor for request in gang.requests]) or max(
             [request.each[Column.GPU] for request in gang.requests]
         )
         return bool(wanted) and any(
-            rule.used.get(model, 0) + wanted > rule.ceiling.get(model, 1 << 62) for rule in constraints
+            limit.used.get(model, 0) + wanted > limit.ceiling.get(model, 1 << 62) for limit in limits
         )
 
-    def _most(self, gang: PendingGang, constraints: list[_Rule], models: list[str]) -> tuple[int, ...]:
+    def _most(self, gang: PendingGang, limits: list[_Limit], models: list[str]) -> tuple[int, ...]:
         """GPUs of no named model count as each of the `models`: they may turn out to be any of them."""
         charges = [charge_of_one(request) for request in gang.requests]
         taken: Amounts = {}
@@ -123,29 +124,29 @@ class Limits:
         found = []
         for request, each in zip(gang.requests, charges, strict=True):
             extra = request.count - request.floor
-            for rule in constraints:
-                for name in each.keys() & rule.ceiling.keys():
-                    spare = rule.ceiling[name] - rule.used.get(name, 0) - taken.get(name, 0)
+            for limit in limits:
+                for name in each.keys() & limit.ceiling.keys():
+                    spare = limit.ceiling[name] - limit.used.get(name, 0) - taken.get(name, 0)
                     extra = min(extra, max(spare, 0) // each[name])
             add_to(taken, each, extra)
             found.append(request.floor + extra)
         return tuple(found)
 
     def take(self, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
-        constraints = self.constraints(gang)
-        if not constraints:
+        limits = self.limits_of(gang)
+        if not limits:
             return
         charge = placed_charge(gang, placement)
-        if any(name.startswith(MODEL_PREFIX) for rule in constraints for name in rule.ceiling):
+        if any(name.startswith(MODEL_PREFIX) for limit in limits for name in limit.ceiling):
             _add_models(charge, gang, placement, nodes)
-        for rule in constraints:
-            add_to(rule.used, charge)
-            rule.running += not gang.joins
+        for limit in limits:
+            add_to(limit.used, charge)
+            limit.running += not gang.joins
 
-    def _of_queue(self, view: View, path: str) -> _Rule:
+    def _of_queue(self, view: View, path: str) -> _Limit:
         inside = path + "."
         running = [n for (queue, _), n in view.running.items() if queue == path or queue.startswith(inside)]
-        return _Rule(
+        return _Limit(
             QUEUE_LIMIT,
             f"queue {path}",
             dict(self.used.get(path, {})),
@@ -154,10 +155,10 @@ class Limits:
             view.queues[path].max_running_jobs,
         )
 
-    def _of_tenant(self, view: View, tenant: str, used: Amounts) -> _Rule:
+    def _of_tenant(self, view: View, tenant: str, used: Amounts) -> _Limit:
         running = sum([n for (_, name), n in view.running.items() if name == tenant])
         quota = view.quotas[tenant]
-        return _Rule(QUOTA, f"quota of tenant {tenant}", used, dict(quota.limit), running, quota.max_running_jobs)
+        return _Limit(QUOTA, f"quota of tenant {tenant}", used, dict(quota.limit), running, quota.max_running_jobs)
 
 
 def placed_charge(gang: PendingGang, placement: GangPlacement) -> Amounts:

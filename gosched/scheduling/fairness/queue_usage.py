@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gosched.core.accounting import average_use, brought_up, half_life_of
 from gosched.core.sharing import Amounts, add_to, lineage
 from gosched.scheduling.fairness.fair_shares import fair_shares
-from gosched.scheduling.fairness.queue_limits import Limits
+from gosched.scheduling.fairness.queue_limits import QueueLimits
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import View
 
@@ -16,7 +16,7 @@ class QueueUsage:
     """`shares`: of each queue, by resource. `used`: of each queue, and of each tenant of a queue as "queue/tenant";
     where a queue has a half-life, what it held lately counts if that is more than what it holds."""
 
-    def __init__(self, view: View, limits: Limits, now_ms: int) -> None:
+    def __init__(self, view: View, limits: QueueLimits, now_ms: int) -> None:
         demand = {path: dict(amounts) for path, amounts in view.demand.items()}
         for (queue, _), amounts in limits.used_by.items():
             add_to(demand.setdefault(queue, {}), amounts)
@@ -34,7 +34,7 @@ class QueueUsage:
             add_to(self.used.setdefault(key, {}), charge)
 
 
-def _lately(view: View, limits: Limits, now_ms: int) -> dict[str, Amounts]:
+def _lately(view: View, limits: QueueLimits, now_ms: int) -> dict[str, Amounts]:
     """The decayed average of what was held, by queue of every level and by "queue/tenant"."""
     found: dict[str, Amounts] = {}
     for account in view.accounts:

@@ -23,7 +23,7 @@ from gosched.scheduling.snapshot.view import BoolArray, IntArray
 Masks = list[BoolArray | None]  # for each group the nodes of its domain; None: anywhere
 
 
-def grounds(
+def domain_masks(
     gang: PendingGang, choices: Sequence[Choice], capacity: FreeCapacity, feasibility: Feasibility
 ) -> Iterator[Masks]:
     bounds = [feasibility.bounds(gang, request.constraints) for request in gang.requests]
@@ -72,7 +72,7 @@ def _candidates(
         fits &= _enough(gang, capacity, feasibility, level, bound)
     for request, own in zip(gang.requests, levels, strict=True):
         if own != ANYWHERE:
-            fits &= where_it_stands(gang, request.group, feasibility, own, level)
+            fits &= reachable_domains(gang, request.group, feasibility, own, level)
     found = np.flatnonzero(fits)
     order = np.lexsort((found, np.where(whole[found], size[found], -size[found]), ~whole[found]))
     return [int(domain) for domain in found[order]]
@@ -106,12 +106,12 @@ def _enough(
     return found
 
 
-def where_it_stands(gang: PendingGang, group: str, feasibility: Feasibility, own: int, level: int) -> BoolArray:
+def reachable_domains(gang: PendingGang, group: str, feasibility: Feasibility, own: int, level: int) -> BoolArray:
     """Domains of a level that are inside some domain of the group's `own` level: if some of the group's tasks stand,
     inside theirs, where the others join them."""
     codes = feasibility.topology.codes[own]
     inside = codes != NOWHERE
-    rows = feasibility.nodes.rows([node for name, node in gang.standing if name == group])
+    rows = feasibility.nodes.rows([node for name, node in gang.placed if name == group])
     if rows.size:
         inside &= np.isin(codes, codes[rows])
     found: BoolArray = feasibility.topology.domains(level, inside.astype(np.int64)) > 0

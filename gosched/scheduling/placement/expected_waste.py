@@ -25,7 +25,7 @@ _SCALE = 1000  # the table's unit is a thousandth of a milli-GPU
 FloatArray = NDArray[np.float64]
 
 
-class Waste:
+class ExpectedWaste:
     """For the workload and the nodes of one cycle. `kinds[n]` is the kind of node n: nodes that suit the same tasks."""
 
     def __init__(self, workload: Workload, model_ok: BoolArray) -> None:

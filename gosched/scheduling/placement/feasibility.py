@@ -11,7 +11,7 @@ import numpy as np
 from gosched.core.command import GangPlacement
 from gosched.core.spec import Mode, Strategy
 from gosched.scheduling.placement.free_capacity import FreeCapacity
-from gosched.scheduling.placement.score_columns import Gradient
+from gosched.scheduling.placement.score_columns import ScoreColumns
 from gosched.scheduling.placement.topology import ANYWHERE, NOWHERE, Topology
 from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.plugins.filters import FIXED_LEVELS, Choice, Filter, choice_of, filters
@@ -19,7 +19,10 @@ from gosched.scheduling.policy import Policy
 from gosched.scheduling.snapshot.task_requests import Constraints, PendingGang, TaskRequest
 from gosched.scheduling.snapshot.view import NO_VALUE, BoolArray, IntArray, View
 
-BY_GRADIENT = (Strategy.FRAGMENTATION, Strategy.EXPECTED_WASTE)  # every placement changes what is best for the next
+SCORED_BY_WORKLOAD = (
+    Strategy.FRAGMENTATION,
+    Strategy.EXPECTED_WASTE,
+)  # every placement changes what is best for the next
 
 Bounds = tuple[int, int]  # levels of the topology: the required one, and the preferred one (or the required again)
 
@@ -30,7 +33,7 @@ class Feasibility:
     def __init__(self, view: View, policy: Policy, capacity: FreeCapacity, plugins: Plugins) -> None:
         self.nodes = view.nodes
         self.policy = policy
-        self.standing: dict[str, IntArray] = {n: view.nodes.rows(ids) for n, ids in view.standing.items()}
+        self.avoided_rows: dict[str, IntArray] = {n: view.nodes.rows(ids) for n, ids in view.avoided.items()}
         self.plugins = plugins
         self._capacity = capacity
         self._view = view
@@ -38,20 +41,20 @@ class Feasibility:
         self._topology: Topology | None = None
         self._choices: dict[object, Choice] = {}
         self._models: dict[tuple[str, ...], BoolArray] = {}
-        self._gradients: dict[Strategy, Gradient] = {}
+        self._score_columns: dict[Strategy, ScoreColumns] = {}
 
-    def over(self, capacity: FreeCapacity) -> Feasibility:
+    def with_capacity(self, capacity: FreeCapacity) -> Feasibility:
         """The same ground with another room on it; what is known of the ground is shared."""
         other = copy(self)
         other._capacity = capacity
-        other._gradients = {}
+        other._score_columns = {}
         return other
 
     def placed(self, gang: PendingGang, placement: GangPlacement) -> None:
         """Those that keep away from it do so from now on."""
-        if gang.name in self.standing:
+        if gang.name in self.avoided_rows:
             rows = self.nodes.rows([task.node_id for task in placement.tasks])
-            self.standing[gang.name] = np.concatenate([self.standing[gang.name], rows])
+            self.avoided_rows[gang.name] = np.concatenate([self.avoided_rows[gang.name], rows])
 
     @property
     def topology(self) -> Topology:
@@ -82,19 +85,23 @@ class Feasibility:
             self._models[models] = mask
         return mask
 
-    def prefer(self, request: TaskRequest, choice: Choice, strategy: Strategy) -> IntArray:
+    def keys(self, request: TaskRequest, choice: Choice, strategy: Strategy) -> IntArray:
         """A column: lower is better, no two are equal. What the task likes comes before the strategy."""
-        keys = self.gradient(strategy).keys(request) if strategy in BY_GRADIENT else self._capacity.keys(strategy)
-        if choice.liking is None:
+        keys = (
+            self.score_columns(strategy).keys(request)
+            if strategy in SCORED_BY_WORKLOAD
+            else self._capacity.keys(strategy)
+        )
+        if choice.preference is None:
             return keys
         span = int(keys.max()) - int(keys.min()) + 1
-        liked: IntArray = keys - choice.liking * span
-        return liked
+        preferred_first: IntArray = keys - choice.preference * span
+        return preferred_first
 
-    def gradient(self, strategy: Strategy) -> Gradient:
-        if strategy not in self._gradients:
-            self._gradients[strategy] = Gradient(strategy, self._view, self._capacity)
-        return self._gradients[strategy]
+    def score_columns(self, strategy: Strategy) -> ScoreColumns:
+        if strategy not in self._score_columns:
+            self._score_columns[strategy] = ScoreColumns(strategy, self._view, self._capacity)
+        return self._score_columns[strategy]
 
     # Domains
 

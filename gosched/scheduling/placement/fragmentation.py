@@ -39,7 +39,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Workload:
-    """Typical demands, one entry each, those with GPUs only; `total` is the weight of all, those without included.
+    """TaskKind demands, one entry each, those with GPUs only; `total` is the weight of all, those without included.
 
     `needs`: distinct milli-GPUs that a device must have; `need`: the index of a demand's own among them.
     `thresholds[i]`: the least drop of fragmentation that scores i + 1.
@@ -77,7 +77,7 @@ class Workload:
 Measure = Callable[[Workload, IntArray, IntArray, NDArray[Any]], IntArray]
 
 
-def gains(
+def placement_scores(
     workload: Workload,
     cpu_millis: int,
     gpu_millis: int,

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gosched.core.spec import Strategy
-from gosched.scheduling.placement.expected_waste import Waste
-from gosched.scheduling.placement.fragmentation import Demand, Workload, gains
+from gosched.scheduling.placement.expected_waste import ExpectedWaste
+from gosched.scheduling.placement.fragmentation import Demand, Workload, placement_scores
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import TaskRequest
-from gosched.scheduling.snapshot.view import BoolArray, IntArray, NodeColumns, View, Where
+from gosched.scheduling.snapshot.view import BoolArray, IntArray, NodeColumns, NodeFilter, View
 
 _BEST_SCORE = 100
 
@@ -27,19 +27,19 @@ class _Column:
     seen: int  # how much of FreeCapacity.touched it knows
 
 
-class Gradient:
+class ScoreColumns:
     def __init__(self, strategy: Strategy, view: View, capacity: FreeCapacity) -> None:
         self._capacity = capacity
-        kinds = {typical.where: None for typical in view.workload}
-        places = {where: i for i, where in enumerate(sorted(kinds, key=repr))}
+        kinds = {typical.node_filter: None for typical in view.workload}
+        places = {node_filter: i for i, node_filter in enumerate(sorted(kinds, key=repr))}
         self._model_ok = _columns(view.nodes, list(places))
         self._workload = Workload.of(
-            (Demand(cpu_millis=t.cpu_millis, gpu_millis=t.gpu_millis, allowed=places[t.where]), count)
+            (Demand(cpu_millis=t.cpu_millis, gpu_millis=t.gpu_millis, allowed=places[t.node_filter]), count)
             for t, count in view.workload.items()
         )
-        self._waste: Waste | None = None
+        self._waste: ExpectedWaste | None = None
         if strategy is Strategy.EXPECTED_WASTE:
-            self._waste = Waste(self._workload, self._model_ok)
+            self._waste = ExpectedWaste(self._workload, self._model_ok)
         self._columns: dict[tuple[int, int], _Column] = {}
 
     def keys(self, request: TaskRequest) -> IntArray:
@@ -67,14 +67,14 @@ class Gradient:
     def _score(self, kind: tuple[int, int], column: _Column, rows: IntArray) -> None:
         free = self._capacity.free[rows, Column.CPU]
         suits = self._model_ok if self._waste is None else self._waste.kinds
-        scores, devices = gains(
+        scores, devices = placement_scores(
             self._workload, *kind, free, self._capacity.devices.gpu_free[rows], suits[rows], self._waste
         )
         column.keys[rows] = (_BEST_SCORE - scores) * len(self._capacity.nodes) + rows
         column.devices[rows] = devices
 
 
-def _columns(nodes: NodeColumns, kinds: list[Where]) -> BoolArray:
+def _columns(nodes: NodeColumns, kinds: list[NodeFilter]) -> BoolArray:
     """Whether each node suits a task of each kind by GPU model and required affinity."""
     masks = np.ones((len(nodes), max(len(kinds), 1)), dtype=np.bool_)
     for i, (model, affinity) in enumerate(kinds):

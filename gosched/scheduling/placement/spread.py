@@ -14,8 +14,8 @@ from gosched.scheduling.snapshot.labels import BoolArray, IntArray
 from gosched.scheduling.snapshot.task_requests import Constraints
 
 
-def apart(
-    constraints: Constraints, slots: IntArray, prefer: IntArray, own: IntArray, feasibility: Feasibility
+def keep_apart(
+    constraints: Constraints, slots: IntArray, keys: IntArray, own: IntArray, feasibility: Feasibility
 ) -> IntArray:
     """The slots that anti-affinity leaves. `own`: rows where tasks of the job stand."""
     own_last = sorted(
@@ -23,18 +23,18 @@ def apart(
     )  # it keeps one slot: one that is left
     for rule in own_last:
         codes = feasibility.codes(rule.level)
-        rows = own if rule.job == SELF else feasibility.standing.get(rule.job, own[:0])
+        rows = own if rule.job == SELF else feasibility.avoided_rows.get(rule.job, own[:0])
         taken = np.unique(codes[rows])
         slots = np.where(np.isin(codes, taken[taken != NOWHERE]), 0, slots)
         if rule.job == SELF:
-            slots = _one_each(slots, prefer, codes)
+            slots = _one_each(slots, keys, codes)
     return slots
 
 
-def _one_each(slots: IntArray, prefer: IntArray, codes: IntArray) -> IntArray:
+def _one_each(slots: IntArray, keys: IntArray, codes: IntArray) -> IntArray:
     """One slot in each domain, on its best node; nodes in no domain get none."""
     inside = np.flatnonzero((slots > 0) & (codes != NOWHERE))
-    inside = inside[np.argsort(prefer[inside])]
+    inside = inside[np.argsort(keys[inside])]
     _, first = np.unique(codes[inside], return_index=True)
     left = np.zeros_like(slots)
     left[inside[first]] = 1

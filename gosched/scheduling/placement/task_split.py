@@ -16,11 +16,11 @@ Share = tuple[IntArray, IntArray]  # rows, and how many tasks on each
 NONE: Share = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
-def greedily(slots: IntArray, prefer: IntArray, count: int) -> Share:
+def greedily(slots: IntArray, keys: IntArray, count: int) -> Share:
     """Fills the best node, then the next. There are enough slots."""
     if not count:
         return NONE
-    rows = best(np.flatnonzero(slots), prefer, count)
+    rows = best(np.flatnonzero(slots), keys, count)
     upto = np.cumsum(slots[rows])
     used = int(np.searchsorted(upto, count)) + 1
     counts = slots[rows[:used]]
@@ -28,25 +28,25 @@ def greedily(slots: IntArray, prefer: IntArray, count: int) -> Share:
     return rows[:used], counts
 
 
-def evenly(slots: IntArray, prefer: IntArray, count: int) -> Share:
+def evenly(slots: IntArray, keys: IntArray, count: int) -> Share:
     """Every node the same number, as far as it has room; what is left over goes to the best ones, one each."""
     counts = np.minimum(slots, level(slots, count))
     left = count - int(counts.sum())
-    counts[best(np.flatnonzero(slots > counts), prefer, left)[:left]] += 1
+    counts[best(np.flatnonzero(slots > counts), keys, left)[:left]] += 1
     rows = np.flatnonzero(counts)
     return rows, counts[rows]
 
 
-def compactly(slots: IntArray, prefer: IntArray, count: int, codes: Sequence[IntArray]) -> Share:
+def compactly(slots: IntArray, keys: IntArray, count: int, codes: Sequence[IntArray]) -> Share:
     """Into the fewest domains of each level (`codes`, widest first; the last are the nodes): the largest first, but the
     last one is the smallest that holds the rest."""
     if not codes:
-        return greedily(slots, prefer, count)
+        return greedily(slots, keys, count)
     inside = np.flatnonzero(slots > 0)
     domains, where = np.unique(codes[0][inside], return_inverse=True)
     capacity = np.bincount(where, weights=slots[inside]).astype(np.int64)
     liked = np.full(len(domains), np.iinfo(np.int64).max)
-    np.minimum.at(liked, where, prefer[inside])
+    np.minimum.at(liked, where, keys[inside])
     rows: list[IntArray] = []
     counts: list[IntArray] = []
     for domain, number in _fewest(capacity, liked, count):
@@ -57,7 +57,7 @@ def compactly(slots: IntArray, prefer: IntArray, count: int, codes: Sequence[Int
             rows.append(members)
             counts.append(np.array([number]))
             continue
-        share = compactly(here, prefer, number, codes[1:])
+        share = compactly(here, keys, number, codes[1:])
         rows.append(share[0])
         counts.append(share[1])
     return (np.concatenate(rows), np.concatenate(counts)) if rows else NONE
@@ -100,8 +100,8 @@ def level(slots: IntArray, count: int) -> int:
     return low
 
 
-def best(rows: IntArray, prefer: IntArray, count: int) -> IntArray:
+def best(rows: IntArray, keys: IntArray, count: int) -> IntArray:
     """The `count` most preferred of the rows (fewer when there are fewer), best first."""
     if 0 < count < len(rows):
-        rows = rows[np.argpartition(prefer[rows], count - 1)[:count]]
-    return rows[np.argsort(prefer[rows])]
+        rows = rows[np.argpartition(keys[rows], count - 1)[:count]]
+    return rows[np.argsort(keys[rows])]

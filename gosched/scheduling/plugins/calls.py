@@ -40,7 +40,7 @@ class Plugins:
         self._columns = view.nodes
         self._nodes = Nodes(view.nodes)
         self._tracked = {label for plugin in plugins for label in plugin.tracked_labels}
-        self._labelled = view.labelled
+        self._label_counts = view.label_counts
         self._placed: dict[tuple[str, str], Counter[str]] = {}  # in this cycle: tasks by node, of each tracked label
         self._answers: dict[object, _Answer] = {}
 
@@ -117,7 +117,7 @@ class Plugins:
 
     def _standing(self, pair: tuple[str, str]) -> IntArray:
         counts = np.zeros(len(self._nodes), dtype=np.int64)
-        for tasks in (self._labelled.get(pair, {}), self._placed.get(pair, {})):
+        for tasks in (self._label_counts.get(pair, {}), self._placed.get(pair, {})):
             for node_id, number in tasks.items():
                 counts[self._columns.row(node_id)] += number
         return frozen(counts)
@@ -189,6 +189,6 @@ _SHOWN: Mapping[str, Callable[[PendingGang, TaskRequest], Any]] = {
     "count": lambda gang, request: request.count,
     "resources": lambda gang, request: request.resources,
     "gpu_model": lambda gang, request: request.constraints.gpu_model,
-    "standing": lambda gang, request: tuple([node_id for _, node_id in gang.standing]),
+    "standing": lambda gang, request: tuple([node_id for _, node_id in gang.placed]),
     "allowed": lambda gang, request: request.constraints,
 }

@@ -24,7 +24,7 @@ from gosched.scheduling.snapshot.task_requests import Constraints
 from gosched.scheduling.snapshot.view import NO_VALUE, BoolArray, IntArray, NodeColumns
 
 FIXED_LEVELS = (NODE_LEVEL, NUMA_LEVEL, LINK_LEVEL)
-MAX_TIERS = 16  # more kinds of liking than this are not looked through one by one
+MAX_TIERS = 16  # more kinds of preference than this are not looked through one by one
 
 CLOSED = "cordoned or draining"
 NOT_READY = "not ready"
@@ -35,12 +35,12 @@ Filter = tuple[str, BoolArray]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Choice:
-    """`allowed`: nodes that would take the task if they were empty enough. `liking`: from 0 up, higher is better; None:
-    all are alike. `tiers`: the allowed nodes by falling liking, as masks that must hold together; empty when there are
+    """`allowed`: nodes that would take the task if they were empty enough. `preference`: from 0 up, higher is better; None:
+    all are alike. `tiers`: the allowed nodes by falling preference, as masks that must hold together; empty when there are
     more than MAX_TIERS."""
 
     allowed: BoolArray
-    liking: IntArray | None
+    preference: IntArray | None
     tiers: tuple[tuple[BoolArray, ...], ...]
 
 
@@ -51,12 +51,12 @@ def choice_of(
     allowed = np.ones(len(nodes), dtype=np.bool_)
     for _, mask in (*filters(nodes, constraints), *more):
         allowed &= mask
-    liking = _liking(nodes, constraints, scores)
-    if liking is not None:
-        some = liking[allowed]
-        values, ranks = np.unique(np.where(allowed, liking, some[0] if some.size else 0), return_inverse=True)
-        liking = ranks if len(values) > 1 else None
-    return Choice(allowed=allowed, liking=liking, tiers=_tiers(nodes, allowed, liking))
+    preference = _preference(nodes, constraints, scores)
+    if preference is not None:
+        some = preference[allowed]
+        values, ranks = np.unique(np.where(allowed, preference, some[0] if some.size else 0), return_inverse=True)
+        preference = ranks if len(values) > 1 else None
+    return Choice(allowed=allowed, preference=preference, tiers=_tiers(nodes, allowed, preference))
 
 
 def filters(nodes: NodeColumns, constraints: Constraints) -> Iterator[Filter]:
@@ -88,7 +88,7 @@ def filters(nodes: NodeColumns, constraints: Constraints) -> Iterator[Filter]:
             yield f"without a {anti.level}", nodes.label(anti.level) != NO_VALUE
 
 
-def _liking(nodes: NodeColumns, constraints: Constraints, scores: IntArray | None) -> IntArray | None:
+def _preference(nodes: NodeColumns, constraints: Constraints, scores: IntArray | None) -> IntArray | None:
     """Untolerated soft taints weigh most, then the weighted affinity with the plugins' scores; tasks without GPUs
     leave the nodes that have some to others, if all else is equal."""
     parts: list[IntArray] = []
@@ -116,10 +116,10 @@ def _tainted(nodes: NodeColumns, constraints: Constraints, *effects: TaintEffect
     return found
 
 
-def _tiers(nodes: NodeColumns, allowed: BoolArray, liking: IntArray | None) -> tuple[tuple[BoolArray, ...], ...]:
+def _tiers(nodes: NodeColumns, allowed: BoolArray, preference: IntArray | None) -> tuple[tuple[BoolArray, ...], ...]:
     if not allowed.any():
         return ()
-    if liking is None:
+    if preference is None:
         return ((),) if (allowed == nodes.ready).all() else ((allowed,),)
-    values = np.unique(liking[allowed])[::-1]
-    return tuple([(allowed & (liking == value),) for value in values]) if len(values) <= MAX_TIERS else ()
+    values = np.unique(preference[allowed])[::-1]
+    return tuple([(allowed & (preference == value),) for value in values]) if len(values) <= MAX_TIERS else ()

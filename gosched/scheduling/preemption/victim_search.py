@@ -19,7 +19,7 @@ from gosched.core.command import Cause, GangPlacement
 from gosched.core.sharing import Amounts, add_to, lineage
 from gosched.scheduling.backfill.capacity_views import Base, seats_of
 from gosched.scheduling.fairness.queue_limits import Allowance
-from gosched.scheduling.placement.domains import grounds
+from gosched.scheduling.placement.domains import domain_masks
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.gang_placement import place
@@ -137,9 +137,9 @@ class Preemption:
 
     def _domains(self, gang: PendingGang, whole: FreeCapacity, feasibility: Feasibility) -> Iterator[BoolArray]:
         """Where it could stand if all went that may go: the smallest domains first; anywhere, if it has no rule."""
-        over = feasibility.over(whole)
+        over = feasibility.with_capacity(whole)
         choices = [over.choice(gang, request) for request in gang.requests]
-        for number, masks in enumerate(grounds(gang, choices, whole, over)):
+        for number, masks in enumerate(domain_masks(gang, choices, whole, over)):
             if number >= MAX_DOMAINS:
                 break
             allowed = np.ones(len(self.plain.nodes), dtype=np.bool_)
@@ -238,7 +238,7 @@ class Preemption:
         """The gang placed in the room that they leave, and of them those that it takes."""
         self.simulations += 1
         capacity = base.after(self._freed(victims))
-        placement = place(gang, capacity, feasibility.over(capacity), self.seed, allowance)
+        placement = place(gang, capacity, feasibility.with_capacity(capacity), self.seed, allowance)
         if placement is None:
             return None
         rest = self.plain.copy()

@@ -32,10 +32,10 @@ from gosched.core.spec import SELF
 from gosched.core.state import ClusterState
 from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, Column, vector
 from gosched.scheduling.snapshot.devices import device_columns
-from gosched.scheduling.snapshot.label_counts import Labelled
+from gosched.scheduling.snapshot.label_counts import LabelCounts
 from gosched.scheduling.snapshot.running_gangs import RunningGang, running_gang
 from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang
-from gosched.scheduling.snapshot.view import GPU_MODEL, IntArray, NodeColumns, Soon, Typical, View
+from gosched.scheduling.snapshot.view import GPU_MODEL, FreedSoon, IntArray, NodeColumns, TaskKind, View
 
 
 class ViewBuilder:
@@ -44,15 +44,15 @@ class ViewBuilder:
 
     def __init__(self, tracked_labels: Iterable[str] = ()) -> None:
         self.nodes = NodeColumns.empty()
-        self._labelled = Labelled(tracked_labels)
+        self._label_counts = LabelCounts(tracked_labels)
         self._gangs: dict[str, PendingGang] = {}
         self._demand: dict[str, Amounts] = {}
         self._avoided: Counter[str] = Counter()  # names of jobs that pending gangs keep away from
-        self._live: dict[str, Counter[Typical]] = {}
-        self._workload: Counter[Typical] = Counter()  # of the live jobs
+        self._live: dict[str, Counter[TaskKind]] = {}
+        self._workload: Counter[TaskKind] = Counter()  # of the live jobs
         self._holders: dict[str, RunningGang] = {}
         self._repairs: dict[str, PendingGang] = {}
-        self._moved: dict[str, None] = {}  # jobs whose places changed since the newest view
+        self._changed_jobs: dict[str, None] = {}  # jobs whose places changed since the newest view
 
     def reset(self, state: ClusterState) -> None:
         self.nodes = NodeColumns.empty()
@@ -61,9 +61,9 @@ class ViewBuilder:
         self._live, self._workload = {}, Counter()
         self._holders, self._repairs = {}, {}
         live = [job.id for job in state.jobs.values() if not job.state.is_final]
-        self._moved = dict.fromkeys(live)
+        self._changed_jobs = dict.fromkeys(live)
         self._refresh_gangs(state, live)
-        self._labelled.reset(state)
+        self._label_counts.reset(state)
 
     def apply(self, state: ClusterState, events: Iterable[Event]) -> None:
         """`state` is the one after the events; call it once for a whole batch."""
@@ -74,19 +74,19 @@ class ViewBuilder:
             if isinstance(event, TaskChanged):
                 jobs[event.job_id] = None
                 if event.after is TaskState.STOPPING:
-                    self._moved[event.job_id] = None
+                    self._changed_jobs[event.job_id] = None
                 elif event.before.is_active != event.after.is_active:
                     loaded[event.node_id] = None
-                    self._moved[event.job_id] = None
-                    self._labelled.take(state, event)
+                    self._changed_jobs[event.job_id] = None
+                    self._label_counts.apply(state, event)
             elif isinstance(event, NodeChanged):
                 changed[event.node_id] = None
-                self._moved.update(_holders_on(state, event.node_id))
+                self._changed_jobs.update(_holders_on(state, event.node_id))
             elif isinstance(event, JobChanged | JobUpdated | JobEvicted | FenceChanged | ReservationChanged):
-                jobs[event.job_id] = self._moved[event.job_id] = None
+                jobs[event.job_id] = self._changed_jobs[event.job_id] = None
                 if isinstance(event, FenceChanged):
                     loaded.update(dict.fromkeys(event.node_ids))
-        self._dismiss([node for node in changed if node not in state.nodes])
+        self._delete_rows([node for node in changed if node not in state.nodes])
         self._refresh_nodes(state, [node for node in changed if node in state.nodes])
         self._refresh_load(state, [node for node in loaded if node not in changed])
         self._refresh_gangs(state, jobs)
@@ -105,22 +105,22 @@ class ViewBuilder:
             running=state.running.copy(),
             demand={queue: wanted.copy() for queue, wanted in self._demand.items()},
             workload={kind: count for kind, count in self._workload.items() if count},
-            standing={name: _standing(state, name) for name in sorted(self._avoided)},
-            labelled=self._labelled.copy(),
+            avoided={name: _nodes_of(state, name) for name in sorted(self._avoided)},
+            label_counts=self._label_counts.copy(),
             holders=self._holders.copy(),
             repairs=tuple(self._repairs.values()),
             reservations=state.reservations.copy(),
             windows=tuple(state.windows.values()),
-            soon={node: _soon(state, node) for node in state.node_fences},
+            freed_soon={node: _freed_soon(state, node) for node in state.node_fences},
         )
 
     def _refresh_nodes(self, state: ClusterState, node_ids: Sequence[str]) -> None:
         if not node_ids:
             return
-        self._admit(sorted(set(node_ids).difference(self.nodes.ids)))
+        self._insert_rows(sorted(set(node_ids).difference(self.nodes.ids)))
         nodes = self.nodes
         records = [state.nodes[node_id] for node_id in node_ids]
-        self._widen(records)
+        self._add_columns(records)
         rows = [nodes.row(node_id) for node_id in node_ids]
         nodes.ready[rows] = [r.state is NodeState.READY for r in records]
         nodes.closed[rows] = [r.state in (NodeState.CORDONED, NodeState.DRAINING) for r in records]
@@ -143,7 +143,7 @@ class ViewBuilder:
         nodes.capacity[rows] = capacity
         self._refresh_load(state, node_ids)
 
-    def _admit(self, new: Sequence[str]) -> None:
+    def _insert_rows(self, new: Sequence[str]) -> None:
         """Makes rows for new nodes, at their places in the order of ids."""
         if not new:
             return
@@ -165,7 +165,7 @@ class ViewBuilder:
         nodes.cpus_owned = [nodes.cpus_owned[old[i]] if i in old else 0 for i in nodes.ids]
         nodes.labels.insert(places)
 
-    def _dismiss(self, gone: Sequence[str]) -> None:
+    def _delete_rows(self, gone: Sequence[str]) -> None:
         """Takes the rows of forgotten nodes away; one that came and went within a batch has none."""
         nodes = self.nodes
         rows = nodes.rows(tuple(gone)).tolist()
@@ -185,7 +185,7 @@ class ViewBuilder:
         nodes.taints = nodes.taints[left]
         nodes.labels.delete(rows)
 
-    def _widen(self, records: Sequence[Node]) -> None:
+    def _add_columns(self, records: Sequence[Node]) -> None:
         """More columns, where a node has more GPUs than any before, or a resource of its own."""
         nodes = self.nodes
         missing = max(_gpus(r) for r in records) - nodes.gpu_free.shape[1]
@@ -246,7 +246,7 @@ class ViewBuilder:
         return row
 
     def _refresh_holders(self, state: ClusterState) -> None:
-        for job_id in self._moved:
+        for job_id in self._changed_jobs:
             self._repairs.pop(job_id, None)
             job = state.jobs.get(job_id)
             gang = running_gang(state, job) if job is not None and not job.state.is_final else None
@@ -254,33 +254,33 @@ class ViewBuilder:
                 self._holders.pop(job_id, None)
                 continue
             self._holders[job_id] = gang
-            if gang.lost_member and gang.is_leaving and job_id not in state.fences:
+            if gang.lost_member and gang.is_stopping and job_id not in state.fences:
                 self._repairs[job_id] = pending_gang(next_attempt(job))
-        self._moved = {}
+        self._changed_jobs = {}
 
     def _refresh_gangs(self, state: ClusterState, job_ids: Iterable[str]) -> None:
         for job_id in job_ids:
-            self._forget(job_id)
-            self._count(state.jobs.get(job_id), job_id)
+            self._remove_gang(job_id)
+            self._count_workload(state.jobs.get(job_id), job_id)
             if job_id in state.pending:
                 job = state.jobs[job_id]
                 running = job.state is JobState.RUNNING
-                self._remember(pending_gang(job, state.tasks_of(job) if running else ()))
+                self._add_gang(pending_gang(job, state.tasks_of(job) if running else ()))
 
-    def _count(self, job: Job | None, job_id: str) -> None:
+    def _count_workload(self, job: Job | None, job_id: str) -> None:
         """Into the workload, once, while the job lives."""
         if job is None or job.state.is_final:
             self._workload.subtract(self._live.pop(job_id, {}))
         elif job_id not in self._live:
-            self._live[job_id] = _kinds(job)
+            self._live[job_id] = _kinds_of(job)
             self._workload.update(self._live[job_id])
 
-    def _remember(self, gang: PendingGang) -> None:
+    def _add_gang(self, gang: PendingGang) -> None:
         self._gangs[gang.job_id] = gang
         add_to(self._demand.setdefault(gang.queue, {}), dict(gang.charge))
         self._avoided.update(_avoids(gang))
 
-    def _forget(self, job_id: str) -> None:
+    def _remove_gang(self, job_id: str) -> None:
         gang = self._gangs.pop(job_id, None)
         if gang is not None:
             add_to(self._demand[gang.queue], dict(gang.charge), -1)
@@ -299,7 +299,7 @@ def next_attempt(job: Job) -> Job:
     return replace(job, state=JobState.PENDING, intent=JobIntent.RUN, attempt=job.attempt + 1, active=0, running=0)
 
 
-def _soon(state: ClusterState, node_id: str) -> Soon:
+def _freed_soon(state: ClusterState, node_id: str) -> FreedSoon:
     held = state.held(node_id)
     now, later = held[0], held[-1]
     freed = now - later
@@ -314,14 +314,14 @@ def _soon(state: ClusterState, node_id: str) -> Soon:
     bad = state.nodes[node_id].hardware.bad_gpus
     held_now = {gpu: millis for gpu, millis in state.node_gpus_held(node_id).items() if gpu not in bad}
     gpus = {gpu: millis - after_all.get(gpu, 0) for gpu, millis in held_now.items()}
-    return Soon(amounts, {gpu: millis for gpu, millis in gpus.items() if millis > 0})
+    return FreedSoon(amounts, {gpu: millis for gpu, millis in gpus.items() if millis > 0})
 
 
-def _kinds(job: Job) -> Counter[Typical]:
-    kinds: Counter[Typical] = Counter()
+def _kinds_of(job: Job) -> Counter[TaskKind]:
+    kinds: Counter[TaskKind] = Counter()
     for group in job.spec.groups:
         where = (group.gpu_model, tuple([term for term in group.affinity if not term.weight]))
-        kinds[Typical(group.resources.cpu_millis, group.resources.gpu_millis, where)] += group.count
+        kinds[TaskKind(group.resources.cpu_millis, group.resources.gpu_millis, where)] += group.count
     return kinds
 
 
@@ -329,7 +329,7 @@ def _avoids(gang: PendingGang) -> list[str]:
     return [rule.job for request in gang.requests for rule in request.constraints.anti_affinity if rule.job != SELF]
 
 
-def _standing(state: ClusterState, name: str) -> tuple[str, ...]:
+def _nodes_of(state: ClusterState, name: str) -> tuple[str, ...]:
     job = state.jobs.get(state.names.get(name, ""))
     return tuple([t.node_id for t in state.tasks_of(job) if t.state.is_active]) if job is not None else ()
 

@@ -40,7 +40,7 @@ class Rows:
         """More was taken of it than there was."""
         return bool((self.free < 0).any() or (self.gpu_free < 0).any())
 
-    def limited(self, other: Rows) -> None:
+    def limit_to(self, other: Rows) -> None:
         """Where both have a row it is no better than in the other."""
         rows, here, there = np.intersect1d(self.rows, other.rows, assume_unique=True, return_indices=True)
         if rows.size:
@@ -69,7 +69,7 @@ class Rows:
         known: BoolArray = self.rows[places] == rows if len(self.rows) else np.zeros(len(rows), dtype=np.bool_)
         return places, known
 
-    def closed(self, rows: IntArray) -> None:
+    def close(self, rows: IntArray) -> None:
         """Nothing is free on these rows, where it has them."""
         here = np.flatnonzero(np.isin(self.rows, rows))
         self.free[here] = 0

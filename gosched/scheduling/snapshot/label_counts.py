@@ -13,7 +13,7 @@ from gosched.core.spec import StringMap
 from gosched.core.state import ClusterState
 
 
-class Labelled:
+class LabelCounts:
     def __init__(self, tracked: Iterable[str]) -> None:
         self._tracked = frozenset(tracked)
         self._counts: dict[tuple[str, str], Counter[str]] = {}  # by node id; no zeros
@@ -27,7 +27,7 @@ class Labelled:
                 if task.state.is_active:
                     self._add(state, task.job_id, task.node_id, 1)
 
-    def take(self, state: ClusterState, event: TaskChanged) -> None:
+    def apply(self, state: ClusterState, event: TaskChanged) -> None:
         """`state` may be later than the event."""
         if self._tracked and event.before.is_active != event.after.is_active:
             self._add(state, event.job_id, event.node_id, 1 if event.after.is_active else -1)

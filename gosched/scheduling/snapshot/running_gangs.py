@@ -39,9 +39,9 @@ class Holding(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningGang:
     """`each`: what a task of each group holds. `surplus`: ranks of elastic tasks, in the order in which they may go.
-    `end_ms`: when it ends as far as is known, NEVER_MS if that is nothing; `is_promised`: it ends then at the latest.
+    `end_ms`: when it ends as far as is known, NEVER_MS if that is nothing; `is_bounded`: it ends then at the latest.
     `until_ms`: it may be evicted then, whoever wants the room; 0: no such condition. `saved_at_ms`: what ran before
-    that is not lost. `preemptions`, `evicted_for`: as in Job. `deadline_ms`: if it was promised. `is_leaving`: it is on
+    that is not lost. `preemptions`, `evicted_for`: as in Job. `deadline_ms`: if it was promised. `is_stopping`: it is on
     its way out already. `lost_member`: it starts anew because a node was lost. `fenced`: it has no place yet, but a
     fence around one.
     """
@@ -61,24 +61,24 @@ class RunningGang:
     saved_at_ms: int
     grace_ms: int
     end_ms: int
-    is_promised: bool
+    is_bounded: bool
     until_ms: int
     preemptions: int
     evicted_for: tuple[str, ...]
     deadline_ms: int
     span_ms: int
-    is_leaving: bool
+    is_stopping: bool
     lost_member: bool
     fenced: bool
 
     def ends_ms(self, now_ms: int) -> int:
         """When its room is free, later than `now_ms`. An estimate that has passed is not to be trusted: it is taken to
         run on for as long as it has overrun, a minute at least."""
-        if self.is_leaving:
+        if self.is_stopping:
             return now_ms + max(self.grace_ms, 1)
         end = self.end_ms
         if end <= now_ms:
-            end = now_ms + (1 if self.is_promised else max(60_000, now_ms - end))
+            end = now_ms + (1 if self.is_bounded else max(60_000, now_ms - end))
         if self.until_ms:
             end = min(end, max(self.until_ms, now_ms + 1))
         return end
@@ -109,8 +109,8 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
     holdings = [_holding(state, task, allocation, groups[task.group]) for task, allocation in held]
     fenced = not job.active and fence is not None
     if fenced and fence is not None:
-        holdings = _behind(fence, state, job)
-    spec, constraints = job.spec, job.spec.preemption
+        holdings = _fenced_holdings(fence, state, job)
+    spec, preemption = job.spec, job.spec.preemption
     span_ms = spec.timeout_ms if job.frozen else spec.span_ms  # an estimate says nothing of who stands still
     placed = job.placed_at_ms or job.started_at_ms
     if fenced and fence is not None:
@@ -126,18 +126,18 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         each=tuple([group.resources for group in spec.groups]),
         holdings=tuple(holdings),
         surplus=_surplus(job, tasks),
-        is_preemptible=constraints.preemptible and not fenced and may_restart(job, RetryCause.PREEMPTED),
-        evictable_from_ms=placed + constraints.min_runtime_ms,
+        is_preemptible=preemption.preemptible and not fenced and may_restart(job, RetryCause.PREEMPTED),
+        evictable_from_ms=placed + preemption.min_runtime_ms,
         saved_at_ms=max(placed, job.checkpoint_at_ms),
         grace_ms=spec.leave_ms,
         end_ms=placed + span_ms if span_ms else NEVER_MS,
-        is_promised=bool(spec.timeout_ms),
+        is_bounded=bool(spec.timeout_ms),
         until_ms=fence.until_ms if fenced and fence is not None else job.until_ms,
         preemptions=job.preemptions,
         evicted_for=job.evicted_for,
         deadline_ms=job.deadline_ms if job.deadline_promised else 0,
         span_ms=spec.span_ms,
-        is_leaving=job.intent is not JobIntent.RUN,
+        is_stopping=job.intent is not JobIntent.RUN,
         lost_member=job.intent is JobIntent.RESTART and job.reason == "NODE_LOST",
         fenced=fenced,
     )
@@ -155,22 +155,22 @@ def _surplus(job: Job, active: list[Task]) -> tuple[int, ...]:
 
 
 def _holding(state: ClusterState, task: Task, allocation: Allocation, group: int) -> Holding:
-    gpus = _good(state, allocation.node_id, allocation.gpus)
+    gpus = _working_gpus(state, allocation.node_id, allocation.gpus)
     return Holding(task.rank, group, allocation.node_id, gpus, allocation.cpus, allocation.gpu_model)
 
 
-def _good(state: ClusterState, node_id: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
+def _working_gpus(state: ClusterState, node_id: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
     """Of these GPUs: nobody gets a bad one once it is free."""
     bad = state.nodes[node_id].hardware.bad_gpus
     return tuple([gpu for gpu in gpus if gpu not in bad]) if bad else gpus
 
 
-def _behind(fence: Fence, state: ClusterState, job: Job) -> list[Holding]:
+def _fenced_holdings(fence: Fence, state: ClusterState, job: Job) -> list[Holding]:
     groups = {group.name: index for index, group in enumerate(job.spec.groups)}
     found = []
     for placement in fence.tasks:
         group = group_of(job.spec, placement.rank)
         model = state.nodes[placement.node_id].gpu_model if group.resources.gpu_millis else ""
-        gpus = _good(state, placement.node_id, placement.gpus)
+        gpus = _working_gpus(state, placement.node_id, placement.gpus)
         found.append(Holding(placement.rank, groups[group.name], placement.node_id, gpus, placement.cpus, model))
     return found

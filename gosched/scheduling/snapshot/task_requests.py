@@ -152,9 +152,9 @@ class PendingGang:
     """A job that wants to be placed, or elastic tasks of one that runs (`joins`). Gangs with the same `shape` ask for
     the same.
 
-    `tasks`, `total`, `charge`: of the floors together; `most`: all tasks. `standing`: (group, node id) of its tasks
+    `tasks`, `total`, `charge`: of the floors together; `most`: all tasks. `placed`: (group, node id) of its tasks
     that hold a place. `keeps_apart`: (group, level) where a group wants no other task of the job. `span_ms`: how long
-    it will hold its place from now on, 0: unknown; `is_promised`: no longer than that. `may_evict`: jobs of lower
+    it will hold its place from now on, 0: unknown; `is_bounded`: no longer than that. `may_evict`: jobs of lower
     priority in its queue; `yields`: it may be evicted itself, and needs `grace_ms` for it. `evicted_for`: to whom it
     had to give way.
     """
@@ -174,14 +174,14 @@ class PendingGang:
     most: int
     total: Vector
     charge: AmountMap
-    standing: tuple[tuple[str, str], ...]
+    placed: tuple[tuple[str, str], ...]
     keeps_apart: tuple[tuple[str, str], ...]
     joins: bool
     shape: str
     span_ms: int = 0
-    is_promised: bool = False
+    is_bounded: bool = False
     may_evict: bool = False
-    yields: bool = False
+    is_preemptible: bool = False
     grace_ms: int = 0
     evicted_for: tuple[str, ...] = ()
     deadline_promised: bool = False
@@ -191,10 +191,10 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
     """`tasks`: of a job that runs, in order of rank; not needed for one that waits for its start."""
     spec = job.spec
     joins = job.state is JobState.RUNNING
-    standing: tuple[tuple[str, str], ...] = ()
+    placed: tuple[tuple[str, str], ...] = ()
     if joins:
         kept = list(tasks)
-        standing = tuple([(t.group, t.node_id) for t in kept if t.state.is_active])
+        placed = tuple([(t.group, t.node_id) for t in kept if t.state.is_active])
         waiting = [t for t in kept if t.state is TaskState.PENDING]
         requests = tuple(
             [
@@ -222,21 +222,21 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         most=sum([len(request.ranks) for request in requests]),
         total=_total(requests),
         charge=charge,
-        standing=standing,
+        placed=placed,
         keeps_apart=tuple([(g.name, rule.level) for g in spec.groups for rule in g.anti_affinity if rule.job == SELF]),
         joins=joins,
         shape=_shape(requests, job.id if joins else ""),
         span_ms=spec.span_ms,
-        is_promised=bool(spec.timeout_ms),
+        is_bounded=bool(spec.timeout_ms),
         may_evict=spec.preemption.policy is PreemptionPolicy.LOWER_PRIORITY,
-        yields=spec.preemption.preemptible and may_restart(job, RetryCause.PREEMPTED),
+        is_preemptible=spec.preemption.preemptible and may_restart(job, RetryCause.PREEMPTED),
         grace_ms=spec.leave_ms,
         evicted_for=job.evicted_for,
         deadline_promised=job.deadline_promised,
     )
 
 
-def with_requests(gang: PendingGang, requests: tuple[TaskRequest, ...]) -> PendingGang:
+def replace_requests(gang: PendingGang, requests: tuple[TaskRequest, ...]) -> PendingGang:
     """The gang with other asks, and all that follows from them."""
     return replace(
         gang,

@@ -121,18 +121,18 @@ class NodeColumns:
         return self.labels.having(((GPU_MODEL, model),), len(self))
 
 
-Where = tuple[str, tuple[Affinity, ...]]
+NodeFilter = tuple[str, tuple[Affinity, ...]]
 
 
-class Typical(NamedTuple):
+class TaskKind(NamedTuple):
     """A kind of task. `where`: the GPU model it names, and its required affinity."""
 
     cpu_millis: int
     gpu_millis: int
-    where: Where
+    node_filter: NodeFilter
 
 
-class Soon(NamedTuple):
+class FreedSoon(NamedTuple):
     """Amounts, and milli-GPUs by device."""
 
     amounts: Resources
@@ -162,14 +162,14 @@ class View:
     charges: Mapping[tuple[str, str, str], Resources] = field(default_factory=dict)
     running: Mapping[tuple[str, str], int] = field(default_factory=dict)
     demand: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    standing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    workload: Mapping[Typical, int] = field(default_factory=dict)
-    labelled: Mapping[tuple[str, str], Mapping[str, int]] = field(default_factory=dict)
+    avoided: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    workload: Mapping[TaskKind, int] = field(default_factory=dict)
+    label_counts: Mapping[tuple[str, str], Mapping[str, int]] = field(default_factory=dict)
     holders: Mapping[str, RunningGang] = field(default_factory=dict)
     repairs: tuple[PendingGang, ...] = ()
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     windows: tuple[Window, ...] = ()
-    soon: Mapping[str, Soon] = field(default_factory=dict)
+    freed_soon: Mapping[str, FreedSoon] = field(default_factory=dict)
 
 
 def summed(columns: IntArray) -> IntArray:
@@ -186,8 +186,8 @@ __all__ = [
     "BoolArray",
     "IntArray",
     "NodeColumns",
-    "Typical",
+    "NodeFilter",
+    "TaskKind",
     "View",
-    "Where",
     "summed",
 ]
