@@ -148,7 +148,7 @@ class Ledger:
                     shared = {d for d, n in Counter(own).items() if n > 1} | (set(own) & set(rest))
                 else:
                     shared = set(fresh) & {self._domain(node, anti.level) for node in self._nodes_of(anti.job)}
-                yield "keep_apart", shared <= {None}
+                yield "apart", shared <= {None}
 
     def _even(self, group: TaskGroup, rule: SpreadRule, standing: Sequence[Place], new: Sequence[Place]) -> bool:
         """Domains that got tasks hold at most `max_skew` more than the emptiest that may be used."""

@@ -175,7 +175,7 @@ def group(name: str, words: Sequence[str]) -> TaskGroup:
             level, _, skew = value.partition(":")
             mode = Mode.REQUIRED if key == "over" else Mode.PREFERRED
             more["spread"].append(SpreadRule(level=level, max_skew=int(skew or 1), mode=mode))
-        elif key == "keep_apart":
+        elif key == "apart":
             level, _, other = value.partition(":")
             more["anti_affinity"].append(AntiAffinity(job=other or SELF, level=level))
         elif word.startswith("?"):

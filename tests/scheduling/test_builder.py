@@ -75,7 +75,7 @@ def assert_same(one: View, other: View) -> None:
     assert one.holders == other.holders
     for name in ("repairs", "windows"):
         assert sorted(getattr(one, name), key=repr) == sorted(getattr(other, name), key=repr)
-    assert (one.reservations, one.soon) == (other.reservations, other.soon)
+    assert (one.reservations, one.freed_soon) == (other.reservations, other.freed_soon)
 
 
 def wanted(view: View) -> dict[str, dict[str, int]]:
@@ -254,7 +254,7 @@ def check_followed_columns_equal_new_ones(rules: settings = SETTINGS) -> None:
             seen["avoided"] += len([node for nodes in view.avoided.values() for node in nodes])
             seen["joining"] += len([gang for gang in view.pending if gang.joins])
             seen["CPUs"] += any(view.nodes.cpus_owned)
-            seen["fences"] += len(view.soon)
+            seen["fences"] += len(view.freed_soon)
             seen["repairs"] += len(view.repairs)
             seen["saved"] += any(job.checkpoint_at_ms for job in world.state.jobs.values())
             seen["leaving"] += any(holder.is_stopping for holder in view.holders.values())

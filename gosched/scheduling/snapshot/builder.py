@@ -1,6 +1,6 @@
-"""Keeps the columns of a view up to date, at the cost of what changed.
+"""Keeps the columns and records of a view up to date, at the cost of what changed, on the thread that owns the state.
 
-Used on the thread that owns the state. Rule: after `apply` of all events, the columns equal those of a `reset`.
+Invariant: after `apply` of all events the columns equal those of a `reset`.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from gosched.scheduling.snapshot.view import GPU_MODEL, FreedSoon, IntArray, Nod
 
 
 class ViewBuilder:
-    """`nodes` are the live columns: read them on the owner's thread, and change nothing. `tracked_labels`: of jobs, for
-    plugins that ask where alike jobs stand."""
+    """The source of views. `tracked_labels` are those of jobs for which plugins ask how many tasks are where."""
 
     def __init__(self, tracked_labels: Iterable[str] = ()) -> None:
+        #: The live columns: to be read on the owner's thread, and not to be changed.
         self.nodes = NodeColumns.empty()
         self._label_counts = LabelCounts(tracked_labels)
         self._gangs: dict[str, PendingGang] = {}
@@ -52,7 +52,7 @@ class ViewBuilder:
         self._workload: Counter[TaskKind] = Counter()  # of the live jobs
         self._holders: dict[str, RunningGang] = {}
         self._repairs: dict[str, PendingGang] = {}
-        self._changed_jobs: dict[str, None] = {}  # jobs whose places changed since the newest view
+        self._changed_jobs: dict[str, None] = {}  # jobs whose tasks or fence changed since the newest view
 
     def reset(self, state: ClusterState) -> None:
         self.nodes = NodeColumns.empty()
@@ -66,7 +66,7 @@ class ViewBuilder:
         self._label_counts.reset(state)
 
     def apply(self, state: ClusterState, events: Iterable[Event]) -> None:
-        """`state` is the one after the events; call it once for a whole batch."""
+        """Follow a batch of events; `state` is the one after all of them."""
         changed: dict[str, None] = {}  # nodes whose own record changed
         loaded: dict[str, None] = {}  # nodes whose allocations changed
         jobs: dict[str, None] = {}
@@ -144,7 +144,7 @@ class ViewBuilder:
         self._refresh_load(state, node_ids)
 
     def _insert_rows(self, new: Sequence[str]) -> None:
-        """Makes rows for new nodes, at their places in the order of ids."""
+        """Insert rows for new nodes where their ids belong."""
         if not new:
             return
         nodes = self.nodes
@@ -166,7 +166,7 @@ class ViewBuilder:
         nodes.labels.insert(places)
 
     def _delete_rows(self, gone: Sequence[str]) -> None:
-        """Takes the rows of forgotten nodes away; one that came and went within a batch has none."""
+        """Delete the rows of forgotten nodes; one that came and went within a batch has none."""
         nodes = self.nodes
         rows = nodes.rows(tuple(gone)).tolist()
         if not rows:
@@ -186,7 +186,7 @@ class ViewBuilder:
         nodes.labels.delete(rows)
 
     def _add_columns(self, records: Sequence[Node]) -> None:
-        """More columns, where a node has more GPUs than any before, or a resource of its own."""
+        """Add columns if a node has more GPUs than any before, or a resource that no other has."""
         nodes = self.nodes
         missing = max(_gpus(r) for r in records) - nodes.gpu_free.shape[1]
         if missing > 0:
@@ -228,7 +228,7 @@ class ViewBuilder:
                 for gpu, millis in state.node_gpus_held(node_id).items():
                     if gpu < devices.shape[1]:
                         devices[i, gpu] = max(0, devices[i, gpu] - millis)
-                if records[i].hardware.bad_gpus:  # what is held of those is none of the capacity
+                if records[i].hardware.bad_gpus:  # what tasks hold of bad GPUs is no part of the capacity
                     free[i, Column.GPU] = devices[i].sum()
             if nodes.cpus[row]:
                 nodes.cpus_owned[row] = state.node_cpus_held(node_id)
@@ -237,7 +237,7 @@ class ViewBuilder:
         nodes.free[rows] = free
 
     def _row(self, resources: Resources) -> IntArray:
-        """As a row of the columns, the derived ones left out."""
+        """Return the amounts by column; the columns that are derived from devices are 0."""
         row = np.zeros(self.nodes.free.shape[1], dtype=np.int64)
         row[AMOUNTS] = vector(resources)
         for name, amount in resources.custom:
@@ -268,7 +268,7 @@ class ViewBuilder:
                 self._add_gang(pending_gang(job, state.tasks_of(job) if running else ()))
 
     def _count_workload(self, job: Job | None, job_id: str) -> None:
-        """Into the workload, once, while the job lives."""
+        """Count the job in the workload once, as long as it lives."""
         if job is None or job.state.is_final:
             self._workload.subtract(self._live.pop(job_id, {}))
         elif job_id not in self._live:
@@ -285,17 +285,17 @@ class ViewBuilder:
         if gang is not None:
             add_to(self._demand[gang.queue], dict(gang.charge), -1)
             self._avoided.subtract(_avoids(gang))
-            self._avoided += Counter()  # drops what nobody avoids any more
+            self._avoided += Counter()  # drops names that no gang avoids any more
 
 
 def _holders_on(state: ClusterState, node_id: str) -> dict[str, None]:
-    """Jobs with a place there, or a fence: their GPUs may be bad now, or good again."""
+    """Return the jobs with a place or a fence on the node: their GPUs may be bad now, or good again."""
     held = [state.allocations[a].job_id for a in state.node_allocations.get(node_id, ())]
     return dict.fromkeys([*held, *state.node_fences.get(node_id, ())])
 
 
 def next_attempt(job: Job) -> Job:
-    """As it will be once all its tasks have gone."""
+    """Return the job as it will be once all its tasks have ended."""
     return replace(job, state=JobState.PENDING, intent=JobIntent.RUN, attempt=job.attempt + 1, active=0, running=0)
 
 
@@ -339,7 +339,7 @@ def _gpus(node: Node) -> int:
 
 
 def _devices(nodes: Sequence[Node], width: int) -> IntArray:
-    """Milli-GPUs of each device, for each node: none of a bad one."""
+    """Return the milli-GPUs of each device, [nodes x devices]; 0 for a bad one."""
     gpus = np.array([_gpus(node) for node in nodes])
     devices: IntArray = np.where(np.arange(width) < gpus[:, None], MILLI, 0)
     for i, node in enumerate(nodes):
