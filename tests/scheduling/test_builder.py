@@ -287,9 +287,11 @@ def test_a_builder_that_keeps_what_gone_gangs_asked_for_is_noticed(monkeypatch: 
 
 
 def test_a_builder_that_counts_ended_jobs_as_workload_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = ViewBuilder._count
+    count = ViewBuilder._count_workload
     monkeypatch.setattr(
-        ViewBuilder, "_count", lambda self, job, job_id: job and not job.state.is_final and count(self, job, job_id)
+        ViewBuilder,
+        "_count_workload",
+        lambda self, job, job_id: job and not job.state.is_final and count(self, job, job_id),
     )
     with pytest.raises(AssertionError):
         check_followed_columns_equal_new_ones(UNSHRUNK)

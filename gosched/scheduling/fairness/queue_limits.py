@@ -1,6 +1,6 @@
 """What queues and tenants may still take: ceilings, quotas, and how many jobs may run at once.
 
-Rule: the same arithmetic as the state machine's, from `core.sharing`, so that it takes what passed here.
+Invariant: the arithmetic is that of the state machine, from `core.sharing`, so it accepts what passed here.
 """
 
 from __future__ import annotations
@@ -21,22 +21,29 @@ QUEUE_LIMIT, QUOTA, MAX_RUNNING = "QUEUE_LIMIT", "QUOTA", "MAX_RUNNING_JOBS"
 
 @dataclass(slots=True)
 class _Limit:
-    """One ceiling: of a queue, or of a tenant in the whole cluster. `jobs` 0: any number may run."""
+    """The limit of a queue, or of a tenant in the whole cluster."""
 
+    #: QUEUE_LIMIT or QUOTA.
     code: str
+    #: In messages.
     name: str
+    #: What its jobs hold, by resource name; placements of the cycle are added.
     used: Amounts
+    #: The most that they may hold; a resource that is not named is not limited.
     ceiling: Mapping[str, int]
+    #: Number of jobs that run.
     running: int
+    #: Number of jobs that may run at once; 0: any number.
     jobs: int
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """`most`: for each group how many of its tasks may start, the floor at least; empty: all of them. `banned`: GPU
-    models that groups which name none may not use."""
+    """What the limits leave to a gang."""
 
+    #: For each group how many of its tasks may start, the floor at least; empty: all of them.
     most: tuple[int, ...] = ()
+    #: GPU models that groups without a model of their own may not use.
     banned: tuple[str, ...] = ()
 
 
@@ -44,9 +51,13 @@ UNLIMITED = Allowance()
 
 
 class QueueLimits:
+    """The limits of all queues and tenants in one cycle."""
+
     def __init__(self, view: View) -> None:
-        self.used: dict[str, Amounts] = {}  # by queue path, of all levels
-        self.used_by: dict[tuple[str, str], Amounts] = {}  # by (queue, tenant)
+        #: What jobs held when the cycle began, by queue path of all levels.
+        self.used: dict[str, Amounts] = {}
+        #: The same by (queue, tenant).
+        self.used_by: dict[tuple[str, str], Amounts] = {}
         tenants: dict[str, Amounts] = {}
         charges = [(queue, tenant, charge_of(held, model)) for (queue, tenant, model), held in view.charges.items()]
         charges += [(gang.queue, gang.tenant, gang.charge()) for gang in view.holders.values() if gang.fenced]
@@ -63,7 +74,7 @@ class QueueLimits:
         self._any = any(limit.ceiling or limit.jobs for limit in all_limits)
 
     def limits_of(self, gang: PendingGang) -> list[_Limit]:
-        """That hold for the gang; the widest queue first."""
+        """Return the limits that hold for the gang, that of the topmost queue first."""
         if not self._any:
             return []
         payer = (gang.queue, gang.tenant)
@@ -76,12 +87,12 @@ class QueueLimits:
         return found
 
     def shape(self, gang: PendingGang, plugins: Plugins) -> object:
-        """Gangs of one shape miss for the same reason, while room only shrinks."""
+        """Return a key: gangs with equal keys do not fit for the same reason, as long as capacity only shrinks."""
         shape = plugins.shape(gang)
         return (gang.queue, gang.tenant, shape) if self.limits_of(gang) else shape
 
     def why_not(self, gang: PendingGang) -> tuple[str, str] | None:
-        """A code and a line about the first limit that holds the gang back."""
+        """Return a code and a line about the first limit that holds the gang back; None if none does."""
         for limit in self.limits_of(gang):
             if limit.jobs and not gang.joins and limit.running >= limit.jobs:
                 return MAX_RUNNING, f"{limit.name} may run {limit.jobs} {_jobs(limit.jobs)} at once, and does"
@@ -95,7 +106,7 @@ class QueueLimits:
         return None
 
     def allowance(self, gang: PendingGang) -> Allowance:
-        """Of a gang whose floors no limit holds back."""
+        """Return what the limits leave to a gang whose floors no limit holds back."""
         limits = self.limits_of(gang)
         if not limits:
             return UNLIMITED
@@ -105,7 +116,7 @@ class QueueLimits:
         return Allowance(most, tuple(sorted([name.removeprefix(MODEL_PREFIX) for name in banned])))
 
     def _beyond_floor(self, gang: PendingGang, limits: list[_Limit], model: str) -> bool:
-        """Whether the smallest start would be too much if all of its GPUs were of the model."""
+        """Return whether the floors would exceed a limit if all of their GPUs were of the model."""
         wanted = sum([request.each[Column.GPU] * request.floor for request in gang.requests]) or max(
             [request.each[Column.GPU] for request in gang.requests]
         )
@@ -114,7 +125,8 @@ class QueueLimits:
         )
 
     def _most(self, gang: PendingGang, limits: list[_Limit], models: list[str]) -> tuple[int, ...]:
-        """GPUs of no named model count as each of the `models`: they may turn out to be any of them."""
+        """Return for each group how many tasks may start. GPUs without a named model count as each of the `models`,
+        because they may turn out to be of any."""
         charges = [charge_of_one(request) for request in gang.requests]
         taken: Amounts = {}
         for request, each in zip(gang.requests, charges, strict=True):
@@ -133,6 +145,7 @@ class QueueLimits:
         return tuple(found)
 
     def take(self, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
+        """Count a placement of this cycle."""
         limits = self.limits_of(gang)
         if not limits:
             return
@@ -162,7 +175,7 @@ class QueueLimits:
 
 
 def placed_charge(gang: PendingGang, placement: GangPlacement) -> Amounts:
-    """What the placed tasks hold; GPUs of a model count as such only where the gang names it."""
+    """Return what the placed tasks hold; GPUs count as those of a model only where the gang names it."""
     if len(placement.tasks) == gang.tasks:
         return dict(gang.charge)
     charge: Amounts = {}
@@ -173,6 +186,7 @@ def placed_charge(gang: PendingGang, placement: GangPlacement) -> Amounts:
 
 
 def _add_models(charge: Amounts, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
+    """Count GPUs of groups that name no model as those of the nodes' models."""
     unnamed = {
         rank: request.each[Column.GPU]
         for request in gang.requests

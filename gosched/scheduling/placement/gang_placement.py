@@ -1,10 +1,11 @@
 """Places a gang whole or not at all.
 
-Equal tasks are placed by counting how many each node has room for, so the work grows with nodes, not with tasks. For a
-gang of one group the answer is exact. Several groups together are a packing problem: they are tried from the hardest
-to the easiest, then in a few orders drawn from the seed, so that each cycle tries others. Where a gang wants to be
-close together the domains are tried from the smallest that seems to fit; each try is a real placement, taken back when
-it fails.
+Equal tasks are placed by counting how many fit on each node, so the work grows with nodes, not with tasks. For a gang
+of one group the answer is exact. Several groups are a packing problem: they are placed from the hardest to the easiest,
+then in a few orders drawn from the seed, so that each cycle tries others. For a gang with topology rules the domains
+are tried from the smallest that seems to fit. Each try is a real placement, which is undone when it fails.
+
+Invariant: a gang that is not placed has taken nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ MAX_DOMAINS = 64  # domains in which the real placement is tried
 def place(
     gang: PendingGang, capacity: FreeCapacity, feasibility: Feasibility, seed: int, allowance: Allowance = UNLIMITED
 ) -> GangPlacement | None:
-    """Takes from the room what it places; a gang that does not fit takes nothing."""
+    """Place the gang and take its slots from the capacity; None if it does not fit."""
     if gang.joins and len(gang.requests) > 1:
         return _place_first_group(gang, capacity, feasibility, seed, allowance)
     if not capacity.may_hold(gang):
@@ -72,7 +73,7 @@ def place(
 def _place_first_group(
     gang: PendingGang, capacity: FreeCapacity, feasibility: Feasibility, seed: int, allowance: Allowance
 ) -> GangPlacement | None:
-    """Elastic tasks of several groups hold nobody back: the first group that finds room joins now, the others later."""
+    """Place elastic tasks of the first group that fits; tasks of the other groups join in a later cycle."""
     most = allowance.most or tuple([request.count for request in gang.requests])
     for request, own in zip(gang.requests, most, strict=True):
         alone = replace(gang, requests=(request,))
@@ -82,7 +83,7 @@ def _place_first_group(
 
 
 def _is_single(request: TaskRequest, feasibility: Feasibility, allowance: Allowance) -> bool:
-    """The ranked order of nodes is all that it takes to place a task of this kind."""
+    """Return whether it is one task, for which the ranked order of nodes is all that counts."""
     strategy = request.strategy or feasibility.policy.strategy
     if strategy in SCORED_BY_WORKLOAD or _depends_on_other_tasks(request) or request.constraints.needs_numa:
         return False
@@ -90,7 +91,7 @@ def _is_single(request: TaskRequest, feasibility: Feasibility, allowance: Allowa
 
 
 def _depends_on_other_tasks(request: TaskRequest) -> bool:
-    """Where one of its tasks may stand depends on where others do."""
+    """Return whether the nodes that a task may use depend on where other tasks are."""
     return bool(request.constraints.spread or request.constraints.anti_affinity)
 
 
@@ -115,7 +116,7 @@ def _allowed_nodes(
 def _group_orders(
     gang: PendingGang, allowed: Sequence[BoolArray], capacity: FreeCapacity, seed: int
 ) -> Iterator[tuple[Sequence[int], IntArray | None]]:
-    """Orders of the groups; from the second on also an order of the nodes."""
+    """Yield orders of the groups; from the second on each with an order of the nodes."""
     if len(gang.requests) == 1:
         yield (0,), None
         return
@@ -131,20 +132,23 @@ def _group_orders(
 
 @dataclass(slots=True)
 class _Try:
-    """One attempt. It takes from the room, and gives it all back when a group has no place."""
+    """One attempt, which gives back all that it took when a group does not fit."""
 
     gang: PendingGang
     capacity: FreeCapacity
     feasibility: Feasibility
     choices: Sequence[Choice]
     allowed: Sequence[BoolArray]
+    #: For each group how many tasks may start.
     most: Sequence[int]
+    #: Keys of the nodes in this attempt; None: those of the strategy.
     shuffled: IntArray | None
+    #: For each group what is placed so far.
     placed: list[list[Slot]] = field(init=False)
     transaction: Transaction = field(init=False)
 
     def place(self, order: Sequence[int]) -> list[list[Slot]] | None:
-        """For each group, at least its floor; then what is elastic, as far as there is room."""
+        """Return the slots of each group: its floor, and elastic tasks as far as they fit; None if it fails."""
         requests = self.gang.requests
         self.placed = [[] for _ in requests]
         self.transaction = Transaction(self.capacity)
@@ -164,7 +168,7 @@ class _Try:
         return self.placed
 
     def _place_group(self, index: int, wanted: int) -> bool:
-        """Up to `wanted` more tasks of a group; false when that leaves it below its floor."""
+        """Place up to `wanted` more tasks of a group; return False when that leaves it below its floor."""
         request = self.gang.requests[index]
         strategy = request.strategy or self.feasibility.policy.strategy
         least = max(request.floor - len(self.placed[index]), 0)
@@ -184,7 +188,7 @@ class _Try:
         return True
 
     def _share_out(self, request: TaskRequest, index: int, strategy: Strategy, least: int, wanted: int) -> Share | None:
-        """How tasks of one group fall on the nodes."""
+        """Return how the tasks of one group are divided among the nodes; None if fewer than `least` fit."""
         feasibility, constraints = self.feasibility, request.constraints
         slots = self.capacity.slots(request, self.allowed[index])
         if int(slots.sum()) < max(least, 1):
@@ -208,7 +212,7 @@ class _Try:
         return split(slots, count) if count >= max(least, 1) else None
 
     def _without_domains_of_others(self, group: str, slots: IntArray) -> IntArray:
-        """A group that keeps apart from its job keeps the tasks of the other groups away from its own."""
+        """Return the slots outside the domains that other groups of the job keep for themselves."""
         for other, level in self.gang.keeps_apart:
             if other != group:
                 codes = self.feasibility.codes(level)
@@ -219,7 +223,7 @@ class _Try:
     def _spread(
         self, request: TaskRequest, index: int, slots: IntArray, least: int, wanted: int, split: _Split
     ) -> Share | None:
-        """The first rule shapes the share, the next one what falls to each of its domains; then all are checked."""
+        """Divide by spread rules: the first by its domains, the next within each of these; then all are checked."""
         first, *others = request.constraints.spread
         eligible, rows = self._eligible(request, index), self._rows_of(request.group)
         for rule in reversed(others):
@@ -237,7 +241,7 @@ class _Try:
         return None
 
     def _leveled(self, rule: SpreadRule, rows: IntArray, split: _Split) -> _Split:
-        """Fills the emptiest domains first."""
+        """Return a split that fills the domains with the fewest tasks first, and `split` within each."""
         codes = self.feasibility.codes(rule.level)
         soft = replace(rule, mode=Mode.PREFERRED)
 
@@ -248,7 +252,7 @@ class _Try:
         return leveled
 
     def _eligible(self, request: TaskRequest, index: int) -> BoolArray:
-        """Nodes whose domains count though they be full: those of the domain that is required."""
+        """Return the nodes whose domains count even when they are full: those in the domain that is required."""
         allowed = self.choices[index].allowed
         required, _ = self.feasibility.bounds(self.gang, request.constraints)
         rows = np.flatnonzero(self.allowed[index])
@@ -259,7 +263,7 @@ class _Try:
         return eligible
 
     def _one_by_one(self, request: TaskRequest, index: int, strategy: Strategy, wanted: int) -> list[Slot]:
-        """Each task changes what the next one finds best."""
+        """Place the tasks one at a time, because each changes which node is best for the next."""
         slots: list[Slot] = []
         for _ in range(wanted):
             fits = self.capacity.slots(request, self.allowed[index]) > 0
@@ -272,7 +276,7 @@ class _Try:
         return slots
 
     def _rows_of(self, group: str) -> IntArray:
-        """Rows, with repeats, where tasks of the group stand."""
+        """Return the rows, with repeats, where tasks of the group are placed, earlier ones included."""
         earlier = self.feasibility.nodes.rows([node for name, node in self.gang.placed if name == group])
         placed = [
             slots for request, slots in zip(self.gang.requests, self.placed, strict=True) if request.group == group
@@ -280,12 +284,13 @@ class _Try:
         return np.array([*earlier, *(slot.row for slots in placed for slot in slots)], dtype=np.int64)
 
     def _rows_of_job(self) -> IntArray:
+        """Return the rows, with repeats, where tasks of the job are placed."""
         earlier = self.feasibility.nodes.rows([node for _, node in self.gang.placed])
         return np.array([*earlier, *(slot.row for slots in self.placed for slot in slots)], dtype=np.int64)
 
 
 def _evenly_in_tiers(slots: IntArray, keys: IntArray, count: int, preference: IntArray | None) -> Share:
-    """What the tasks like best is filled first; nodes that they like alike get the same number."""
+    """Fill the most preferred nodes first; nodes of equal preference get the same number."""
     if preference is None:
         return evenly(slots, keys, count)
     shares: list[Share] = []
@@ -300,7 +305,7 @@ def _evenly_in_tiers(slots: IntArray, keys: IntArray, count: int, preference: In
 def _with_ranks(
     gang: PendingGang, placed: Sequence[Sequence[Slot]], capacity: FreeCapacity, feasibility: Feasibility
 ) -> GangPlacement:
-    """Ranks count through the groups; in each, neighbours in rank are neighbours in the tree of domains."""
+    """Return the placement with ranks: in each group, neighbours in rank are neighbours in the tree of domains."""
     tasks: list[TaskPlacement] = []
     for request, slots in zip(gang.requests, placed, strict=True):
         if len(slots) > 1:

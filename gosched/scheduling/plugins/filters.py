@@ -1,6 +1,6 @@
-"""Where tasks may stand at all, and where they would like to: one column for each rule.
+"""Which nodes a task may use at all, and which it prefers: one column for each rule.
 
-Rule: each filter has a name and can say how many nodes it refused.
+Invariant: each filter has a name, under which the nodes that it refuses are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gosched.scheduling.snapshot.task_requests import Constraints
 from gosched.scheduling.snapshot.view import NO_VALUE, BoolArray, IntArray, NodeColumns
 
 FIXED_LEVELS = (NODE_LEVEL, NUMA_LEVEL, LINK_LEVEL)
-MAX_TIERS = 16  # more kinds of preference than this are not looked through one by one
+MAX_TIERS = 16  # distinct preferences; if there are more, nodes are not looked through tier by tier
 
 CLOSED = "cordoned or draining"
 NOT_READY = "not ready"
@@ -35,19 +35,21 @@ Filter = tuple[str, BoolArray]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Choice:
-    """`allowed`: nodes that would take the task if they were empty enough. `preference`: from 0 up, higher is better; None:
-    all are alike. `tiers`: the allowed nodes by falling preference, as masks that must hold together; empty when there are
-    more than MAX_TIERS."""
+    """The nodes that a request may use and prefers, whatever is free on them."""
 
+    #: Nodes that would take the task if they were empty enough.
     allowed: BoolArray
+    #: For each node from 0 up, higher is better; None: all are alike.
     preference: IntArray | None
+    #: The allowed nodes by falling preference, each tier as masks that must hold together; empty if there are more than
+    #: MAX_TIERS.
     tiers: tuple[tuple[BoolArray, ...], ...]
 
 
 def choice_of(
     nodes: NodeColumns, constraints: Constraints, more: Sequence[Filter] = (), scores: IntArray | None = None
 ) -> Choice:
-    """`more` filters and `scores` come from plugins."""
+    """Apply the constraints to all nodes; `more` filters and `scores` come from plugins."""
     allowed = np.ones(len(nodes), dtype=np.bool_)
     for _, mask in (*filters(nodes, constraints), *more):
         allowed &= mask
@@ -60,7 +62,7 @@ def choice_of(
 
 
 def filters(nodes: NodeColumns, constraints: Constraints) -> Iterator[Filter]:
-    """In the order in which a node's refusal is counted."""
+    """Yield (name, mask) in the order in which refused nodes are counted: the first that refuses a node counts it."""
     yield CLOSED, ~nodes.closed
     yield NOT_READY, nodes.ready
     if constraints.selector:
@@ -89,8 +91,11 @@ def filters(nodes: NodeColumns, constraints: Constraints) -> Iterator[Filter]:
 
 
 def _preference(nodes: NodeColumns, constraints: Constraints, scores: IntArray | None) -> IntArray | None:
-    """Untolerated soft taints weigh most, then the weighted affinity with the plugins' scores; tasks without GPUs
-    leave the nodes that have some to others, if all else is equal."""
+    """Return the preference of each node; None if all are alike.
+
+    Untolerated soft taints weigh most, then weighted affinity together with the plugins' scores. If all else is equal,
+    tasks without GPUs leave nodes with GPUs to tasks that need them.
+    """
     parts: list[IntArray] = []
     if any(nodes.taint_sets):
         parts.append(_tainted(nodes, constraints, TaintEffect.PREFER_NO_SCHEDULE) * -(1 << 40))
@@ -107,7 +112,7 @@ def _preference(nodes: NodeColumns, constraints: Constraints, scores: IntArray |
 
 
 def _tainted(nodes: NodeColumns, constraints: Constraints, *effects: TaintEffect) -> IntArray:
-    """For each node, how many of its taints of these effects the task does not tolerate."""
+    """Return, for each node, how many of its taints of these effects the task does not tolerate."""
     counts = [
         sum(1 for taint in taints if taint.effect in effects and not tolerates(constraints.tolerations, taint))
         for taints in nodes.taint_sets
