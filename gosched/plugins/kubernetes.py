@@ -96,8 +96,8 @@ def _open_to(namespace: str, nodes: Nodes) -> BoolArray:
 
 
 def _balance(request: Request, nodes: Nodes) -> IntArray:
-    """Score as NodeResourcesBalancedAllocation does: 100, less half the distance in percent between the used parts of CPU and
-    memory, the task included."""
+    """Score as NodeResourcesBalancedAllocation: 100, less half the distance in percent between the used parts of CPU
+    and memory, the task included."""
     cpu = _used(nodes, "cpu", request.resources.cpu_millis)
     memory = _used(nodes, "memory", request.resources.memory_bytes)
     score: IntArray = MAX_SCORE - np.abs(cpu - memory) * MAX_SCORE // (2 * SCALE)

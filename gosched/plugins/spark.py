@@ -1,6 +1,6 @@
 """Spark: near the data, and the executors of one application together.
 
-Rule: it only likes nodes, it forbids none; a label that cannot be read counts for nothing.
+Invariant: it only prefers nodes and excludes none; a label that cannot be read is ignored.
 """
 
 from __future__ import annotations

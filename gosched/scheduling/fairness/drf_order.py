@@ -148,8 +148,8 @@ class _Node(Generic[G]):
         self.gangs: Iterator[G] = iter(())
         self.charge: AmountMap = ()
         self.share = share
-        #: By resource [used, factor, used with the head]. The factor is the scaled reciprocal of the share; both amounts
-        #: are multiplied by it.
+        #: By resource [used, factor, used with the head]. The factor is the scaled reciprocal of the share, by which
+        #: both amounts are multiplied.
         self.cells: dict[str, list[int]] = {}
         #: The highest of what is used, scaled.
         self.floor = 0

@@ -28,7 +28,7 @@ _by_priority = attrgetter("priority")
 def bands(
     queues: Mapping[str, Queue], pending: Sequence[PendingGang], policy: Policy, plugins: Plugins, now_ms: int
 ) -> Iterator[list[Line[PendingGang]]]:
-    """Yield bands of lines that are served together: one for each priority, the highest first, if the policy is strict."""
+    """Yield bands of lines that are served together: if the policy is strict, one for each priority."""
     if not policy.strict:
         yield lines(queues, pending, policy, plugins, now_ms)
         return
