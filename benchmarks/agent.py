@@ -26,7 +26,7 @@ import grpc
 import psutil
 
 from benchmarks.report import Report
-from gosched.core.spec import Isolation, Volume
+from gosched.core.spec.isolation import Isolation, Volume
 from gosched.sim.cluster.report import percentile
 from gosched.wire.codec import fill
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2, worker_pb2, worker_pb2_grpc

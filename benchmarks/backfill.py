@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from benchmarks.report import Report
 from benchmarks.workloads import Shape, job, lublin, nodes
-from gosched.core.cluster import QueueOrder
-from gosched.core.command import RegisterNode
+from gosched.core.commands.nodes import RegisterNode
+from gosched.core.records.queue import QueueOrder
 from gosched.replication.applier import GC_THRESHOLD
 from gosched.scheduling import Policy
 from gosched.scheduling.policy import ALL

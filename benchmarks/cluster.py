@@ -21,9 +21,9 @@ import grpc
 from benchmarks.report import Report
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.config import parse_job_file
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from gosched.core.resources import Resources
-from gosched.core.spec import JobSpec
+from gosched.core.spec.job_spec import JobSpec
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2, worker_pb2, worker_pb2_grpc
 from tests.integration.storm import run_storm

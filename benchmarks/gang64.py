@@ -7,7 +7,7 @@ import random
 
 from benchmarks.report import Report
 from benchmarks.workloads import Shape, job, nodes
-from gosched.core.cluster import QueueOrder
+from gosched.core.records.queue import QueueOrder
 from gosched.scheduling import Policy
 from gosched.sim.cluster.recorder import JobRecord, Recorder
 from gosched.sim.cluster.simulator import Simulator

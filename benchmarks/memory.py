@@ -11,21 +11,14 @@ from pathlib import Path
 
 from benchmarks.report import Report
 from benchmarks.workloads import Shape, job, nodes
-from gosched.core.cluster import Queue
-from gosched.core.command import (
-    Body,
-    Command,
-    DropFinishedJobs,
-    PassTime,
-    RegisterNode,
-    ReportTasks,
-    SetQueues,
-    SubmitJob,
-    TaskReport,
-)
-from gosched.core.job import TaskState, allocation_id
+from gosched.core.commands.cluster import PassTime, SetQueues
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import DropFinishedJobs, SubmitJob
+from gosched.core.commands.nodes import RegisterNode, ReportTasks, TaskReport
 from gosched.core.outcome import Accepted
-from gosched.core.state import ClusterState
+from gosched.core.records.queue import Queue
+from gosched.core.records.task import TaskState, allocation_id
+from gosched.core.state.cluster_state import ClusterState
 from gosched.observe.counts import ClusterCounts
 from gosched.replication.applier import GC_THRESHOLD
 from gosched.scheduling import Policy, ViewBuilder, schedule

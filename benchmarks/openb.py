@@ -11,17 +11,13 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from gosched.core.cluster import Node
-from gosched.core.job import Job
+from gosched.core.records.job import Job
+from gosched.core.records.node import Node
 from gosched.core.resources import MILLI, Resources
-from gosched.core.spec import (
-    Affinity,
-    GangPolicy,
-    JobSpec,
-    LabelOp,
-    Strategy,
-    TaskGroup,
-)
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.placement_rules import Affinity, LabelOp, Strategy
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.spec.task_group import TaskGroup
 
 FULL = Path(__file__).parents[2] / "shared" / "data" / "openb"
 SAMPLE = Path(__file__).parent / "data" / "openb"

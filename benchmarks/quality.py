@@ -10,9 +10,9 @@ import statistics
 
 from benchmarks import openb
 from benchmarks.report import Report
-from gosched.core.cluster import QueueOrder
-from gosched.core.spec import Strategy
-from gosched.core.state import ClusterState
+from gosched.core.records.queue import QueueOrder
+from gosched.core.spec.placement_rules import Strategy
+from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import Policy, ViewBuilder, schedule
 
 SEEDS = range(42, 52)

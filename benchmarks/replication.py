@@ -15,9 +15,13 @@ import time
 from pathlib import Path
 
 from benchmarks.report import Report
-from gosched.core.cluster import Queue
-from gosched.core.command import Command, Noop, SetQueues, SubmitJob
-from gosched.core.spec import GangPolicy, JobSpec, TaskGroup
+from gosched.core.commands.cluster import Noop, SetQueues
+from gosched.core.commands.command import Command
+from gosched.core.commands.jobs import SubmitJob
+from gosched.core.records.queue import Queue
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.spec.task_group import TaskGroup
 from tests.replication.conftest import Cluster, cluster
 
 MAX_COMMANDS_PER_ENTRY = 500

@@ -15,20 +15,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from benchmarks.report import Report
-from gosched.core.cluster import Allocation, Node, Queue, QueueType
-from gosched.core.job import Job, JobState, TaskState
-from gosched.core.outcome import TaskChanged
+from gosched.core.events import TaskChanged
+from gosched.core.records.allocation import Allocation
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.node import Node
+from gosched.core.records.queue import Queue, QueueType
+from gosched.core.records.task import TaskState
 from gosched.core.resources import Resources
-from gosched.core.spec import (
-    Affinity,
-    GangPolicy,
-    JobSpec,
-    LabelOp,
-    Mode,
-    TaskGroup,
-    TopologyRule,
-)
-from gosched.core.state import ClusterState
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.placement_rules import Affinity, LabelOp, Mode, TopologyRule
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.spec.task_group import TaskGroup
+from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
 
 ROUNDS = 5

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from benchmarks.report import Report
 from benchmarks.workloads import SHARED, Shape, job, nodes
-from gosched.core.command import RegisterNode
+from gosched.core.commands.nodes import RegisterNode
 from gosched.replication.applier import GC_THRESHOLD
 from gosched.scheduling import Policy
 from gosched.sim.cluster.simulator import Simulator

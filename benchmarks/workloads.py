@@ -6,17 +6,12 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from gosched.core.cluster import Queue, QueueType
-from gosched.core.command import RegisterNode
+from gosched.core.commands.nodes import RegisterNode
+from gosched.core.records.queue import Queue, QueueType
 from gosched.core.resources import MILLI, Resources
-from gosched.core.spec import (
-    GangPolicy,
-    JobSpec,
-    Preemption,
-    RetryCause,
-    RetryPolicy,
-    TaskGroup,
-)
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy, Preemption, RetryCause, RetryPolicy
+from gosched.core.spec.task_group import TaskGroup
 from gosched.sim.cluster.trace import COMMAND, Trace, TraceJob
 from gosched.sim.cluster.traces import read_trace
 

@@ -24,7 +24,7 @@ from gosched.cli.status_command import status_text
 from gosched.client import GoSchedClient, GoSchedError, JobDetail, LogChunk
 from gosched.client.shapes import job_detail_json, status_json
 from gosched.config import parse_job_file
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 
 JOB_FILE = Path(__file__).resolve().parent.parent / "examples" / "gang.yaml"
 KILL_AT_ROUND = 6

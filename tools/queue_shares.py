@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.client import GoSchedClient, GoSchedError
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 
 PLOT = Path(__file__).resolve().parent.parent / "docs" / "queue-shares.svg"
 QUEUES = [

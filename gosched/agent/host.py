@@ -34,9 +34,10 @@ from gosched.agent.tasks.starting import Starter
 from gosched.agent.tasks.users import unfit_for
 from gosched.config import AgentSettings
 from gosched.config.jobfile import RUNTIME_LABEL
-from gosched.core.cluster import Hardware
+from gosched.core.primitives import StringMap
+from gosched.core.records.node import Hardware
 from gosched.core.resources import MILLI
-from gosched.core.spec import Runtime, StringMap
+from gosched.core.spec.task_group import Runtime
 
 ORPHAN_LIMIT_S = 5.0
 

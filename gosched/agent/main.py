@@ -42,7 +42,7 @@ from gosched.agent.tasks.task import Task
 from gosched.config import AgentSettings, ConfigError, Listen, load_agent_settings
 from gosched.config.address import join_address, split_address
 from gosched.config.settings import Tls
-from gosched.core.job import NODE_FAULT
+from gosched.core.records.task import NODE_FAULT
 from gosched.core.text import printable_values
 from gosched.observe.health import HealthPort
 from gosched.stderr import buffer_stderr

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from gosched.agent.hardware.vitals import Vitals
 from gosched.config import ConfigError, Listen
 from gosched.config.settings import Tls
-from gosched.core.usage import Usage
+from gosched.core.records.usage import Usage
 from gosched.stderr import dropped_lines
 from gosched.wire.plain_text import refusal
 

@@ -6,8 +6,10 @@ import signal
 from dataclasses import dataclass
 
 from gosched.agent.logic.reconcile import StopWish
+from gosched.core.primitives import StringMap
 from gosched.core.resources import ZERO, Resources
-from gosched.core.spec import PLAIN, Isolation, Runtime, StringMap
+from gosched.core.spec.isolation import PLAIN, Isolation
+from gosched.core.spec.task_group import Runtime
 from gosched.wire.codec import fill, map_pairs, to_record
 from gosched.wire.v1 import types_pb2, worker_pb2
 

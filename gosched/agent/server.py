@@ -17,7 +17,7 @@ from gosched.agent.logic.reconcile import Desired
 from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
 from gosched.agent.tasks.logs import Stream, read_logs
 from gosched.agent.tasks.table import Tasks
-from gosched.core.job import TaskState
+from gosched.core.records.task import TaskState
 from gosched.wire.v1 import scheduler_pb2, worker_pb2, worker_pb2_grpc
 
 MAX_LOG_READERS = 1000

@@ -25,10 +25,11 @@ from gosched.agent.masters import NotAMaster, Unreachable
 from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
 from gosched.agent.supervisor.records import boot_ms
 from gosched.agent.tasks.table import Tasks
-from gosched.core.cluster import Hardware
-from gosched.core.command import TaskReport
+from gosched.core.commands.nodes import TaskReport
+from gosched.core.primitives import StringMap
+from gosched.core.records.node import Hardware
 from gosched.core.resources import Resources
-from gosched.core.spec import StringMap, Taint
+from gosched.core.spec.placement_rules import Taint
 from gosched.wire.codec import fill, to_message
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2
 

@@ -60,7 +60,7 @@ def backup(ctx: click.Context, file: str, passphrase_file: str | None, key_file:
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 def backup_show(file: Path, passphrase_file: str | None, key_file: str | None, output: str) -> None:
     """Read all of a backup, check it, and say what is in it."""
-    from gosched.core.job import JobState
+    from gosched.core.records.job import JobState
     from gosched.replication.damage import DamagedLog
     from gosched.replication.snapshot import decode, restored
 

@@ -22,7 +22,7 @@ from gosched.cli.job_flags import DashedCommand, command_after_dashes
 from gosched.cli.output import say
 from gosched.client import GoSchedError, JobDetail
 from gosched.client.exec import Exec
-from gosched.core.job import TaskState
+from gosched.core.records.task import TaskState
 
 STDIN = 0
 CHUNK_BYTES = 32 * 1024

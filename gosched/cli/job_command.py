@@ -30,8 +30,8 @@ from gosched.cli.output import (
 from gosched.cli.submit_command import wait_shown
 from gosched.client import GoSchedError
 from gosched.client.shapes import job_detail_json, job_json
-from gosched.core.command import Action
-from gosched.core.job import JobState
+from gosched.core.commands.jobs import Action
+from gosched.core.records.job import JobState
 
 _STATES = tuple(state.name.lower() for state in JobState if state)
 _ENDED = tuple(state.name for state in JobState if state.is_final)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gosched.core.spec import JobSpec
+from gosched.core.spec.job_spec import JobSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -26,7 +26,7 @@ import psutil
 import yaml
 
 from gosched.client import GoSchedClient, GoSchedError, Status
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 
 READY_S = 60.0
 STOP_S = 10.0

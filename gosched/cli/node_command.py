@@ -13,7 +13,7 @@ from gosched.cli.output import Column, Json, ago, as_data, bytes_text, counted, 
 from gosched.client import GoSchedClient, GoSchedError, NodeControlled, NotFound, Refused, TimedOut
 from gosched.client.shapes import node_json
 from gosched.client.usage_shapes import node_usage_json, task_usage_json
-from gosched.core.cluster import NodeState
+from gosched.core.records.node import NodeState
 
 _SHOWN = 8  # jobs that stay, by name
 _POLL_S = 0.5

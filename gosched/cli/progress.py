@@ -9,7 +9,8 @@ from typing import Protocol
 
 from gosched.cli.output import escaped, has_colour, say
 from gosched.client import JobDetail
-from gosched.core.job import Job, JobState, TaskState
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.task import TaskState
 
 
 class Display(Protocol):

@@ -13,7 +13,7 @@ from gosched.cli.output import Column, Json, amount_text, amounts_text, as_data,
 from gosched.client import GoSchedClient, NotFound
 from gosched.client.shapes import queue_json
 from gosched.config.errors import suggestion
-from gosched.core.cluster import Quota
+from gosched.core.records.tenant import Quota
 from gosched.core.sharing import lineage
 
 _COLUMNS: list[Column] = [

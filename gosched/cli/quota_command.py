@@ -9,7 +9,7 @@ import click
 from gosched.cli.connect import connect, output_option, watch_option
 from gosched.cli.output import Column, Json, amounts_text, print_listing, say, spent_text
 from gosched.client.shapes import quota_json
-from gosched.core.cluster import Quota
+from gosched.core.records.tenant import Quota
 
 _COLUMNS: list[Column] = [
     ("TENANT", lambda q: q["tenant"]),

@@ -10,7 +10,7 @@ from gosched.cli.connect import connect, output_option, watch_option
 from gosched.cli.output import Column, Json, as_data, counted, emit, print_listing, say
 from gosched.client.forecast_shapes import reserved_json, window_json
 from gosched.config.errors import ConfigError
-from gosched.core.cluster import Window
+from gosched.core.records.window import Window
 from gosched.core.resources import AmountMap
 
 _COLUMNS: list[Column] = [

@@ -14,8 +14,9 @@ from gosched.cli.output import say
 from gosched.cli.progress import ending, follow
 from gosched.cli.submit_command import submit, wait_shown
 from gosched.client import GoSchedClient, GoSchedError, JobDetail
-from gosched.core.job import JobState, TaskState
-from gosched.core.spec import JobSpec
+from gosched.core.records.job import JobState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.job_spec import JobSpec
 
 
 @click.command(cls=DashedCommand)

@@ -72,7 +72,7 @@ def command(
     TRACE is a list of openb pods (CSV), an SWF log, a SWIM file (TSV) or a YAML trace of our own.
     """
     from gosched.config import load_master_settings
-    from gosched.core.cluster import QueueOrder
+    from gosched.core.records.queue import QueueOrder
     from gosched.replication.applier import GC_THRESHOLD
     from gosched.scheduling.policy import ALL
     from gosched.sim.cluster.page import page

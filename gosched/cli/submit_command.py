@@ -19,7 +19,7 @@ from gosched.cli.job_flags import (
 from gosched.cli.output import Json, as_data, emit, say
 from gosched.cli.progress import ending, follow
 from gosched.client import GoSchedClient, JobDetail, Submitted
-from gosched.core.spec import JobSpec
+from gosched.core.spec.job_spec import JobSpec
 
 
 @click.command(cls=DashedCommand)

@@ -14,7 +14,7 @@ from gosched.cli.output import Column, Json, bytes_text, percent, print_listing,
 from gosched.client import GoSchedClient
 from gosched.client.shapes import node_json
 from gosched.client.usage_shapes import job_usage_json, node_usage_json, queue_usage_json
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 
 _AT_WORK = (JobState.RUNNING, JobState.SUSPENDED)
 

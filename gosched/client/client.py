@@ -33,11 +33,13 @@ from gosched.client.model import (
     Upgraded,
 )
 from gosched.client.usage import LiveUsage, NodeControlled
-from gosched.core.cluster import Queue, Quota, Window
-from gosched.core.command import Action
-from gosched.core.job import Job, JobState
+from gosched.core.commands.jobs import Action
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.queue import Queue
+from gosched.core.records.tenant import Quota
+from gosched.core.records.window import Window
 from gosched.core.resources import AmountMap
-from gosched.core.spec import JobSpec
+from gosched.core.spec.job_spec import JobSpec
 from gosched.wire.backup_file import BackupInfo
 from gosched.wire.codec import to_message, to_record
 from gosched.wire.v1 import cluster_pb2, node_pb2, scheduler_pb2, types_pb2

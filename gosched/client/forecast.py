@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gosched.client.model import JobExplanation, Victim
-from gosched.core.cluster import Fence, Reservation, Window
+from gosched.core.records.fence import Fence
+from gosched.core.records.reservation import Reservation
+from gosched.core.records.window import Window
 from gosched.wire.codec import to_record
 from gosched.wire.v1 import scheduler_pb2
 

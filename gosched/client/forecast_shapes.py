@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from gosched.client.forecast import JobPlan, PlannedJob, Reserved
 from gosched.client.shapes import Json, nodes_json, time_json, victim_json, why_json
-from gosched.core.cluster import Fence, Reservation, Window
+from gosched.core.records.fence import Fence
+from gosched.core.records.reservation import Reservation
+from gosched.core.records.window import Window
 
 
 def plan_json(plan: JobPlan) -> Json:

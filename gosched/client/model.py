@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gosched.core.cluster import Node, Queue, Quota
-from gosched.core.job import Job, JobState, Task
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.node import Node
+from gosched.core.records.queue import Queue
+from gosched.core.records.task import Task
+from gosched.core.records.tenant import Quota
+from gosched.core.records.usage import Spent
 from gosched.core.resources import AmountMap, Resources
-from gosched.core.usage import Spent
 from gosched.wire.codec import map_pairs, to_record
 from gosched.wire.v1 import cluster_pb2, node_pb2, scheduler_pb2
 

@@ -19,8 +19,9 @@ from gosched.client.model import (
 )
 from gosched.client.usage import TaskUsage
 from gosched.client.usage_shapes import spent_json, usage_json
-from gosched.core.cluster import Hardware
-from gosched.core.job import Job, Task
+from gosched.core.records.job import Job
+from gosched.core.records.node import Hardware
+from gosched.core.records.task import Task
 from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.sharing import BUILT_IN, IN_BYTES, is_in_millis
 

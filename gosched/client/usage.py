@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gosched.core.usage import Usage
+from gosched.core.records.usage import Usage
 from gosched.wire.codec import to_record
 from gosched.wire.v1 import node_pb2
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from gosched.client.model import QueueStatus
 from gosched.client.usage import NodeUsage, TaskUsage
-from gosched.core.job import Job
+from gosched.core.records.job import Job
+from gosched.core.records.usage import Spent, Usage
 from gosched.core.resources import ZERO, Resources
 from gosched.core.sharing import lineage
-from gosched.core.usage import Spent, Usage
 
 Json = dict[str, Any]
 

@@ -18,12 +18,12 @@ from gosched.config.quantity import gpu_count
 from gosched.config.settings import Address, Listed, PositiveMillis, Settings, Target, health_listen
 from gosched.config.validation import CpuMillis, LabelKey, MemoryBytes, Model, Name, Pairs, Text, problem_at
 from gosched.config.vector import with_custom
-from gosched.core.cluster import Hardware
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.limits import MAX_AMOUNT, MAX_GPUS, MAX_RULES
+from gosched.core.records.node import Hardware
 from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.sharing import BUILT_IN
-from gosched.core.spec import Taint, TaintEffect
+from gosched.core.spec.placement_rules import Taint, TaintEffect
 
 Amount = Annotated[MemoryBytes, Field(le=MAX_AMOUNT)]
 GpuPlaces = Annotated[tuple[Annotated[int, Field(ge=0, lt=MAX_GPUS)], ...], Field(max_length=MAX_GPUS)]

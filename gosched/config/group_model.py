@@ -14,9 +14,10 @@ from gosched.config.quantity import gpu_millis
 from gosched.config.validation import CpuMillis, MemoryBytes, Model, Name, Pairs, env_name, problem_at
 from gosched.config.vector import with_custom
 from gosched.core.limits import MAX_AMOUNT, MAX_GPUS, MAX_TASKS_PER_JOB
+from gosched.core.primitives import StringMap
 from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.sharing import BUILT_IN
-from gosched.core.spec import Runtime, StringMap
+from gosched.core.spec.task_group import Runtime
 
 
 def _run(value: object) -> str | tuple[str, ...]:

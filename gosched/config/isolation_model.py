@@ -19,7 +19,8 @@ from gosched.config.quantity import memory_bytes
 from gosched.config.validation import MemoryBytes, Model, Name, problem_at, text
 from gosched.core.limits import MAX_AMOUNT, MAX_NAME_LENGTH, MAX_RULES
 from gosched.core.resources import AmountMap
-from gosched.core.spec import Isolation, Network, Pull, Rlimit, Runtime, Volume
+from gosched.core.spec.isolation import Isolation, Network, Pull, Rlimit, Volume
+from gosched.core.spec.task_group import Runtime
 
 MAX_PIDS = 4_000_000  # what Linux counts to
 MAX_RATE = 1 << 40  # of I/O operations in a second

@@ -14,23 +14,11 @@ from gosched.config.spark_model import DRIVER, SparkFile
 from gosched.config.tree import Document, Path, read_documents
 from gosched.config.validation import validate
 from gosched.core.limits import MAX_GROUPS_PER_JOB, MAX_SPEC_BYTES, MAX_TASKS_PER_JOB
-from gosched.core.spec import (
-    Affinity,
-    Array,
-    Framework,
-    GangPolicy,
-    JobSpec,
-    LabelOp,
-    MemberFailure,
-    OnDisconnect,
-    OnMiss,
-    Overlap,
-    RetryCause,
-    RetryPolicy,
-    Runtime,
-    Strategy,
-    TaskGroup,
-)
+from gosched.core.spec.array import Array
+from gosched.core.spec.job_spec import JobSpec, OnDisconnect, OnMiss, Overlap
+from gosched.core.spec.placement_rules import Affinity, LabelOp, Strategy
+from gosched.core.spec.policies import GangPolicy, MemberFailure, RetryCause, RetryPolicy
+from gosched.core.spec.task_group import Framework, Runtime, TaskGroup
 
 FLAT_GROUP = "task"  # the name of the only group of a flat job
 MAX_JOBS_PER_FILE = 1000

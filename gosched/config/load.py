@@ -12,7 +12,8 @@ from gosched.config.errors import ConfigError
 from gosched.config.settings import MasterSettings, Settings
 from gosched.config.tree import Document, Path, dotted, read_documents
 from gosched.config.validation import validate
-from gosched.core.cluster import Queue, Quota
+from gosched.core.records.queue import Queue
+from gosched.core.records.tenant import Quota
 
 # Each flag and, as GOSCHED_<NAME>, each environment variable: the path of its key.
 MASTER_KEYS: Mapping[str, Path] = {

@@ -11,7 +11,7 @@ from gosched.config.errors import shown
 from gosched.config.validation import LabelKey, Model, Name, Pairs, Text
 from gosched.core.limits import MAX_RULES, MAX_TASKS_PER_JOB, MAX_VALUES
 from gosched.core.matching import whole_number
-from gosched.core.spec import (
+from gosched.core.spec.placement_rules import (
     NODE_LEVEL,
     SELF,
     Affinity,

@@ -13,7 +13,6 @@ from pydantic import AfterValidator, Field, model_validator
 from gosched.config.tree import Path
 from gosched.config.validation import Millis, Model, Name, problem_at
 from gosched.config.vector import Vector
-from gosched.core.cluster import Queue, QueueOrder, QueueType, Quota
 from gosched.core.limits import (
     MAX_DURATION_MS,
     MAX_LIVE_JOBS,
@@ -22,8 +21,10 @@ from gosched.core.limits import (
     MAX_TENANTS,
     MAX_TENANTS_PER_QUEUE,
 )
+from gosched.core.records.queue import Queue, QueueOrder, QueueType
+from gosched.core.records.tenant import Quota
 from gosched.core.sharing import add_to
-from gosched.core.spec import PreemptionPolicy
+from gosched.core.spec.policies import PreemptionPolicy
 
 MAX_WEIGHT = 1_000_000
 DEFAULT_QUEUE = "default"

@@ -16,9 +16,10 @@ from gosched.config.backup_model import Backup
 from gosched.config.errors import ConfigError, shown
 from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quotas, check_tree, queue_tree
 from gosched.config.validation import LabelKey, Millis, Model, Name, Pairs, problem_at
-from gosched.core.cluster import Queue, Quota
 from gosched.core.limits import MAX_LIVE_JOBS
-from gosched.core.spec import LINK_LEVEL, NODE_LEVEL, NUMA_LEVEL
+from gosched.core.records.queue import Queue
+from gosched.core.records.tenant import Quota
+from gosched.core.spec.placement_rules import LINK_LEVEL, NODE_LEVEL, NUMA_LEVEL
 
 MAX_LEVELS = 8  # of the topology, above the node
 

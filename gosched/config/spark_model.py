@@ -18,7 +18,7 @@ from gosched.config.isolation_model import IsolationFile
 from gosched.config.placement_model import PlacementFile
 from gosched.config.validation import MemoryBytes, Model, Pairs, Text, problem_at
 from gosched.core.limits import MAX_AMOUNT, MAX_TASKS_PER_JOB, MAX_VALUES
-from gosched.core.spec import SPARK_DRIVER, SPARK_WORKER
+from gosched.core.spec.task_group import SPARK_DRIVER, SPARK_WORKER
 
 DRIVER, EXECUTOR = "driver", "executor"  # the names of the groups
 DAEMON_MIB = 256  # of a worker, or of the master beside the driver: a JVM in the same task

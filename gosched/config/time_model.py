@@ -23,14 +23,9 @@ from gosched.core.limits import (
     MAX_SIGNAL,
     MAX_VALUES,
 )
-from gosched.core.spec import (
-    Array,
-    Axis,
-    Condition,
-    Dependency,
-    Preemption,
-    PreemptionPolicy,
-)
+from gosched.core.spec.array import Array, Axis
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.spec.policies import Preemption, PreemptionPolicy
 
 DEFAULT_GRACE_MS = 30_000  # to write a checkpoint
 

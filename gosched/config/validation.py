@@ -15,7 +15,7 @@ from gosched.config.errors import ConfigError, shown, suggestion
 from gosched.config.quantity import cpu_millis, duration_ms, memory_bytes
 from gosched.config.tree import Document, Path
 from gosched.core.limits import MAX_NAME_LENGTH
-from gosched.core.spec import StringMap
+from gosched.core.primitives import StringMap
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_./-]*[A-Za-z0-9])?")

@@ -10,8 +10,8 @@ from gosched.config.errors import shown
 from gosched.config.tree import Document, Path
 from gosched.config.validation import Model, Name, Text, problem_at, validate
 from gosched.config.vector import Vector
-from gosched.core.cluster import Window
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NAME_LENGTH, MAX_NODES, MAX_TENANTS_PER_QUEUE
+from gosched.core.records.window import Window
 from gosched.core.resources import AmountMap
 
 Names = Annotated[tuple[Name, ...], Field(max_length=MAX_TENANTS_PER_QUEUE)]

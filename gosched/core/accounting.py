@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gosched.core.cluster import Account, Queue
 from gosched.core.decay import accrued, average, decayed
+from gosched.core.records.queue import Queue
+from gosched.core.records.tenant import Account
 from gosched.core.sharing import IN_BYTES, Amounts, as_map, lineage
 
 _MOST = (1 << 63) - 1

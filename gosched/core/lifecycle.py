@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from gosched.core.cluster import NodeState
-from gosched.core.job import JobState, TaskState
+from gosched.core.records.job import JobState
+from gosched.core.records.node import NodeState
+from gosched.core.records.task import TaskState
 
 J, T, N = JobState, TaskState, NodeState
 

@@ -8,14 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from gosched.core.spec import (
-    Affinity,
-    LabelOp,
-    Taint,
-    TaintEffect,
-    Toleration,
-    TolerationOp,
-)
+from gosched.core.spec.placement_rules import Affinity, LabelOp, Taint, TaintEffect, Toleration, TolerationOp
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 

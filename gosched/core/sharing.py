@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gosched.core.cluster import Queue, QueueType
+from gosched.core.records.queue import Queue, QueueType
 from gosched.core.resources import AmountMap, Resources
 
 MODEL_PREFIX = "gpu:"

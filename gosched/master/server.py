@@ -13,7 +13,8 @@ from dataclasses import replace
 from gosched import __version__
 from gosched.config import ConfigError, Listen, MasterSettings
 from gosched.config.address import join_address
-from gosched.core.cluster import Master, NodeState
+from gosched.core.records.master import Master
+from gosched.core.records.node import NodeState
 from gosched.master.agents.dispatch import Dispatcher
 from gosched.master.agents.exec import Execs
 from gosched.master.agents.leases import Leases

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TypeVar
 
-from gosched.core.cluster import NodeState
-from gosched.core.job import JobState
-from gosched.core.outcome import Event, JobChanged, JobUpdated, NodeChanged
+from gosched.core.events import Event, JobChanged, JobUpdated, NodeChanged
+from gosched.core.records.job import JobState
+from gosched.core.records.node import NodeState
 from gosched.core.sharing import Amounts, add_to, charge_of
-from gosched.core.spec import JobSpec
-from gosched.core.state import ClusterState
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.state.cluster_state import ClusterState
 
 K = TypeVar("K")
 

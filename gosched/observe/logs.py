@@ -9,7 +9,7 @@ from typing import assert_never
 
 import structlog
 
-from gosched.core.outcome import (
+from gosched.core.events import (
     ClockSet,
     DeadlineMissed,
     EpochOpened,

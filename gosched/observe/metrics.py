@@ -14,11 +14,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gosched.core.cluster import NodeState
-from gosched.core.command import Cause
-from gosched.core.job import JobState
+from gosched.core.commands.plans import Cause
+from gosched.core.events import DeadlineMissed, EpochOpened, Event, JobChanged, JobEvicted
 from gosched.core.limits import MAX_STATE_BYTES
-from gosched.core.outcome import DeadlineMissed, EpochOpened, Event, JobChanged, JobEvicted
+from gosched.core.records.job import JobState
+from gosched.core.records.node import NodeState
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.sharing import QueueUse
 from gosched.stderr import dropped_lines
@@ -64,7 +64,7 @@ class ClusterFacts:
     heartbeat_age_s: float = 0.0  # of the living node that was heard longest ago
     fences: int = 0
     reservations: int = 0
-    state_bytes: Mapping[str, int] = field(default_factory=dict)  # by kind: core/footprint.py
+    state_bytes: Mapping[str, int] = field(default_factory=dict)  # by kind: core/state/footprint.py
     backup: BackupGauges | None = None  # none are scheduled
 
 
@@ -198,7 +198,7 @@ def _of_cluster(cluster: ClusterFacts) -> Iterable[Metric]:
     yield _gauge("fences", "Jobs that start once their victims have ended", (), [((), cluster.fences)])
     yield _gauge("reservations", "Starts that pending jobs were promised", (), [((), cluster.reservations)])
     sizes = [((kind,), size) for kind, size in cluster.state_bytes.items()]
-    yield _gauge("state_bytes", "What the replicated state takes, as core/footprint.py counts", ("kind",), sizes)
+    yield _gauge("state_bytes", "What the replicated state takes, as core/state/footprint.py counts", ("kind",), sizes)
     yield _gauge("state_bytes_limit", "Beyond this no jobs are accepted", (), [((), MAX_STATE_BYTES)])
     if cluster.backup is not None:
         yield _gauge("backup_age_seconds", "Of the last backup that went well", (), [((), cluster.backup.age_s)])

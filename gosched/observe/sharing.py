@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gosched.core.cluster import Queue
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
+from gosched.core.records.queue import Queue
+from gosched.core.records.usage import NOTHING_SPENT, Spent
 from gosched.core.sharing import Amounts, add_to, ceilings, charge_of, lineage
-from gosched.core.state import ClusterState
-from gosched.core.usage import NOTHING_SPENT, Spent
+from gosched.core.state.cluster_state import ClusterState
 from gosched.observe.counts import ClusterCounts
 
 Shares = Mapping[str, Mapping[str, int]]  # queue path -> resource -> amount

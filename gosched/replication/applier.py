@@ -6,7 +6,7 @@ The replica and the front of a master each hold an Applier; the same log makes t
 from __future__ import annotations
 
 from gosched.core.features import FeatureLevel
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.interface import AppliedCommand
 from gosched.state_machine import apply
 from gosched.wire.batch import Batch, decode_batch

@@ -15,12 +15,14 @@ from enum import Enum
 from hashlib import blake2b
 from socket import create_connection
 
-from gosched.core.cluster import Master, NodeState
-from gosched.core.command import Command, MarkNodeDead
+from gosched.core.commands.command import Command
+from gosched.core.commands.nodes import MarkNodeDead
 from gosched.core.features import NEWEST_LEVEL
 from gosched.core.limits import MAX_LINEAGE
 from gosched.core.outcome import Rejected
-from gosched.core.state import ClusterState
+from gosched.core.records.master import Master
+from gosched.core.records.node import NodeState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.disk import LOCK, InUse, PosixDisk
 from gosched.replication.journal_format import Entry
 from gosched.replication.peer_messages import NO_OP
@@ -60,7 +62,7 @@ def content(state: ClusterState) -> Iterator[bytes]:
 
 
 def state_in(data: bytes) -> ClusterState:
-    """Raises DamagedLog."""
+    """Return the state in a backup. Raises DamagedLog."""
     return restored(decode(data))
 
 

@@ -10,9 +10,10 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gosched.core.cluster import Configuration, Member
-from gosched.core.command import Command, SetMembers
-from gosched.core.state import ClusterState
+from gosched.core.commands.cluster import SetMembers
+from gosched.core.commands.command import Command
+from gosched.core.records.master import Configuration, Member
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.journal import Journal
 from gosched.replication.peer_messages import MEMBERS
 from gosched.wire.batch import decode_batch, encode_batch, encode_command
@@ -22,16 +23,18 @@ PROPOSER = "members"  # of entries that name the members; their version is the p
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """`index`: of the entry; 0: it is applied and may be compacted away, or stands in the config."""
+    """Members, and where the log names them."""
 
+    #: Of the entry; 0: it is applied and may be compacted away, or stands in the config.
     index: int
     configuration: Configuration
 
 
 class Members:
-    """`state`: the applied one. `listed`: the members by the config, with their addresses."""
+    """The members as this one knows them."""
 
     def __init__(self, me: str, journal: Journal, state: Callable[[], ClusterState], listed: Mapping[str, str]) -> None:
+        """`state` gives the applied one; `listed`: the members by the config, with their addresses."""
         self.me = me
         self._journal = journal
         self._state = state
@@ -53,7 +56,7 @@ class Members:
 
     @property
     def is_one(self) -> bool:
-        """Whether this member is among those in force."""
+        """Return whether this member is among those in force."""
         return self.me in ids(self.newest().configuration)
 
     @property
@@ -62,7 +65,7 @@ class Members:
 
     @property
     def was_removed(self) -> bool:
-        """The applied members are without this one, and nothing in the log takes it back."""
+        """Return whether the applied members are without this one, and nothing in the log takes it back."""
         applied = self.applied()
         return applied is not None and self.me not in ids(applied) and not self.is_one
 

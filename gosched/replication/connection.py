@@ -29,7 +29,10 @@ _READ, _WRITE, _ERROR = POLL_EVENT_TYPE.READ, POLL_EVENT_TYPE.WRITE, POLL_EVENT_
 
 
 class Connection:
-    """Calls `opened` once (after the TLS handshake), `frame` for each frame, `closed` once with the reason."""
+    """A stream of frames.
+
+    It calls `opened` once (after the TLS handshake), `frame` for each frame, and `closed` once with the reason.
+    """
 
     def __init__(
         self,
@@ -63,12 +66,12 @@ class Connection:
         self._watch(_READ | _WRITE if dialled or self._handshaking else _READ)
 
     def begin(self) -> None:
-        """For a socket that is connected and speaks without TLS: opens at once."""
+        """Open a socket that is connected and speaks without TLS."""
         if not self._connecting and not self._handshaking:
             self._open()
 
     def send(self, data: bytes) -> bool:
-        """Queues a frame; False when the connection is, or had to be, closed."""
+        """Queue a frame; return False when the connection is, or had to be, closed."""
         if self.is_closed:
             return False
         if self.unsent_bytes + len(data) > self._max_unsent:
@@ -91,7 +94,7 @@ class Connection:
         return holder_of(self._sock.getpeercert() if isinstance(self._sock, ssl.SSLSocket) else None)
 
     def round_trip_s(self) -> float:
-        """As the kernel measures it, whatever the peer is busy with."""
+        """Return the round trip in seconds as the kernel measures it, whatever the peer is busy with."""
         info = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RTT_AT + 4)
         microseconds: int = struct.unpack_from("=I", info, _RTT_AT)[0]
         return microseconds / 1e6

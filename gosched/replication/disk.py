@@ -36,7 +36,7 @@ class SyncUnderWay(Protocol):
     """A sync beside the caller. It covers what was appended before it began; both methods raise DiskFailed."""
 
     def ended(self, wait_s: float) -> bool:
-        """Wait so long for the end, and tell whether it came."""
+        """Wait so long for the end; return whether it came."""
         ...
 
     def wait(self) -> None: ...
@@ -72,7 +72,10 @@ class Disk(Protocol):
     def truncate(self, name: str, size: int) -> None: ...
 
     def patch(self, name: str, offset: int, data: bytes, *, sync: bool) -> None:
-        """Overwrite a part of a file: after a crash without a sync each sector is the old one or the new one."""
+        """Overwrite a part of a file.
+
+        After a crash without a sync each sector is the old one or the new one.
+        """
         ...
 
     def replace(self, name: str, chunks: Iterable[bytes]) -> None:

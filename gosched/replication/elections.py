@@ -29,9 +29,10 @@ _MAX_LEARNED = 8.0  # times the configured patience
 _AFTER_LOST_LEADER_S = (0.1, 0.3)
 
 
-class Standing(Protocol):
-    """The member, as far as its elections go. `deadline` is the library's: it stands in the first turn after it."""
+class Candidate(Protocol):
+    """The member, as far as its elections go."""
 
+    #: The library's, in seconds of the monotonic clock: the member stands in the first turn after it.
     deadline: float
 
     @property
@@ -54,10 +55,10 @@ class _Round:
 
 
 class Elections:
-    """`others` are the other voters. `send`, `is_connected` and `knows` are set once there is a transport; the last
-    tells whether a member knows pre-votes: one of an older release is taken for a yes."""
+    """The elections of one member. `send`, `is_connected` and `knows` are set once there is a transport; the last tells
+    whether a member knows pre-votes: one of an older release is taken for a yes."""
 
-    def __init__(self, raft: Standing, me: str, others: Iterable[Any], *, journal: Journal, timing: Timing) -> None:
+    def __init__(self, raft: Candidate, me: str, others: Iterable[Any], *, journal: Journal, timing: Timing) -> None:
         self._raft, self._me, self._others = raft, me, list(others)
         self._journal = journal
         self._timing = timing
@@ -74,7 +75,7 @@ class Elections:
         self.knows: Callable[[Any], bool] = lambda node: True
 
     def set_voters(self, others: Iterable[Any]) -> None:
-        """A round of questions to others than these is over."""
+        """Take over the other voters, and end a round of questions to others than these."""
         self._others = list(others)
         self._round = None
 
@@ -98,7 +99,7 @@ class Elections:
             self._ask(now)
 
     def term_to_vote_in(self, term: int) -> int:
-        """The term to stand in where the library would take `term`: others may have told of a higher one."""
+        """Return the term to stand in where the library would take `term`: others may have told of a higher one."""
         self._lost += 1
         term, self._term_to_stand_in = max(term, self._term_to_stand_in), 0
         return term
@@ -146,7 +147,7 @@ class Elections:
             self._stand_if_won(asked)
 
     def on_old_term(self, node: Any) -> None:
-        """A leader of a term before ours speaks, which we may not follow."""
+        """Answer a leader of a term before ours, which we may not follow."""
         if self.knows(node):
             answer = {"type": "pre_vote_reply", "term": 0, "own_term": self._raft.raftCurrentTerm, "granted": False}
             self.send(node, answer)
@@ -159,12 +160,12 @@ class Elections:
         self._round = None
 
     def stood_still(self) -> None:
-        """We did not run, so a leader that we heard before may have spoken all the time."""
+        """Forgive the leader's silence while this process did not run."""
         if self._heard_at is not None:
             self._heard_at = library.monotonicTime()
 
     def lost_leader(self) -> None:
-        """A connection that breaks tells of a leader's death sooner than its silence does."""
+        """Stand soon: a connection that breaks tells of a leader's death sooner than its silence does."""
         self._heard_at = None
         soon = library.monotonicTime() + random.uniform(*_AFTER_LOST_LEADER_S)
         self._raft.deadline = min(self._raft.deadline, soon)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from gosched.core.cluster import Configuration
+from gosched.core.records.master import Configuration
 from gosched.replication.configuration import ids
 from gosched.replication.identity import Identity, Met
 from gosched.wire.v1 import raft_pb2
 
 
 class Standing(Enum):
-    """What the one that connects is to a member."""
+    """What a member that connects is to this one."""
 
     #: By the newest members that the log here names.
     MEMBER = "member"
@@ -25,7 +25,7 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Introduction:
-    """What its standing depends on."""
+    """What a member's standing depends on."""
 
     member: str
     #: Of the newest members that its log names; 0: none.
@@ -35,7 +35,10 @@ class Introduction:
 
 
 def standing(who: Introduction, newest: Configuration, applied: Configuration | None) -> Standing:
-    """`newest`: the members in force here; `applied`: those that are committed, None before the log names any."""
+    """Return what a member is to this one.
+
+    `newest`: the members in force here; `applied`: those that are committed, None before the log names any.
+    """
     if who.member in ids(newest):
         return Standing.MEMBER
     if applied is None:

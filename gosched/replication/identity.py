@@ -53,7 +53,10 @@ class Identity:
 
     @property
     def came_later(self) -> bool:
-        """The disk took the place of another, by rule R9: a member that was away meanwhile must accept it too."""
+        """Return whether the disk took the place of another by rule R9.
+
+        A member that was away meanwhile must accept it too.
+        """
         return self.joining or self.joined
 
 
@@ -62,7 +65,7 @@ class Removed(DamagedLog):
 
 
 def new_identity(*, cluster: str, member: str, bootstrap: bool) -> Identity:
-    """For an empty directory. A cluster of one is founded at once."""
+    """Return the identity of an empty directory. A cluster of one is founded at once."""
     alone = cluster == member
     return Identity(
         cluster=cluster,
@@ -74,7 +77,8 @@ def new_identity(*, cluster: str, member: str, bootstrap: bool) -> Identity:
 
 
 def read_identity(disk: Disk, *, cluster: str, member: str) -> Identity | None:
-    """Raises DamagedLog where the directory belongs to another member or cluster."""
+    """Return the identity in the directory, or None. Raises DamagedLog where it belongs to another member or
+    cluster."""
     values = stamped.read(disk, IDENTITY, if_lost=_KEEP_IT)
     if values is None:
         return None
@@ -115,11 +119,15 @@ def joined(identity: Identity) -> Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Met:
-    """A disk as a member introduced it. `boot` 0: by a release that does not say."""
+    """A disk as a member introduced it."""
 
+    #: The random name of its directory.
     disk: str
+    #: Its count of starts; 0: by a release that does not say.
     boot: int = 0
+    #: The random name of that start; empty: by a release that does not say.
     run: str = ""
+    #: It took the place of another disk, by rule R9.
     came_later: bool = False
 
 
@@ -192,12 +200,15 @@ class KnownDisks:
 
 
 def _is_older(met: Met, known: Met) -> bool:
-    """A start that was met under another name began from a copy: numbers are taken once."""
+    """Return whether this start came before the known one.
+
+    Numbers are taken once, so a start of the same number and another name began from a copy.
+    """
     if not met.boot:
         return False
     return met.boot < known.boot or (met.boot == known.boot and met.run != known.run)
 
 
 def _met(entry: Any) -> Met:
-    """The release before kept the name alone."""
+    """Return a kept entry; the release before kept the disk's name alone."""
     return Met(disk=entry["disk"], boot=entry["boot"], run=entry["run"]) if isinstance(entry, dict) else Met(disk=entry)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from gosched.core.command import Command
-from gosched.core.outcome import Event, Outcome
-from gosched.core.state import ClusterState
+from gosched.core.commands.command import Command
+from gosched.core.events import Event
+from gosched.core.outcome import Outcome
+from gosched.core.state.cluster_state import ClusterState
 
 
 class Part(Enum):
@@ -25,17 +26,22 @@ class Part(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """`leader` is a member id, empty while there is none. `connected`: other members that this one hears;
-    `newest_levels`: the newest feature level that each of these knows."""
+    """What a member is in Raft now, and how far it has come."""
 
     part: Part = Part.FOLLOWER
     term: int = 0
+    #: A member id; empty while there is no leader.
     leader: str = ""
+    #: The last entry that is known to be committed.
     commit_index: int = 0
+    #: The last entry that the front's state holds.
     applied_index: int = 0
+    #: Other members that this one hears.
     connected: tuple[str, ...] = ()
+    #: The newest feature level that each connected member knows.
     newest_levels: Mapping[str, int] = field(default_factory=dict)
     log_bytes: int = 0
+    #: The last entry of the log, committed or not.
     last_index: int = 0
     #: On the leader: how far each member has the log, as it said.
     acknowledged: Mapping[str, int] = field(default_factory=dict)
@@ -45,8 +51,9 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedCommand:
-    """`revision` is the state's after this command."""
+    """A command of the log and what became of it."""
 
+    #: The state's, after this command.
     revision: int
     command: Command
     outcome: Outcome
@@ -55,15 +62,16 @@ class AppliedCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedBatch:
-    """One log entry, applied to the front's own state. `reset`: a snapshot replaced the whole state instead."""
+    """One log entry, applied to the front's own state."""
 
     index: int
     commands: tuple[AppliedCommand, ...] = ()
+    #: A snapshot replaced the whole state instead.
     reset: bool = False
 
 
 class ChangeRefused(Exception):
-    """A change of the members did not begin. `again`: it may when it is asked again."""
+    """A change of the members did not begin; with `again` it may when it is asked again."""
 
     def __init__(self, detail: str, *, again: bool) -> None:
         super().__init__(detail)
@@ -71,7 +79,7 @@ class ChangeRefused(Exception):
 
 
 class ProposalFailed(Exception):
-    """`definite`: it was not and will not be committed. Otherwise ask again with the same request id."""
+    """A proposal failed: for certain (`definite`), or it may yet be committed; ask again with the same request id."""
 
     def __init__(self, detail: str, *, definite: bool) -> None:
         super().__init__(detail)
@@ -92,39 +100,39 @@ class Replication(Protocol):
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the replica was heard; it speaks twice a second once it has started."""
+        """Return the seconds since the replica was heard; it speaks twice a second once it has started."""
         ...
 
     @property
     def failure(self) -> str:
-        """Why it ended by itself, or empty."""
+        """Return why it ended by itself, or nothing."""
         ...
 
     async def start(self) -> None:
-        """Returns once the log on disk is loaded. Raises ReplicaFailed with one line that says what to do."""
+        """Return once the log on disk is loaded. Raises ReplicaFailed with one line that says what to do."""
         ...
 
     async def close(self) -> None: ...
 
     async def propose(self, commands: Sequence[Command], *, timeout_s: float = 10.0) -> list[Outcome]:
-        """Commits the commands together and returns once they are applied to `state`, with an outcome for each.
+        """Commit the commands together; return once they are applied to `state`, with an outcome for each.
 
         Raises ProposalFailed. On any member but the leader it fails at once, definitely.
         """
         ...
 
     async def barrier(self, *, timeout_s: float = 10.0) -> int:
-        """Returns a revision at which everything committed before the call is applied. Shared between callers."""
+        """Return a revision at which everything committed before the call is applied. Callers of one turn share it."""
         ...
 
     def follow(self, listener: Callable[[AppliedBatch], None]) -> None:
-        """Calls the listener after each applied batch, before any `propose` that waits for it returns."""
+        """Call the listener after each applied batch, before any `propose` that waits for it returns."""
         ...
 
     def watch_role(self, listener: Callable[[Role], None]) -> None: ...
 
     async def transfer_leadership(self) -> None:
-        """Asks the most caught-up follower to take over; best effort."""
+        """Ask the most caught-up follower to take over, as far as it can."""
         ...
 
     async def take_snapshot(self) -> None: ...

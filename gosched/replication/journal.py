@@ -36,10 +36,12 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _Sync:
-    """`index`, `size`: the last entry that it covers, and how much of the file."""
+    """A sync of the log's file that is under way."""
 
     sync: SyncUnderWay
+    #: The last entry that it covers.
     index: int
+    #: How many bytes of the file it covers.
     size: int
 
 
@@ -124,7 +126,7 @@ class Journal:
         self.naming = [entry for entry in self.naming if entry[1] < index]
 
     def deleteEntriesTo(self, entryTo: int) -> None:
-        """Compaction: the entries left over become a new file."""
+        """Compact the log: the entries left over become a new file."""
         self._rewrite(self._entries[entryTo:])
 
     def __getitem__(self, item: int | slice) -> Entry | list[Entry]:
@@ -134,15 +136,18 @@ class Journal:
         return len(self._entries)
 
     def setRaftCommitIndex(self, raftCommitIndex: int) -> None:
-        """It is on disk with the next batch, and after a second at the latest (`onOneSecondTimer`)."""
+        """Set it; it is on disk with the next batch, or after a second (`onOneSecondTimer`)."""
         self._commit = max(self._commit, raftCommitIndex)
 
     def getRaftCommitIndex(self) -> int:
         return min(self._commit, self._entries[-1][1] if self._entries else 1)
 
     def setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:
-        """Set both. A vote is on the disk when this returns, with one sync; a term alone is with the next `sync`,
-        before any entry, vote or success is told: without those a member has promised nothing in it."""
+        """Set term and vote.
+
+        A vote is on the disk when this returns, with one sync. A term alone is with the next `sync`, before any entry,
+        vote or success is told: without those a member has promised nothing in it.
+        """
         self._disk.check()
         if (term, votedForNodeId or "") == (self._term, self._vote):
             return
@@ -158,8 +163,9 @@ class Journal:
         return self._vote or None
 
     def onOneSecondTimer(self) -> None:
-        """Notes what has no batch to travel with, and the log's length where the log itself is not (unsynced: it is
-        no promise)."""
+        """Note what has no batch to travel with, and the log's length where the log itself is not (unsynced: it proves
+        nothing).
+        """
         self._disk.check()
         self._stamp_due = self._stamp_due or self._stamp != self._stamp_now()
         self._note_length()
@@ -175,8 +181,10 @@ class Journal:
     # What we call
 
     def sync(self) -> bool:
-        """All that was written so far, before this returns; whether there was any. Raises DiskFailed; the process must
-        end then."""
+        """Sync all that was written so far before this returns; return whether there was any.
+
+        Raises DiskFailed; the process must end then.
+        """
         self.sync_term()
         file = self._write_out()
         needed = self._unsynced or bool(self._under_way)
@@ -187,7 +195,7 @@ class Journal:
         return needed
 
     def sync_term(self) -> None:
-        """A term that was set without a vote: nothing may be told in it before it is on the disk."""
+        """Sync a term that was set without a vote: nothing may be told in it before."""
         self._disk.check()
         if self._vote_due:
             self._sync_vote()
@@ -204,7 +212,7 @@ class Journal:
         return True
 
     def end_syncs(self, wait_s: float) -> bool:
-        """Note those that have ended, and tell whether one has; the first is waited for so long. Raises DiskFailed."""
+        """Note the syncs that have ended, and return whether one has; wait so long for the first. Raises DiskFailed."""
         noted = False
         while self._under_way and self._under_way[0].sync.ended(0.0 if noted else wait_s):
             ended = self._under_way.popleft()
@@ -288,13 +296,13 @@ class Journal:
         return self._file
 
     def _synced_at_most(self, index: int) -> None:
-        """What follows is no longer what was synced under its index."""
+        """Lower the synced index: what follows is no longer what was synced under its index."""
         self.synced_index = min(self.synced_index, index)
         for each in self._under_way:
             each.index = min(each.index, index)
 
     def _wait_for_syncs(self) -> None:
-        """Before the file is closed that they work on."""
+        """Wait for the syncs under way, before the file is closed that they work on."""
         while self._under_way:
             self._under_way.popleft().sync.wait()
 

@@ -43,41 +43,50 @@ _BLANK = bytes(SECTOR_BYTES)
 
 
 class Kind(IntEnum):
-    """`SNAPSHOT`: one that ends with this entry is about to be put in place: taken here, or received."""
+    """What a record says."""
 
     ENTRY = 1
     TRUNCATE = 2
     CLEAR = 3
+    #: A snapshot that ends with this entry is about to be put in place: taken here, or received.
     SNAPSHOT = 4
 
 
 class Place(IntEnum):
-    """Of a batch: in a file that was replaced as a whole (more follow, or the last of these), or appended later."""
+    """Where a batch stands in its file."""
 
+    #: In a file that was replaced as a whole; more of that follow.
     PART = 1
+    #: The last of these.
     LAST_PART = 2
     APPENDED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """What each batch says of the member: `generation` counts the rewrites of the file, `boot` the starts of the
-    replica, `votes` the changes of term and vote; `commit` is the last entry known to be committed."""
+    """What each batch says of the member."""
 
+    #: Counts the rewrites of the file.
     generation: int
+    #: Counts the starts of the replica.
     boot: int
+    #: Counts the changes of term and vote.
     votes: int
+    #: The last entry known to be committed.
     commit: int
 
 
 @dataclass
 class Loaded:
-    """`size`: of the whole, sound batches. `announced`: where the snapshot ends that may be put in place any moment."""
+    """What a log's file holds."""
 
     stamp: Stamp
     entries: list[Entry] = field(default_factory=list)
+    #: Index and term of the last entry of a snapshot that may be put in place any moment; None: there is none.
     announced: tuple[int, int] | None = None
+    #: The number of the last batch.
     batch: int = 0
+    #: Bytes of the whole, sound batches.
     size: int = 0
 
 
@@ -134,7 +143,7 @@ def load(data: bytes) -> Loaded:
 
 
 def _batch_at(data: bytes, offset: int, generation: int, number: int) -> tuple[int, Place, Stamp, bytes] | None:
-    """Size, place, stamp and records of the batch; None when some of its sectors are blank or missing."""
+    """Return size, place, stamp and records of the batch; None when some of its sectors are blank or missing."""
     first = _sector_at(data, offset, generation, number, 0)
     if first is None:
         return None
@@ -152,7 +161,7 @@ def _batch_at(data: bytes, offset: int, generation: int, number: int) -> tuple[i
 
 
 def _sector_at(data: bytes, offset: int, generation: int, number: int, place: int) -> bytes | None:
-    """The content of this sector of the batch; None when it is blank or missing. Raises DamagedLog."""
+    """Return the content of this sector of the batch; None when it is blank or missing. Raises DamagedLog."""
     sector = _sound_sector(data, offset, generation)
     if sector is None:
         return None
@@ -164,7 +173,7 @@ def _sector_at(data: bytes, offset: int, generation: int, number: int, place: in
 
 
 def _sound_sector(data: bytes, offset: int, generation: int) -> tuple[int, int, bytes] | None:
-    """Batch, place in it and content; None when it is blank or missing. Raises DamagedLog for anything else."""
+    """Return batch, place in it and content; None when it is blank or missing. Raises DamagedLog for anything else."""
     sector = data[offset : offset + SECTOR_BYTES]
     if len(sector) < SECTOR_BYTES or sector == _BLANK:
         return None
@@ -176,7 +185,7 @@ def _sound_sector(data: bytes, offset: int, generation: int) -> tuple[int, int, 
 
 
 def _refuse_unless_torn(data: bytes, offset: int, generation: int, number: int) -> None:
-    """Whatever follows the hole was written while this batch was on its way to the disk, and knows of no sync of it."""
+    """Raise DamagedLog unless all that follows the hole was written while this batch was on its way to the disk."""
     for at in range(offset, len(data), SECTOR_BYTES):
         sector = _sound_sector(data, at, generation)
         if sector is None:

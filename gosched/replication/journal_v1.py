@@ -33,7 +33,10 @@ def is_v1(data: bytes) -> bool:
 
 
 def load_v1(data: bytes) -> LoadedV1:
-    """Raises DamagedLog. This format cannot tell damage in the last record from a torn write, and takes it for one."""
+    """Read a file of the release before. Raises DamagedLog.
+
+    This format cannot tell damage in the last record from a torn write, and takes it for one.
+    """
     loaded = LoadedV1()
     while (body := _body_at(data, loaded.size)) is not None:
         _replay(loaded, body)
@@ -65,7 +68,7 @@ def _replay(loaded: LoadedV1, body: bytes) -> None:
 
 
 def _body_at(data: bytes, offset: int) -> bytes | None:
-    """The record's body at this offset, or None when there is no whole, sound record."""
+    """Return the record's body at this offset, or None when there is no whole, sound record."""
     if offset + _HEAD.size > len(data):
         return None
     length, crc = _HEAD.unpack_from(data, offset)

@@ -18,11 +18,15 @@ from gosched.replication.vote import Vote, VoteFile
 
 @dataclass(frozen=True, slots=True)
 class LogFiles:
-    """What is on the disk, read and checked, before anything is written. `old`: of the release before."""
+    """What is on the disk, read and checked, before anything is written."""
 
+    #: None: there is no file.
     vote: VoteFile | None
+    #: None: there is no file.
     loaded: Loaded | None
+    #: Bytes at the log's end that were never synced.
     torn_bytes: int = 0
+    #: The log is of the release before.
     old: bool = False
 
     @property
@@ -31,7 +35,7 @@ class LogFiles:
 
     @property
     def is_unused(self) -> bool:
-        """A start that was cut short left it: it never held a vote, nor an entry of a leader."""
+        """Return whether a start that was cut short left it: it never held a vote, nor an entry of a leader."""
         term = self.vote.record.term if self.vote else 0
         return not term and (self.loaded is None or (len(self.loaded.entries) <= 1 and self.loaded.stamp.commit <= 1))
 
@@ -61,7 +65,10 @@ def entries_in(data: bytes) -> list[Entry]:
 
 
 def _read_v1(disk: Disk, data: bytes) -> LogFiles:
-    """Term and vote come from the log: a vote file beside it is of a rewrite that a crash cut short."""
+    """Read a log of the release before, with the term and vote that stand in it.
+
+    A vote file beside it is of a rewrite that a crash cut short.
+    """
     old = load_v1(data)
     stamp = Stamp(generation=0, boot=0, votes=1, commit=old.commit)
     vote = VoteFile(disk, Vote(term=old.term, vote=old.vote, votes=1))
@@ -69,7 +76,10 @@ def _read_v1(disk: Disk, data: bytes) -> LogFiles:
 
 
 def _check_times(vote: Vote, loaded: Loaded) -> None:
-    """A rewrite of the log is followed by a record in the vote file; a change of the vote is in the next batch."""
+    """Raise DamagedLog where vote and log are of different times.
+
+    A rewrite of the log is followed by a record in the vote file; a change of the vote is in the next batch.
+    """
     stamp = loaded.stamp
     newer_log = stamp.boot > vote.boot or stamp.votes > vote.votes or stamp.generation > vote.generation + 1
     older_log = (
@@ -86,8 +96,10 @@ def _check_times(vote: Vote, loaded: Loaded) -> None:
 
 
 def check_fit(loaded: Loaded | None, previous: Entry, last: Entry) -> None:
-    """Raises DamagedLog where a snapshot that ends with these two entries cannot be of the same time as the log: the
-    log begins with the snapshot's end, or announces it."""
+    """Raise DamagedLog where a snapshot cannot be of the same time as the log.
+
+    The log begins with the snapshot's last two entries, or announces it.
+    """
     entries = loaded.entries if loaded else []
     if entries[:2] == [previous, last] or (loaded and loaded.announced == (last[1], last[2])):
         return

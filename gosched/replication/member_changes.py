@@ -15,9 +15,9 @@ from typing import Protocol
 
 import structlog
 
-from gosched.core.cluster import Configuration, Member
 from gosched.core.features import FeatureLevel
-from gosched.core.state import ClusterState
+from gosched.core.records.master import Configuration, Member
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.configuration import Members, entry_naming, ids, voters
 from gosched.replication.journal import Journal
 
@@ -50,9 +50,10 @@ class Leading(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """`again`: it may be taken when it is asked again."""
+    """Why a change of the members does not begin."""
 
     detail: str
+    #: It may begin when it is asked for again.
     again: bool = False
 
 
@@ -78,7 +79,7 @@ class MemberChanges:
             self._propose(_with(now, Member(id=learner.id, address=learner.address)))
 
     def add(self, member: str, address: str) -> Refusal | None:
-        """A known member at its own address is no change."""
+        """Add a learner. A known member at its own address is no change."""
         if refusal := self._not_ready():
             return refusal
         now = self._members.newest().configuration
@@ -104,7 +105,7 @@ class MemberChanges:
         return None
 
     def remove(self, member: str) -> Refusal | None:
-        """One that is no member is no change."""
+        """Remove a member. One that is no member is no change."""
         if refusal := self._not_ready():
             return refusal
         now = self._members.newest().configuration
@@ -150,7 +151,7 @@ class MemberChanges:
         return Refusal(detail=problem, again=True) if problem else None
 
     def _not_now(self) -> str:
-        """Why no change may begin."""
+        """Return why no change may begin, or nothing."""
         committed = self._raft.raftCommitIndex
         if self._journal.term_at(committed) != self._raft.raftCurrentTerm:
             return "the leader has just taken over: ask again"
@@ -180,6 +181,6 @@ class MemberChanges:
 
 
 def _with(now: Configuration, member: Member) -> tuple[Member, ...]:
-    """The members with this one, in the place of any of its id."""
+    """Return the members with this one, in the place of any of its id."""
     others = [other for other in now.members if other.id != member.id]
     return tuple(sorted([*others, member], key=lambda m: m.id))

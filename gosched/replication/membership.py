@@ -23,8 +23,11 @@ log = structlog.get_logger()
 
 
 class Membership:
-    """Holds the identity. `now` is the monotonic time, in seconds, wherever it is asked for. `quiet_s`: how long one
-    that joins neither votes nor answers: a leader that counted on the lost disk has stepped down by then."""
+    """The identity of this member, and its changes. `now` is always the monotonic time in seconds.
+
+    One that joins neither votes nor answers for `quiet_s`: a leader that counted on the lost disk has stepped down by
+    then.
+    """
 
     def __init__(
         self, disk: Disk, identity: Identity, others: Iterable[str], *, now: float, quiet_s: float = JOIN_QUIET_S
@@ -43,21 +46,24 @@ class Membership:
         return not (self.identity.founding or self.identity.joining)
 
     def is_empty(self, last_index: int) -> bool:
-        """Whether nothing of a cluster is here but, it may be, terms and votes. The first entry is in every log."""
+        """Return whether nothing of a cluster is here but, it may be, terms and votes. The first entry is in every
+        log."""
         return last_index <= 1 and not self.identity.joining and not self.identity.cluster_id
 
     def takes_part(self, now: float) -> bool:
-        """Whether it hears messages at all."""
+        """Return whether this member hears messages at all."""
         return not self.identity.founding and now >= self._quiet_until
 
     def heard(self, member: str, *, empty: bool) -> None:
-        """A member introduced itself."""
+        """Note that a member introduced itself."""
         self._unheard.discard(member)
         if not empty:
             self._founder = member
 
     def hears_leader(self, member: str, now: float) -> None:
-        """One that was empty a moment ago may lead now; this member may be the last to hear of all the others."""
+        """Note a leader: one that was empty a moment ago may lead now, and this member be the last to hear of all the
+        others.
+        """
         if self._leader_since is None:
             self._leader_since = now
         elif now - self._leader_since > self._quiet_s:
@@ -83,12 +89,12 @@ class Membership:
             log.info("to found the cluster this master has to hear from all others once", missing=sorted(self._unheard))
 
     def is_settled(self) -> None:
-        """The members stand in the log."""
+        """Note that the members stand in the log."""
         if not self.identity.settled:
             self._change(replace(self.identity, settled=True))
 
     def is_removed(self) -> None:
-        """For good: an older log may still name it."""
+        """Note for good that this member was removed: an older log may still name it."""
         if not self.identity.removed:
             self._change(replace(self.identity, removed=True))
 
@@ -98,7 +104,9 @@ class Membership:
             log.info("caught up: this master votes now")
 
     def belongs_to(self, cluster_id: str) -> None:
-        """The applied log names the cluster. Raises DamagedLog where the directory is of another one; DiskFailed."""
+        """Note the cluster that the applied log names. Raises DamagedLog where the directory is of another one;
+        DiskFailed.
+        """
         known = self.identity.cluster_id
         if not cluster_id or known == cluster_id:
             return

@@ -1,6 +1,7 @@
 """The in-memory twin of replication, for tests: members in one process share a list of log entries.
 
-Rule: it keeps the promises of `Replication`, down to the encoding of each entry; only disks and sockets are missing.
+Invariant: it keeps what `Replication` promises, down to the encoding of each entry; only disks and sockets are
+missing.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from gosched.core.command import Command, Noop
+from gosched.core.commands.cluster import Noop
+from gosched.core.commands.command import Command
 from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import Outcome
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.applier import Applier
 from gosched.replication.interface import AppliedBatch, ChangeRefused, Part, ProposalFailed, Role
 from gosched.wire.batch import encode_batch, encode_command

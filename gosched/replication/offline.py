@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gosched.core.command import Command, CommitPlan
+from gosched.core.commands.command import Command
+from gosched.core.commands.plans import CommitPlan
 from gosched.core.features import FeatureLevel
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.damage import DamagedLog
 from gosched.replication.journal_format import FILE as JOURNAL
 from gosched.replication.journal_format import Entry
@@ -29,16 +30,18 @@ class NotInLog(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """`plans`: the commands that committed what was planned from this state, in the order of the log; a cycle that
-    committed nothing has none."""
+    """A state of the past, and what was planned from it."""
 
     state: ClusterState
+    #: The commands that committed the plan, in the order of the log; empty: the cycle committed nothing.
     plans: tuple[Command, ...] = ()
 
 
 def past_of_log(data_dir: Path, revision: int | None) -> Past:
-    """From a master's data directory; None: what the newest plan in the log was made from. Raises NotInLog,
-    DamagedLog, UnknownSchema, MachineBug, OSError."""
+    """Return the past of a master's data directory at a revision; None: what the newest plan in the log was made from.
+
+    Raises NotInLog, DamagedLog, UnknownSchema, MachineBug, OSError.
+    """
     folder = data_dir / "raft"
     if not (folder / JOURNAL).is_file():
         raise NotInLog(f"{data_dir} is no master's data directory: it has no raft/{JOURNAL}")
@@ -60,7 +63,7 @@ def past_of_log(data_dir: Path, revision: int | None) -> Past:
 
 
 def past_of_snapshot(path: Path, revision: int | None) -> Past:
-    """From a snapshot alone, at its own revision. Raises NotInLog, DamagedLog, OSError."""
+    """Return the past of a snapshot alone, at its own revision. Raises NotInLog, DamagedLog, OSError."""
     state = restored(decode(path.read_bytes()))
     if revision not in (None, state.revision):
         raise NotInLog(f"{path} holds revision {state.revision}, not {revision}")
@@ -68,7 +71,7 @@ def past_of_snapshot(path: Path, revision: int | None) -> Past:
 
 
 def _read(folder: Path) -> tuple[Snapshot | None, list[Command]]:
-    """The snapshot, if there is one, and all commands after it."""
+    """Read the snapshot, if there is one, and all commands after it."""
     files = {name: (folder / name).read_bytes() for name in (SNAPSHOT, JOURNAL) if (folder / name).is_file()}
     entries = entries_in(files[JOURNAL])
     snapshot = decode(files[SNAPSHOT]) if SNAPSHOT in files else None
@@ -83,7 +86,10 @@ def _commands(entry: Entry) -> tuple[Command, ...]:
 
 
 def _plans(commands: list[Command], state: ClusterState) -> tuple[Command, ...]:
-    """One plan may take several commands; a leader that was deposed meanwhile may have sent another one."""
+    """Return the commands of the next plan.
+
+    One plan may take several commands; a leader that was deposed meanwhile may have sent another one.
+    """
     return tuple(
         [c for c in commands if isinstance(c.body, CommitPlan) and (c.body.revision, c.epoch) == _made_at(state)]
     )

@@ -10,43 +10,35 @@ and a refusal ends this master only where it comes from an address that was dial
 
 from __future__ import annotations
 
-import concurrent.futures
-import contextlib
-import errno
-import os
-import random
 import socket
 import ssl
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
 from pysyncobj.node import Node
-from pysyncobj.poller import POLL_EVENT_TYPE
 
-from gosched.core.features import NEWEST_LEVEL, FeatureLevel
+from gosched.core.features import FeatureLevel
 from gosched.replication.configuration import ids
 from gosched.replication.connection import Connection
-from gosched.replication.hello import Introduction, Standing, disagreement, introduction_in, met_in, standing
-from gosched.replication.identity import KnownDisks, Met, removal_of
+from gosched.replication.handshake import Handshake
+from gosched.replication.hello import Standing, introduction_in, met_in, standing
+from gosched.replication.identity import KnownDisks, removal_of
 from gosched.replication.journal import Journal
 from gosched.replication.membership import Membership
 from gosched.replication.peer_messages import BadFrame, Message, decode, encode
+from gosched.replication.peer_sockets import Dialler, Listener, send_last
+from gosched.replication.peers import Peer, Stranger, Tls
 from gosched.replication.raft_rules import RuledTransport
 from gosched.replication.replica_config import split_address
 from gosched.replication.timing import Slowest, Timing
 from gosched.wire.plain_text import refusal
-from gosched.wire.roles import BadCertificate, CertificateHolder, Role
 from gosched.wire.v1 import raft_pb2
 
-PROTOCOL = 1
 MAX_STRANGERS = 128  # connections that have not said who they are
-_ACCEPTS_PER_TURN = 16  # so that one that was let in may speak before as many come that it has to go
 _MEASURE_S = 1.0
-_RETRY_S = (0.2, 0.5)
 _OTHER_DIALS_S = 2.0  # the member with the smaller id waits for so long
 _UNKNOWN_AGAIN_S = 1.0  # between two calls at a cluster that does not know this member yet
 _SAY_AGAIN_S = 30.0
@@ -56,49 +48,10 @@ _APPLICANT_S = 5.0  # how long a wish to be added counts
 
 log = structlog.get_logger()
 
-Address = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tls:
-    """`cluster`: that the own certificate names; empty: any."""
-
-    server: ssl.SSLContext
-    client: ssl.SSLContext
-    cluster: str = ""
-
-
-@dataclass(slots=True)
-class _Peer:
-    node: Node
-    addresses: tuple[Address, ...] = ()  # by the log, then by the config; none: it only dials
-    tried: int = 0
-    alone_since: float = 0.0
-    introduction: Introduction | None = None
-    connection: Connection | None = None  # open and introduced
-    met: Met | None = None  # how it introduced itself there
-    trusted: bool = False  # see `_Stranger`
-    dialling: Connection | None = None
-    resolving: concurrent.futures.Future[Any] | None = None
-    next_dial: float = 0.0
-    unanswered_since: float | None = None
-    last_complaint: str = ""
-    newest_level: int = FeatureLevel.FIRST  # that the connected one said it knows
-
-
-@dataclass(slots=True)
-class _Stranger:
-    since: float
-    host: str
-    dialled: _Peer | None = None
-
-    def is_trusted(self, tls: Tls | None) -> bool:
-        """It answers at the peer's own address, or its certificate names it."""
-        return tls is not None or self.dialled is not None
-
 
 class PeerTransport(RuledTransport):
-    """See `RuledTransport` for what it does with messages. `refused` is called when a peer will never have us."""
+    """The connections of one member; `RuledTransport` says what happens to messages. `refused` is called when a peer
+    refuses this member for good."""
 
     def __init__(
         self,
@@ -131,13 +84,20 @@ class PeerTransport(RuledTransport):
         self._joins_at = joins_at
         self._applicants: dict[str, tuple[str, float]] = {}
         self._say_at = 0.0
-        self._peers: dict[str, _Peer] = {}
-        self._strangers: dict[Connection, _Stranger] = {}
-        self._listener = listener
-        self._listener.setblocking(False)
-        self._spare_fd = os.open(os.devnull, os.O_RDONLY)  # to be able to refuse when no descriptor is left
-        self._resolver = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="resolver")
-        self._poller.subscribe(listener.fileno(), self._accept, POLL_EVENT_TYPE.READ)
+        self._peers: dict[str, Peer] = {}
+        self._strangers: dict[Connection, Stranger] = {}
+        self._handshake = Handshake(
+            raft,
+            me=self._me,
+            journal=journal,
+            membership=membership,
+            known=known,
+            seeds=frozenset(seeds),
+            joins_at=joins_at,
+            tls=tls,
+        )
+        self._listener = Listener(self._poller, listener, self._accept)
+        self._dialler = Dialler(self._on_dialled, self._complain)
         raft.addOnTickCallback(self._on_tick)
 
     @property
@@ -146,7 +106,7 @@ class PeerTransport(RuledTransport):
 
     @property
     def newest_levels(self) -> dict[str, int]:
-        """The newest feature level that each connected member knows."""
+        """Return the newest feature level that each connected member knows."""
         return {p.node.id: p.newest_level for p in self._peers.values() if p.connection is not None}
 
     @property
@@ -163,18 +123,18 @@ class PeerTransport(RuledTransport):
 
     @property
     def applicants(self) -> dict[str, str]:
-        """Masters that ask to be added, and where they listen."""
+        """Return the masters that ask to be added, and where they listen."""
         now = time.monotonic()
         self._applicants = {m: wish for m, wish in self._applicants.items() if now - wish[1] < _APPLICANT_S}
         return {member: address for member, (address, _) in self._applicants.items()}
 
     def set_members(self) -> None:
-        """Those that are connected and no members any more stay until `part` finds that this is committed."""
+        """Follow the newest members of the log; a removed one stays connected until `part` finds it committed."""
         super().set_members()
         now = time.monotonic()
         named = {m.id: m.address for m in self._raft.members.newest().configuration.members if m.id != self._me}
         for member in named.keys() | self._seeds.keys():
-            peer = self._peers.setdefault(member, _Peer(Node(member), alone_since=now))
+            peer = self._peers.setdefault(member, Peer(Node(member), alone_since=now))
             known = [split_address(named[member])] if named.get(member) else []
             seed = [self._seeds[member]] if member in self._seeds else []
             peer.addresses = tuple(dict.fromkeys([*known, *seed]))
@@ -183,7 +143,7 @@ class PeerTransport(RuledTransport):
                 del self._peers[member]
 
     def part(self) -> None:
-        """Tell those that were removed so, and let go of them. Call it now and then."""
+        """Tell members whose removal is committed, and close their connections. Call it now and then."""
         members = self._raft.members
         newest, applied = members.newest().configuration, members.applied()
         named = ids(newest)
@@ -195,10 +155,8 @@ class PeerTransport(RuledTransport):
                 self._part_with(peer.connection, member, place)
 
     def destroy(self) -> None:
-        self._poller.unsubscribe(self._listener.fileno())
         self._listener.close()
-        os.close(self._spare_fd)
-        self._resolver.shutdown(wait=False, cancel_futures=True)
+        self._dialler.close()
         for peer in self._peers.values():
             for connection in (peer.connection, peer.dialling):
                 if connection is not None:
@@ -228,12 +186,12 @@ class PeerTransport(RuledTransport):
             if peer.connection and silent_since is not None and now - silent_since > silence_s:
                 peer.connection.close("no answer")
             if peer.connection is None and peer.dialling is None and now >= peer.next_dial and self._dials(peer, now):
-                self._dial(peer, now)
+                self._dialler.dial(peer, now)
         for connection, stranger in list(self._strangers.items()):
             if now - stranger.since > self._timing.handshake:
                 connection.close("it did not introduce itself in time")
 
-    def _dials(self, peer: _Peer, now: float) -> bool:
+    def _dials(self, peer: Peer, now: float) -> bool:
         if not peer.addresses:
             return False
         members = self._raft.members
@@ -246,80 +204,27 @@ class PeerTransport(RuledTransport):
         self._elections.round_trip_s = max(trips, default=0.0)
         self._raft.expect_answers_within(self._answers.value)
 
-    def _dial(self, peer: _Peer, now: float) -> None:
-        # Resolved anew for each attempt, off this thread: names move, and lookups hang.
-        if peer.resolving is None:
-            host, port = peer.addresses[peer.tried % len(peer.addresses)]
-            peer.resolving = self._resolver.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-            return
-        if not peer.resolving.done():
-            return
-        resolving, peer.resolving = peer.resolving, None
-        host, _ = peer.addresses[peer.tried % len(peer.addresses)]
-        peer.tried += 1
-        peer.next_dial = now + random.uniform(*_RETRY_S)
-        try:
-            family, kind, protocol, _, address = resolving.result()[0]
-            sock = socket.socket(family, kind, protocol)
-        except OSError as error:
-            self._complain(peer, str(error))
-            return
-        sock.setblocking(False)
-        code = sock.connect_ex(address)
-        if code not in (0, errno.EINPROGRESS):
-            sock.close()
-            self._complain(peer, os.strerror(code))
-            return
+    def _on_dialled(self, sock: socket.socket, host: str, peer: Peer) -> None:
         peer.dialling = self._stranger(sock, self._tls.client if self._tls else None, host, peer)
 
-    def _accept(self, _fd: int, _event: int) -> None:
-        for _ in range(_ACCEPTS_PER_TURN):
-            try:
-                sock, address = self._listener.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE):
-                    self._refuse_one()
-                return
-            if self._tls is None and (problem := refusal(address[0])):
-                self._turn_stranger_away(sock, problem)
-                continue
-            self._make_room()
-            connection = self._stranger(sock, self._tls.server if self._tls else None, address[0], None)
-            connection.begin()
+    def _accept(self, sock: socket.socket, host: str) -> None:
+        if self._tls is None and (problem := refusal(host)):
+            if problem not in self._turned_away:  # a peer would dial again at once
+                self._turned_away.append(problem)
+                log.warning("peer refused", reason=problem)
+            send_last(sock, self._handshake.bare_refusal(problem))
+            return
+        self._limit_strangers()
+        self._stranger(sock, self._tls.server if self._tls else None, host, None).begin()
 
-    def _turn_stranger_away(self, sock: socket.socket, problem: str) -> None:
-        """It learns why, and nothing else of this member."""
-        if problem not in self._turned_away:  # a peer would dial again at once
-            self._turned_away.append(problem)
-            log.warning("peer refused", reason=problem)
-        hello = raft_pb2.PeerHello(member=self._me, protocol=PROTOCOL, refusal=problem)
-        frame = raft_pb2.PeerFrame(hello=hello).SerializeToString()
-        with contextlib.suppress(OSError), sock:
-            sock.setblocking(False)
-            sock.send(len(frame).to_bytes(4, "big") + frame)
-
-    def _make_room(self) -> None:
-        """The longest of the host with the most goes: idle connections, however many, keep no member out."""
+    def _limit_strangers(self) -> None:
+        """Close the oldest one of the host with the most: idle connections, however many, keep no member out."""
         came = [(stranger, c) for c, stranger in self._strangers.items() if stranger.dialled is None]
         if len(came) >= MAX_STRANGERS:
             most = Counter(stranger.host for stranger, _ in came).most_common(1)[0][0]
             next(c for stranger, c in came if stranger.host == most).close("too many did not say who they are")
 
-    def _refuse_one(self) -> None:
-        """No descriptor is left: the spare one serves to take the waiting connection and close it."""
-        os.close(self._spare_fd)
-        try:
-            self._listener.accept()[0].close()
-        except OSError:
-            pass  # it went away by itself
-        finally:
-            self._spare_fd = os.open(os.devnull, os.O_RDONLY)
-
-    def _stranger(
-        self, sock: socket.socket, tls: ssl.SSLContext | None, host: str, dialled: _Peer | None
-    ) -> Connection:
+    def _stranger(self, sock: socket.socket, tls: ssl.SSLContext | None, host: str, dialled: Peer | None) -> Connection:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection(
             self._poller,
@@ -330,38 +235,13 @@ class PeerTransport(RuledTransport):
             tls=tls,
             dialled=dialled is not None,
         )
-        self._strangers[connection] = _Stranger(time.monotonic(), host, dialled)
+        self._strangers[connection] = Stranger(time.monotonic(), host, dialled)
         return connection
 
     # Introduction
 
     def _on_open(self, connection: Connection) -> None:
-        connection.send(self._hello(""))
-
-    def _hello(self, refusal: str, *, removed: bool = False, unknown: bool = False) -> bytes:
-        identity = self.membership.identity
-        return raft_pb2.PeerFrame(
-            hello=raft_pb2.PeerHello(
-                cluster=identity.cluster,
-                member=self._me,
-                protocol=PROTOCOL,
-                disk=identity.disk,
-                joining=identity.came_later,
-                refusal=refusal,
-                cluster_id=identity.cluster_id,
-                newest_level=NEWEST_LEVEL,
-                empty=self.membership.is_empty(self._journal.last_index),
-                boot=identity.boot,
-                run=identity.run,
-                term=self._journal.getCurrentTerm(),
-                last_index=self._journal.last_index,
-                members_version=self._raft.members.newest().configuration.version,
-                catching_up=identity.joining,
-                joins_at=self._joins_at,
-                removed=removed,
-                unknown=unknown,
-            )
-        ).SerializeToString()
+        connection.send(self._handshake.hello())
 
     def _on_frame(self, connection: Connection, data: bytes) -> None:
         try:
@@ -400,29 +280,30 @@ class PeerTransport(RuledTransport):
         else:
             connection.close("it introduced itself twice")
 
-    def _counts(self, peer: _Peer, message: Message) -> bool:
-        """The peer leads us, or follows us: nobody does by a hello alone."""
+    def _counts(self, peer: Peer, message: Message) -> bool:
+        """Return whether the peer leads us or follows us in this term: a hello alone proves neither."""
         if message["term"] != self._raft.raftCurrentTerm:
             return False
         if message["type"] == "append_entries":
             return bool(self._raft._getLeader() == peer.node)
         return message["type"] == "next_node_idx" and message["success"] and bool(self._raft._isLeader())
 
-    def _introduce(self, connection: Connection, stranger: _Stranger, hello: raft_pb2.PeerHello) -> None:
+    def _introduce(self, connection: Connection, stranger: Stranger, hello: raft_pb2.PeerHello) -> None:
         # Before anything that it says is believed, a refusal too: it may be a user's.
-        if self._tls and (problem := self._certificate_problem(connection, hello.member)):
+        if problem := self._handshake.certificate_problem(connection, hello.member):
             log.warning("peer refused", member=hello.member, reason=problem)
-            connection.send(self._hello(problem))
+            connection.send(self._handshake.hello(problem))
             connection.close(problem)
             return
         if hello.refusal:
             self._take_refusal(connection, hello, trusted=stranger.is_trusted(self._tls))
             return
-        if problem := self._disagreement(stranger, hello):
+        dialled = stranger.dialled.node.id if stranger.dialled is not None else ""
+        if problem := self._handshake.disagreement(hello, dialled=dialled, expected=hello.member in self._peers):
             log.warning("peer refused", member=hello.member, reason=problem)
             connection.close(problem)
             return
-        place = self._standing_of(hello)
+        place = self._handshake.standing_of(hello)
         if place in (Standing.REMOVED, Standing.UNKNOWN):
             if place is Standing.UNKNOWN:  # one that was removed says so too, until it has heard of it
                 self._note_applicant(hello)
@@ -431,12 +312,12 @@ class PeerTransport(RuledTransport):
         if hello.member not in self._peers and sum(not peer.addresses for peer in self._peers.values()) >= MAX_GUESTS:
             connection.close("too many that the log here does not name")
             return
-        if refusal := self._refusal(connection, hello):
-            log.warning("peer refused", member=hello.member, reason=refusal)
-            connection.send(self._hello(refusal))
-            connection.close(refusal)
+        if problem := self._handshake.refusal(hello):
+            log.warning("peer refused", member=hello.member, reason=problem)
+            connection.send(self._handshake.hello(problem))
+            connection.close(problem)
             return
-        peer = self._peers.setdefault(hello.member, _Peer(Node(hello.member)))
+        peer = self._peers.setdefault(hello.member, Peer(Node(hello.member)))
         peer.introduction = introduction_in(hello)
         peer.met, peer.trusted = met_in(hello), stranger.is_trusted(self._tls)
         if self._known.is_new(hello.member, peer.met):
@@ -457,73 +338,25 @@ class PeerTransport(RuledTransport):
         log.info("peer connected", member=peer.node.id)
         self._onNodeConnected(peer.node)
 
-    def _certificate_problem(self, connection: Connection, member: str) -> str:
-        """Why it is not this member's certificate of this cluster; empty: it is."""
-        ours = self._tls.cluster if self._tls else ""
-        try:
-            holder = connection.holder()
-        except BadCertificate as error:
-            return f"{member}: {error}"
-        if (holder.role, holder.name) == (Role.MASTER, member) and holder.is_of(ours):
-            return ""
-        wanted = CertificateHolder(cluster=ours or holder.cluster, role=Role.MASTER, name=member).uri()
-        return f"the certificate that came for {member} is {holder.uri()}: {wanted} must be among its alternative names"
-
-    def _disagreement(self, stranger: _Stranger, hello: raft_pb2.PeerHello) -> str:
-        """Either side may be the wrong one, so each logs it and neither stops."""
-        if problem := disagreement(self._me, self.membership.identity, PROTOCOL, hello):
-            return problem
-        dialled_another = stranger.dialled is not None and stranger.dialled.node.id != hello.member
-        settled = self._raft.members.newest().configuration.version or hello.members_version
-        if dialled_another or (hello.member not in self._peers and not settled):
-            return f"{self._me} does not expect {hello.member} at this address: correct raft.peers"
-        return ""
-
-    def _standing_of(self, hello: raft_pb2.PeerHello) -> Standing:
-        members = self._raft.members
-        place = standing(introduction_in(hello), members.newest().configuration, members.applied())
-        is_seed = place is Standing.UNKNOWN and hello.member in self._seeds and not members.is_one
-        return Standing.GUEST if is_seed else place  # whoever may know the way into the cluster is heard
-
     def _part_with(self, connection: Connection, member: str, place: Standing) -> None:
         if place is Standing.REMOVED:
             log.info("peer turned away: it was removed from the cluster", member=member)
-            connection.send(self._hello(removal_of(member), removed=True))
+            connection.send(self._handshake.hello(removal_of(member), removed=True))
         else:
-            connection.send(self._hello("", unknown=True))
+            connection.send(self._handshake.hello(unknown=True))
         connection.close("it is no member")
 
     def _note_applicant(self, hello: raft_pb2.PeerHello) -> None:
         if hello.joins_at and (hello.member in self._applicants or len(self._applicants) < MAX_APPLICANTS):
             self._applicants[hello.member] = hello.joins_at, time.monotonic()
 
-    def _wait_to_be_added(self, peer: _Peer) -> None:
+    def _wait_to_be_added(self, peer: Peer) -> None:
         now = time.monotonic()
         peer.next_dial = now + _UNKNOWN_AGAIN_S
         if now >= self._say_at and not self._raft.members.is_voter:
             self._say_at = now + _SAY_AGAIN_S
             how = "it asks to be added" if self._joins_at else f"goschedctl cluster add-master {self._me} HOST:PORT"
             log.warning(f"the cluster does not know this master yet: {how}")
-
-    def _refusal(self, connection: Connection, hello: raft_pb2.PeerHello) -> str:
-        """The peer is certainly wrong: it is told why, and stops."""
-        met, level = met_in(hello), self._raft.members.feature_level
-        if (known := hello.newest_level or FeatureLevel.FIRST) < level:
-            return f"the cluster is at feature level {level}, {hello.member} knows {known:d} only: upgrade it"
-        return self._known.refusal(hello.member, met) or self._lost_entries(hello, met)
-
-    def _lost_entries(self, hello: raft_pb2.PeerHello, met: Met) -> str:
-        """What a peer acknowledged to us in this term, it holds: nobody else may have told it to cut that off."""
-        if not (self._raft._isLeader() and met.boot) or hello.term > self._raft.raftCurrentTerm:
-            return ""
-        acknowledged = self._raft.match_index.get(Node(hello.member), 0)
-        if self._known.is_new(hello.member, met) or hello.last_index >= acknowledged:
-            return ""
-        return (
-            f"{hello.member} acknowledged entries up to {acknowledged} and comes back with {hello.last_index}: its "
-            "disk was rolled back or lost writes. Start it with an empty data directory: it joins without a vote until "
-            "it has caught up. Never restore the copy of one master (docs/operations.md)"
-        )
 
     def _take_refusal(self, connection: Connection, hello: raft_pb2.PeerHello, *, trusted: bool) -> None:
         if trusted and hello.removed and not self.joining:
@@ -551,7 +384,7 @@ class PeerTransport(RuledTransport):
                 if not peer.addresses:
                     del self._peers[peer.node.id]
 
-    def _complain(self, peer: _Peer, reason: str) -> None:
+    def _complain(self, peer: Peer, reason: str) -> None:
         if reason != peer.last_complaint:
             peer.last_complaint = reason
             log.info("peer not reached", member=peer.node.id, reason=reason)

@@ -1,10 +1,10 @@
 """Replication as the front of a master sees it: a replica in a process of its own, behind a socket pair.
 
 The front follows the applied log and keeps its own copy of the state with the same `apply`. Proposals that arrive
-together travel together (group commit). Rule: a proposal's outcome is what the front's own state says at the entry.
+together travel together (`group_commit`), and a proposal's outcome is what the front's own state says at the entry.
 
 Invariant: a future or a task that callers wait for never holds an exception, but a failure as its result: its callers
-may have gone meanwhile, and nobody would ever look at it.
+may have gone meanwhile, and the exception would never be looked at.
 """
 
 from __future__ import annotations
@@ -15,60 +15,43 @@ import secrets
 import socket
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-from gosched.core.command import Command, Noop
+from gosched.core.commands.cluster import Noop
+from gosched.core.commands.command import Command
 from gosched.core.outcome import Outcome
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.applier import Applier
 from gosched.replication.damage import DamagedLog
+from gosched.replication.group_commit import GroupCommit
 from gosched.replication.interface import (
     AppliedBatch,
-    AppliedCommand,
     ChangeRefused,
     Part,
     ProposalFailed,
     ReplicaFailed,
     Role,
 )
-from gosched.replication.raft_node import MAX_ENTRY_BYTES
 from gosched.replication.replica_config import ReplicaConfig
 from gosched.replication.snapshot import decode, restored
 from gosched.state_machine import MachineBug
-from gosched.wire.batch import UnknownSchema, encode_batch, encode_command
+from gosched.wire.batch import UnknownSchema, encode_batch
 from gosched.wire.v1 import log_pb2, raft_pb2
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 5.0
-MAX_WAITING_COMMANDS = 16_384
-MAX_WAITING_BYTES = 64 * 1024 * 1024
-MAX_IN_FLIGHT = 4  # entries; what arrives meanwhile shares the next one
-_BATCH_BYTES = MAX_ENTRY_BYTES - 1024  # room for the batch's own fields
 _ALIVE_S = 0.25  # between two signs of life to the replica
 _MAX_UNREAD_BYTES = 1 << 20  # of a replica that does not read: it needs no sign of life then
 _SLICE_S = 0.005  # of applying, before the loop serves others
 
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    """A `propose` call: its commands go into one entry, together with others'."""
-
-    messages: list[log_pb2.Command]
-    size: int
-    result: asyncio.Future[list[Outcome] | ProposalFailed]
-
-
-@dataclass(slots=True)
-class _InFlight:
-    parts: list[_Waiting] = field(default_factory=list)
-    size: int = 0
-
-
 class ProcessReplication:
-    """See `Replication`. When the replica ends by itself, `failure` says why and `on_failure` is called."""
+    """A `Replication` whose replica is another process.
+
+    When the replica ends by itself, `failure` says why and `on_failure` is called.
+    """
 
     def __init__(self, config: ReplicaConfig) -> None:
         self._config = config
@@ -77,14 +60,9 @@ class ProcessReplication:
         self._failure = ""
         self._heard_at = time.monotonic()
         self._proposer = secrets.token_hex(8)
-        self._proposals = 0
-        self._queue: deque[_Waiting] = deque()
-        self._queued_commands = 0
-        self._queued_bytes = 0
-        self._in_flight: dict[int, _InFlight] = {}
+        self._proposals = GroupCommit(self._send_entry)
         self._change_count = 0
         self._changes: dict[int, asyncio.Future[ChangeRefused | None]] = {}  # members' that wait for an answer
-        self._pump_scheduled = False
         self._barrier: asyncio.Task[int | ProposalFailed] | None = None
         self._listeners: list[Callable[[AppliedBatch], None]] = []
         self._role_listeners: list[Callable[[Role], None]] = []
@@ -115,7 +93,7 @@ class ProcessReplication:
 
     @property
     def pid(self) -> int:
-        """Of the replica process; 0 before `start`."""
+        """Return the replica's process id; 0 before `start`."""
         return self._process.pid if self._process else 0
 
     def follow(self, listener: Callable[[AppliedBatch], None]) -> None:
@@ -149,7 +127,7 @@ class ProcessReplication:
             raise ReplicaFailed(self._failure)
 
     async def close(self) -> None:
-        """May be called before `start`, and twice."""
+        """End the replica. It may be called before `start`, and twice."""
         self._closing = True
         if self._process is None:
             return
@@ -162,34 +140,14 @@ class ProcessReplication:
             await self._process.wait()
         self._reading.cancel()
         self._living.cancel()
-        self._fail_all("this master ends")
+        self._proposals.fail_all("this master ends")
 
     async def propose(self, commands: Sequence[Command], *, timeout_s: float = 10.0) -> list[Outcome]:
         if self._failure or self._closing:
             raise ProposalFailed(self._failure or "this master ends", definite=True)
         if self._role.part is not Part.LEADER:
             raise ProposalFailed("this member does not lead", definite=True)
-        if self._queued_commands + len(commands) > MAX_WAITING_COMMANDS:
-            raise ProposalFailed("too many commands wait to be committed; try again", definite=True)
-        messages = [encode_command(c) for c in commands]
-        size = sum(m.ByteSize() + 8 for m in messages)
-        if size > _BATCH_BYTES:
-            raise ProposalFailed(f"{size} bytes of commands are more than fit in one log entry", definite=True)
-        if self._queued_bytes + size > MAX_WAITING_BYTES:
-            raise ProposalFailed("too many bytes of commands wait to be committed; try again", definite=True)
-        waiting = _Waiting(messages, size, asyncio.get_running_loop().create_future())
-        self._queue.append(waiting)
-        self._queued_commands += len(messages)
-        self._queued_bytes += size
-        self._pump_soon()
-        try:
-            async with asyncio.timeout(timeout_s):  # wait_for of Python 3.11 swallows a cancel that meets a result
-                result = await waiting.result
-        except TimeoutError:
-            raise ProposalFailed("no majority of the masters answered in time", definite=False) from None
-        if isinstance(result, ProposalFailed):
-            raise result
-        return result
+        return await self._proposals.propose(commands, timeout_s)
 
     async def barrier(self, *, timeout_s: float = 10.0) -> int:
         # A barrier that is not sent yet also covers this call; once it is sent, the next one does.
@@ -233,33 +191,11 @@ class ProcessReplication:
             return failed
         return self.state.revision
 
-    # Proposals out
+    # Out to the replica
 
-    def _pump_soon(self) -> None:
-        if not self._pump_scheduled:
-            self._pump_scheduled = True
-            asyncio.get_running_loop().call_soon(self._pump)
-
-    def _pump(self) -> None:
-        self._pump_scheduled = False
-        while self._queue and len(self._in_flight) < MAX_IN_FLIGHT:
-            entry = _InFlight()
-            messages: list[log_pb2.Command] = []
-            while self._queue and entry.size + self._queue[0].size <= _BATCH_BYTES:
-                part = self._queue.popleft()
-                self._queued_commands -= len(part.messages)
-                self._queued_bytes -= part.size
-                if part.result.done():  # its caller gave up before it was sent
-                    continue
-                entry.parts.append(part)
-                entry.size += part.size
-                messages += part.messages
-            if not messages:
-                continue
-            self._proposals += 1
-            self._in_flight[self._proposals] = entry
-            batch = encode_batch(self._proposer, self._proposals, messages, level=self._applier.state.feature_level)
-            self._send(raft_pb2.ReplicaFrame(propose=raft_pb2.Propose(proposal=self._proposals, batch=batch)))
+    def _send_entry(self, number: int, commands: Sequence[log_pb2.Command]) -> None:
+        batch = encode_batch(self._proposer, number, commands, level=self._applier.state.feature_level)
+        self._send(raft_pb2.ReplicaFrame(propose=raft_pb2.Propose(proposal=number, batch=batch)))
 
     async def _say_alive(self) -> None:
         """Tells the replica that this loop turns: a leader whose front stands still must give up the lead."""
@@ -288,7 +224,7 @@ class ProcessReplication:
         finally:
             if not self._closing:
                 self._failure = self._failure or failure
-                self._fail_all(self._failure)
+                self._proposals.fail_all(self._failure)
                 self._started.set()
                 self.on_failure(self._failure)
 
@@ -311,7 +247,7 @@ class ProcessReplication:
                 self._apply(frame.applied.entry)
             case "propose_failed":
                 failed = frame.propose_failed
-                self._fail(failed.proposal, ProposalFailed(failed.detail, definite=failed.definite))
+                self._proposals.fail(failed.proposal, ProposalFailed(failed.detail, definite=failed.definite))
             case "members_changed":
                 self._take_change(frame.members_changed)
             case "snapshot":
@@ -332,25 +268,13 @@ class ProcessReplication:
         self._note_applied(entry.index)
         self._tell(AppliedBatch(index=entry.index, commands=applied))
         if batch.proposer == self._proposer:
-            self._resolve(batch.proposal, applied)
+            self._proposals.resolve(batch.proposal, applied)
 
     def _take_change(self, message: raft_pb2.MembersChanged) -> None:
         answer = self._changes.get(message.change)
         if answer is not None and not answer.done():
             refused = ChangeRefused(message.refusal, again=message.again) if message.refusal else None
             answer.set_result(refused)
-
-    def _resolve(self, proposal: int, applied: tuple[AppliedCommand, ...]) -> None:
-        entry = self._in_flight.pop(proposal, None)
-        if entry is None:
-            return  # given up when leadership was lost, and committed all the same
-        at = 0
-        for part in entry.parts:
-            outcomes = [a.outcome for a in applied[at : at + len(part.messages)]]
-            at += len(part.messages)
-            if not part.result.done():
-                part.result.set_result(outcomes)
-        self._pump_soon()
 
     async def _load(self, ready: raft_pb2.SnapshotReady) -> None:
         def read() -> tuple[ClusterState, int]:
@@ -390,25 +314,6 @@ class ProcessReplication:
             applicants=dict(message.applicants),
         )
         if before.part is Part.LEADER and self._role.part is not Part.LEADER:
-            self._fail_all("this member lost leadership before the command was applied")
+            self._proposals.fail_all("this member lost leadership before the command was applied")
         for listener in self._role_listeners:
             listener(self._role)
-
-    def _fail_all(self, detail: str) -> None:
-        """What was sent may yet be committed; what was not never will be."""
-        for proposal in list(self._in_flight):
-            self._fail(proposal, ProposalFailed(detail, definite=False))
-        while self._queue:
-            part = self._queue.popleft()
-            if not part.result.done():
-                part.result.set_result(ProposalFailed(detail, definite=True))
-        self._queued_commands = self._queued_bytes = 0
-
-    def _fail(self, proposal: int, error: ProposalFailed) -> None:
-        entry = self._in_flight.pop(proposal, None)
-        if entry is None:
-            return
-        for part in entry.parts:
-            if not part.result.done():
-                part.result.set_result(ProposalFailed(str(error), definite=error.definite))
-        self._pump_soon()

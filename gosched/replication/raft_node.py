@@ -100,13 +100,13 @@ class RaftNode(SyncObj):
         self._set_members()
 
     def load_snapshot(self) -> None:
-        """Before the first tick, when there is a snapshot."""
+        """Load the snapshot, if there is one, before the first tick."""
         self._SyncObj__loadDumpFile(clearJournal=False)
         self._raise_failure()
         self.follow_members()
 
     def propose(self, entry: bytes, failed: Callable[[bool, str], None]) -> None:
-        """Puts an entry into the log. `failed(definite, why)` may be called later; success shows as its application."""
+        """Put an entry into the log. `failed(definite, why)` may be called later; success shows as its application."""
         if len(entry) > MAX_ENTRY_BYTES:
             failed(True, f"an entry has at most {MAX_ENTRY_BYTES} bytes, this one {len(entry)}")
         elif not self._isLeader():
@@ -122,14 +122,14 @@ class RaftNode(SyncObj):
         self._SyncObj__sendAppendEntries()
 
     def follow_members(self) -> None:
-        """Rule R16."""
+        """Count the members that the log names (rule R16)."""
         newest = self.members.newest().configuration
         if newest != self._in_force:
             self._in_force = newest
             self._set_members()
 
     def tick(self, wait_s: float) -> None:
-        """One turn of the loop. Raises DiskFailed: the process must end."""
+        """Run one turn of the loop. Raises DiskFailed: the process must end."""
         self._forgive_own_stall()
         self._give_up_lead()
         self.elections.before_turn()
@@ -142,20 +142,21 @@ class RaftNode(SyncObj):
         self._last_tick_end = library.monotonicTime()
 
     def hears_voter(self, member: str) -> bool:
-        """Whether a member has answered this leader lately, and may vote: it does not join with an empty disk."""
+        """Return whether a member has answered this leader lately, and may vote: it does not join with an empty
+        disk."""
         return self.transport.hears_voter(Node(member), self.conf.leaderFallbackTimeout)
 
     def acknowledged(self) -> dict[str, int]:
-        """How far each member has said that it has the log."""
+        """Return how far each member has said that it has the log."""
         return {node.id: index for node, index in self.match_index.items()}
 
     def expect_answers_within(self, seconds: float) -> None:
-        """A leader whose majority is slow, but alive, goes on."""
+        """Let a leader go on whose majority is slow, but alive."""
         least = self._timing.leader_fallback
         self.conf.leaderFallbackTimeout = min(max(least, 2 * seconds), 4 * least)
 
     def peer_lost(self, node: Node) -> None:
-        """If only the connection broke, the leader's next heartbeat puts the deadline off again."""
+        """Stand soon where the leader's connection broke; its next heartbeat puts the deadline off again."""
         if node == self._getLeader():
             self.elections.lost_leader()
 
@@ -171,8 +172,11 @@ class RaftNode(SyncObj):
         self._SyncObj__raftElectionDeadline: float = at
 
     def may_stand(self) -> bool:
-        """A member that joins, or waits to found the cluster (rules R9, R15), never stands; one whose front is silent
-        could lead nothing; nor does a learner (R16)."""
+        """Return whether this member may stand for election.
+
+        One that joins, or waits to found the cluster (rules R9, R15), never does; one whose front is silent could lead
+        nothing; nor does a learner (R16).
+        """
         return self.may_lead and self.transport.membership.votes and self.members.is_voter
 
     def forget_leader(self) -> None:
@@ -195,19 +199,19 @@ class RaftNode(SyncObj):
         return self.elections.timeout()
 
     def forget_match(self, node: Node) -> None:
-        """It came with another disk: what it had acknowledged counts no more."""
+        """Forget what a peer had acknowledged: it came with another disk."""
         if node in self.match_index:
             self.match_index[node] = 0
 
     @property
     def match_index(self) -> dict[Node, int]:
-        """How far each peer has acknowledged the log to this leader, in this term."""
+        """Return how far each peer has acknowledged the log to this leader, in this term."""
         index: dict[Node, int] = self._SyncObj__raftMatchIndex
         return index
 
     @property
     def voters(self) -> set[Node]:
-        """The others that are counted."""
+        """Return the other members that are counted."""
         nodes: set[Node] = self._SyncObj__otherNodes
         return nodes
 
@@ -223,7 +227,7 @@ class RaftNode(SyncObj):
             raise ValueError("log entry of a kind that is not used")
 
     def _SyncObj__applyLogEntries(self) -> bool:
-        """The library applies all that is committed at once: after a restart, seconds without a heartbeat."""
+        """Apply in slices: the library applies all at once, which after a restart is seconds without a heartbeat."""
         self._commit_synced()
         committed: int = self.raftCommitIndex
         deadline = library.monotonicTime() + _APPLY_SLICE_S
@@ -237,7 +241,7 @@ class RaftNode(SyncObj):
         return applied_some
 
     def _commit_synced(self) -> None:
-        """R14: the library commits at once what its only voter is to hold."""
+        """Commit what is synced (R14): the library commits at once what its only voter is to hold."""
         if self._isLeader() and not self.voters:
             synced = max(self.raftLastApplied, self._journal.synced_index)
             self._SyncObj__raftCommitIndex = min(self.raftCommitIndex, synced)
@@ -263,8 +267,11 @@ class RaftNode(SyncObj):
         self.transport.set_members()
 
     def _sync(self) -> None:
-        """A quick disk is waited for: a thread would cost more. Syncs that last go on beside the turns, and are joined
-        by others, spread over their time, so that what comes meanwhile waits less."""
+        """Sync the log.
+
+        A quick disk is waited for: a thread would cost more. Syncs that last go on beside the turns, and are joined by
+        others, spread over their time, so that what comes meanwhile waits less.
+        """
         journal, now, wait_s = self._journal, library.monotonicTime(), 0.0
         journal.sync_term()
         alone = not journal.syncs_under_way
@@ -298,7 +305,7 @@ class RaftNode(SyncObj):
             self.step_down()
 
     def _forgive_own_stall(self) -> None:
-        """Time in which we did not run (a long apply, a slow disk, SIGSTOP) says nothing about the leader.
+        """Put the election off by the time in which this process did not run (a long apply, a slow disk, SIGSTOP).
 
         Only once in a row, so that a member that is always slow can still stand for election.
         """

@@ -68,7 +68,7 @@ class RuledTransport(Transport):
         self.membership = membership
 
     def knows_pre_votes(self, node: Any) -> bool:
-        """Of a connected member: one of an older release does not."""
+        """Return whether a connected member knows pre-votes: one of an older release does not."""
         return True
 
     @abstractmethod
@@ -137,7 +137,7 @@ class RuledTransport(Transport):
             self._journal.keep_below = None
 
     def _answer_part(self, node: Any, *, last: bool) -> None:
-        """R8; and R11: after the last part the leader hears how far we are, whether or not the snapshot was needed."""
+        """Answer a part of a snapshot (R8); after the last one the leader hears how far we are, needed or not (R11)."""
         index = self._raft.raftLastApplied + 1 if last else 0
         self.send(node, {"type": "next_node_idx", "next_node_idx": index, "reset": False, "success": last})
 
@@ -162,7 +162,9 @@ class RuledTransport(Transport):
         return max(int(self._raft.raftLastApplied), self._journal.getRaftCommitIndex())
 
     def _first_conflict(self, node: Any, entries: list[tuple[bytes, int, int]]) -> int:
-        """The index from which the log may be cut: that of the first entry that we lack or hold with another term."""
+        """Return the index from which the log may be cut: that of the first entry that we lack or hold with another
+        term.
+        """
         for _, index, term in entries:
             ours = self._journal.term_at(index)
             if ours is None and index > self._journal.last_index:
@@ -200,7 +202,7 @@ class RuledTransport(Transport):
             next_index[node] = before
 
     def _count_synced(self) -> None:
-        """R14: the library takes our own copy of each entry for synced, so it hears of others' copies no earlier."""
+        """Count copies no earlier than our own sync (R14): the library takes our own copy of each entry for synced."""
         term, match_index, voters = self._raft.raftCurrentTerm, self._raft.match_index, self._raft.voters
         told = self._reported.items()
         reported = {node: index for node, (told_in, index) in told if told_in == term and node in match_index}
@@ -250,19 +252,19 @@ class RuledTransport(Transport):
             self.membership.caught_up()
 
     def _resume(self, node: Any) -> None:
-        """R10: the peer goes on where it waited."""
+        """Go on with the peer where it waited (R10)."""
         if node in self._waiting:
             index = self._waiting.pop(node)
             if node in self._raft.next_index:
                 self._raft.next_index[node] = index
 
     def hears_voter(self, node: Any, within_s: float) -> bool:
-        """Whether it has answered lately, over the connection that it has now, as one that may vote."""
+        """Return whether it has answered lately, over the connection that it has now, as one that may vote."""
         answered, joining = self._heard.get(node, (0.0, True))
         return not joining and library.monotonicTime() - answered < within_s
 
     def set_members(self) -> None:
-        """The members in force have changed, and `voters` and `match_index` with them."""
+        """Follow the members in force: they have changed, and `voters` and `match_index` with them."""
         for kept in (self._reported, self._floors, self._waiting, self._heard):
             for gone in [node for node in kept if node not in self._raft.match_index]:
                 del kept[gone]
@@ -285,7 +287,7 @@ class RuledTransport(Transport):
             self._transmit(node, {**message, "next_node_idx": synced})
 
     def _start_of_term(self, index: int) -> int:
-        """R4: the first index of the term that `index` has here, but never one that is committed."""
+        """Return the first index of the term that `index` has here, but never one that is committed (R4)."""
         term = self._journal.term_at(index)
         if term is None:
             return index
@@ -295,6 +297,8 @@ class RuledTransport(Transport):
         return index
 
     def _caught_up(self, target: int) -> bool:
-        """An applied entry of the leader's own term proves all that was committed before it (Raft, section 5.4.3)."""
+        """Return whether an entry of the leader's own term is applied: all that was committed before it is (Raft,
+        5.4.3).
+        """
         applied: int = self._raft.raftLastApplied
         return applied >= target and self._journal.term_at(applied) == int(self._raft.raftCurrentTerm)

@@ -19,8 +19,8 @@ from typing import Any
 
 import structlog
 
-from gosched.core.cluster import Configuration
-from gosched.core.state import ClusterState
+from gosched.core.records.master import Configuration
+from gosched.core.state.cluster_state import ClusterState
 from gosched.core.text import printable_values
 from gosched.replication.applier import GC_THRESHOLD, Applier
 from gosched.replication.configuration import Members, ids
@@ -31,7 +31,8 @@ from gosched.replication.identity import removal_of
 from gosched.replication.member_changes import MemberChanges
 from gosched.replication.membership import JOIN_QUIET_S, Membership
 from gosched.replication.peer_messages import BATCHES
-from gosched.replication.peer_transport import PeerTransport, Tls
+from gosched.replication.peer_transport import PeerTransport
+from gosched.replication.peers import Tls
 from gosched.replication.raft_node import RaftNode
 from gosched.replication.raft_rules import LogsDiverged, RuledTransport
 from gosched.replication.replica_config import ReplicaConfig, split_address
@@ -60,7 +61,7 @@ class Stop(Exception):
 
 
 class Replica:
-    """`open`, then `turn` until the front is gone."""
+    """A member in its process: `open`, then `turn` until the front is gone."""
 
     def __init__(self, config: ReplicaConfig) -> None:
         self._config = config
@@ -78,7 +79,7 @@ class Replica:
         self._turned_at = time.monotonic()
 
     def open(self, link: socket.socket) -> None:
-        """Loads the log and the snapshot, binds the socket. Raises Stop, InUse, DamagedLog, DiskFailed, OSError."""
+        """Load the log and the snapshot, bind the socket. Raises Stop, InUse, DamagedLog, DiskFailed, OSError."""
         config = self._config
         disk = self._disk = PosixDisk(config.folder)
         self._lock = disk.lock()
@@ -106,7 +107,10 @@ class Replica:
         gc.freeze()
 
     def turn(self) -> bool:
-        """One tick. False once the front is gone. Raises Stop, DamagedLog, DiskFailed, LogsDiverged, UnknownSchema."""
+        """Run one tick; return False once the front is gone.
+
+        Raises Stop, DamagedLog, DiskFailed, LogsDiverged, UnknownSchema.
+        """
         self._node.tick(TICK_S)
         self._watch_front()
         if self._refusal:
@@ -141,7 +145,7 @@ class Replica:
         os.close(self._lock)
 
     def _watch_front(self) -> None:
-        """A front that stands still leads nothing: neither may this member, until it is heard again."""
+        """Give up the lead where the front stands still, until it is heard again."""
         now = time.monotonic()
         self._front_silent_s += min(now - self._turned_at, _MAX_TURN_S)
         self._turned_at = now
@@ -151,8 +155,11 @@ class Replica:
             log.warning("the front speaks again" if speaks else "the front is silent: this member does not lead")
 
     def tell_failure(self, link: socket.socket, detail: str) -> None:
-        """The last words, by a blocking write: the front prints them. It closes the link once it has read them; if this
-        end went first, the front's next write would fail, and take with it what the front has not read."""
+        """Write the last words, blocking: the front prints them.
+
+        The front closes the link once it has read them. If this end went first, the front's next write would fail, and
+        take with it what the front has not read.
+        """
         frame = raft_pb2.ReplicaFrame(failed=raft_pb2.Failed(detail=detail)).SerializeToString()
         with contextlib.suppress(OSError):  # a front that is gone needs no words
             link.settimeout(_LAST_WORDS_S)
@@ -162,7 +169,9 @@ class Replica:
                 pass
 
     def _log_is_long(self) -> bool:
-        """Beyond a bound, and beyond the last snapshot's size: a large state is not written anew for each small log."""
+        """Return whether to compact: beyond a bound, and beyond the last snapshot's size, so a large state is not
+        written anew for each small log.
+        """
         config, journal = self._config, self._journal
         bound = max(config.compact_bytes, self._snapshots.file_bytes)
         return len(journal) > config.compact_entries or journal.bytes > bound
@@ -310,7 +319,7 @@ class _Alone(RuledTransport):
 
 
 def main() -> None:
-    """`python -m gosched.replication.replica FD CONFIG`: the descriptor of a socket to the front, and JSON."""
+    """Run `python -m gosched.replication.replica FD CONFIG`: the descriptor of a socket to the front, and JSON."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front decides when both end
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.setswitchinterval(1e-4)  # a snapshot's encoding must not hold the tick up
@@ -362,7 +371,7 @@ def _tls(config: ReplicaConfig) -> Tls | None:
 
 
 def _nothing(_link: Connection) -> None:
-    """The front needs no greeting beyond `Started`."""
+    """Greet nobody: the front needs no more than `Started`."""
 
 
 if __name__ == "__main__":

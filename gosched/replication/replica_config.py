@@ -22,28 +22,36 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaConfig:
-    """`peers`: member id -> host:port of the other members. A compaction starts beyond either bound of the log."""
+    """All that a replica is told at its start."""
 
+    #: The id of this member.
     member: str
-    bind_addr: str = ""  # host:port; empty: it listens for no other
-    advertise_addr: str = ""  # host:port by which the others reach it; empty: bind_addr
-    join: bool = False  # it asks to be added to the cluster of its peers
+    #: host:port; empty: it listens for no other.
+    bind_addr: str = ""
+    #: host:port by which the others reach it; empty: `bind_addr`.
+    advertise_addr: str = ""
+    #: It asks to be added to the cluster of its peers.
+    join: bool = False
+    #: The other members: id -> host:port.
     peers: dict[str, str] = field(default_factory=dict)
     data_dir: str
+    #: A new cluster may be founded with an empty directory.
     bootstrap: bool = True
+    #: None: peers speak plain text.
     tls: TlsFiles | None = None
     timing: Timing = field(default_factory=Timing)
+    #: The log is compacted beyond either bound.
     compact_bytes: int = 8 * 1024 * 1024
     compact_entries: int = 20_000
 
     @property
     def cluster(self) -> str:
-        """All members; two masters that disagree on it refuse each other."""
+        """Return the names of all members; two masters that disagree on it refuse each other."""
         return ",".join(sorted([self.member, *self.peers]))
 
     @property
     def listed(self) -> dict[str, str]:
-        """All members that the config knows, and their addresses."""
+        """Return all members that the config knows, and their addresses."""
         return {self.member: self.advertise_addr or self.bind_addr, **self.peers}
 
     @property
@@ -55,7 +63,9 @@ class ReplicaConfig:
 
     @staticmethod
     def from_settings(settings: MasterSettings) -> ReplicaConfig:
-        """A cluster of one is made by itself; one of several only where the settings say `bootstrap`."""
+        """Return the config of a replica. A cluster of one is made by itself; one of several where the settings say
+        `bootstrap`.
+        """
         raft = settings.raft
         peers = {peer.id: peer.address for peer in raft.others} if raft.enabled else {}
         return ReplicaConfig(

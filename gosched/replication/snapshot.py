@@ -1,6 +1,6 @@
 """Snapshots of the state as files: a header, the records, a checksum over all.
 
-A file is written beside the old one, synced and renamed; it is verified whole before anything of it is used. Rule:
+A file is written beside the old one, synced and renamed; it is verified whole before anything of it is used. Invariant:
 nothing that fails its checksum is ever loaded, and the records are encoded off the tick thread.
 """
 
@@ -13,24 +13,20 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from gosched.core.cluster import (
-    Account,
-    Allocation,
-    Configuration,
-    Fence,
-    Master,
-    Node,
-    Queue,
-    Quota,
-    Reservation,
-    Tenant,
-    Window,
-)
 from gosched.core.features import FeatureLevel
-from gosched.core.follow_ups import FollowUp
-from gosched.core.job import Job, Task
 from gosched.core.outcome import Answer
-from gosched.core.state import ClusterState, FrozenState, account_key, restore
+from gosched.core.records.allocation import Allocation
+from gosched.core.records.fence import Fence
+from gosched.core.records.follow_up import FollowUp
+from gosched.core.records.job import Job
+from gosched.core.records.master import Configuration, Master
+from gosched.core.records.node import Node
+from gosched.core.records.queue import Queue
+from gosched.core.records.reservation import Reservation
+from gosched.core.records.task import Task
+from gosched.core.records.tenant import Account, Quota, Tenant, account_key
+from gosched.core.records.window import Window
+from gosched.core.state.cluster_state import ClusterState, FrozenState, restore
 from gosched.replication.damage import DamagedLog, advice
 from gosched.replication.journal_format import Entry
 from gosched.replication.stored_jobs import JobReader, JobWriter
@@ -74,7 +70,7 @@ class Snapshot:
 
 
 def encode(snapshot: Snapshot) -> Iterator[bytes]:
-    """The file in chunks. Lazy, so that a background thread gives the interpreter away between them."""
+    """Yield the file in chunks, lazily, so that a background thread gives the interpreter away between them."""
     crc = 0
     for chunk in _chunks(snapshot):
         crc = zlib.crc32(chunk, crc)
@@ -91,7 +87,7 @@ def verify(data: bytes) -> None:
 
 
 def ends(data: bytes) -> tuple[Entry, Entry]:
-    """The last two entries of a snapshot, after verifying the whole file. Raises DamagedLog."""
+    """Return the last two entries of a snapshot, after verifying the whole file. Raises DamagedLog."""
     header = header_of(data)
     return _entry(header.previous), _entry(header.last)
 

@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 from pysyncobj.config import SERIALIZER_STATE
 
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.damage import DamagedLog
 from gosched.replication.disk import Disk
 from gosched.replication.journal_format import Entry
@@ -73,7 +73,7 @@ class Snapshots:
         return result, self._taken_index
 
     def deserialize(self) -> tuple[None, Entry, Entry, None]:
-        """Loads the file and hands the state over. The library swallows what it raises, hence `failure`."""
+        """Load the file and hand the state over. The library swallows what it raises, hence `failure`."""
         try:
             data = self._disk.read(FILE)
             if data is None:
@@ -88,7 +88,9 @@ class Snapshots:
         return None, snapshot.last, snapshot.previous, None
 
     def getTransmissionData(self, peer: Any) -> tuple[bytes, bool, bool] | None:
-        """The next chunk for a peer: data, first, last. None while there is nothing to send or too much under way."""
+        """Return the next chunk for a peer: data, first, last. None while there is nothing to send or too much under
+        way.
+        """
         if self.backlog(peer) > MAX_BACKLOG_BYTES:
             return None
         if peer not in self._sending:
@@ -106,7 +108,7 @@ class Snapshots:
         return chunk, offset == 0, end == len(data)
 
     def setTransmissionData(self, chunk: tuple[bytes, bool, bool] | None) -> bool:
-        """Takes a chunk; True once a whole, verified file is in place."""
+        """Take a chunk; return True once a whole, verified file is in place."""
         if not chunk:
             return False
         data, first, last = chunk

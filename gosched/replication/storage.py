@@ -69,14 +69,14 @@ def open_storage(disk: Disk, *, cluster: str, member: str, bootstrap: bool) -> S
 
 
 def _check_new(found: LogFiles, known: KnownDisks, *, has_snapshot: bool) -> None:
-    """Only the leftovers of a first start that was cut short may stand where there is no identity."""
+    """Raise DamagedLog where more than the leftovers of a first start that was cut short stands without an identity."""
     if has_snapshot or known.boot or not found.is_unused:
         there = SNAPSHOT if has_snapshot else PEERS if known.boot else JOURNAL
         raise DamagedLog(advice(f"{IDENTITY} is gone but {there} is there"))
 
 
 def _check_times(found: LogFiles, identity: Identity, known: KnownDisks) -> None:
-    """`read_log` has compared vote and log."""
+    """Raise DamagedLog where identity or peers are of another time; `read_log` has compared vote and log."""
     if found.loaded is None:
         raise DamagedLog(advice(f"{JOURNAL} is gone but {IDENTITY} is there"))
     if found.old:

@@ -9,15 +9,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
-from gosched.core.job import Job
-from gosched.core.spec import Array, Dependency, StringMap, TaskGroup
-from gosched.core.spec_parts import NO_ARRAY, PartPool, PartValue, parts_of, without_parts
+from gosched.core.primitives import StringMap
+from gosched.core.records.job import Job
+from gosched.core.spec.array import NO_ARRAY, Array
+from gosched.core.spec.dependency import Dependency
+from gosched.core.spec.task_group import TaskGroup
+from gosched.core.state.spec_parts import PartPool, PartValue, parts_of, without_parts
 from gosched.wire.codec import fill, map_pairs, to_record
 from gosched.wire.v1 import log_pb2, types_pb2
 
 
 class JobWriter:
-    """Of one snapshot."""
+    """The jobs of one snapshot on their way out."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}  # by the part's identity: a state has each part once
@@ -42,7 +45,7 @@ class JobWriter:
 
 
 class JobReader:
-    """Of one snapshot, of either format."""
+    """The jobs of one snapshot, of either format, on their way in."""
 
     def __init__(self) -> None:
         self._parts: list[PartValue] = []

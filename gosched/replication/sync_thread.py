@@ -1,6 +1,6 @@
 """Syncs a file beside the thread that wrote it, so that a disk that takes its time does not silence a member.
 
-Rule: one sync at a time, and its error reaches the caller; after an error there is no other.
+Invariant: one sync at a time, and its error reaches the caller; after an error there is no other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SyncThread:
         self._orders.put(fd)
 
     def ended(self, wait_s: float) -> bool:
-        """Waits so long for the end. Raises what the sync raised, then and ever after."""
+        """Wait so long for the end. Raises what the sync raised, then and ever after."""
         try:
             self._check(self._results.get(timeout=wait_s) if wait_s > 0 else self._results.get_nowait())
         except Empty:

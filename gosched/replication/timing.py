@@ -22,7 +22,7 @@ class Timing:
 
     @staticmethod
     def for_round_trip(seconds: float) -> Timing:
-        """The timing that carries this round trip between two members from the first message on."""
+        """Return the timing that carries this round trip between two members from the first message on."""
         usual = Timing()
         least = max(usual.election_min, round(1.75 * seconds, 3))
         return Timing(

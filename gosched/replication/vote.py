@@ -48,7 +48,7 @@ class Vote:
 
     @property
     def pristine(self) -> bool:
-        """Made by a first start, or a first start of this release, that was cut short before the log was written."""
+        """Return whether it was made by a first start that was cut short before the log was written."""
         return self.boot == 0
 
 

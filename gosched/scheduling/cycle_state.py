@@ -11,10 +11,10 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from gosched.core.cluster import Reservation
-from gosched.core.command import Cause, Eviction, GangPlacement
-from gosched.core.force import admits
-from gosched.core.spec import PreemptionPolicy
+from gosched.core.commands.plans import Cause, Eviction, GangPlacement
+from gosched.core.preemption_rules import admits
+from gosched.core.records.reservation import Reservation
+from gosched.core.spec.policies import PreemptionPolicy
 from gosched.scheduling.backfill.capacity_views import CapacityView, CapacityViews, seats_of
 from gosched.scheduling.backfill.earliest_start import Profile, Start
 from gosched.scheduling.backfill.release_profile import Future

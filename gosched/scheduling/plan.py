@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gosched.core.cluster import Reservation
-from gosched.core.command import Command, CommitPlan, GangPlacement
+from gosched.core.commands.command import Command
+from gosched.core.commands.plans import CommitPlan, GangPlacement
 from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.core.records.reservation import Reservation
 from gosched.scheduling.explain.explanation import Explanation, backoff
 from gosched.scheduling.preemption.eviction_rules import Victim
 from gosched.scheduling.snapshot.task_requests import PendingGang

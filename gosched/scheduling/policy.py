@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gosched.core.cluster import QueueOrder
-from gosched.core.spec import Strategy
+from gosched.core.records.queue import QueueOrder
+from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling.plugins.interface import Plugin, Runner, unbounded
 
 MAX_TASKS_PER_CYCLE = 10_000  # then the cycle ends, so that the first placements travel while others are planned

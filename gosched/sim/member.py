@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from pysyncobj.node import Node
 
-from gosched.core.cluster import Configuration
 from gosched.core.outcome import Outcome
-from gosched.core.state import ClusterState
+from gosched.core.records.master import Configuration
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.applier import Applier
 from gosched.replication.configuration import Members, ids, voters
 from gosched.replication.damage import DamagedLog

@@ -6,13 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from gosched.core.cluster import Queue
-from gosched.core.command import Body, CancelJob, Command, Noop, RegisterNode, SetFeatureLevel, SetQueues, SubmitJob
+from gosched.core.commands.cluster import Noop, SetFeatureLevel, SetQueues
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import CancelJob, SubmitJob
+from gosched.core.commands.nodes import RegisterNode
 from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import Accepted, Outcome, Rejected
+from gosched.core.records.queue import Queue
 from gosched.core.resources import Resources
-from gosched.core.spec import GangPolicy, JobSpec, TaskGroup
-from gosched.core.state import ClusterState
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.spec.task_group import TaskGroup
+from gosched.core.state.cluster_state import ClusterState
 from gosched.sim.clock import Clock
 from gosched.sim.history import History, Violation
 from gosched.sim.member import Member

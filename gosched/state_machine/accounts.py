@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gosched.core.accounting import brought_up, half_life_of, rescaled
-from gosched.core.cluster import Account, Queue
+from gosched.core.records.queue import Queue
+from gosched.core.records.tenant import Account, account_key
 from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, charge_of
-from gosched.core.spec import JobSpec
-from gosched.core.state import ClusterState, account_key
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.state.cluster_state import ClusterState
 
 
 def bring_up(state: ClusterState, spec: JobSpec) -> None:

@@ -12,11 +12,28 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from gosched.core import command as c
+from gosched.core.commands.cluster import (
+    AnnounceMaster,
+    DropWindow,
+    Noop,
+    OpenEpoch,
+    PassTime,
+    SetClock,
+    SetFeatureLevel,
+    SetMembers,
+    SetQueues,
+    SetQuotas,
+    SetWindow,
+)
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, RunSchedule, SubmitJob
+from gosched.core.commands.nodes import ControlNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
+from gosched.core.commands.plans import CommitPlan
+from gosched.core.events import Event, JobChanged
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_DETAIL_LENGTH
-from gosched.core.outcome import Accepted, Answer, Code, Event, JobChanged, Outcome, Rejected
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Accepted, Answer, Code, Outcome, Rejected
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import (
     children,
     clock,
@@ -46,7 +63,7 @@ class MachineBug(Exception):
     """A handler raised: the state is of no use any more, and the process that owns it must stop."""
 
 
-def apply(state: ClusterState, command: c.Command) -> Applied:
+def apply(state: ClusterState, command: Command) -> Applied:
     """Applies one command. `revision` counts every one of them, the refused and the repeated too."""
     state.revision += 1
     state.clock_ms = clock.moved(state, command.at_ms)
@@ -61,7 +78,7 @@ def apply(state: ClusterState, command: c.Command) -> Applied:
     return outcome, tuple(events)
 
 
-def _answer(state: ClusterState, command: c.Command, events: list[Event]) -> Outcome:
+def _answer(state: ClusterState, command: Command, events: list[Event]) -> Outcome:
     if not command.request_id:
         return _fence(state, command) or _carry_out(state, command.body, events)
     problem = id_problem("client id", command.client_id) or id_problem("request id", command.request_id)
@@ -80,19 +97,19 @@ def _answer(state: ClusterState, command: c.Command, events: list[Event]) -> Out
     return outcome
 
 
-def _fence(state: ClusterState, command: c.Command) -> Rejected | None:
+def _fence(state: ClusterState, command: Command) -> Rejected | None:
     if command.epoch in (0, state.epoch):
         return None
     return Rejected(code=Code.STALE_EPOCH, detail=f"epoch {command.epoch} is over; {state.leader} opened {state.epoch}")
 
 
-def _carry_out(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome:
+def _carry_out(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
     """The command, then what comes of it: jobs that ended free or end others, and fences whose victims are gone end."""
     behind = bool(state.follow_ups)
     outcome = _dispatch(state, body, events)
     if state.feature_level >= FeatureLevel.BOUNDED:
         at_once = 0 if behind else follow_ups.STEPS_AT_ONCE
-        steps = follow_ups.STEPS_PER_TICK if isinstance(body, c.PassTime) else at_once
+        steps = follow_ups.STEPS_PER_TICK if isinstance(body, PassTime) else at_once
         follow_ups.take_events(state, events, steps=steps)
     else:
         _follow_all(state, events)
@@ -111,57 +128,57 @@ def _follow_all(state: ClusterState, events: list[Event]) -> None:
                 children.child_ended(state, events, job)
 
 
-def _dispatch(state: ClusterState, body: c.Body, events: list[Event]) -> Outcome:
+def _dispatch(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
     match body:
-        case c.SubmitJob():
+        case SubmitJob():
             return jobs.submit(state, body, events)
-        case c.CommitPlan():
+        case CommitPlan():
             return plans.commit(state, body, events)
-        case c.ReportTasks():
+        case ReportTasks():
             return tasks.report(state, body, events)
-        case c.CancelJob():
+        case CancelJob():
             return jobs.cancel_one(state, body, events)
-        case c.DropFinishedJobs():
+        case DropFinishedJobs():
             return jobs.drop_finished(state, body, events)
-        case c.RegisterNode():
+        case RegisterNode():
             return nodes.register(state, body, events)
-        case c.MarkNodeDead():
+        case MarkNodeDead():
             return nodes.mark_dead(state, body, events)
-        case c.RemoveNode():
+        case RemoveNode():
             return node_control.remove(state, body, events)
-        case c.SetQueues():
+        case SetQueues():
             return queues.set_all(state, body, events)
-        case c.SetQuotas():
+        case SetQuotas():
             return quotas.set_some(state, body, events)
-        case c.OpenEpoch():
+        case OpenEpoch():
             return epochs.open_next(state, body, events)
-        case c.SetFeatureLevel():
+        case SetFeatureLevel():
             return features.set_level(state, body)
-        case c.AnnounceMaster():
+        case AnnounceMaster():
             return epochs.announce(state, body)
-        case c.SetMembers():
+        case SetMembers():
             return epochs.set_members(state, body)
-        case c.Noop():
+        case Noop():
             return Accepted()
-        case c.ControlNode():
+        case ControlNode():
             return node_control.control(state, body, events)
-        case c.ControlJob():
+        case ControlJob():
             return control.control(state, body, events)
-        case c.RunSchedule():
+        case RunSchedule():
             return children.run_schedule(state, body, events)
-        case c.PassTime():
+        case PassTime():
             return time.pass_time(state, events)
-        case c.SetClock():
+        case SetClock():
             return clock.set_clock(state, body, events)
-        case c.SetWindow():
+        case SetWindow():
             return windows.set_one(state, body, events)
-        case c.DropWindow():
+        case DropWindow():
             return windows.drop(state, body, events)
         case _:
             assert_never(body)
 
 
-def _remembered(command: c.Command, outcome: Outcome) -> Answer:
+def _remembered(command: Command, outcome: Outcome) -> Answer:
     # Refusals of single gangs are not kept: plans carry no request id.
     if isinstance(outcome, Rejected):
         return Answer(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gosched.core.follow_ups import FollowUp, FollowUpKind, FollowUpStep
-from gosched.core.job import Job, Task, TaskState
+from gosched.core.events import Event, JobChanged, TaskChanged
 from gosched.core.lifecycle import JOB_STEPS, TASK_STEPS, advance
-from gosched.core.outcome import Event, JobChanged, TaskChanged
-from gosched.core.state import ClusterState
+from gosched.core.records.follow_up import FollowUp, FollowUpKind, FollowUpStep
+from gosched.core.records.job import Job
+from gosched.core.records.task import Task, TaskState
+from gosched.core.state.cluster_state import ClusterState
 
 
 def change_task(state: ClusterState, events: list[Event], before: Task, after: Task) -> None:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gosched.core.command import RunSchedule
+from gosched.core.commands.jobs import RunSchedule
+from gosched.core.events import Event, JobUpdated
 from gosched.core.features import FeatureLevel
-from gosched.core.follow_ups import FollowUpKind
-from gosched.core.job import Job, JobIntent, JobState
 from gosched.core.limits import (
     DEFAULT_PARALLEL,
     MAX_LIVE_JOBS,
@@ -23,9 +22,12 @@ from gosched.core.limits import (
     MAX_TASKS,
     MAX_TASKS_PER_JOB,
 )
-from gosched.core.outcome import Accepted, Code, Event, JobUpdated, Outcome, Rejected
-from gosched.core.spec import Array, JobSpec, Overlap
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.records.follow_up import FollowUpKind
+from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.spec.array import Array
+from gosched.core.spec.job_spec import JobSpec, Overlap
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.changes import change_job, later
 from gosched.state_machine.gangs import add_gang, settle, stop_all
 from gosched.state_machine.size_limits import job_size_problem

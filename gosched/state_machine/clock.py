@@ -12,12 +12,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gosched.core.command import SetClock
+from gosched.core.commands.cluster import SetClock
+from gosched.core.events import ClockSet, Event
 from gosched.core.features import FeatureLevel
-from gosched.core.job import Job
 from gosched.core.limits import MAX_CLOCK_STEP_MS
-from gosched.core.outcome import Accepted, ClockSet, Code, Event, Outcome, Rejected
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.records.job import Job
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.names import moment_problem
 
 # Table -> the moments of its records, in groups: the first one says when the others of its group were reckoned.

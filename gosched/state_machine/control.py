@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from gosched.core.command import Action, ControlJob
+from gosched.core.commands.jobs import Action, ControlJob
+from gosched.core.events import Event, JobFrozen, JobUpdated
 from gosched.core.features import FeatureLevel
-from gosched.core.follow_ups import FollowUpKind
-from gosched.core.job import Job, JobIntent, JobState
 from gosched.core.limits import MAX_NAME_LENGTH
-from gosched.core.outcome import Accepted, Code, Event, JobFrozen, JobUpdated, Outcome, Rejected
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.records.follow_up import FollowUpKind
+from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.changes import change_job, later
 from gosched.state_machine.children import conclude, fill, live_children
 from gosched.state_machine.gangs import stop_all

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gosched.core.job import Job, JobState
+from gosched.core.events import Event, JobUpdated
 from gosched.core.limits import MAX_NAME_LENGTH
-from gosched.core.outcome import Code, Event, JobUpdated, Rejected
-from gosched.core.spec import Condition, Dependency, JobSpec
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Code, Rejected
+from gosched.core.records.job import Job, JobState
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.children import cancel, fill
 
 DEPENDENCY_FAILED = "DEPENDENCY_FAILED"

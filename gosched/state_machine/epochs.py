@@ -5,10 +5,11 @@ Rule: each epoch has one leader, and a number that is never used again.
 
 from __future__ import annotations
 
-from gosched.core.cluster import Master
-from gosched.core.command import AnnounceMaster, OpenEpoch, SetMembers
-from gosched.core.outcome import Accepted, Code, EpochOpened, Event, Outcome, Rejected
-from gosched.core.state import ClusterState
+from gosched.core.commands.cluster import AnnounceMaster, OpenEpoch, SetMembers
+from gosched.core.events import EpochOpened, Event
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.records.master import Master
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.names import id_problem, name_problem
 
 

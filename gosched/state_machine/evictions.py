@@ -10,19 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from gosched.core.command import Cause, Eviction, GangPlacement
-from gosched.core.force import admits, may_restart, preemption_of
-from gosched.core.job import (
-    Job,
-    JobIntent,
-    JobState,
-    Task,
-    TaskState,
-)
+from gosched.core.commands.plans import Cause, Eviction, GangPlacement
+from gosched.core.events import Event, JobEvicted
 from gosched.core.limits import MAX_EVICTORS
-from gosched.core.outcome import Event, JobEvicted
-from gosched.core.spec import PreemptionPolicy, RetryCause
-from gosched.core.state import ClusterState
+from gosched.core.preemption_rules import admits, may_restart, preemption_of
+from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.records.task import Task, TaskState
+from gosched.core.spec.policies import PreemptionPolicy, RetryCause
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.changes import change_task, count_change
 from gosched.state_machine.gangs import stop_all, to_start_again
 from gosched.state_machine.reclaim import reclaim_problem

@@ -5,9 +5,9 @@ Invariant: the level never falls, and an id that was given once stays.
 
 from __future__ import annotations
 
-from gosched.core.command import SetFeatureLevel
+from gosched.core.commands.cluster import SetFeatureLevel
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.names import id_problem
 
 

@@ -5,11 +5,12 @@ Rule: a fence ends in a start on exactly its places, or is dropped with a word w
 
 from __future__ import annotations
 
-from gosched.core.cluster import Fence
-from gosched.core.command import GangPlacement
-from gosched.core.job import Job, JobIntent, JobState, TaskState
-from gosched.core.outcome import Event, FenceChanged
-from gosched.core.state import ClusterState, wants_placement
+from gosched.core.commands.plans import GangPlacement
+from gosched.core.events import Event, FenceChanged
+from gosched.core.records.fence import Fence
+from gosched.core.records.job import Job, JobIntent, JobState, wants_placement
+from gosched.core.records.task import TaskState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import reservations
 from gosched.state_machine.fits import Filtered, GangFit
 from gosched.state_machine.starts import by_group, place

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from gosched.core.cluster import Allocation, Node, NodeState, TaskPlacement
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.matching import blocking_taint, meets
+from gosched.core.records.allocation import Allocation, TaskPlacement
+from gosched.core.records.node import Node, NodeState
 from gosched.core.resources import MILLI, ZERO, Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
-from gosched.core.spec import TaskGroup
-from gosched.core.state import ClusterState, group_of
+from gosched.core.spec.job_spec import group_of
+from gosched.core.spec.task_group import TaskGroup
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.hardware import cpu_mask, cpulist_problem
 
 

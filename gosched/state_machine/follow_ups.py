@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
-from gosched.core.follow_ups import FollowUp, FollowUpKind, FollowUpStep
-from gosched.core.job import Job
-from gosched.core.outcome import Event, JobChanged
-from gosched.core.state import ClusterState
+from gosched.core.events import Event, JobChanged
+from gosched.core.records.follow_up import FollowUp, FollowUpKind, FollowUpStep
+from gosched.core.records.job import Job
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import children, control, dependencies, retention
 from gosched.state_machine.changes import later
 

@@ -8,21 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from gosched.core.events import Event, JobChanged, JobUpdated
 from gosched.core.features import FeatureLevel
-from gosched.core.force import may_restart
-from gosched.core.job import (
-    NODE_FAULT,
-    Job,
-    JobIntent,
-    JobState,
-    Task,
-    TaskState,
-    task_id,
-)
 from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
-from gosched.core.outcome import Event, JobChanged, JobUpdated
-from gosched.core.spec import MemberFailure, RetryCause
-from gosched.core.state import ClusterState
+from gosched.core.preemption_rules import may_restart
+from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.records.task import NODE_FAULT, Task, TaskState, task_id
+from gosched.core.spec.policies import MemberFailure, RetryCause
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.changes import change_job, change_task
 
 MEMBER_FAILED = "GANG_MEMBER_FAILED"

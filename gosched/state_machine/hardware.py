@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from gosched.core.cluster import Hardware
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.limits import MAX_AMOUNT, MAX_GPUS
+from gosched.core.records.node import Hardware
 from gosched.core.resources import MILLI, Resources
 
 _MAX_NUMA_NODES = 1024

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gosched.core.cluster import Fence
-from gosched.core.job import Job, JobIntent, JobState
+from gosched.core.records.fence import Fence
+from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.sharing import Amounts, add_to, beyond, ceilings, charge_of, lineage
-from gosched.core.state import ClusterState, group_of
+from gosched.core.spec.job_spec import group_of
+from gosched.core.state.cluster_state import ClusterState
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from gosched.core.limits import MAX_AMOUNT, MAX_DETAIL_LENGTH, MAX_RULES
-from gosched.core.spec import PLAIN, Isolation, Rlimit, Volume
+from gosched.core.spec.isolation import PLAIN, Isolation, Rlimit, Volume
 from gosched.state_machine.names import id_problem, order_problem
 
 _MAX_UMASK = 0o777

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from gosched.core.cluster import Tenant
-from gosched.core.command import CancelJob, DropFinishedJobs, SubmitJob
+from gosched.core.commands.jobs import CancelJob, DropFinishedJobs, SubmitJob
+from gosched.core.events import Event
 from gosched.core.features import FeatureLevel
-from gosched.core.job import Children, Job, JobIntent
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_TASKS_DROPPED_AT_ONCE, MAX_TENANTS
-from gosched.core.outcome import Accepted, Code, Event, Outcome, Rejected
-from gosched.core.spec import Dependency
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.records.job import Children, Job, JobIntent
+from gosched.core.records.tenant import Tenant
+from gosched.core.spec.dependency import Dependency
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.children import cancel, fill, full, kept_name_problem
 from gosched.state_machine.dependencies import unmet
 from gosched.state_machine.gangs import add_gang

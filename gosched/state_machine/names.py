@@ -16,9 +16,9 @@ from gosched.core.limits import (
     MAX_NAME_LENGTH,
     MAX_VALUES,
 )
+from gosched.core.primitives import StringMap
 from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.sharing import BUILT_IN, MODEL_PREFIX
-from gosched.core.spec import StringMap
 
 _MAX_TIME_MS = 253_402_300_800_000  # the year 10000
 _NAME = re.compile(r"[A-Za-z0-9._-]+")

@@ -8,16 +8,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from gosched.core.cluster import ClosedBy, Node, NodeState
-from gosched.core.command import ControlNode, NodeAction, RemoveNode, TaskReport
+from gosched.core.commands.nodes import ControlNode, NodeAction, RemoveNode, TaskReport
+from gosched.core.events import Event, NodeChanged
 from gosched.core.features import FeatureLevel
-from gosched.core.force import may_restart
-from gosched.core.job import Job, Task, TaskState
 from gosched.core.lifecycle import NODE_STEPS, advance
 from gosched.core.limits import MAX_FAILING_JOBS, MAX_LOST_AT_ONCE, MAX_NAME_LENGTH
-from gosched.core.outcome import Accepted, Code, Event, NodeChanged, Outcome, Rejected
-from gosched.core.spec import RetryCause
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.preemption_rules import may_restart
+from gosched.core.records.job import Job
+from gosched.core.records.node import ClosedBy, Node, NodeState
+from gosched.core.records.task import Task, TaskState
+from gosched.core.spec.policies import RetryCause
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import fences
 from gosched.state_machine.evictions import DRAINED, expel, leave_alone, may_do_without
 from gosched.state_machine.names import line_problem, moment_problem

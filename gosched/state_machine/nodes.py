@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gosched.core.cluster import ClosedBy, Node, NodeState
-from gosched.core.command import MarkNodeDead, RegisterNode, TaskReport
+from gosched.core.commands.nodes import MarkNodeDead, RegisterNode, TaskReport
+from gosched.core.events import Event, NodeChanged
 from gosched.core.features import FeatureLevel
-from gosched.core.job import Task, TaskState
 from gosched.core.lifecycle import NODE_STEPS, advance
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_LOST_AT_ONCE, MAX_NODES
 from gosched.core.matching import blocking_taint
-from gosched.core.outcome import Accepted, Code, Event, NodeChanged, Outcome, Rejected
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.records.node import ClosedBy, Node, NodeState
+from gosched.core.records.task import Task, TaskState
 from gosched.core.resources import MILLI, Resources
-from gosched.core.spec import Taint, TaintEffect
-from gosched.core.state import ClusterState
+from gosched.core.spec.placement_rules import Taint, TaintEffect
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import fences
 from gosched.state_machine.accounts import bring_up
 from gosched.state_machine.evictions import expel

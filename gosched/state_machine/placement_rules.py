@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from gosched.core.limits import MAX_RULES, MAX_TASKS_PER_JOB, MAX_VALUES
 from gosched.core.matching import whole_number
-from gosched.core.spec import (
+from gosched.core.spec.placement_rules import (
     SELF,
     Affinity,
     AntiAffinity,
@@ -18,11 +18,11 @@ from gosched.core.spec import (
     SpreadRule,
     Taint,
     TaintEffect,
-    TaskGroup,
     Toleration,
     TolerationOp,
     TopologyRule,
 )
+from gosched.core.spec.task_group import TaskGroup
 from gosched.state_machine.names import id_problem, key_problem, name_problem
 
 _MAX_WEIGHT = 1000

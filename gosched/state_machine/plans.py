@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from gosched.core.command import Cause, CommitPlan, Eviction, GangPlacement
-from gosched.core.job import Job, JobState, TaskState, task_id
-from gosched.core.outcome import Accepted, Event, Outcome, Refusal
-from gosched.core.state import ClusterState, wants_placement
+from gosched.core.commands.plans import Cause, CommitPlan, Eviction, GangPlacement
+from gosched.core.events import Event
+from gosched.core.outcome import Accepted, Outcome, Refusal
+from gosched.core.records.job import Job, JobState, wants_placement
+from gosched.core.records.task import TaskState, task_id
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import evictions, fences, reservations
 from gosched.state_machine.fits import Filtered, GangFit
 from gosched.state_machine.headroom import Headroom, departures

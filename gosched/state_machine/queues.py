@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from gosched.core.cluster import Queue, QueueType
-from gosched.core.command import SetQueues
+from gosched.core.commands.cluster import SetQueues
+from gosched.core.events import Event, QueuesChanged
 from gosched.core.limits import MAX_DURATION_MS, MAX_NAME_LENGTH, MAX_QUEUES, MAX_TENANTS_PER_QUEUE
-from gosched.core.outcome import Accepted, Code, Event, Outcome, QueuesChanged, Rejected
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.records.queue import Queue, QueueType
 from gosched.core.sharing import Amounts, add_to, lineage, parent_of
-from gosched.core.spec import JobSpec
-from gosched.core.state import ClusterState
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.accounts import change_half_lives
 from gosched.state_machine.names import name_problem, order_problem, vector_problem
 from gosched.state_machine.quotas import put_quotas, quotas_with

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from gosched.core.cluster import Quota
-from gosched.core.command import SetQuotas
+from gosched.core.commands.cluster import SetQuotas
+from gosched.core.events import Event, QueuesChanged
 from gosched.core.limits import MAX_TENANTS
-from gosched.core.outcome import Accepted, Code, Event, Outcome, QueuesChanged, Rejected
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.records.tenant import Quota
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.names import name_problem, vector_problem
 from gosched.state_machine.size_limits import quotas_size_refusal
 

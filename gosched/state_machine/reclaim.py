@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gosched.core.force import below_common
-from gosched.core.job import Job
+from gosched.core.preemption_rules import below_common
+from gosched.core.records.job import Job
 from gosched.core.sharing import Amounts, add_to, charge_of, guarantees, lineage
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.headroom import fenced_charge, leaving_allocations
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gosched.core.cluster import Reservation
-from gosched.core.job import Job, JobState
-from gosched.core.outcome import Event, JobChanged, JobUpdated, Refusal, ReservationChanged
-from gosched.core.state import ClusterState
+from gosched.core.events import Event, JobChanged, JobUpdated, ReservationChanged
+from gosched.core.outcome import Refusal
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.reservation import Reservation
+from gosched.core.state.cluster_state import ClusterState
 
 
 def promise(state: ClusterState, events: list[Event], wanted: Reservation) -> tuple[Refusal, ...]:

@@ -12,15 +12,16 @@ import heapq
 from itertools import islice
 
 from gosched.core.accounting import half_life_of
-from gosched.core.cluster import Node, NodeState, Tenant
-from gosched.core.command import DropFinishedJobs
-from gosched.core.job import Job, JobState
+from gosched.core.commands.jobs import DropFinishedJobs
+from gosched.core.events import Event, JobChanged, NodeChanged
 from gosched.core.limits import KEPT_ELEMENTS, MAX_ACCOUNTS, MAX_FORGOTTEN_AT_ONCE, MAX_TENANTS
-from gosched.core.outcome import Event, JobChanged, NodeChanged
-from gosched.core.retention import Group, Of
-from gosched.core.spec import JobSpec
-from gosched.core.state import ClusterState, account_key
-from gosched.core.usage import NOTHING_SPENT
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.node import Node, NodeState
+from gosched.core.records.tenant import Tenant, account_key
+from gosched.core.records.usage import NOTHING_SPENT
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.kept_jobs import KeptGroup, KeptKind
 from gosched.state_machine import reservations
 
 IDLE_HALF_LIVES = 20  # then an account holds a millionth of what it did
@@ -34,7 +35,7 @@ def forget(state: ClusterState, events: list[Event], job: Job) -> None:
 
 def fold_elements(state: ClusterState, events: list[Event], parent_id: str) -> None:
     """Forget the elements of an array that ended first, beyond KEPT_ELEMENTS; its counts have them."""
-    for group in (Group(Of.SUCCEEDED, parent_id), Group(Of.FAILED, parent_id)):
+    for group in (KeptGroup(KeptKind.SUCCEEDED, parent_id), KeptGroup(KeptKind.FAILED, parent_id)):
         for _ in range(min(state.kept.size(group) - KEPT_ELEMENTS, MAX_FORGOTTEN_AT_ONCE)):
             job_id = state.kept.oldest(group)
             if _is_needed(state, job_id):
@@ -115,7 +116,8 @@ def _too_old(state: ClusterState, before_ms: int) -> list[Job]:
 
 
 def _oldest_of(state: ClusterState, tenant: str) -> str:
-    return state.kept.oldest(Group(Of.ELEMENTS, tenant)) or state.kept.oldest(Group(Of.OTHERS, tenant))
+    elements, others = KeptGroup(KeptKind.ELEMENTS, tenant), KeptGroup(KeptKind.OTHERS, tenant)
+    return state.kept.oldest(elements) or state.kept.oldest(others)
 
 
 def _is_needed(state: ClusterState, job_id: str) -> bool:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gosched.core.cluster import Node, Queue, Quota, Reservation, Window
+from gosched.core.events import Event, JobChanged
 from gosched.core.features import FeatureLevel
-from gosched.core.footprint import content_bytes, reservation_bytes
-from gosched.core.job import JobState
 from gosched.core.limits import (
     MAX_DETAIL_LENGTH,
     MAX_FORGOTTEN_AT_ONCE,
@@ -24,9 +22,16 @@ from gosched.core.limits import (
     MAX_STATE_BYTES,
     MAX_WINDOWS_BYTES,
 )
-from gosched.core.outcome import Code, Event, JobChanged, Rejected
-from gosched.core.spec import JobSpec
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Code, Rejected
+from gosched.core.records.job import JobState
+from gosched.core.records.node import Node
+from gosched.core.records.queue import Queue
+from gosched.core.records.reservation import Reservation
+from gosched.core.records.tenant import Quota
+from gosched.core.records.window import Window
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.footprint import content_bytes, reservation_bytes
 
 _MIB = 1 << 20
 

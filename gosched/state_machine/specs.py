@@ -19,22 +19,13 @@ from gosched.core.limits import (
     MAX_TASKS_PER_JOB,
     MAX_VALUES,
 )
+from gosched.core.primitives import StringMap
 from gosched.core.sharing import charge_of
-from gosched.core.spec import (
-    Axis,
-    Condition,
-    Framework,
-    JobSpec,
-    MemberFailure,
-    OnDisconnect,
-    OnMiss,
-    Preemption,
-    PreemptionPolicy,
-    RetryCause,
-    Runtime,
-    StringMap,
-    TaskGroup,
-)
+from gosched.core.spec.array import Axis
+from gosched.core.spec.dependency import Condition
+from gosched.core.spec.job_spec import JobSpec, OnDisconnect, OnMiss
+from gosched.core.spec.policies import MemberFailure, Preemption, PreemptionPolicy, RetryCause
+from gosched.core.spec.task_group import Framework, Runtime, TaskGroup
 from gosched.state_machine.isolation_rules import isolation_bytes, isolation_problem
 from gosched.state_machine.names import (
     duration_problem,

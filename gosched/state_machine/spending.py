@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gosched.core.cluster import Allocation
-from gosched.core.job import Task
 from gosched.core.limits import MAX_AMOUNT
-from gosched.core.state import ClusterState
-from gosched.core.usage import MIB, NO_USAGE, Spent, Usage
+from gosched.core.records.allocation import Allocation
+from gosched.core.records.task import Task
+from gosched.core.records.usage import MIB, NO_USAGE, Spent, Usage
+from gosched.core.state.cluster_state import ClusterState
 
 
 def sane(usage: Usage) -> Usage:

@@ -8,18 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gosched.core.cluster import Allocation, TaskPlacement
-from gosched.core.job import (
-    Job,
-    JobState,
-    Task,
-    TaskState,
-    allocation_id,
-    task_id,
-)
-from gosched.core.outcome import Event
-from gosched.core.spec import TaskGroup
-from gosched.core.state import ClusterState
+from gosched.core.events import Event
+from gosched.core.records.allocation import Allocation, TaskPlacement
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.task import Task, TaskState, allocation_id, task_id
+from gosched.core.spec.task_group import TaskGroup
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.accounts import bring_up
 from gosched.state_machine.changes import change_job, change_task
 from gosched.state_machine.reservations import forget

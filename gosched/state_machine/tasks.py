@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gosched.core.cluster import NodeState
-from gosched.core.command import ReportTasks, TaskReport
-from gosched.core.job import Job, Task, TaskState
+from gosched.core.commands.nodes import ReportTasks, TaskReport
+from gosched.core.events import Event, JobUpdated
 from gosched.core.limits import MAX_NAME_LENGTH
-from gosched.core.outcome import Accepted, Code, Event, JobUpdated, Outcome, Rejected
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.records.job import Job
+from gosched.core.records.node import NodeState
+from gosched.core.records.task import Task, TaskState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import node_control
 from gosched.state_machine.accounts import bring_up
 from gosched.state_machine.changes import change_task, count_change

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gosched.core.events import DeadlineMissed, Event
 from gosched.core.features import FeatureLevel
-from gosched.core.job import Job, JobIntent
 from gosched.core.limits import MAX_TASKS_PER_JOB
-from gosched.core.outcome import Accepted, DeadlineMissed, Event, Outcome
-from gosched.core.state import ClusterState
-from gosched.core.timers import Of, deadline_ms, patience_ms, refill_ms, timeout_ms
+from gosched.core.outcome import Accepted, Outcome
+from gosched.core.records.job import Job, JobIntent
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.timers import TimerKind, deadline_ms, patience_ms, refill_ms, timeout_ms
 from gosched.state_machine.children import fill
 from gosched.state_machine.gangs import settle, stop_all
 from gosched.state_machine.node_control import drain_over
@@ -34,7 +35,7 @@ def pass_time(state: ClusterState, events: list[Event]) -> Outcome:
         subject = state.timers.pop_due(state.clock_ms)
         if subject is None:
             break
-        if subject.of is Of.NODE:
+        if subject.kind is TimerKind.NODE:
             tasks += drain_over(state, events, subject.id)
         else:
             tasks += state.jobs[subject.id].spec.task_count

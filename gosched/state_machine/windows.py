@@ -5,11 +5,12 @@ Rule: a window is of nodes and queues that are there when it is made, and is for
 
 from __future__ import annotations
 
-from gosched.core.cluster import Window
-from gosched.core.command import DropWindow, SetWindow
+from gosched.core.commands.cluster import DropWindow, SetWindow
+from gosched.core.events import Event, WindowsChanged
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES, MAX_WINDOWS
-from gosched.core.outcome import Accepted, Code, Event, Outcome, Rejected, WindowsChanged
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.records.window import Window
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.names import line_problem, moment_problem, name_problem, order_problem
 from gosched.state_machine.size_limits import windows_size_refusal
 

@@ -7,7 +7,23 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
-from gosched.core import command as c
+from gosched.core.commands.cluster import (
+    AnnounceMaster,
+    DropWindow,
+    Noop,
+    OpenEpoch,
+    PassTime,
+    SetClock,
+    SetFeatureLevel,
+    SetMembers,
+    SetQueues,
+    SetQuotas,
+    SetWindow,
+)
+from gosched.core.commands.command import Command
+from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, RunSchedule, SubmitJob
+from gosched.core.commands.nodes import ControlNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
+from gosched.core.commands.plans import CommitPlan
 from gosched.core.features import NEWEST_LEVEL
 from gosched.wire.codec import fill, to_record
 from gosched.wire.v1 import log_pb2
@@ -22,28 +38,28 @@ OLDEST_SCHEMA = 1  # what it lacks has the defaults of the records
 
 # Each kind of command, and its field in the message's `body`.
 _FIELDS: dict[type, str] = {
-    c.Noop: "noop",
-    c.OpenEpoch: "open_epoch",
-    c.SetFeatureLevel: "set_feature_level",
-    c.SetQueues: "set_queues",
-    c.SetQuotas: "set_quotas",
-    c.AnnounceMaster: "announce_master",
-    c.SetMembers: "set_members",
-    c.SubmitJob: "submit_job",
-    c.CancelJob: "cancel_job",
-    c.DropFinishedJobs: "drop_finished_jobs",
-    c.RegisterNode: "register_node",
-    c.MarkNodeDead: "mark_node_dead",
-    c.RemoveNode: "remove_node",
-    c.CommitPlan: "commit_plan",
-    c.ReportTasks: "report_tasks",
-    c.ControlJob: "control_job",
-    c.ControlNode: "control_node",
-    c.RunSchedule: "run_schedule",
-    c.PassTime: "pass_time",
-    c.SetClock: "set_clock",
-    c.SetWindow: "set_window",
-    c.DropWindow: "drop_window",
+    Noop: "noop",
+    OpenEpoch: "open_epoch",
+    SetFeatureLevel: "set_feature_level",
+    SetQueues: "set_queues",
+    SetQuotas: "set_quotas",
+    AnnounceMaster: "announce_master",
+    SetMembers: "set_members",
+    SubmitJob: "submit_job",
+    CancelJob: "cancel_job",
+    DropFinishedJobs: "drop_finished_jobs",
+    RegisterNode: "register_node",
+    MarkNodeDead: "mark_node_dead",
+    RemoveNode: "remove_node",
+    CommitPlan: "commit_plan",
+    ReportTasks: "report_tasks",
+    ControlJob: "control_job",
+    ControlNode: "control_node",
+    RunSchedule: "run_schedule",
+    PassTime: "pass_time",
+    SetClock: "set_clock",
+    SetWindow: "set_window",
+    DropWindow: "drop_window",
 }
 _KINDS = {field: kind for kind, field in _FIELDS.items()}
 
@@ -58,10 +74,10 @@ class Batch:
 
     proposer: str
     proposal: int
-    commands: tuple[c.Command, ...]
+    commands: tuple[Command, ...]
 
 
-def encode_command(command: c.Command) -> log_pb2.Command:
+def encode_command(command: Command) -> log_pb2.Command:
     message = log_pb2.Command(
         client_id=command.client_id, request_id=command.request_id, epoch=command.epoch, at_ms=command.at_ms
     )
@@ -91,11 +107,11 @@ def decode_batch(data: bytes) -> Batch:
     return Batch(proposer=message.proposer, proposal=message.proposal, commands=commands)
 
 
-def _decode_command(message: log_pb2.Command) -> c.Command:
+def _decode_command(message: log_pb2.Command) -> Command:
     field = message.WhichOneof("body")
     if field is None:
         raise UnknownSchema("log entry with a command that this gosched does not know: upgrade it")
-    return c.Command(
+    return Command(
         body=to_record(getattr(message, field), _KINDS[field]),
         client_id=message.client_id,
         request_id=message.request_id,

@@ -14,7 +14,44 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from google.protobuf.message import Message
 
-from gosched.core import cluster, command, follow_ups, job, outcome, resources, spec, usage
+from gosched.core.commands.cluster import (
+    AnnounceMaster,
+    DropWindow,
+    Noop,
+    OpenEpoch,
+    PassTime,
+    SetClock,
+    SetFeatureLevel,
+    SetMembers,
+    SetQueues,
+    SetQuotas,
+    SetWindow,
+)
+from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NextRun, RunSchedule, SubmitJob
+from gosched.core.commands.nodes import ControlNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks, TaskReport
+from gosched.core.commands.plans import CommitPlan, Eviction, GangPlacement
+from gosched.core.outcome import Answer
+from gosched.core.primitives import StringMap
+from gosched.core.records.allocation import Allocation, TaskPlacement
+from gosched.core.records.fence import Fence
+from gosched.core.records.follow_up import FollowUp, FollowUpStep
+from gosched.core.records.job import Children, Job
+from gosched.core.records.master import Configuration, Master, Member
+from gosched.core.records.node import Hardware, Node
+from gosched.core.records.queue import Queue
+from gosched.core.records.reservation import Reservation, Share
+from gosched.core.records.task import Task
+from gosched.core.records.tenant import Account, Quota, Tenant
+from gosched.core.records.usage import Spent, Usage
+from gosched.core.records.window import Window
+from gosched.core.resources import AmountMap, Resources
+from gosched.core.spec.array import Array, Axis
+from gosched.core.spec.dependency import Dependency
+from gosched.core.spec.isolation import Isolation, Rlimit, Volume
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.placement_rules import Affinity, AntiAffinity, SpreadRule, Taint, Toleration, TopologyRule
+from gosched.core.spec.policies import GangPolicy, Preemption, RetryPolicy
+from gosched.core.spec.task_group import TaskGroup
 from gosched.wire.v1 import log_pb2, types_pb2
 
 R = TypeVar("R")
@@ -24,73 +61,73 @@ Decoder = Callable[[Any], Any]
 
 # Children before parents.
 _PAIRS: tuple[tuple[type, type[Message]], ...] = (
-    (resources.Resources, types_pb2.Resources),
-    (usage.Usage, types_pb2.Usage),
-    (usage.Spent, types_pb2.Spent),
-    (spec.TopologyRule, types_pb2.TopologyRule),
-    (spec.SpreadRule, types_pb2.SpreadRule),
-    (spec.Affinity, types_pb2.Affinity),
-    (spec.AntiAffinity, types_pb2.AntiAffinity),
-    (spec.Toleration, types_pb2.Toleration),
-    (spec.Taint, types_pb2.Taint),
-    (spec.Volume, types_pb2.Volume),
-    (spec.Rlimit, types_pb2.Rlimit),
-    (spec.Isolation, types_pb2.Isolation),
-    (spec.TaskGroup, types_pb2.TaskGroup),
-    (spec.GangPolicy, types_pb2.GangPolicy),
-    (spec.RetryPolicy, types_pb2.RetryPolicy),
-    (spec.Preemption, types_pb2.Preemption),
-    (spec.Dependency, types_pb2.Dependency),
-    (spec.Axis, types_pb2.Axis),
-    (spec.Array, types_pb2.Array),
-    (spec.JobSpec, types_pb2.JobSpec),
-    (job.Children, types_pb2.Children),
-    (job.Job, types_pb2.Job),
-    (job.Task, types_pb2.Task),
-    (cluster.Allocation, types_pb2.Allocation),
-    (cluster.TaskPlacement, types_pb2.TaskPlacement),
-    (cluster.Fence, types_pb2.Fence),
-    (cluster.Share, types_pb2.Share),
-    (cluster.Reservation, types_pb2.Reservation),
-    (cluster.Window, types_pb2.Window),
-    (cluster.Hardware, types_pb2.Hardware),
-    (cluster.Node, types_pb2.Node),
-    (cluster.Queue, types_pb2.Queue),
-    (cluster.Quota, types_pb2.Quota),
-    (cluster.Account, types_pb2.Account),
-    (cluster.Tenant, types_pb2.Tenant),
-    (cluster.Master, types_pb2.Master),
-    (cluster.Member, types_pb2.Member),
-    (cluster.Configuration, types_pb2.Configuration),
-    (follow_ups.FollowUpStep, log_pb2.FollowUpStep),
-    (follow_ups.FollowUp, log_pb2.FollowUp),
-    (outcome.Answer, log_pb2.Answer),
-    (command.Noop, log_pb2.Noop),
-    (command.OpenEpoch, log_pb2.OpenEpoch),
-    (command.SetFeatureLevel, log_pb2.SetFeatureLevel),
-    (command.SetQueues, log_pb2.SetQueues),
-    (command.SetQuotas, log_pb2.SetQuotas),
-    (command.AnnounceMaster, log_pb2.AnnounceMaster),
-    (command.SetMembers, log_pb2.SetMembers),
-    (command.SubmitJob, log_pb2.SubmitJob),
-    (command.CancelJob, log_pb2.CancelJob),
-    (command.DropFinishedJobs, log_pb2.DropFinishedJobs),
-    (command.RegisterNode, log_pb2.RegisterNode),
-    (command.MarkNodeDead, log_pb2.MarkNodeDead),
-    (command.RemoveNode, log_pb2.RemoveNode),
-    (command.ControlJob, log_pb2.ControlJob),
-    (command.ControlNode, log_pb2.ControlNode),
-    (command.RunSchedule, log_pb2.RunSchedule),
-    (command.PassTime, log_pb2.PassTime),
-    (command.NextRun, log_pb2.NextRun),
-    (command.SetClock, log_pb2.SetClock),
-    (command.SetWindow, log_pb2.SetWindow),
-    (command.DropWindow, log_pb2.DropWindow),
-    (command.Eviction, log_pb2.Eviction),
-    (command.GangPlacement, log_pb2.GangPlacement),
-    (command.CommitPlan, log_pb2.CommitPlan),
-    (command.TaskReport, log_pb2.TaskReport),
-    (command.ReportTasks, log_pb2.ReportTasks),
+    (Resources, types_pb2.Resources),
+    (Usage, types_pb2.Usage),
+    (Spent, types_pb2.Spent),
+    (TopologyRule, types_pb2.TopologyRule),
+    (SpreadRule, types_pb2.SpreadRule),
+    (Affinity, types_pb2.Affinity),
+    (AntiAffinity, types_pb2.AntiAffinity),
+    (Toleration, types_pb2.Toleration),
+    (Taint, types_pb2.Taint),
+    (Volume, types_pb2.Volume),
+    (Rlimit, types_pb2.Rlimit),
+    (Isolation, types_pb2.Isolation),
+    (TaskGroup, types_pb2.TaskGroup),
+    (GangPolicy, types_pb2.GangPolicy),
+    (RetryPolicy, types_pb2.RetryPolicy),
+    (Preemption, types_pb2.Preemption),
+    (Dependency, types_pb2.Dependency),
+    (Axis, types_pb2.Axis),
+    (Array, types_pb2.Array),
+    (JobSpec, types_pb2.JobSpec),
+    (Children, types_pb2.Children),
+    (Job, types_pb2.Job),
+    (Task, types_pb2.Task),
+    (Allocation, types_pb2.Allocation),
+    (TaskPlacement, types_pb2.TaskPlacement),
+    (Fence, types_pb2.Fence),
+    (Share, types_pb2.Share),
+    (Reservation, types_pb2.Reservation),
+    (Window, types_pb2.Window),
+    (Hardware, types_pb2.Hardware),
+    (Node, types_pb2.Node),
+    (Queue, types_pb2.Queue),
+    (Quota, types_pb2.Quota),
+    (Account, types_pb2.Account),
+    (Tenant, types_pb2.Tenant),
+    (Master, types_pb2.Master),
+    (Member, types_pb2.Member),
+    (Configuration, types_pb2.Configuration),
+    (FollowUpStep, log_pb2.FollowUpStep),
+    (FollowUp, log_pb2.FollowUp),
+    (Answer, log_pb2.Answer),
+    (Noop, log_pb2.Noop),
+    (OpenEpoch, log_pb2.OpenEpoch),
+    (SetFeatureLevel, log_pb2.SetFeatureLevel),
+    (SetQueues, log_pb2.SetQueues),
+    (SetQuotas, log_pb2.SetQuotas),
+    (AnnounceMaster, log_pb2.AnnounceMaster),
+    (SetMembers, log_pb2.SetMembers),
+    (SubmitJob, log_pb2.SubmitJob),
+    (CancelJob, log_pb2.CancelJob),
+    (DropFinishedJobs, log_pb2.DropFinishedJobs),
+    (RegisterNode, log_pb2.RegisterNode),
+    (MarkNodeDead, log_pb2.MarkNodeDead),
+    (RemoveNode, log_pb2.RemoveNode),
+    (ControlJob, log_pb2.ControlJob),
+    (ControlNode, log_pb2.ControlNode),
+    (RunSchedule, log_pb2.RunSchedule),
+    (PassTime, log_pb2.PassTime),
+    (NextRun, log_pb2.NextRun),
+    (SetClock, log_pb2.SetClock),
+    (SetWindow, log_pb2.SetWindow),
+    (DropWindow, log_pb2.DropWindow),
+    (Eviction, log_pb2.Eviction),
+    (GangPlacement, log_pb2.GangPlacement),
+    (CommitPlan, log_pb2.CommitPlan),
+    (TaskReport, log_pb2.TaskReport),
+    (ReportTasks, log_pb2.ReportTasks),
 )
 
 _ENCODERS: dict[type, Encoder] = {}
@@ -147,7 +184,7 @@ def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str
     """Source for writing the field from record `r` to message `m`, and for reading it from `m`."""
     if get_origin(hint) in (Union, types.UnionType):  # `int | None`
         return (f"if r.{name} is not None: m.{name} = r.{name}", f"(m.{name} if m.HasField('{name}') else None)")
-    if hint in (spec.StringMap, resources.AmountMap):
+    if hint in (StringMap, AmountMap):
         return f"if r.{name}: m.{name}.update(r.{name})", f"map_pairs(m.{name})"
     if get_origin(hint) is tuple:
         item = get_args(hint)[0]

@@ -19,7 +19,7 @@ from gosched.agent.hardware.vitals import Pressure, Vitals
 from gosched.agent.metrics import AgentFacts, AgentMetrics
 from gosched.config import AgentSettings, ConfigError
 from gosched.config.address import Listen
-from gosched.core.usage import Usage
+from gosched.core.records.usage import Usage
 
 
 @pytest.fixture

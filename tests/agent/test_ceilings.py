@@ -11,7 +11,7 @@ from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.tasks.ceilings import check_ceilings
 from gosched.config.agent_settings import Ceilings
 from gosched.core.resources import Resources
-from gosched.core.spec import Isolation, Rlimit
+from gosched.core.spec.isolation import Isolation, Rlimit
 
 OWN_NOFILE = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 

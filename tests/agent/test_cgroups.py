@@ -10,7 +10,7 @@ from gosched.agent.cgroups import tree as cgroup_tree
 from gosched.agent.cgroups.files import CgroupError, read
 from gosched.agent.cgroups.tree import CgroupTree, write_values
 from gosched.config.load import load_agent_settings
-from gosched.core.usage import NO_USAGE, Usage
+from gosched.core.records.usage import NO_USAGE, Usage
 
 UNITS = Path(__file__).parents[2] / "deploy/systemd"
 

@@ -16,7 +16,7 @@ from gosched.agent.runtimes.inside import AllowedPaths, Bind
 from gosched.agent.runtimes.interface import Account, CannotRun, Place
 from gosched.config.agent_settings import Registry
 from gosched.core.resources import Resources
-from gosched.core.spec import Isolation, Network, Rlimit
+from gosched.core.spec.isolation import Isolation, Network, Rlimit
 
 MIB = 1 << 20
 

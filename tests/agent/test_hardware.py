@@ -13,8 +13,8 @@ from gosched.agent.hardware.gpus import NO_GPUS, Gpu, Gpus
 from gosched.agent.hardware.nvml import GpuState
 from gosched.agent.hardware.offer import find_gpu_model, find_hardware, find_labels, make_offer
 from gosched.config import AgentSettings
-from gosched.core.cluster import Hardware
 from gosched.core.cpulist import parse_cpulist
+from gosched.core.records.node import Hardware
 from gosched.core.resources import MILLI, Resources
 from gosched.state_machine.names import map_problem
 from gosched.wire.codec import to_record

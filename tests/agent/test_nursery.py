@@ -10,7 +10,7 @@ import pytest
 from gosched.agent.runtimes.interface import Launch
 from gosched.agent.tasks import nursery
 from gosched.agent.tasks.spool import Spool, SpoolSettings
-from gosched.core.job import TaskState
+from gosched.core.records.task import TaskState
 from tests.agent.conftest import wait_for
 
 # It gets no CPU between the fork and its look at the supervisor.

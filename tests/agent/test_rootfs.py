@@ -20,7 +20,7 @@ from gosched.agent.runtimes.interface import Account, CannotRun, Place
 from gosched.agent.runtimes.lookup import Root, _find_interpreter, find_command, resolve
 from gosched.agent.runtimes.names import container_name, hostname
 from gosched.agent.runtimes.oci_bundle import Container, Device, config
-from gosched.core.spec import PLAIN, Isolation, Network, Rlimit, Volume
+from gosched.core.spec.isolation import PLAIN, Isolation, Network, Rlimit, Volume
 
 ALLOWED = ("/",)
 ACCOUNT = Account(uid=1000, gid=100, groups=(27,), name="me", home="/home/me")

@@ -17,7 +17,8 @@ from gosched.agent.orders import Order
 from gosched.agent.runtimes.interface import CannotRun, Launch, Place
 from gosched.agent.runtimes.spark import Spark
 from gosched.core.resources import Resources
-from gosched.core.spec import SPARK_DRIVER, SPARK_WORKER, Isolation, Rlimit, Runtime
+from gosched.core.spec.isolation import Isolation, Rlimit
+from gosched.core.spec.task_group import SPARK_DRIVER, SPARK_WORKER, Runtime
 from tests.ports import HeldPort
 
 # Listens as a master does, and says when it is told to end; anything else prints its words.

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from gosched.agent.supervisor import records
-from gosched.core.job import NODE_FAULT
+from gosched.core.records.task import NODE_FAULT
 from gosched.wire.v1 import types_pb2, worker_pb2
 from tests.agent.conftest import Agent, FakeMaster, order, shell, wait_for
 

@@ -11,7 +11,7 @@ from gosched.agent.orders import Order
 from gosched.agent.runtimes.interface import Launch
 from gosched.agent.tasks.spool import Spool
 from gosched.agent.tasks.task import Task
-from gosched.core.usage import NO_USAGE
+from gosched.core.records.usage import NO_USAGE
 
 
 def test_usage_that_may_not_be_read_keeps_no_heartbeat_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from gosched.cli.local_cluster import AgentShape, Program
 from gosched.client import GoSchedClient, GoSchedError
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from tests.chaos.faults import NONE, Faults
 from tests.chaos.hosts import HostCluster
 from tests.integration.support import goschedctl, until

@@ -17,7 +17,7 @@ import pytest
 
 from gosched.cli.local_cluster import AgentShape, Program
 from gosched.client import GoSchedError
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from tests.chaos.faults import NONE, DiskFault, Faults, slow_syncs
 from tests.chaos.hosts import HostCluster
 from tests.integration.support import PATIENCE_S, kill_whole, ledger_job, starts, until

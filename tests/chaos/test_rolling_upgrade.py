@@ -18,7 +18,7 @@ from gosched import __version__
 from gosched.cli.local_cluster import Program
 from gosched.client import GoSchedClient, GoSchedError
 from gosched.core.features import NEWEST_LEVEL
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from tests.integration.support import PATIENCE_S, applied_index, goschedctl, ledger_job, starts, until, until_there
 from tests.upgrade import previous
 from tests.upgrade.mixed_cluster import MixedCluster

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gosched.cli import job_command, main
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 
 
 def test_submit_prints_the_id_on_stdout_and_words_on_stderr(ctl, job_file):

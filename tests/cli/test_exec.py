@@ -12,9 +12,11 @@ from dataclasses import replace
 import grpc
 import pytest
 
-from gosched.core.job import TaskState
+from gosched.core.records.task import TaskState
 from gosched.core.resources import Resources
-from gosched.core.spec import GangPolicy, JobSpec, TaskGroup
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.spec.task_group import TaskGroup
 from gosched.wire.v1 import scheduler_pb2
 from tests.client.fake_cluster import FakeMaster
 

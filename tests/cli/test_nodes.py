@@ -11,10 +11,10 @@ from gosched.cli.output import spent_text
 from gosched.client import NodeDetail
 from gosched.client.shapes import node_json
 from gosched.client.usage_shapes import spent_json
-from gosched.core.cluster import ClosedBy, Hardware, Node, NodeState
+from gosched.core.records.node import ClosedBy, Hardware, Node, NodeState
+from gosched.core.records.usage import Spent
 from gosched.core.resources import ZERO, Resources
-from gosched.core.spec import RetryCause, RetryPolicy
-from gosched.core.usage import Spent
+from gosched.core.spec.policies import RetryCause, RetryPolicy
 from gosched.wire.v1 import node_pb2, types_pb2
 from tests.master.harness import RUNNING, SUCCEEDED, agent, spec, until
 

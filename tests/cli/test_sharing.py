@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from gosched.core.cluster import Quota
-from gosched.core.spec import Taint, TaintEffect
+from gosched.core.records.tenant import Quota
+from gosched.core.spec.placement_rules import Taint, TaintEffect
 from tests.master.harness import RUNNING, SUCCEEDED, agent, spec, until
 
 FILE = """

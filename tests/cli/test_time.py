@@ -10,9 +10,14 @@ import pytest
 
 from gosched.cli.output import duration
 from gosched.config import parse_job_file
-from gosched.core.cluster import Fence, Reservation, Share, TaskPlacement, Window
-from gosched.core.job import Children, JobState
-from gosched.core.spec import Array, Condition, Dependency, Overlap
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.fence import Fence
+from gosched.core.records.job import Children, JobState
+from gosched.core.records.reservation import Reservation, Share
+from gosched.core.records.window import Window
+from gosched.core.spec.array import Array
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.spec.job_spec import Overlap
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import scheduler_pb2, types_pb2
 from tests.master.harness import agent, until

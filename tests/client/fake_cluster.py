@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
-from gosched.core.cluster import Node
-from gosched.core.job import Job, JobState, Task, TaskState
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.node import Node
+from gosched.core.records.task import Task, TaskState
 from gosched.core.resources import Resources
-from gosched.core.spec import JobSpec
+from gosched.core.spec.job_spec import JobSpec
 from gosched.wire.codec import to_message, to_record
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, types_pb2
 

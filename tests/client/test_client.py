@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from gosched.client import Denied, GoSchedClient, GoSchedError, NotFound, Refused, TimedOut, Unavailable, masters
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from tests.client.fake_cluster import FakeMaster
 from tests.ports import HeldPort
 

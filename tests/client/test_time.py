@@ -5,8 +5,8 @@ import pytest
 
 from gosched.client import Controlled, GoSchedClient, NotFound, Unavailable
 from gosched.config import parse_job_file
-from gosched.core.cluster import Window
-from gosched.core.command import Action
+from gosched.core.commands.jobs import Action
+from gosched.core.records.window import Window
 from gosched.wire.v1 import scheduler_pb2
 
 JOBS = parse_job_file("name: a\nrun: x\n---\nname: b\nrun: y\n", "f")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gosched.config import AgentSettings, ConfigError, load_agent_settings
-from gosched.core.cluster import UNKNOWN_HARDWARE, Hardware
+from gosched.core.records.node import UNKNOWN_HARDWARE, Hardware
 from gosched.core.resources import Resources
-from gosched.core.spec import Taint, TaintEffect
+from gosched.core.spec.placement_rules import Taint, TaintEffect
 
 FOUND = Resources(cpu_millis=8000, memory_bytes=7)
 FOUND_HARDWARE = Hardware(numa_cpus=("0-3", "4-7"), gpu_numa=(0, 1))

@@ -5,18 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gosched.config import ConfigError, parse_job_file
-from gosched.core.spec import (
-    PLAIN,
-    Affinity,
-    Isolation,
-    LabelOp,
-    Network,
-    Pull,
-    Rlimit,
-    Runtime,
-    TaskGroup,
-    Volume,
-)
+from gosched.core.spec.isolation import PLAIN, Isolation, Network, Pull, Rlimit, Volume
+from gosched.core.spec.placement_rules import Affinity, LabelOp
+from gosched.core.spec.task_group import Runtime, TaskGroup
 
 
 def group_of(text: str) -> TaskGroup:

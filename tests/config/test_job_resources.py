@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gosched.config import ConfigError, job_from_flags, parse_job_file
-from gosched.core.spec import JobSpec
+from gosched.core.spec.job_spec import JobSpec
 
 
 def parsed(lines: str) -> JobSpec:

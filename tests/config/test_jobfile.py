@@ -8,13 +8,10 @@ from hypothesis import strategies as st
 
 from gosched.config import ConfigError, job_from_flags, parse_job_file
 from gosched.core.limits import MAX_SPEC_BYTES
-from gosched.core.spec import (
-    Framework,
-    MemberFailure,
-    OnDisconnect,
-    RetryCause,
-    Strategy,
-)
+from gosched.core.spec.job_spec import OnDisconnect
+from gosched.core.spec.placement_rules import Strategy
+from gosched.core.spec.policies import MemberFailure, RetryCause
+from gosched.core.spec.task_group import Framework
 from gosched.state_machine.specs import spec_problem
 
 FULL = """

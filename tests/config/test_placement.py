@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gosched.config import ConfigError, parse_job_file
-from gosched.core.spec import (
+from gosched.core.spec.placement_rules import (
     Affinity,
     AntiAffinity,
     LabelOp,
@@ -13,11 +13,11 @@ from gosched.core.spec import (
     SpreadRule,
     Strategy,
     TaintEffect,
-    TaskGroup,
     Toleration,
     TolerationOp,
     TopologyRule,
 )
+from gosched.core.spec.task_group import TaskGroup
 
 
 def group_of(placement: str) -> TaskGroup:

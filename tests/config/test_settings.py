@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from gosched.config import ConfigError, load_agent_settings, load_master_settings, parse_queue_file, resolve_listen
-from gosched.core.cluster import Queue, QueueOrder, QueueType, Quota
-from gosched.core.spec import PreemptionPolicy
+from gosched.core.records.queue import Queue, QueueOrder, QueueType
+from gosched.core.records.tenant import Quota
+from gosched.core.spec.policies import PreemptionPolicy
 
 EXAMPLES = Path(__file__).parents[2] / "config"
 

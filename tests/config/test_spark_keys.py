@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gosched.config import ConfigError, parse_job_file
-from gosched.core.spec import SPARK_WORKER, Framework, JobSpec, Runtime
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.task_group import SPARK_WORKER, Framework, Runtime
 
 ETL = """
 name: etl

@@ -8,17 +8,10 @@ from hypothesis import strategies as st
 
 from gosched.config import ConfigError, parse_job_file
 from gosched.core.limits import MAX_DURATION_MS
-from gosched.core.spec import (
-    Array,
-    Condition,
-    Dependency,
-    JobSpec,
-    MemberFailure,
-    OnMiss,
-    Overlap,
-    Preemption,
-    PreemptionPolicy,
-)
+from gosched.core.spec.array import Array
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.spec.job_spec import JobSpec, OnMiss, Overlap
+from gosched.core.spec.policies import MemberFailure, Preemption, PreemptionPolicy
 from gosched.state_machine.specs import spec_problem
 
 HOUR_MS = 3_600_000

@@ -6,12 +6,26 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core import footprint as footprint_module
-from gosched.core import state as state_module
-from gosched.core.cluster import Fence, Queue, Reservation, Share, TaskPlacement
-from gosched.core.command import Body, Command, PassTime, SetFeatureLevel, SetQueues, SubmitJob
+from gosched.core.commands.cluster import PassTime, SetFeatureLevel, SetQueues
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import SubmitJob
 from gosched.core.features import FeatureLevel
-from gosched.core.footprint import (
+from gosched.core.invariants.check_state import check
+from gosched.core.outcome import Answer
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.fence import Fence
+from gosched.core.records.job import Job
+from gosched.core.records.queue import Queue
+from gosched.core.records.reservation import Reservation, Share
+from gosched.core.records.task import Task
+from gosched.core.spec.array import Array
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.spec.isolation import Isolation, Volume
+from gosched.core.spec.placement_rules import Affinity, LabelOp
+from gosched.core.state import cluster_state as state_module
+from gosched.core.state import footprint as footprint_module
+from gosched.core.state.cluster_state import ClusterState, restore
+from gosched.core.state.footprint import (
     Footprint,
     answer_bytes,
     content_bytes,
@@ -20,12 +34,7 @@ from gosched.core.footprint import (
     reservation_bytes,
     task_bytes,
 )
-from gosched.core.invariants import check
-from gosched.core.job import Job, Task
-from gosched.core.outcome import Answer
-from gosched.core.spec import Affinity, Array, Condition, Dependency, Isolation, LabelOp, Volume
-from gosched.core.spec_parts import parts_of
-from gosched.core.state import ClusterState, restore
+from gosched.core.state.spec_parts import parts_of
 from gosched.replication.snapshot import Snapshot, decode, encode, restored
 from gosched.state_machine import apply
 from gosched.wire.batch import decode_batch, encode_batch, encode_command

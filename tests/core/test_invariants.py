@@ -5,14 +5,20 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import Account, ClosedBy, Hardware, NodeState, Queue, Quota, Reservation, Share, Window
-from gosched.core.command import CommitPlan, SetQueues, SetWindow
-from gosched.core.invariants import check
-from gosched.core.job import JobIntent, JobState, TaskState
+from gosched.core.commands.cluster import SetQueues, SetWindow
+from gosched.core.commands.plans import CommitPlan
+from gosched.core.invariants.check_state import check
 from gosched.core.outcome import Answer
+from gosched.core.records.job import JobIntent, JobState
+from gosched.core.records.node import ClosedBy, Hardware, NodeState
+from gosched.core.records.queue import Queue
+from gosched.core.records.reservation import Reservation, Share
+from gosched.core.records.task import TaskState
+from gosched.core.records.tenant import Account, Quota
+from gosched.core.records.usage import Spent
+from gosched.core.records.window import Window
 from gosched.core.resources import ZERO, Resources
-from gosched.core.state import ClusterState
-from gosched.core.usage import Spent
+from gosched.core.state.cluster_state import ClusterState
 from tests.state_machine.cluster import Cluster, gang, group, spec
 from tests.state_machine.test_evictions import evict, forced, high, low
 

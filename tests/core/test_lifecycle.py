@@ -4,9 +4,10 @@ import itertools
 
 import pytest
 
-from gosched.core.cluster import NodeState
-from gosched.core.job import JobState, TaskState
 from gosched.core.lifecycle import JOB_STEPS, NODE_STEPS, TASK_STEPS, IllegalStep, advance
+from gosched.core.records.job import JobState
+from gosched.core.records.node import NodeState
+from gosched.core.records.task import TaskState
 
 TABLES = [(JOB_STEPS, JobState), (TASK_STEPS, TaskState), (NODE_STEPS, NodeState)]
 

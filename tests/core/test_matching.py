@@ -3,14 +3,7 @@
 import pytest
 
 from gosched.core.matching import blocking_taint, meets, tolerates, whole_number
-from gosched.core.spec import (
-    Affinity,
-    LabelOp,
-    Taint,
-    TaintEffect,
-    Toleration,
-    TolerationOp,
-)
+from gosched.core.spec.placement_rules import Affinity, LabelOp, Taint, TaintEffect, Toleration, TolerationOp
 
 LABELS = {"disk": "ssd", "cores": "64", "below": "-3", "text": "64a"}
 

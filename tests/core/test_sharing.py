@@ -2,7 +2,7 @@
 
 import pytest
 
-from gosched.core.cluster import Queue
+from gosched.core.records.queue import Queue
 from gosched.core.resources import Resources
 from gosched.core.sharing import as_map, beyond, ceilings, charge_of, cluster_total, lineage, parent_of
 

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 
-from gosched.core.cluster import Master
-from gosched.core.command import AnnounceMaster, Command, DropFinishedJobs, Noop
-from gosched.core.job import TaskState
+from gosched.core.commands.cluster import AnnounceMaster, Noop
+from gosched.core.commands.command import Command
+from gosched.core.commands.jobs import DropFinishedJobs
 from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
 from gosched.core.outcome import Answer
-from gosched.core.state import ClusterState, restore
+from gosched.core.records.master import Master
+from gosched.core.records.task import TaskState
+from gosched.core.state.cluster_state import ClusterState, restore
 from gosched.state_machine import apply
 from tests.state_machine.cluster import Cluster, retrying, spec
 

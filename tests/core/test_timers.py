@@ -5,18 +5,15 @@ from random import Random
 
 import pytest
 
-from gosched.core.cluster import Node
-from gosched.core.job import Job, JobIntent, JobState
+from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.records.node import Node
 from gosched.core.resources import ZERO
-from gosched.core.spec import (
-    Array,
-    Condition,
-    Dependency,
-    GangPolicy,
-    JobSpec,
-    TaskGroup,
-)
-from gosched.core.timers import Of, Subject, Timers, due_ms
+from gosched.core.spec.array import Array
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.spec.task_group import TaskGroup
+from gosched.core.state.timers import TimerKind, Timers, TimerSubject, due_ms
 
 GROUPS = (TaskGroup(name="worker", count=1),)
 
@@ -27,8 +24,8 @@ def job(job_id: str = "j1", *, spec: dict[str, object] | None = None, **more: ob
     return Job(**{"id": job_id, "spec": made, "sequence": 1, "submitted_at_ms": 1000, **more})  # type: ignore[arg-type]
 
 
-def of_job(job_id: str) -> Subject:
-    return Subject(Of.JOB, job_id)
+def of_job(job_id: str) -> TimerSubject:
+    return TimerSubject(TimerKind.JOB, job_id)
 
 
 PATIENT = {"gang": GangPolicy(min_tasks=1, wait_ms=50)}
@@ -104,7 +101,7 @@ def test_nodes_come_up_when_their_drain_is_over_and_are_nobody_elses_namesakes()
     timers.put_node(node)
     timers.put_job(job("x", spec={"deadline_at_ms": 5}))
     assert (timers.next_ms(), timers.pop_due(4)) == (5, None)
-    assert [timers.pop_due(5) for _ in range(3)] == [of_job("x"), Subject(Of.NODE, "x"), None]
+    assert [timers.pop_due(5) for _ in range(3)] == [of_job("x"), TimerSubject(TimerKind.NODE, "x"), None]
     timers.put_node(node)
     timers.put_node(replace(node, drain_by_ms=0))
     assert timers.next_ms() == 0

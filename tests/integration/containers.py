@@ -28,7 +28,8 @@ from gosched.agent.runtimes.interface import Account, Launch, Place, TaskRuntime
 from gosched.cli.local_cluster import LocalCluster
 from gosched.config.agent_settings import Registry
 from gosched.core.resources import ZERO, Resources
-from gosched.core.spec import PLAIN, Isolation, Runtime
+from gosched.core.spec.isolation import PLAIN, Isolation
+from gosched.core.spec.task_group import Runtime
 from tests.integration.support import PATIENCE_S, goschedctl, until
 
 _APPLETS = (

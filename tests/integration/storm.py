@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 
 from .support import PATIENCE_S, all_alive, applied_index, kill_whole, ledger_job, starts, until
 

@@ -13,7 +13,7 @@ from gosched.agent.cgroups import files as cgroup_files
 from gosched.agent.cgroups.files import CgroupError, read
 from gosched.agent.cgroups.tree import CgroupTree
 from gosched.agent.supervisor.control_group import CLONE3
-from gosched.core.usage import NO_USAGE, Usage
+from gosched.core.records.usage import NO_USAGE, Usage
 from tests.agent.conftest import LIMIT_S, set_frozen, wait_for
 
 # Forks away twice into sessions of their own and ends: what remains is nobody's child.

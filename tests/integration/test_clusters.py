@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 
 from gosched.cli.local_cluster import LocalCluster
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from tests.agent.conftest import Agent, wait_for
 from tests.integration.support import PATIENCE_S, ledger_job, starts, until, until_there
 

@@ -12,7 +12,7 @@ import grpc
 import psutil
 
 from gosched.cli.local_cluster import LocalCluster, Program
-from gosched.core.cluster import NodeState
+from gosched.core.records.node import NodeState
 from gosched.master.api.lanes import BOUNDS, Lane
 from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 

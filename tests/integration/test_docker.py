@@ -29,9 +29,11 @@ from gosched.agent.runtimes.docker import Docker, remove_orphans
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.config.agent_settings import Registry
-from gosched.core.job import JobState, TaskState
+from gosched.core.records.job import JobState
+from gosched.core.records.task import TaskState
 from gosched.core.resources import Resources
-from gosched.core.spec import Isolation, Network, Pull, Rlimit, Runtime, Volume
+from gosched.core.spec.isolation import Isolation, Network, Pull, Rlimit, Volume
+from gosched.core.spec.task_group import Runtime
 from tests.integration.containers import (
     EVERYWHERE,
     NOBODY,

@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
-from gosched.core.job import TaskState
+from gosched.core.records.task import TaskState
 
 from .support import PATIENCE_S, goschedctl, until
 

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
-from gosched.core.cluster import NodeState
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
+from gosched.core.records.node import NodeState
 from tests.integration.support import PATIENCE_S, ledger_job, starts, until
 
 JOBS = 5

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 
 from .support import PATIENCE_S, ledger_job, starts, until
 

@@ -16,7 +16,8 @@ from gosched.agent.runtimes import docker_volumes
 from gosched.agent.runtimes.inside import AllowedPaths
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.runtimes.rootfs import Rootfs
-from gosched.core.spec import Isolation, Runtime, Volume
+from gosched.core.spec.isolation import Isolation, Volume
+from gosched.core.spec.task_group import Runtime
 from tests.integration.containers import NOBODY, Node, make_rootfs, needs, tar_of
 from tests.integration.test_hostile_files import attacker, users_directory
 

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from gosched.agent.cgroups import files as cgroup_files
-from gosched.core.job import NODE_FAULT
+from gosched.core.records.task import NODE_FAULT
 from gosched.wire.v1 import worker_pb2
 from tests.agent.conftest import NAMES, Agent, wait_for
 from tests.integration.bad_orders import BAD_ORDERS, some_rootfs

@@ -25,7 +25,7 @@ from gosched.agent.runtimes.interface import Account, CannotRun, Place
 from gosched.agent.runtimes.spark import Spark
 from gosched.agent.tasks.removal import remove_tree
 from gosched.agent.tasks.spool import Spool
-from gosched.core.spec import Runtime
+from gosched.core.spec.task_group import Runtime
 from tests.integration.containers import needs
 
 USER = Account(uid=65534, gid=65534, name="nobody")

@@ -9,8 +9,8 @@ import pytest
 
 from gosched.cli.local_cluster import LocalCluster
 from gosched.client import GoSchedClient
-from gosched.core.job import JobState
 from gosched.core.limits import DEFAULT_PARALLEL, KEPT_ELEMENTS
+from gosched.core.records.job import JobState
 
 from .support import PATIENCE_S, ledger_job, until
 

@@ -15,7 +15,7 @@ import docker
 import psutil
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from tests.agent.conftest import lives, wait_for
 from tests.integration.containers import make_rootfs
 from tests.integration.daemons import docker_daemon, import_image

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster, Program
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from tests.integration.support import PATIENCE_S, goschedctl, kill_whole, ledger_job, starts, until
 
 _PAUSE_S = 0.05

@@ -16,8 +16,8 @@ import psutil
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.client import GoSchedClient
-from gosched.core.cluster import ClosedBy, NodeState
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
+from gosched.core.records.node import ClosedBy, NodeState
 
 from .support import PATIENCE_S, goschedctl, ledger_job, starts, until, until_there
 

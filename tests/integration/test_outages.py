@@ -11,7 +11,7 @@ import pytest
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.client import GoSchedError
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 
 from .support import (
     PATIENCE_S,

@@ -15,7 +15,7 @@ import yaml
 from gosched.cli.local_cluster import AgentShape, LocalCluster, Program
 from gosched.client import GoSchedClient
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 
 from .support import PATIENCE_S, goschedctl, until
 

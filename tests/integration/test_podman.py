@@ -18,8 +18,9 @@ import docker
 import pytest
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
-from gosched.core.job import JobState, TaskState
-from gosched.core.spec import Isolation, Pull
+from gosched.core.records.job import JobState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.isolation import Isolation, Pull
 from tests.integration.containers import NOBODY, DockerNode, make_rootfs
 from tests.integration.daemons import import_image, podman_service
 from tests.integration.support import PATIENCE_S, goschedctl, until

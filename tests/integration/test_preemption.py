@@ -11,8 +11,8 @@ import pytest
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.client import GoSchedClient
-from gosched.core.command import Action
-from gosched.core.job import JobState
+from gosched.core.commands.jobs import Action
+from gosched.core.records.job import JobState
 
 from .support import PATIENCE_S, kill_whole, ledger_job, starts, until, until_there
 

@@ -25,8 +25,10 @@ from gosched.agent.runtimes.images import MAX_IMAGES, Images
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.runtimes.rootfs import Rootfs
 from gosched.cli.local_cluster import AgentShape, LocalCluster
-from gosched.core.job import JobState, TaskState
-from gosched.core.spec import Isolation, Network, Rlimit, Runtime, Volume
+from gosched.core.records.job import JobState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.isolation import Isolation, Network, Rlimit, Volume
+from gosched.core.spec.task_group import Runtime
 from tests.integration.containers import (
     EVERYWHERE,
     NOBODY,

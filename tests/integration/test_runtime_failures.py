@@ -26,9 +26,10 @@ from gosched.agent.runtimes.docker import Docker
 from gosched.agent.runtimes.interface import Launch, Place
 from gosched.agent.runtimes.rootfs import Rootfs
 from gosched.cli.local_cluster import AgentShape, LocalCluster
-from gosched.core.cluster import NodeState
-from gosched.core.job import TaskState
-from gosched.core.spec import Isolation, Rlimit, Runtime, Volume
+from gosched.core.records.node import NodeState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.isolation import Isolation, Rlimit, Volume
+from gosched.core.spec.task_group import Runtime
 from tests.integration.containers import (
     EVERYWHERE,
     NOBODY,

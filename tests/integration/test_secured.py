@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from gosched.client import GoSchedClient, GoSchedError, TlsFiles
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from gosched.wire.v1 import cluster_pb2, cluster_pb2_grpc, node_pb2, node_pb2_grpc, worker_pb2, worker_pb2_grpc
 from tests.ports import HeldPort
 from tests.replication.certificates import Authority

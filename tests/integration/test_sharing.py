@@ -13,7 +13,7 @@ import yaml
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.client import GoSchedClient
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from tools.queue_shares import PHASES, Load, run
 
 from .support import goschedctl, kill_whole, ledger_job, until

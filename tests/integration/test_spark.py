@@ -12,9 +12,11 @@ import pytest
 from gosched.agent.runtimes.spark import Spark
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.config import parse_job_file
-from gosched.core.job import JobState, TaskState
+from gosched.core.records.job import JobState
+from gosched.core.records.task import TaskState
 from gosched.core.resources import Resources
-from gosched.core.spec import JobSpec, Runtime
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.task_group import Runtime
 from tests.ports import HeldPort
 
 from .containers import Running, make_place, needs, order, start

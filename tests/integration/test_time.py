@@ -14,7 +14,7 @@ import pytest
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.client import GoSchedClient
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 
 from .support import PATIENCE_S, goschedctl, kill_whole, ledger_job, starts, until, until_there
 

@@ -13,7 +13,7 @@ import pytest
 from gosched.cli.local_cluster import LocalClusterError
 from gosched.client import GoSchedClient
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from gosched.replication.journal_format import FILE as JOURNAL
 from gosched.replication.log_files import entries_in
 from tests.upgrade import previous

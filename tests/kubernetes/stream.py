@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from gosched.client import GoSchedClient
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from tests.integration.support import PATIENCE_S, starts, until
 
 PAUSE_S = 0.2  # between two submissions

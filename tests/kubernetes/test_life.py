@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from tests.integration.support import PATIENCE_S, until
 from tests.kubernetes.release import CHART, Release
 from tests.kubernetes.stream import Stream

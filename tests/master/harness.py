@@ -12,13 +12,9 @@ import grpc
 
 from gosched.config import MasterSettings
 from gosched.core.resources import Resources
-from gosched.core.spec import (
-    GangPolicy,
-    JobSpec,
-    RetryCause,
-    RetryPolicy,
-    TaskGroup,
-)
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy, RetryCause, RetryPolicy
+from gosched.core.spec.task_group import TaskGroup
 from gosched.master.server import MasterServer
 from gosched.replication.interface import Replication
 from gosched.replication.memory import MemoryCluster, MemoryReplication

@@ -10,16 +10,13 @@ from typing import Any
 import grpc
 import pytest
 
-from gosched.core.cluster import Reservation, Share, TaskPlacement
-from gosched.core.command import Cause, Eviction, GangPlacement
-from gosched.core.job import Job
-from gosched.core.spec import (
-    Array,
-    Condition,
-    Dependency,
-    JobSpec,
-    OnMiss,
-)
+from gosched.core.commands.plans import Cause, Eviction, GangPlacement
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.job import Job
+from gosched.core.records.reservation import Reservation, Share
+from gosched.core.spec.array import Array
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.spec.job_spec import JobSpec, OnMiss
 from gosched.master.api import forecast
 from gosched.master.jobs import admission
 from gosched.master.planning import planner_queries

@@ -8,8 +8,8 @@ from dataclasses import replace
 import grpc
 import pytest
 
-from gosched.core.job import JobState
-from gosched.core.spec import JobSpec
+from gosched.core.records.job import JobState
+from gosched.core.spec.job_spec import JobSpec
 from gosched.master.leader import leader
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import LIMIT_S, Front, one_master, spec, submission, until

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from gosched.config.settings import Tls
-from gosched.core.cluster import Node
+from gosched.core.records.node import Node
 from gosched.core.resources import Resources
 from gosched.master.base.channels import Channels, own_certificate, read_tls
 from gosched.replication.replica_config import TlsFiles

@@ -10,7 +10,7 @@ import aiohttp
 import grpc
 import pytest
 
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from gosched.wire.v1 import scheduler_pb2, types_pb2
 from tests.master.clock import MINUTE_MS, Ahead
 from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, two_masters, until

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from gosched.core.spec import Array
+from gosched.core.spec.array import Array
 from gosched.master.agents import exec as master_exec
 from gosched.wire.v1 import scheduler_pb2, types_pb2
 from gosched.wire.v1.scheduler_pb2_grpc import SchedulerServiceStub

@@ -8,14 +8,9 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from gosched.core.job import JobState
-from gosched.core.spec import (
-    JobSpec,
-    OnMiss,
-    Preemption,
-    RetryCause,
-    RetryPolicy,
-)
+from gosched.core.records.job import JobState
+from gosched.core.spec.job_spec import JobSpec, OnMiss
+from gosched.core.spec.policies import Preemption, RetryCause, RetryPolicy
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import scheduler_pb2, types_pb2
 from tests.master.harness import LIMIT_S, RUNNING, FakeAgent, Front, agent, one_master, spec, until

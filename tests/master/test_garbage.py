@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 
 from gosched.core.features import FeatureLevel
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.observe.counts import ClusterCounts
 from gosched.replication.applier import Applier
 from gosched.replication.snapshot import Snapshot, decode, encode, restored

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.api import digests, lanes, leader_routing
 from gosched.master.api.lanes import Bounds, Lane, Lanes
 from gosched.master.base.callers import FORWARDED, Caller

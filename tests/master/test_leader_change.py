@@ -9,8 +9,8 @@ from typing import Any
 import grpc
 import pytest
 
-from gosched.core.job import JobState
 from gosched.core.outcome import Code, Rejected
+from gosched.core.records.job import JobState
 from gosched.master.api import leader_routing
 from gosched.master.planning import planner
 from gosched.replication.interface import AppliedBatch

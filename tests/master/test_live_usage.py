@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from gosched.core.command import TaskReport
-from gosched.core.job import TaskState
-from gosched.core.usage import NO_USAGE, Usage
+from gosched.core.commands.nodes import TaskReport
+from gosched.core.records.task import TaskState
+from gosched.core.records.usage import NO_USAGE, Usage
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.wire.v1 import node_pb2
 from tests.master.test_leases import FakeClock

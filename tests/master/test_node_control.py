@@ -9,9 +9,11 @@ from typing import Any
 import grpc
 import pytest
 
-from gosched.core.cluster import ClosedBy, NodeState
-from gosched.core.job import JobState, TaskState
-from gosched.core.spec import OnDisconnect, RetryCause, RetryPolicy
+from gosched.core.records.job import JobState
+from gosched.core.records.node import ClosedBy, NodeState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.job_spec import OnDisconnect
+from gosched.core.spec.policies import RetryCause, RetryPolicy
 from gosched.master.agents import node_control
 from gosched.wire.v1 import node_pb2, scheduler_pb2, types_pb2
 from tests.master.clock import MINUTE_MS, Ahead

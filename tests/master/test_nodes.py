@@ -9,8 +9,9 @@ from typing import Any
 import grpc
 import pytest
 
-from gosched.core.cluster import NodeState
-from gosched.core.job import JobState, TaskState
+from gosched.core.records.job import JobState
+from gosched.core.records.node import NodeState
+from gosched.core.records.task import TaskState
 from gosched.master.agents import leases, node_service
 from gosched.master.leader import leader
 from gosched.wire.v1 import node_pb2

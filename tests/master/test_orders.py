@@ -6,26 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import Allocation, Node
-from gosched.core.job import (
-    Job,
-    JobIntent,
-    JobState,
-    Task,
-    TaskState,
-    allocation_id,
-)
+from gosched.core.records.allocation import Allocation
+from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.records.node import Node
+from gosched.core.records.task import Task, TaskState, allocation_id
 from gosched.core.resources import Resources
-from gosched.core.spec import (
-    Array,
-    Axis,
-    Framework,
-    GangPolicy,
-    JobSpec,
-    Preemption,
-    TaskGroup,
-)
-from gosched.core.state import ClusterState
+from gosched.core.spec.array import Array, Axis
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy, Preemption
+from gosched.core.spec.task_group import Framework, TaskGroup
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.orders import Orders, stop_order
 from gosched.state_machine.gangs import MEMBER_FAILED
 

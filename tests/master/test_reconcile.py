@@ -6,33 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import Queue, TaskPlacement
-from gosched.core.command import (
-    Body,
-    CancelJob,
-    Command,
-    CommitPlan,
-    GangPlacement,
-    RegisterNode,
-    ReportTasks,
-    SetQueues,
-    SubmitJob,
-    TaskReport,
-)
-from gosched.core.job import JobIntent
-from gosched.core.job import TaskState as T
+from gosched.core.commands.cluster import SetQueues
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import CancelJob, SubmitJob
+from gosched.core.commands.nodes import RegisterNode, ReportTasks, TaskReport
+from gosched.core.commands.plans import CommitPlan, GangPlacement
 from gosched.core.lifecycle import SAVING
 from gosched.core.outcome import Accepted
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.job import JobIntent
+from gosched.core.records.queue import Queue
+from gosched.core.records.task import TaskState as T
+from gosched.core.records.usage import NO_USAGE, Usage
 from gosched.core.resources import Resources
-from gosched.core.spec import (
-    Framework,
-    GangPolicy,
-    JobSpec,
-    Preemption,
-    TaskGroup,
-)
-from gosched.core.state import ClusterState
-from gosched.core.usage import NO_USAGE, Usage
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy, Preemption
+from gosched.core.spec.task_group import Framework, TaskGroup
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.orders import FIRST_PORT, PORTS, Orders
 from gosched.master.agents.reconcile import compare
 from gosched.state_machine import apply

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from gosched.core.cluster import Hardware
-from gosched.core.spec import Taint, TaintEffect
+from gosched.core.records.node import Hardware
+from gosched.core.spec.placement_rules import Taint, TaintEffect
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import types_pb2
 from tests.master.harness import agent, one_master

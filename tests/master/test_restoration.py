@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from gosched.config import MasterSettings
-from gosched.core.command import Command, SetFeatureLevel
+from gosched.core.commands.cluster import SetFeatureLevel
+from gosched.core.commands.command import Command
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.backups.restoration import Restoration
 from gosched.replication.backup import content
 from gosched.replication.interface import ReplicaFailed

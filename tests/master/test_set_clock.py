@@ -9,9 +9,10 @@ from typing import Any
 import grpc
 import pytest
 
-from gosched.core.command import Command, SetClock
+from gosched.core.commands.cluster import SetClock
+from gosched.core.commands.command import Command
 from gosched.core.features import FeatureLevel
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.clock import Ahead
 from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, until

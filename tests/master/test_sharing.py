@@ -16,8 +16,9 @@ from structlog.testing import capture_logs
 from gosched.cli.main import run_cli
 from gosched.client import GoSchedClient
 from gosched.config import load_master_settings
-from gosched.core.cluster import Queue, Quota
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
+from gosched.core.records.queue import Queue
+from gosched.core.records.tenant import Quota
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.planning import cycles, planner
 from gosched.master.planning.cycles import Cycles

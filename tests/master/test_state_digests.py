@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.command import Command, Noop
+from gosched.core.commands.cluster import Noop
+from gosched.core.commands.command import Command
 from gosched.master.cluster import state_digests
 from gosched.master.cluster.state_digests import PERIOD_MS, DigestComparison
 from tests.master.harness import Front, spec, two_masters, until

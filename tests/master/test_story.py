@@ -7,8 +7,9 @@ import asyncio
 import grpc
 import pytest
 
-from gosched.core.job import JobState, TaskState
-from gosched.core.spec import Array
+from gosched.core.records.job import JobState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.array import Array
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import FAILED, LIMIT_S, RUNNING, SUCCEEDED, agent, one_master, spec, until
 

@@ -10,8 +10,8 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from gosched.core.job import JobState
-from gosched.core.spec import Overlap
+from gosched.core.records.job import JobState
+from gosched.core.spec.job_spec import Overlap
 from gosched.master.jobs import admission
 from gosched.master.jobs.schedules import Schedules
 from gosched.scheduling.queries.deadline_admission import Admission

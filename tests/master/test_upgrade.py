@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from gosched.core.command import RemoveNode
+from gosched.core.commands.nodes import RemoveNode
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.master.leader import leader as leader_module
 from gosched.wire.batch import decode_batch

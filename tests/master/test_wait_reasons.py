@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from gosched.core.cluster import Allocation, Fence, Node, TaskPlacement
-from gosched.core.job import Children, Job, JobIntent, JobState
+from gosched.core.records.allocation import Allocation, TaskPlacement
+from gosched.core.records.fence import Fence
+from gosched.core.records.job import Children, Job, JobIntent, JobState
+from gosched.core.records.node import Node
 from gosched.core.resources import Resources
-from gosched.core.spec import Array, Condition, Dependency
-from gosched.core.state import ClusterState
+from gosched.core.spec.array import Array
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.jobs.wait_reasons import why_unplanned
 from tests.master.harness import spec
 

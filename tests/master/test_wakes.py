@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gosched.core.command import Cause
-from gosched.core.job import JobState, TaskState
-from gosched.core.outcome import (
+from gosched.core.commands.plans import Cause
+from gosched.core.events import (
     DeadlineMissed,
     Event,
     FenceChanged,
@@ -17,6 +16,8 @@ from gosched.core.outcome import (
     TaskChanged,
     WindowsChanged,
 )
+from gosched.core.records.job import JobState
+from gosched.core.records.task import TaskState
 from gosched.master.planning.cycles import _could_start_a_job
 
 ENDED = TaskChanged(

@@ -8,11 +8,13 @@ from typing import Any
 import grpc
 import pytest
 
-from gosched.core.cluster import Allocation, Node, NodeState, Window
-from gosched.core.job import Job, JobState
+from gosched.core.records.allocation import Allocation
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.node import Node, NodeState
+from gosched.core.records.window import Window
 from gosched.core.resources import Resources
-from gosched.core.spec import Preemption, RetryCause, RetryPolicy
-from gosched.core.state import ClusterState
+from gosched.core.spec.policies import Preemption, RetryCause, RetryPolicy
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.errors import ApiError
 from gosched.master.planning.windows import chosen_nodes, in_the_way, named_nodes
 from tests.master.harness import spec

@@ -4,36 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gosched.core.cluster import NodeState, Queue, TaskPlacement
-from gosched.core.command import (
-    Action,
-    Body,
-    CancelJob,
-    Command,
-    CommitPlan,
-    ControlJob,
-    DropFinishedJobs,
-    GangPlacement,
-    MarkNodeDead,
-    RegisterNode,
-    ReportTasks,
-    SetQueues,
-    SubmitJob,
-    TaskReport,
-)
-from gosched.core.job import JobState, TaskState
+from gosched.core.commands.cluster import SetQueues
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import Action, CancelJob, ControlJob, DropFinishedJobs, SubmitJob
+from gosched.core.commands.nodes import MarkNodeDead, RegisterNode, ReportTasks, TaskReport
+from gosched.core.commands.plans import CommitPlan, GangPlacement
 from gosched.core.outcome import Accepted
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.job import JobState
+from gosched.core.records.node import NodeState
+from gosched.core.records.queue import Queue
+from gosched.core.records.task import TaskState
 from gosched.core.resources import Resources
 from gosched.core.sharing import as_map
-from gosched.core.spec import (
-    Array,
-    GangPolicy,
-    JobSpec,
-    RetryCause,
-    RetryPolicy,
-    TaskGroup,
-)
-from gosched.core.state import ClusterState
+from gosched.core.spec.array import Array
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy, RetryCause, RetryPolicy
+from gosched.core.spec.task_group import TaskGroup
+from gosched.core.state.cluster_state import ClusterState
 from gosched.observe.counts import ClusterCounts
 from gosched.state_machine import apply
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from gosched.core.command import Cause
-from gosched.core.outcome import (
+from gosched.core.commands.plans import Cause
+from gosched.core.events import (
     DeadlineMissed,
     Event,
     FenceChanged,

@@ -5,13 +5,20 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gosched.core.cluster import Queue, Quota
-from gosched.core.command import Command as Asked
-from gosched.core.command import CommitPlan, GangPlacement, RegisterNode, SetQueues, SubmitJob, TaskPlacement
+from gosched.core.commands.cluster import SetQueues
+from gosched.core.commands.command import Command as Asked
+from gosched.core.commands.jobs import SubmitJob
+from gosched.core.commands.nodes import RegisterNode
+from gosched.core.commands.plans import CommitPlan, GangPlacement
 from gosched.core.outcome import Accepted
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.queue import Queue
+from gosched.core.records.tenant import Quota
 from gosched.core.resources import Resources
-from gosched.core.spec import GangPolicy, JobSpec, TaskGroup
-from gosched.core.state import ClusterState
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.spec.task_group import TaskGroup
+from gosched.core.state.cluster_state import ClusterState
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.metrics import ClusterFacts, MasterMetrics, RaftFacts
 from gosched.observe.sharing import QueueUse, queue_uses, tenant_uses

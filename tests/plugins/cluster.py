@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gosched.core.cluster import Node
-from gosched.core.job import Job, JobState, Task, TaskState
-from gosched.core.state import ClusterState
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.node import Node
+from gosched.core.records.task import Task, TaskState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.plugins import Nodes, Plugin, Request
 from gosched.scheduling import Plan, Policy, View, ViewBuilder, schedule
 from gosched.scheduling.plugins.calls import Plugins

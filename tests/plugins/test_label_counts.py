@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import NodeState
-from gosched.core.job import JobState, TaskState
-from gosched.core.outcome import NodeChanged, TaskChanged
-from gosched.core.state import ClusterState
+from gosched.core.events import NodeChanged, TaskChanged
+from gosched.core.records.job import JobState
+from gosched.core.records.node import NodeState
+from gosched.core.records.task import TaskState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import ViewBuilder
 from gosched.scheduling.snapshot.label_counts import LabelCounts
 from tests.plugins.cluster import labelled, stand, view_of

@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from gosched.core.command import Command, RegisterNode
+from gosched.core.commands.command import Command
+from gosched.core.commands.nodes import RegisterNode
 from gosched.core.outcome import Outcome
 from gosched.core.resources import Resources
 from gosched.replication.interface import Part, ProposalFailed

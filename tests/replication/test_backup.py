@@ -8,11 +8,12 @@ from random import Random
 
 import pytest
 
-from gosched.core.cluster import NodeState
-from gosched.core.command import Command, SetFeatureLevel
+from gosched.core.commands.cluster import SetFeatureLevel
+from gosched.core.commands.command import Command
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
-from gosched.core.invariants import check
-from gosched.core.state import ClusterState
+from gosched.core.invariants.check_state import check
+from gosched.core.records.node import NodeState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.backup import RunningTasks, content, continued, found_from_backup, new_id, state_in
 from gosched.replication.disk import PosixDisk
 from gosched.replication.journal_format import FILE as JOURNAL

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.damage import DamagedLog
 from gosched.replication.identity import IDENTITY, PEERS, Met, save_identity
 from gosched.replication.journal import Journal

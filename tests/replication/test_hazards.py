@@ -29,10 +29,12 @@ import pysyncobj.version
 import pytest
 from pysyncobj import FAIL_REASON
 
-from gosched.core.command import Command, Noop, RegisterNode
+from gosched.core.commands.cluster import Noop
+from gosched.core.commands.command import Command
+from gosched.core.commands.nodes import RegisterNode
 from gosched.core.outcome import Accepted
 from gosched.core.resources import Resources
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication import raft_node
 from gosched.replication.configuration import Members
 from gosched.replication.disk import PosixDisk

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.configuration import Members
 from gosched.replication.disk import Disk, PosixDisk
 from gosched.replication.identity import save_identity

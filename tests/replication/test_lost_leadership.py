@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gosched.core.command import Command
-from gosched.replication import process
+from gosched.core.commands.command import Command
+from gosched.replication import group_commit
 from gosched.replication.interface import Part, ProposalFailed, Role
 from gosched.replication.process import ProcessReplication
 from gosched.replication.replica_config import ReplicaConfig
@@ -77,7 +77,7 @@ def test_waiting_commands_are_bounded_in_bytes(tmp_path: Path, monkeypatch: pyte
         await replication.start()
         try:
             await until(lambda: replication.role.part is Part.LEADER, what="it leads")
-            monkeypatch.setattr(process, "MAX_WAITING_BYTES", 100_000)
+            monkeypatch.setattr(group_commit, "MAX_WAITING_BYTES", 100_000)
 
             def large(i: int) -> Command:
                 return a_node("n" * 200, request_id=f"{i:0200d}")
@@ -89,7 +89,7 @@ def test_waiting_commands_are_bounded_in_bytes(tmp_path: Path, monkeypatch: pyte
             assert 0 < len(refused) < 100
             assert {str(r) for r in refused} == {"too many bytes of commands wait to be committed; try again"}
             assert all(r.definite for r in refused)
-            assert replication._queued_bytes == 0
+            assert replication._proposals.queued_bytes == 0
             await replication.propose([large(1)] * 10)
         finally:
             await replication.close()

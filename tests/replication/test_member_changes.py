@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gosched.core.cluster import Configuration
 from gosched.core.features import FeatureLevel
-from gosched.core.state import ClusterState
+from gosched.core.records.master import Configuration
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.configuration import Members, configuration, entry_naming, ids, voters
 from gosched.replication.disk import PosixDisk
 from gosched.replication.hello import Introduction, Standing, standing

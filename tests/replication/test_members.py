@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gosched.core.command import Command, SetFeatureLevel
+from gosched.core.commands.cluster import SetFeatureLevel
+from gosched.core.commands.command import Command
 from gosched.core.features import NEWEST_LEVEL
 from gosched.replication.interface import ChangeRefused, ReplicaFailed
 from gosched.replication.process import ProcessReplication

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from gosched.core.cluster import Queue
-from gosched.core.command import Body, Command, PassTime, SetFeatureLevel, SetQueues, SubmitJob
+from gosched.core.commands.cluster import PassTime, SetFeatureLevel, SetQueues
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import SubmitJob
 from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import Accepted
-from gosched.core.spec import Array
-from gosched.core.state import ClusterState
+from gosched.core.records.queue import Queue
+from gosched.core.spec.array import Array
+from gosched.core.state.cluster_state import ClusterState
 from tests.replication.conftest import Cluster, cluster, until
 from tests.state_machine.cluster import group, spec
 

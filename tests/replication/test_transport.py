@@ -20,7 +20,7 @@ import pytest
 from pysyncobj.node import Node
 from pysyncobj.poller import createPoller
 
-from gosched.core.state import ClusterState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication import peer_transport
 from gosched.replication.configuration import Members
 from gosched.replication.disk import PosixDisk
@@ -347,7 +347,7 @@ def test_without_tls_a_caller_of_a_public_address_is_told_why_and_nothing_else(
     listener = socket.create_server(("127.0.0.1", 0))
     transport = transport_of_m2(tmp_path, [], listener)
     with socket.create_connection(listener.getsockname(), LIMIT_S) as stranger:
-        transport._accept(0, 0)
+        transport._listener._accept(0, 0)
         frame = stranger.makefile("rb").read()
     hello = raft_pb2.PeerFrame.FromString(frame[4:]).hello
     assert (hello.member, hello.refusal, hello.cluster_id) == ("m2", "127.0.0.1: configure tls", "")

@@ -9,15 +9,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from gosched.core.cluster import Node, NodeState, TaskPlacement
-from gosched.core.command import GangPlacement
+from gosched.core.commands.plans import GangPlacement
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.job import Job, JobState, TaskState, task_id
 from gosched.core.matching import blocking_taint, meets
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.node import Node, NodeState
+from gosched.core.records.task import TaskState, task_id
 from gosched.core.resources import MILLI, Resources
 from gosched.core.sharing import Amounts, add_to, ceilings, charge_of, lineage
-from gosched.core.spec import SELF, Mode, SpreadRule, TaskGroup
-from gosched.core.state import ClusterState
+from gosched.core.spec.placement_rules import SELF, Mode, SpreadRule
+from gosched.core.spec.task_group import TaskGroup
+from gosched.core.state.cluster_state import ClusterState
 
 LEVELS = ("zone", "rack")  # of the topology in these tests
 

@@ -9,12 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from gosched.core.cluster import TaskPlacement, Window
-from gosched.core.command import Cause, Eviction, GangPlacement
-from gosched.core.job import Job, JobState, TaskState
+from gosched.core.commands.plans import Cause, Eviction, GangPlacement
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.task import TaskState
+from gosched.core.records.window import Window
 from gosched.core.sharing import Amounts, add_to, charge_of, guarantees, lineage
-from gosched.core.spec import PreemptionPolicy
-from gosched.core.state import ClusterState, group_of, restore
+from gosched.core.spec.job_spec import group_of
+from gosched.core.spec.policies import PreemptionPolicy
+from gosched.core.state.cluster_state import ClusterState, restore
 from gosched.scheduling import Plan, ViewBuilder, schedule
 from tests.scheduling import tables
 from tests.scheduling.driver import Driver

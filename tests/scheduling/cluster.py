@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from gosched.core.cluster import Allocation, Node, NodeState
-from gosched.core.job import Job, JobState
+from gosched.core.primitives import StringMap
+from gosched.core.records.allocation import Allocation
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.node import Node, NodeState
 from gosched.core.resources import MILLI, Resources
-from gosched.core.spec import (
-    GangPolicy,
-    JobSpec,
-    Strategy,
-    StringMap,
-    TaskGroup,
-)
-from gosched.core.state import ClusterState
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.placement_rules import Strategy
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.spec.task_group import TaskGroup
+from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import Plan, Policy, View, ViewBuilder, schedule
 
 

@@ -12,11 +12,14 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gosched.core.command import MarkNodeDead, PassTime, SetQueues, SetWindow, SubmitJob
-from gosched.core.invariants import check as invariants
-from gosched.core.job import Job, TaskState
-from gosched.core.spec import JobSpec
-from gosched.core.state import ClusterState
+from gosched.core.commands.cluster import PassTime, SetQueues, SetWindow
+from gosched.core.commands.jobs import SubmitJob
+from gosched.core.commands.nodes import MarkNodeDead
+from gosched.core.invariants.check_state import check as invariants
+from gosched.core.records.job import Job
+from gosched.core.records.task import TaskState
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import Plan, Policy
 from tests.scheduling import notation
 from tests.scheduling.notation import NOW_MS

@@ -5,31 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from gosched.core.cluster import Hardware, Queue, QueueOrder, QueueType, Quota, Share, TaskPlacement, Window
-from gosched.core.command import RegisterNode
+from gosched.core.commands.nodes import RegisterNode
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.node import Hardware
+from gosched.core.records.queue import Queue, QueueOrder, QueueType
+from gosched.core.records.reservation import Share
+from gosched.core.records.tenant import Quota
+from gosched.core.records.window import Window
 from gosched.core.resources import AmountMap, Resources
-from gosched.core.spec import (
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.placement_rules import (
     SELF,
     Affinity,
     AntiAffinity,
-    GangPolicy,
-    JobSpec,
     LabelOp,
-    MemberFailure,
     Mode,
-    Preemption,
-    PreemptionPolicy,
-    RetryCause,
-    RetryPolicy,
     SpreadRule,
     Strategy,
     Taint,
     TaintEffect,
-    TaskGroup,
     Toleration,
     TolerationOp,
     TopologyRule,
 )
+from gosched.core.spec.policies import GangPolicy, MemberFailure, Preemption, PreemptionPolicy, RetryCause, RetryPolicy
+from gosched.core.spec.task_group import TaskGroup
 
 NOW_MS = 36_000_000  # when a table that speaks of time is planned
 

@@ -48,30 +48,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
 
-from gosched.core.cluster import ClosedBy, Queue, Reservation, TaskPlacement
-from gosched.core.command import (
-    Body,
-    Command,
-    CommitPlan,
-    ControlNode,
-    Eviction,
-    GangPlacement,
-    MarkNodeDead,
-    NodeAction,
-    PassTime,
-    ReportTasks,
-    SetQueues,
-    SetQuotas,
-    SetWindow,
-    SubmitJob,
-    TaskReport,
-)
-from gosched.core.invariants import check as invariants
-from gosched.core.job import JobState, TaskState
+from gosched.core.commands.cluster import PassTime, SetQueues, SetQuotas, SetWindow
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import SubmitJob
+from gosched.core.commands.nodes import ControlNode, MarkNodeDead, NodeAction, ReportTasks, TaskReport
+from gosched.core.commands.plans import CommitPlan, Eviction, GangPlacement
+from gosched.core.events import Event
+from gosched.core.invariants.check_state import check as invariants
 from gosched.core.limits import MAX_CLOCK_STEP_MS
-from gosched.core.outcome import Accepted, Event
-from gosched.core.spec import JobSpec
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Accepted
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.job import JobState
+from gosched.core.records.node import ClosedBy
+from gosched.core.records.queue import Queue
+from gosched.core.records.reservation import Reservation
+from gosched.core.records.task import TaskState
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
 from gosched.state_machine.apply import apply
 from tests.scheduling import notation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gosched.core.command import SetQueues
+from gosched.core.commands.cluster import SetQueues
 from gosched.scheduling import Policy
 from gosched.scheduling.explain.explanation import Explanation
 from gosched.scheduling.queries.explain_on_request import explain_on_request

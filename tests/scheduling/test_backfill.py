@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gosched.core.command import CancelJob
-from gosched.core.job import JobState
+from gosched.core.commands.jobs import CancelJob
+from gosched.core.records.job import JobState
 from gosched.scheduling import Policy
 from gosched.scheduling.backfill.reserved_starts import ReservedStarts
 from gosched.scheduling.policy import ALL

@@ -10,21 +10,17 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from gosched.core.cluster import NodeState, Queue
-from gosched.core.command import (
-    CancelJob,
-    Command,
-    CommitPlan,
-    MarkNodeDead,
-    PassTime,
-    ReportTasks,
-    SetQueues,
-    SubmitJob,
-    TaskReport,
-)
-from gosched.core.job import JobState, TaskState
-from gosched.core.outcome import FenceChanged, JobChanged, JobUpdated, NodeChanged, TaskChanged
-from gosched.core.state import ClusterState
+from gosched.core.commands.cluster import PassTime, SetQueues
+from gosched.core.commands.command import Command
+from gosched.core.commands.jobs import CancelJob, SubmitJob
+from gosched.core.commands.nodes import MarkNodeDead, ReportTasks, TaskReport
+from gosched.core.commands.plans import CommitPlan
+from gosched.core.events import FenceChanged, JobChanged, JobUpdated, NodeChanged, TaskChanged
+from gosched.core.records.job import JobState
+from gosched.core.records.node import NodeState
+from gosched.core.records.queue import Queue
+from gosched.core.records.task import TaskState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import Policy, View, ViewBuilder, schedule
 from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.view import NO_VALUE, NodeColumns

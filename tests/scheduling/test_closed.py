@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gosched.core.command import Action, ControlJob, NodeAction
+from gosched.core.commands.jobs import Action, ControlJob
+from gosched.core.commands.nodes import NodeAction
 from gosched.scheduling import Policy
 from tests.scheduling import notation
 from tests.scheduling.tables import World, begin, check

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gosched.core.cluster import NodeState
-from gosched.core.spec import Strategy
+from gosched.core.records.node import NodeState
+from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling import Policy, cycle_state
 from gosched.scheduling.placement import gang_placement
 from tests.scheduling.cluster import allocation, group, job, node, plan_of, resources, where, why

@@ -12,9 +12,9 @@ import hypothesis
 import pytest
 from hypothesis import given, settings
 
-from gosched.core.command import SubmitJob
-from gosched.core.job import Job, JobState
-from gosched.core.spec import JobSpec
+from gosched.core.commands.jobs import SubmitJob
+from gosched.core.records.job import Job, JobState
+from gosched.core.spec.job_spec import JobSpec
 from gosched.scheduling import Plan, Policy, cycle
 from gosched.scheduling.backfill import reserved_starts
 from gosched.scheduling.queries.deadline_admission import Admission, admit

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.outcome import Event, ReservationChanged
+from gosched.core.events import Event, ReservationChanged
 from gosched.scheduling import Policy
 from gosched.scheduling.backfill import reserved_starts
 from gosched.scheduling.backfill.reserved_starts import ReservedStart

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import Allocation, Node, NodeState
-from gosched.core.spec import Affinity, LabelOp, TaskGroup
+from gosched.core.records.allocation import Allocation
+from gosched.core.records.node import Node, NodeState
+from gosched.core.spec.placement_rules import Affinity, LabelOp
+from gosched.core.spec.task_group import TaskGroup
 from gosched.scheduling import Policy, warnings
 from gosched.scheduling.explain import explainer
 from tests.scheduling.cluster import allocation, group, job, node, plan_of, resources, view_of

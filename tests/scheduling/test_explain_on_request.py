@@ -1,7 +1,7 @@
 """What is worked out about one gang when somebody asks."""
 
-from gosched.core.cluster import Queue
-from gosched.core.state import ClusterState
+from gosched.core.records.queue import Queue
+from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import Policy, ViewBuilder, schedule
 from gosched.scheduling.explain.explainer import MAX_EXPLAINED
 from gosched.scheduling.explain.explanation import Explanation

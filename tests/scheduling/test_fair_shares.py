@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from gosched.core.cluster import Queue, QueueType
+from gosched.core.records.queue import Queue, QueueType
 from gosched.core.resources import AmountMap
 from gosched.core.sharing import parent_of
 from gosched.scheduling.fairness import fair_shares as module

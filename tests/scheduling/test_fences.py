@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from tests.scheduling.tables import begin
 
 

@@ -16,8 +16,9 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from gosched.core.command import GangPlacement, SetQueues
-from gosched.core.state import ClusterState
+from gosched.core.commands.cluster import SetQueues
+from gosched.core.commands.plans import GangPlacement
+from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import Plan, Policy, ViewBuilder, cycle, reservations
 from gosched.scheduling.backfill.capacity_views import CapacityViews
 from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts

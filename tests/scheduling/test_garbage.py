@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.spec import Strategy
+from gosched.core.spec.placement_rules import Strategy
 from gosched.plugins.hadoop import Hadoop
 from gosched.plugins.kubernetes import Kubernetes
 from gosched.plugins.spark import Spark

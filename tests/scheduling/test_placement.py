@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gosched.core.spec import Strategy
+from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling import Policy
 from gosched.scheduling.policy import ALGORITHMS
 from tests.scheduling.tables import check

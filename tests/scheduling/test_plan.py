@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gosched.core.cluster import TaskPlacement
-from gosched.core.command import CommitPlan, GangPlacement
+from gosched.core.commands.plans import CommitPlan, GangPlacement
+from gosched.core.records.allocation import TaskPlacement
 from gosched.scheduling import Plan
 from gosched.scheduling.plan import MAX_COMMAND_BYTES, encoded_bytes, may_encode
 from gosched.scheduling.snapshot.task_requests import pending_gang

@@ -17,9 +17,11 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from gosched.core.command import GangPlacement, SetQueues, SetQuotas, SubmitJob
-from gosched.core.job import Job
-from gosched.core.state import ClusterState, restore
+from gosched.core.commands.cluster import SetQueues, SetQuotas
+from gosched.core.commands.jobs import SubmitJob
+from gosched.core.commands.plans import GangPlacement
+from gosched.core.records.job import Job
+from gosched.core.state.cluster_state import ClusterState, restore
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
 from gosched.scheduling.fairness import drf_order, queue_limits, queue_order
 from gosched.scheduling.placement import free_capacity, free_devices, gang_placement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from tests.scheduling.tables import begin, check
 
 HALVES = """

@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gosched.core.command import RegisterNode
+from gosched.core.commands.nodes import RegisterNode
 from gosched.core.resources import Resources
-from gosched.core.spec import (
-    GangPolicy,
-    JobSpec,
-    RetryCause,
-    RetryPolicy,
-    TaskGroup,
-)
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy, RetryCause, RetryPolicy
+from gosched.core.spec.task_group import TaskGroup
 from gosched.scheduling import Policy
 from gosched.sim.cluster.recorder import JobRecord, Recorder
 from gosched.sim.cluster.simulator import Simulator

@@ -11,9 +11,12 @@ import pytest
 
 from gosched.cli.local_cluster import LocalCluster
 from gosched.cli.main import run_cli
-from gosched.core.cluster import Queue
-from gosched.core.command import Command, CommitPlan, SetQueues, SubmitJob
-from gosched.core.spec import JobSpec
+from gosched.core.commands.cluster import SetQueues
+from gosched.core.commands.command import Command
+from gosched.core.commands.jobs import SubmitJob
+from gosched.core.commands.plans import CommitPlan
+from gosched.core.records.queue import Queue
+from gosched.core.spec.job_spec import JobSpec
 from gosched.replication.offline import NotInLog, _read, past_of_log
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
 from gosched.scheduling.rng_seed import seed_of

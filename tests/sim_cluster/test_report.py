@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from gosched.core.cluster import Queue, QueueOrder
+from gosched.core.records.queue import Queue, QueueOrder
 from gosched.scheduling import Policy
 from gosched.sim.cluster.page import page
 from gosched.sim.cluster.report import Json, as_text, percentile, report, spread

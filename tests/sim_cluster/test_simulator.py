@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import Queue, QueueOrder, Reservation, Share, TaskPlacement
-from gosched.core.command import Cause, CommitPlan, Eviction, GangPlacement
-from gosched.core.job import JobState
-from gosched.core.spec import Preemption
+from gosched.core.commands.plans import Cause, CommitPlan, Eviction, GangPlacement
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.job import JobState
+from gosched.core.records.queue import Queue, QueueOrder
+from gosched.core.records.reservation import Reservation, Share
+from gosched.core.spec.policies import Preemption
 from gosched.scheduling import Policy
 from gosched.sim.cluster import simulator as module
 from gosched.sim.cluster.simulator import START_MS, SimulationFailed, Simulator
@@ -62,7 +64,7 @@ def test_cycles_are_a_period_apart() -> None:
 
 
 def test_elements_of_an_array_take_the_duration_of_the_array() -> None:
-    from gosched.core.spec import Array
+    from gosched.core.spec.array import Array
 
     recorder = simulated([job(0, 10, name="many", array=Array(first=0, last=4, step=1, parallelism=2))], nodes())
     assert sorted(by_name(recorder)) == [f"many.{i}" for i in range(5)]
@@ -70,7 +72,7 @@ def test_elements_of_an_array_take_the_duration_of_the_array() -> None:
 
 
 def test_a_dependent_job_starts_after_the_other() -> None:
-    from gosched.core.spec import Condition, Dependency
+    from gosched.core.spec.dependency import Condition, Dependency
 
     after = (Dependency(job="a", condition=Condition.SUCCESS),)
     found = by_name(simulated([job(0, 60, name="a"), job(1, 10, name="b", after=after)], nodes()))

@@ -6,69 +6,37 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from random import Random
 
-from gosched.core.cluster import (
-    Hardware,
-    Master,
-    NodeState,
-    Queue,
-    QueueType,
-    Quota,
-    Reservation,
-    Share,
-    TaskPlacement,
-    Window,
-)
-from gosched.core.command import (
-    Action,
+from gosched.core.commands.cluster import (
     AnnounceMaster,
-    Body,
-    CancelJob,
-    Cause,
-    Command,
-    CommitPlan,
-    ControlJob,
-    DropFinishedJobs,
     DropWindow,
-    Eviction,
-    GangPlacement,
-    MarkNodeDead,
     Noop,
     OpenEpoch,
     PassTime,
-    RegisterNode,
-    ReportTasks,
     SetQueues,
     SetQuotas,
     SetWindow,
-    SubmitJob,
-    TaskReport,
 )
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import Action, CancelJob, ControlJob, DropFinishedJobs, SubmitJob
+from gosched.core.commands.nodes import MarkNodeDead, RegisterNode, ReportTasks, TaskReport
+from gosched.core.commands.plans import Cause, CommitPlan, Eviction, GangPlacement
 from gosched.core.cpulist import format_cpulist
-from gosched.core.force import may_restart
-from gosched.core.job import (
-    Job,
-    JobIntent,
-    JobState,
-    Task,
-    TaskState,
-)
+from gosched.core.preemption_rules import may_restart
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.records.master import Master
+from gosched.core.records.node import Hardware, NodeState
+from gosched.core.records.queue import Queue, QueueType
+from gosched.core.records.reservation import Reservation, Share
+from gosched.core.records.task import Task, TaskState
+from gosched.core.records.tenant import Quota
+from gosched.core.records.window import Window
 from gosched.core.resources import MILLI, AmountMap, Resources
-from gosched.core.spec import (
-    Affinity,
-    GangPolicy,
-    JobSpec,
-    LabelOp,
-    MemberFailure,
-    Preemption,
-    PreemptionPolicy,
-    RetryCause,
-    RetryPolicy,
-    Taint,
-    TaintEffect,
-    TaskGroup,
-    Toleration,
-)
-from gosched.core.state import ClusterState
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.placement_rules import Affinity, LabelOp, Taint, TaintEffect, Toleration
+from gosched.core.spec.policies import GangPolicy, MemberFailure, Preemption, PreemptionPolicy, RetryCause, RetryPolicy
+from gosched.core.spec.task_group import TaskGroup
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import fits
 from gosched.state_machine.fits import Filtered
 

@@ -7,23 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
 
-from gosched.core.cluster import ClosedBy, NodeState
-from gosched.core.command import (
-    Action,
-    Body,
-    Command,
-    CommitPlan,
-    ControlJob,
-    ControlNode,
-    NodeAction,
-    RegisterNode,
-    ReportTasks,
-    SubmitJob,
-)
-from gosched.core.job import TaskState
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import Action, ControlJob, SubmitJob
+from gosched.core.commands.nodes import ControlNode, NodeAction, RegisterNode, ReportTasks
+from gosched.core.commands.plans import CommitPlan
+from gosched.core.records.node import ClosedBy, NodeState
+from gosched.core.records.task import TaskState
+from gosched.core.records.usage import NO_USAGE, Usage
 from gosched.core.resources import MILLI
-from gosched.core.state import ClusterState
-from gosched.core.usage import NO_USAGE, Usage
+from gosched.core.state.cluster_state import ClusterState
 from tests.state_machine import chaos
 
 HUGE = 1 << 62

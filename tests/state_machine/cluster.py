@@ -5,33 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gosched.core.cluster import Master, Queue, TaskPlacement
-from gosched.core.command import (
-    Body,
-    CancelJob,
-    Command,
-    CommitPlan,
-    GangPlacement,
-    MarkNodeDead,
-    RegisterNode,
-    ReportTasks,
-    SetQueues,
-    SubmitJob,
-    TaskReport,
-)
-from gosched.core.invariants import check
-from gosched.core.job import Job, Task, TaskState
-from gosched.core.outcome import Accepted, Code, Event, Outcome, Rejected
+from gosched.core.commands.cluster import SetQueues
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import CancelJob, SubmitJob
+from gosched.core.commands.nodes import MarkNodeDead, RegisterNode, ReportTasks, TaskReport
+from gosched.core.commands.plans import CommitPlan, GangPlacement
+from gosched.core.events import Event
+from gosched.core.invariants.check_state import check
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.job import Job
+from gosched.core.records.master import Master
+from gosched.core.records.queue import Queue
+from gosched.core.records.task import Task, TaskState
 from gosched.core.resources import MILLI, Resources
-from gosched.core.spec import (
-    GangPolicy,
-    JobSpec,
-    MemberFailure,
-    RetryCause,
-    RetryPolicy,
-    TaskGroup,
-)
-from gosched.core.state import ClusterState
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy, MemberFailure, RetryCause, RetryPolicy
+from gosched.core.spec.task_group import TaskGroup
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import apply
 
 MASTER = Master(id="m1", grpc_address="127.0.0.1:9090", http_address="127.0.0.1:8080")

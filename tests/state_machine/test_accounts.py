@@ -3,9 +3,10 @@
 import pytest
 
 from gosched.core.accounting import average_use, brought_up
-from gosched.core.cluster import Account, Queue
-from gosched.core.command import Noop, SetQueues
-from gosched.core.job import TaskState
+from gosched.core.commands.cluster import Noop, SetQueues
+from gosched.core.records.queue import Queue
+from gosched.core.records.task import TaskState
+from gosched.core.records.tenant import Account
 from gosched.core.resources import MILLI
 from tests.state_machine.cluster import Cluster, gang, group, spec
 

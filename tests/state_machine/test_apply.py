@@ -4,12 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.command import CancelJob, Noop, OpenEpoch, SubmitJob
-from gosched.core.job import JobState
+from gosched.core.commands.cluster import Noop, OpenEpoch
+from gosched.core.commands.jobs import CancelJob, SubmitJob
+from gosched.core.events import JobChanged
 from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED
-from gosched.core.outcome import Accepted, Code, JobChanged, Rejected
-from gosched.core.spec import Array, Condition, Dependency
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Accepted, Code, Rejected
+from gosched.core.records.job import JobState
+from gosched.core.spec.array import Array
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import MachineBug, jobs
 from tests.state_machine.cluster import MASTER, Cluster, spec
 

@@ -2,20 +2,19 @@
 
 import pytest
 
-from gosched.core.command import Action, ControlJob, DropFinishedJobs, PassTime, SubmitJob
+from gosched.core.commands.cluster import PassTime
+from gosched.core.commands.jobs import Action, ControlJob, DropFinishedJobs, SubmitJob
+from gosched.core.events import JobChanged, JobUpdated
 from gosched.core.features import FeatureLevel
-from gosched.core.job import Children, Job, JobState, TaskState
 from gosched.core.limits import DEFAULT_PARALLEL, MAX_ARRAY, MAX_PARALLEL
-from gosched.core.outcome import Code, JobChanged, JobUpdated
-from gosched.core.spec import (
-    Array,
-    Axis,
-    Condition,
-    Dependency,
-    GangPolicy,
-    JobSpec,
-)
-from gosched.core.state import restore
+from gosched.core.outcome import Code
+from gosched.core.records.job import Children, Job, JobState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.array import Array, Axis
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.state.cluster_state import restore
 from gosched.state_machine import children
 from gosched.state_machine.children import LOOK_AGAIN_MS, at_once
 from tests.state_machine.cluster import Cluster, group, spec

@@ -6,28 +6,25 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from gosched.core import state as state_module
-from gosched.core.cluster import ClosedBy, Queue, Reservation, Share, Window
-from gosched.core.command import (
-    Command,
-    CommitPlan,
-    ControlNode,
-    NextRun,
-    NodeAction,
-    Noop,
-    PassTime,
-    SetClock,
-    SetQueues,
-    SetWindow,
-    SubmitJob,
-)
+from gosched.core.commands.cluster import Noop, PassTime, SetClock, SetQueues, SetWindow
+from gosched.core.commands.command import Command
+from gosched.core.commands.jobs import NextRun, SubmitJob
+from gosched.core.commands.nodes import ControlNode, NodeAction
+from gosched.core.commands.plans import CommitPlan
+from gosched.core.events import ClockSet
 from gosched.core.features import FeatureLevel
-from gosched.core.invariants import check
-from gosched.core.job import Children, TaskState
+from gosched.core.invariants.check_state import check
 from gosched.core.limits import MAX_CLOCK_STEP_MS
-from gosched.core.outcome import ClockSet, Code
-from gosched.core.spec import GangPolicy
-from gosched.core.state import ClusterState, restore
+from gosched.core.outcome import Code
+from gosched.core.records.job import Children
+from gosched.core.records.node import ClosedBy
+from gosched.core.records.queue import Queue
+from gosched.core.records.reservation import Reservation, Share
+from gosched.core.records.task import TaskState
+from gosched.core.records.window import Window
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.state import cluster_state as state_module
+from gosched.core.state.cluster_state import ClusterState, restore
 from gosched.state_machine import apply
 from gosched.state_machine.clock import STAMPED
 from tests.state_machine import chaos

@@ -2,12 +2,16 @@
 
 import pytest
 
-from gosched.core.cluster import Reservation, Share
-from gosched.core.command import Action, CommitPlan, ControlJob, PassTime, SubmitJob
-from gosched.core.job import JobIntent, JobState, TaskState
-from gosched.core.outcome import Code, JobChanged, JobUpdated, ReservationChanged
+from gosched.core.commands.cluster import PassTime
+from gosched.core.commands.jobs import Action, ControlJob, SubmitJob
+from gosched.core.commands.plans import CommitPlan
+from gosched.core.events import JobChanged, JobUpdated, ReservationChanged
+from gosched.core.outcome import Code
+from gosched.core.records.job import JobIntent, JobState
+from gosched.core.records.reservation import Reservation, Share
+from gosched.core.records.task import TaskState
 from gosched.core.resources import ZERO
-from gosched.core.spec import GangPolicy
+from gosched.core.spec.policies import GangPolicy
 from tests.state_machine.cluster import Cluster, failing_fast, gang, group, retrying, spec
 
 T = TaskState

@@ -2,11 +2,16 @@
 
 import pytest
 
-from gosched.core.command import CancelJob, Command, DropFinishedJobs, PassTime, SubmitJob
-from gosched.core.job import JobState, TaskState
-from gosched.core.outcome import Code, JobUpdated
-from gosched.core.spec import Condition, Dependency, JobSpec
-from gosched.core.state import restore
+from gosched.core.commands.cluster import PassTime
+from gosched.core.commands.command import Command
+from gosched.core.commands.jobs import CancelJob, DropFinishedJobs, SubmitJob
+from gosched.core.events import JobUpdated
+from gosched.core.outcome import Code
+from gosched.core.records.job import JobState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.state.cluster_state import restore
 from gosched.state_machine import apply, dependencies
 from tests.state_machine.cluster import Cluster, spec
 

@@ -4,17 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import Hardware
-from gosched.core.job import TaskState
+from gosched.core.records.node import Hardware
+from gosched.core.records.task import TaskState
 from gosched.core.resources import MILLI, Resources
-from gosched.core.spec import (
-    Affinity,
-    LabelOp,
-    Taint,
-    TaintEffect,
-    TaskGroup,
-    Toleration,
-)
+from gosched.core.spec.placement_rules import Affinity, LabelOp, Taint, TaintEffect, Toleration
+from gosched.core.spec.task_group import TaskGroup
 from tests.state_machine.cluster import Cluster, gang, group, registration, spec
 
 HARDWARE = Hardware(numa_cpus=("0-1,8-9", "2-3,10-11"), gpu_numa=(0, 1), gpu_links=(0, 0), gpu_memory_bytes=80 << 30)

@@ -2,9 +2,10 @@
 
 import pytest
 
-from gosched.core.job import JobState, TaskState
-from gosched.core.outcome import TaskChanged
-from gosched.core.spec import GangPolicy, RetryCause, RetryPolicy
+from gosched.core.events import TaskChanged
+from gosched.core.records.job import JobState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.policies import GangPolicy, RetryCause, RetryPolicy
 from tests.state_machine.cluster import Cluster, gang, group, retrying, spec
 
 T = TaskState

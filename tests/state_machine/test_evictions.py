@@ -4,17 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import Queue, QueueType, Quota, Window
-from gosched.core.command import Cause, Eviction, GangPlacement, Noop, SetQueues, SetQuotas, SetWindow
-from gosched.core.job import Job, JobIntent, JobState, TaskState
-from gosched.core.outcome import FenceChanged, JobEvicted, TaskChanged
-from gosched.core.spec import (
-    GangPolicy,
-    JobSpec,
-    MemberFailure,
-    Preemption,
-    PreemptionPolicy,
-)
+from gosched.core.commands.cluster import Noop, SetQueues, SetQuotas, SetWindow
+from gosched.core.commands.plans import Cause, Eviction, GangPlacement
+from gosched.core.events import FenceChanged, JobEvicted, TaskChanged
+from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.records.queue import Queue, QueueType
+from gosched.core.records.task import TaskState
+from gosched.core.records.tenant import Quota
+from gosched.core.records.window import Window
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy, MemberFailure, Preemption, PreemptionPolicy
 from tests.state_machine.cluster import Cluster, failing_fast, gang, group, retrying, spec
 
 T = TaskState

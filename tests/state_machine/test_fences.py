@@ -4,13 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import Hardware, Queue
-from gosched.core.command import Action, Cause, ControlJob, GangPlacement, SetQueues
-from gosched.core.job import JobState, TaskState
-from gosched.core.outcome import Code, FenceChanged, JobChanged, TaskChanged
+from gosched.core.commands.cluster import SetQueues
+from gosched.core.commands.jobs import Action, ControlJob
+from gosched.core.commands.plans import Cause, GangPlacement
+from gosched.core.events import FenceChanged, JobChanged, TaskChanged
+from gosched.core.outcome import Code
+from gosched.core.records.job import JobState
+from gosched.core.records.node import Hardware
+from gosched.core.records.queue import Queue
+from gosched.core.records.task import TaskState
 from gosched.core.resources import MILLI
-from gosched.core.spec import Taint
-from gosched.core.state import restore
+from gosched.core.spec.placement_rules import Taint
+from gosched.core.state.cluster_state import restore
 from tests.state_machine.cluster import Cluster, gang, group, registration, retrying, spec
 from tests.state_machine.test_evictions import evict, forced, high, leave, low
 

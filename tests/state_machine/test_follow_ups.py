@@ -5,14 +5,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from gosched.core.command import Action, Body, CancelJob, Command, ControlJob, DropFinishedJobs, PassTime, SubmitJob
+from gosched.core.commands.cluster import PassTime
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import Action, CancelJob, ControlJob, DropFinishedJobs, SubmitJob
+from gosched.core.events import Event, JobChanged
 from gosched.core.features import FeatureLevel
-from gosched.core.follow_ups import FollowUpKind
-from gosched.core.invariants import check
-from gosched.core.job import JobState, TaskState
-from gosched.core.outcome import Event, JobChanged
-from gosched.core.spec import Array, Condition, Dependency
-from gosched.core.state import ClusterState, restore
+from gosched.core.invariants.check_state import check
+from gosched.core.records.follow_up import FollowUpKind
+from gosched.core.records.job import JobState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.array import Array
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.state.cluster_state import ClusterState, restore
 from gosched.state_machine import apply
 from gosched.state_machine.follow_ups import STEPS_AT_ONCE, STEPS_PER_TICK
 from tests.state_machine.cluster import Cluster, group, spec

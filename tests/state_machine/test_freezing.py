@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.command import Action, ControlJob, PassTime
-from gosched.core.job import JobIntent, JobState, TaskState
-from gosched.core.outcome import FenceChanged, JobFrozen, JobUpdated
-from gosched.core.spec import Array
+from gosched.core.commands.cluster import PassTime
+from gosched.core.commands.jobs import Action, ControlJob
+from gosched.core.events import FenceChanged, JobFrozen, JobUpdated
+from gosched.core.records.job import JobIntent, JobState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.array import Array
 from tests.state_machine.cluster import Cluster, gang, group, retrying, spec
 from tests.state_machine.test_evictions import evict, forced, high, low
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gosched.core.command import PassTime, ReportTasks, TaskReport
-from gosched.core.job import JobIntent, JobState, TaskState
-from gosched.core.spec import GangPolicy, MemberFailure, RetryPolicy
+from gosched.core.commands.cluster import PassTime
+from gosched.core.commands.nodes import ReportTasks, TaskReport
+from gosched.core.records.job import JobIntent, JobState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.policies import GangPolicy, MemberFailure, RetryPolicy
 from tests.state_machine.cluster import ALL_CAUSES, Cluster, gang, group, spec
 
 T, J = TaskState, JobState

@@ -2,21 +2,18 @@
 
 import pytest
 
-from gosched.core.command import Noop, ReportTasks, TaskReport
+from gosched.core.commands.cluster import Noop
+from gosched.core.commands.nodes import ReportTasks, TaskReport
+from gosched.core.events import JobChanged, TaskChanged
 from gosched.core.features import FeatureLevel
-from gosched.core.job import NODE_FAULT, JobIntent, JobState, TaskState
 from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
-from gosched.core.outcome import Code, JobChanged, TaskChanged
+from gosched.core.outcome import Code
+from gosched.core.records.job import JobIntent, JobState
+from gosched.core.records.task import NODE_FAULT, TaskState
 from gosched.core.resources import ZERO
-from gosched.core.spec import (
-    GangPolicy,
-    JobSpec,
-    MemberFailure,
-    RetryCause,
-    RetryPolicy,
-    Taint,
-    TaintEffect,
-)
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.placement_rules import Taint, TaintEffect
+from gosched.core.spec.policies import GangPolicy, MemberFailure, RetryCause, RetryPolicy
 from tests.state_machine.cluster import Cluster, failing_fast, gang, group, retrying, spec
 
 T = TaskState

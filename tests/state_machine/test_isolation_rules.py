@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.command import SubmitJob
+from gosched.core.commands.jobs import SubmitJob
 from gosched.core.outcome import Code
-from gosched.core.spec import Isolation, Network, Pull, Rlimit, Volume
+from gosched.core.spec.isolation import Isolation, Network, Pull, Rlimit, Volume
 from tests.state_machine.cluster import Cluster, group, spec
 
 

@@ -5,35 +5,32 @@ from dataclasses import replace
 import pytest
 
 from gosched.core import limits
-from gosched.core.cluster import Queue, Reservation, Share
-from gosched.core.command import CancelJob, DropFinishedJobs, SetQueues, SubmitJob
-from gosched.core.job import JobIntent, JobState, TaskState
+from gosched.core.commands.cluster import SetQueues
+from gosched.core.commands.jobs import CancelJob, DropFinishedJobs, SubmitJob
+from gosched.core.events import JobChanged, ReservationChanged, TaskChanged
 from gosched.core.limits import MAX_DURATION_MS
-from gosched.core.outcome import Code, JobChanged, ReservationChanged, TaskChanged
+from gosched.core.outcome import Code
+from gosched.core.records.job import JobIntent, JobState
+from gosched.core.records.queue import Queue
+from gosched.core.records.reservation import Reservation, Share
+from gosched.core.records.task import TaskState
 from gosched.core.resources import MILLI, Resources
-from gosched.core.spec import (
+from gosched.core.spec.array import Array, Axis
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.spec.job_spec import JobSpec, OnMiss
+from gosched.core.spec.placement_rules import (
     Affinity,
     AntiAffinity,
-    Array,
-    Axis,
-    Condition,
-    Dependency,
-    GangPolicy,
-    JobSpec,
     LabelOp,
-    MemberFailure,
     Mode,
-    OnMiss,
-    Preemption,
-    PreemptionPolicy,
-    RetryPolicy,
-    Runtime,
     SpreadRule,
     TaintEffect,
     Toleration,
     TolerationOp,
     TopologyRule,
 )
+from gosched.core.spec.policies import GangPolicy, MemberFailure, Preemption, PreemptionPolicy, RetryPolicy
+from gosched.core.spec.task_group import Runtime
 from gosched.state_machine import children, retention
 from tests.state_machine.cluster import Cluster, group, spec
 

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import ClosedBy, Hardware, NodeState
-from gosched.core.command import ControlNode, NodeAction, PassTime, ReportTasks, TaskReport
-from gosched.core.job import JobIntent, JobState, TaskState
-from gosched.core.outcome import Code, FenceChanged, NodeChanged
-from gosched.core.spec import Array
-from gosched.core.state import restore
+from gosched.core.commands.cluster import PassTime
+from gosched.core.commands.nodes import ControlNode, NodeAction, ReportTasks, TaskReport
+from gosched.core.events import FenceChanged, NodeChanged
+from gosched.core.outcome import Code
+from gosched.core.records.job import JobIntent, JobState
+from gosched.core.records.node import ClosedBy, Hardware, NodeState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.array import Array
+from gosched.core.state.cluster_state import restore
 from gosched.state_machine import node_control
 from tests.state_machine.cluster import Cluster, gang, group, registration, retrying, spec
 from tests.state_machine.test_evictions import evict, forced, high, low

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import ClosedBy, Hardware, NodeState
-from gosched.core.command import MarkNodeDead
-from gosched.core.job import JobIntent, JobState, TaskState
-from gosched.core.outcome import Code, NodeChanged
+from gosched.core.commands.nodes import MarkNodeDead
+from gosched.core.events import NodeChanged
+from gosched.core.outcome import Code
+from gosched.core.records.job import JobIntent, JobState
+from gosched.core.records.node import ClosedBy, Hardware, NodeState
+from gosched.core.records.task import TaskState
 from gosched.core.resources import MILLI, Resources
-from gosched.core.spec import Taint, TaintEffect, Toleration
+from gosched.core.spec.placement_rules import Taint, TaintEffect, Toleration
 from gosched.state_machine import nodes as nodes_module
 from tests.state_machine.cluster import Cluster, failing_fast, gang, group, registration, retrying, spec
 

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import TaskPlacement
-from gosched.core.command import CommitPlan, GangPlacement
-from gosched.core.job import JobState, TaskState
-from gosched.core.outcome import JobChanged, TaskChanged
+from gosched.core.commands.plans import CommitPlan, GangPlacement
+from gosched.core.events import JobChanged, TaskChanged
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.job import JobState
+from gosched.core.records.task import TaskState
 from gosched.core.resources import MILLI, Resources
 from tests.state_machine.cluster import Cluster, gang, group, registration, retrying, spec
 

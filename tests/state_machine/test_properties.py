@@ -16,27 +16,29 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from gosched.core import lifecycle
-from gosched.core import state as state_module
-from gosched.core.cluster import ClosedBy, NodeState, TaskPlacement
-from gosched.core.command import Cause, Command, CommitPlan, ControlNode
-from gosched.core.invariants import check
-from gosched.core.job import Job, JobState, TaskState
-from gosched.core.outcome import (
-    Accepted,
+from gosched.core.commands.command import Command
+from gosched.core.commands.nodes import ControlNode
+from gosched.core.commands.plans import Cause, CommitPlan
+from gosched.core.events import (
     Event,
     FenceChanged,
     JobChanged,
     JobEvicted,
     JobFrozen,
     NodeChanged,
-    Outcome,
-    Rejected,
     ReservationChanged,
     TaskChanged,
 )
+from gosched.core.invariants.check_state import check
+from gosched.core.outcome import Accepted, Outcome, Rejected
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.node import ClosedBy, NodeState
+from gosched.core.records.task import TaskState
 from gosched.core.resources import MILLI, Resources
 from gosched.core.sharing import add_to, as_map, ceilings, charge_of, guarantees, lineage
-from gosched.core.state import ClusterState, FrozenState, restore
+from gosched.core.state import cluster_state as state_module
+from gosched.core.state.cluster_state import ClusterState, FrozenState, restore
 from gosched.replication.applier import Applier
 from gosched.state_machine import (
     MachineBug,

@@ -2,11 +2,13 @@
 
 import pytest
 
-from gosched.core.cluster import Master, Queue, QueueType
-from gosched.core.command import AnnounceMaster, Noop, OpenEpoch, SetQueues
+from gosched.core.commands.cluster import AnnounceMaster, Noop, OpenEpoch, SetQueues
+from gosched.core.events import EpochOpened, QueuesChanged
 from gosched.core.limits import MAX_DURATION_MS, MAX_MASTERS
-from gosched.core.outcome import Accepted, Code, EpochOpened, QueuesChanged
-from gosched.core.spec import PreemptionPolicy
+from gosched.core.outcome import Accepted, Code
+from gosched.core.records.master import Master
+from gosched.core.records.queue import Queue, QueueType
+from gosched.core.spec.policies import PreemptionPolicy
 from tests.state_machine.cluster import MASTER, Cluster, spec
 
 DEFAULT = Queue(path="default")

@@ -10,39 +10,23 @@ from random import Random
 
 import pytest
 
-from gosched.core.cluster import Queue
-from gosched.core.command import (
-    Action,
-    Body,
-    CancelJob,
-    Command,
-    CommitPlan,
-    ControlJob,
-    DropFinishedJobs,
-    GangPlacement,
-    MarkNodeDead,
-    PassTime,
-    RemoveNode,
-    ReportTasks,
-    RunSchedule,
-    SetQueues,
-    SubmitJob,
-    TaskReport,
-)
+from gosched.core.commands.cluster import PassTime, SetQueues
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import Action, CancelJob, ControlJob, DropFinishedJobs, RunSchedule, SubmitJob
+from gosched.core.commands.nodes import MarkNodeDead, RemoveNode, ReportTasks, TaskReport
+from gosched.core.commands.plans import CommitPlan, GangPlacement
+from gosched.core.events import DeadlineMissed, JobChanged
 from gosched.core.features import FeatureLevel
-from gosched.core.invariants import check
-from gosched.core.job import Job, JobIntent, JobState, TaskState
-from gosched.core.outcome import Accepted, DeadlineMissed, JobChanged
-from gosched.core.spec import (
-    Array,
-    Condition,
-    Dependency,
-    GangPolicy,
-    MemberFailure,
-    Overlap,
-    RetryPolicy,
-)
-from gosched.core.state import TABLES, ClusterState, restore
+from gosched.core.invariants.check_state import check
+from gosched.core.outcome import Accepted
+from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.records.queue import Queue
+from gosched.core.records.task import TaskState
+from gosched.core.spec.array import Array
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.spec.job_spec import Overlap
+from gosched.core.spec.policies import GangPolicy, MemberFailure, RetryPolicy
+from gosched.core.state.cluster_state import TABLES, ClusterState, restore
 from gosched.state_machine import MachineBug, apply, children, dependencies, follow_ups, gangs, jobs, retention, time
 from tests.state_machine.cluster import ALL_CAUSES, gang, group, registration, spec
 

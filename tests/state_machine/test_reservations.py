@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import Reservation, Share
-from gosched.core.command import Action, CommitPlan, ControlJob
-from gosched.core.job import JobState, TaskState
-from gosched.core.outcome import ReservationChanged
-from gosched.core.state import restore
+from gosched.core.commands.jobs import Action, ControlJob
+from gosched.core.commands.plans import CommitPlan
+from gosched.core.events import ReservationChanged
+from gosched.core.records.job import JobState
+from gosched.core.records.reservation import Reservation, Share
+from gosched.core.records.task import TaskState
+from gosched.core.state.cluster_state import restore
 from tests.state_machine.cluster import Cluster, gang, group, retrying, spec
 from tests.state_machine.test_evictions import evict, forced, leave, low
 

@@ -2,21 +2,19 @@
 
 import pytest
 
-from gosched.core.cluster import Queue, Quota, Reservation, Share, Window
-from gosched.core.command import (
-    DropFinishedJobs,
-    DropWindow,
-    Noop,
-    RemoveNode,
-    SetQueues,
-    SetQuotas,
-    SetWindow,
-    SubmitJob,
-)
-from gosched.core.job import JobState, TaskState
-from gosched.core.outcome import Code, JobChanged, NodeChanged
-from gosched.core.spec import Array
-from gosched.core.state import restore
+from gosched.core.commands.cluster import DropWindow, Noop, SetQueues, SetQuotas, SetWindow
+from gosched.core.commands.jobs import DropFinishedJobs, SubmitJob
+from gosched.core.commands.nodes import RemoveNode
+from gosched.core.events import JobChanged, NodeChanged
+from gosched.core.outcome import Code
+from gosched.core.records.job import JobState
+from gosched.core.records.queue import Queue
+from gosched.core.records.reservation import Reservation, Share
+from gosched.core.records.task import TaskState
+from gosched.core.records.tenant import Quota
+from gosched.core.records.window import Window
+from gosched.core.spec.array import Array
+from gosched.core.state.cluster_state import restore
 from gosched.state_machine import nodes, retention
 from tests.state_machine.cluster import Cluster, group, registration, spec
 

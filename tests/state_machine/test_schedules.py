@@ -2,17 +2,15 @@
 
 import pytest
 
-from gosched.core.command import Action, ControlJob, RunSchedule, SubmitJob
+from gosched.core.commands.jobs import Action, ControlJob, RunSchedule, SubmitJob
+from gosched.core.events import JobUpdated
 from gosched.core.features import FeatureLevel
-from gosched.core.job import Children, JobState, TaskState
-from gosched.core.outcome import Code, JobUpdated
-from gosched.core.spec import (
-    Array,
-    Condition,
-    Dependency,
-    JobSpec,
-    Overlap,
-)
+from gosched.core.outcome import Code
+from gosched.core.records.job import Children, JobState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.array import Array
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.spec.job_spec import JobSpec, Overlap
 from gosched.state_machine import children
 from gosched.state_machine.children import at_once
 from tests.state_machine.cluster import Cluster, group, spec

@@ -4,10 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import Queue, QueueType, Quota
-from gosched.core.command import SetQueues, SetQuotas, SubmitJob
-from gosched.core.job import JobState, TaskState
-from gosched.core.outcome import Code, QueuesChanged
+from gosched.core.commands.cluster import SetQueues, SetQuotas
+from gosched.core.commands.jobs import SubmitJob
+from gosched.core.events import QueuesChanged
+from gosched.core.outcome import Code
+from gosched.core.records.job import JobState
+from gosched.core.records.queue import Queue, QueueType
+from gosched.core.records.task import TaskState
+from gosched.core.records.tenant import Quota
 from gosched.core.resources import MILLI, Resources
 from gosched.state_machine import quotas as quotas_module
 from tests.state_machine.cluster import Cluster, gang, group, registration, spec

@@ -8,15 +8,24 @@ from random import Random
 
 import pytest
 
-from gosched.core.cluster import Queue, Quota, Reservation, Share, Window
-from gosched.core.command import Body, Command, SetQueues, SetQuotas, SetWindow, SubmitJob
+from gosched.core.commands.cluster import SetQueues, SetQuotas, SetWindow
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import SubmitJob
+from gosched.core.events import JobChanged
 from gosched.core.features import FeatureLevel
-from gosched.core.invariants import check
-from gosched.core.job import JobState, TaskState
+from gosched.core.invariants.check_state import check
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_GROUPS_PER_JOB, MAX_NAME_LENGTH
-from gosched.core.outcome import Accepted, Code, JobChanged, Outcome, Rejected
-from gosched.core.spec import Array, GangPolicy, StringMap
-from gosched.core.state import ClusterState, restore
+from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.primitives import StringMap
+from gosched.core.records.job import JobState
+from gosched.core.records.queue import Queue
+from gosched.core.records.reservation import Reservation, Share
+from gosched.core.records.task import TaskState
+from gosched.core.records.tenant import Quota
+from gosched.core.records.window import Window
+from gosched.core.spec.array import Array
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.state.cluster_state import ClusterState, restore
 from gosched.state_machine import apply, size_limits
 from tests.state_machine import chaos
 from tests.state_machine.cluster import Cluster, group, registration, spec

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.command import ReportTasks, TaskReport
-from gosched.core.job import JobState, TaskState
+from gosched.core.commands.nodes import ReportTasks, TaskReport
 from gosched.core.limits import MAX_AMOUNT, MAX_JOB_DEMAND
+from gosched.core.records.job import JobState
+from gosched.core.records.task import TaskState
+from gosched.core.records.usage import NO_USAGE, NOTHING_SPENT, Spent, Usage
 from gosched.core.resources import Resources
-from gosched.core.spec import Array
-from gosched.core.usage import NO_USAGE, NOTHING_SPENT, Spent, Usage
+from gosched.core.spec.array import Array
 from tests.state_machine.cluster import Cluster, gang, group, retrying, spec
 
 T = TaskState

@@ -2,10 +2,11 @@
 
 import pytest
 
-from gosched.core.command import PassTime
-from gosched.core.job import JobIntent, JobState, TaskState
-from gosched.core.outcome import DeadlineMissed, JobChanged
-from gosched.core.spec import GangPolicy, RetryCause, RetryPolicy
+from gosched.core.commands.cluster import PassTime
+from gosched.core.events import DeadlineMissed, JobChanged
+from gosched.core.records.job import JobIntent, JobState
+from gosched.core.records.task import TaskState
+from gosched.core.spec.policies import GangPolicy, RetryCause, RetryPolicy
 from gosched.state_machine import time
 from tests.state_machine.cluster import Cluster, gang, group, spec
 

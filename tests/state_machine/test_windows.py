@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.core.cluster import Queue, Window
-from gosched.core.command import DropWindow, PassTime, SetQueues, SetWindow
-from gosched.core.outcome import Code, WindowsChanged
-from gosched.core.state import restore
+from gosched.core.commands.cluster import DropWindow, PassTime, SetQueues, SetWindow
+from gosched.core.events import WindowsChanged
+from gosched.core.outcome import Code
+from gosched.core.records.queue import Queue
+from gosched.core.records.window import Window
+from gosched.core.state.cluster_state import restore
 from gosched.state_machine import windows
 from tests.state_machine.cluster import Cluster
 

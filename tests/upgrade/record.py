@@ -17,7 +17,8 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 
-from gosched.core.command import Command, SetFeatureLevel
+from gosched.core.commands.cluster import SetFeatureLevel
+from gosched.core.commands.command import Command
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.replication.applier import Applier
 from gosched.wire.batch import encode_batch, encode_command

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gosched.core.command import Command, Noop
-from gosched.core.invariants import check
+from gosched.core.commands.cluster import Noop
+from gosched.core.commands.command import Command
+from gosched.core.invariants.check_state import check
 from gosched.replication.interface import Part
 from gosched.replication.offline import past_of_log
 from gosched.replication.process import ProcessReplication

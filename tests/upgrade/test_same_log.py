@@ -14,11 +14,12 @@ from random import Random
 
 import pytest
 
-from gosched.core.cluster import Queue
-from gosched.core.command import Command, SetQueues
+from gosched.core.commands.cluster import SetQueues
+from gosched.core.commands.command import Command
 from gosched.core.features import FeatureLevel
 from gosched.core.outcome import Accepted, Outcome
-from gosched.core.state import ClusterState
+from gosched.core.records.queue import Queue
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.applier import Applier
 from gosched.replication.snapshot import Snapshot, decode, encode, restored
 from gosched.wire.batch import encode_batch, encode_command

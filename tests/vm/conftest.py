@@ -16,7 +16,7 @@ from gosched.agent.cgroups.files import kill, remove
 from gosched.agent.cgroups.tree import CgroupTree
 from gosched.agent.logic.cgroup_values import cgroup_values
 from gosched.core.resources import Resources
-from gosched.core.spec import Isolation
+from gosched.core.spec.isolation import Isolation
 from tests.agent import conftest as patient
 
 Figure = Callable[[str], None]

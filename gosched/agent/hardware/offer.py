@@ -17,11 +17,11 @@ import psutil
 
 from gosched.agent.hardware.gpus import Gpu, Gpus
 from gosched.config import AgentSettings
-from gosched.core.cluster import Hardware
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.core.primitives import StringMap
+from gosched.core.records.node import Hardware
 from gosched.core.resources import MILLI, ZERO, Resources
-from gosched.core.spec import StringMap
 
 ARCH = "gosched.io/arch"
 OS = "gosched.io/os"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.resources import Resources
-from gosched.core.spec import Isolation
+from gosched.core.spec.isolation import Isolation
 
 PERIOD_US = 100_000
 MIN_QUOTA_US = 1_000  # the kernel takes nothing below

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gosched.core.job import TaskState
+from gosched.core.records.task import TaskState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

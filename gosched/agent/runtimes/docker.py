@@ -27,7 +27,7 @@ from gosched.agent.runtimes.names import AGENT_LABEL, ALLOCATION_LABEL, containe
 from gosched.agent.runtimes.oci_bundle import ROOT_CAPABILITIES
 from gosched.config.agent_settings import Registry
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.spec import Isolation, Network, Pull
+from gosched.core.spec.isolation import Isolation, Network, Pull
 
 SPEC = "docker.json"  # in the allocation's directory
 _PERIOD_US = 100_000

@@ -14,7 +14,7 @@ from gosched.agent.runtimes.inside import Bind
 from gosched.agent.runtimes.interface import Account
 from gosched.agent.runtimes.process import DEFAULT_UMASK
 from gosched.agent.runtimes.seccomp import seccomp
-from gosched.core.spec import Isolation, Network
+from gosched.core.spec.isolation import Isolation, Network
 
 _UNLIMITED = (1 << 64) - 1
 

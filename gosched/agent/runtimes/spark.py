@@ -19,7 +19,7 @@ from gosched.agent.runtimes import spark_role
 from gosched.agent.runtimes.interface import Account, CannotRun, Launch, Place
 from gosched.agent.runtimes.process import DEFAULT_UMASK
 from gosched.config.spark_model import DAEMON_MIB, cores, heap_mib
-from gosched.core.spec import SPARK_DRIVER, SPARK_WORKER
+from gosched.core.spec.task_group import SPARK_DRIVER, SPARK_WORKER
 
 _MIB = 1 << 20
 _PROGRAMS = ("spark-submit", "spark-class")

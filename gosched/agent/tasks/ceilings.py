@@ -10,7 +10,7 @@ import resource
 from gosched.agent.orders import Order
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.config.agent_settings import Ceilings
-from gosched.core.spec import Rlimit
+from gosched.core.spec.isolation import Rlimit
 
 REFUSED = "LIMIT_NOT_ALLOWED"
 

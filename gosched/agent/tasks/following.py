@@ -20,8 +20,8 @@ from gosched.agent.supervisor import commands
 from gosched.agent.tasks.processes import boot_id, kill_marked
 from gosched.agent.tasks.spool import Ending
 from gosched.agent.tasks.task import Task, now_ms
-from gosched.core.job import TaskState
-from gosched.core.usage import NO_USAGE, Usage
+from gosched.core.records.task import TaskState
+from gosched.core.records.usage import NO_USAGE, Usage
 
 CLEAN_UP_S = 30.0
 ASK_AGAIN_S = 10.0

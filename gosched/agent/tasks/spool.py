@@ -24,8 +24,8 @@ from gosched.agent.supervisor import records
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.processes import boot_id, open_process
 from gosched.agent.tasks.removal import remove_tree
-from gosched.core.job import TaskState
-from gosched.core.usage import NO_USAGE, Usage
+from gosched.core.records.task import TaskState
+from gosched.core.records.usage import NO_USAGE, Usage
 from gosched.wire.v1 import worker_pb2
 
 STORES_AT_ONCE = 16

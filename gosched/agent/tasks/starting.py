@@ -30,7 +30,7 @@ from gosched.agent.tasks.task import Task, failed, not_started
 from gosched.agent.tasks.users import account_for
 from gosched.config import AgentSettings
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.spec import Runtime
+from gosched.core.spec.task_group import Runtime
 
 CLEAN_UP_S = 1.0
 

@@ -36,8 +36,8 @@ from gosched.agent.tasks.removal import remove_tree
 from gosched.agent.tasks.spool import Ending, Spool, spool_for, store_all
 from gosched.agent.tasks.starting import Starter
 from gosched.agent.tasks.task import Task, not_started, now_ms
-from gosched.core.command import TaskReport
-from gosched.core.job import TaskState
+from gosched.core.commands.nodes import TaskReport
+from gosched.core.records.task import TaskState
 
 DISK_QUOTA = "DISK_QUOTA"
 QUOTA_GRACE_MS = 2_000

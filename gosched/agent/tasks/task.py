@@ -21,11 +21,11 @@ from gosched.agent.supervisor.records import NODE_FAULTS
 from gosched.agent.tasks.nursery import NurseryError
 from gosched.agent.tasks.processes import open_process
 from gosched.agent.tasks.spool import NOT_SAVING, Ending, SavingRecord, Spool, SupervisorRecord
-from gosched.core.command import TaskReport
-from gosched.core.job import NODE_FAULT, TaskState
+from gosched.core.commands.nodes import TaskReport
 from gosched.core.lifecycle import SAVING
-from gosched.core.spec import Runtime
-from gosched.core.usage import NO_USAGE, Usage
+from gosched.core.records.task import NODE_FAULT, TaskState
+from gosched.core.records.usage import NO_USAGE, Usage
+from gosched.core.spec.task_group import Runtime
 
 CHECKPOINT_EVERY_S = 1.0  # no task is looked at for a checkpoint more often than that
 USAGE_EVERY_S = 4.0  # less than a heartbeat

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import grpc
 import structlog
 
-from gosched.core.cluster import NodeState
-from gosched.core.job import TaskState
-from gosched.core.outcome import Event, JobFrozen, NodeChanged, TaskChanged
-from gosched.core.state import ClusterState
+from gosched.core.events import Event, JobFrozen, NodeChanged, TaskChanged
+from gosched.core.records.node import NodeState
+from gosched.core.records.task import TaskState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.base.channels import Channels
 from gosched.replication.interface import Replication

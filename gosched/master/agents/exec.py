@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator
 
 import grpc
 
-from gosched.core.cluster import NodeState
-from gosched.core.job import Job, Task, TaskState
-from gosched.core.state import ClusterState
+from gosched.core.records.job import Job
+from gosched.core.records.node import NodeState
+from gosched.core.records.task import Task, TaskState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.channels import STREAMS, Channels
 from gosched.master.base.errors import busy, invalid, not_found, unmet
 from gosched.master.base.relay import relay

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gosched.core.cluster import Allocation
-from gosched.core.command import TaskReport
-from gosched.core.state import ClusterState
-from gosched.core.usage import NO_USAGE, Usage
+from gosched.core.commands.nodes import TaskReport
+from gosched.core.records.allocation import Allocation
+from gosched.core.records.usage import NO_USAGE, Usage
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.clock import Clock
 from gosched.wire.codec import fill
 from gosched.wire.v1 import node_pb2

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import structlog
 
-from gosched.core.cluster import ClosedBy, Node, NodeState
-from gosched.core.command import ControlNode, NodeAction
-from gosched.core.job import TaskState
+from gosched.core.commands.nodes import ControlNode, NodeAction
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_DURATION_MS, MAX_NAME_LENGTH
 from gosched.core.outcome import Rejected
-from gosched.core.state import ClusterState
+from gosched.core.records.node import ClosedBy, Node, NodeState
+from gosched.core.records.task import TaskState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.clock import Clock
 from gosched.master.base.errors import invalid
 from gosched.master.base.proposals import Proposals

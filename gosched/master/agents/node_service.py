@@ -14,13 +14,14 @@ import grpc
 import structlog
 
 from gosched.config import MasterSettings
-from gosched.core.cluster import ClosedBy, Node, NodeState
-from gosched.core.command import Body, ControlNode, NodeAction, RemoveNode, ReportTasks, TaskReport
+from gosched.core.commands.command import Body
+from gosched.core.commands.nodes import ControlNode, NodeAction, RemoveNode, ReportTasks, TaskReport
 from gosched.core.limits import MAX_LOST_AT_ONCE, MAX_NAME_LENGTH, MAX_TASKS
 from gosched.core.outcome import Accepted, Rejected
+from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.resources import ZERO
-from gosched.core.spec import OnDisconnect
-from gosched.core.state import ClusterState
+from gosched.core.spec.job_spec import OnDisconnect
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.leases import Leases
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes, check_request_id, control_command, staying_jobs

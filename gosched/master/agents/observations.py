@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields
 
-from gosched.core.cluster import Hardware
-from gosched.core.command import RegisterNode, TaskReport
-from gosched.core.job import TaskState
+from gosched.core.commands.nodes import RegisterNode, TaskReport
 from gosched.core.limits import MAX_AMOUNT, MAX_DETAIL_LENGTH, MAX_GPUS, MAX_NAME_LENGTH
+from gosched.core.records.node import Hardware
+from gosched.core.records.task import TaskState
+from gosched.core.records.usage import NO_USAGE, Usage
 from gosched.core.resources import Resources
-from gosched.core.spec import Taint
-from gosched.core.usage import NO_USAGE, Usage
+from gosched.core.spec.placement_rules import Taint
 from gosched.master.base.errors import invalid, parsed
 from gosched.wire.codec import map_pairs, to_record
 from gosched.wire.v1 import node_pb2, types_pb2

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from gosched.core.cluster import Allocation
-from gosched.core.job import Job, JobIntent, Task, allocation_id
+from gosched.core.records.allocation import Allocation
+from gosched.core.records.job import Job, JobIntent
+from gosched.core.records.task import Task, allocation_id
 from gosched.core.resources import MILLI
-from gosched.core.spec import Framework, OnDisconnect, TaskGroup
-from gosched.core.state import ClusterState
+from gosched.core.spec.job_spec import OnDisconnect
+from gosched.core.spec.task_group import Framework, TaskGroup
+from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.gangs import MEMBER_FAILED
 from gosched.wire.codec import fill
 from gosched.wire.v1 import types_pb2, worker_pb2

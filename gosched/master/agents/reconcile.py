@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gosched.core.command import TaskReport
-from gosched.core.job import TaskState
+from gosched.core.commands.nodes import TaskReport
 from gosched.core.lifecycle import SAVING
-from gosched.core.state import ClusterState
-from gosched.core.usage import NO_USAGE
+from gosched.core.records.task import TaskState
+from gosched.core.records.usage import NO_USAGE
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.orders import stop_order
 
 CHECKPOINT_EVERY_MS = 1000  # at most so often a job's checkpoint gets into the log

@@ -12,9 +12,9 @@ import grpc
 import structlog
 
 from gosched import __version__
-from gosched.core.cluster import Master
-from gosched.core.command import AnnounceMaster
+from gosched.core.commands.cluster import AnnounceMaster
 from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.core.records.master import Master
 from gosched.master.backups.backup_source import BackupSource
 from gosched.master.base.channels import Channels
 from gosched.master.base.clock import StateClock

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gosched.core.state import restore
+from gosched.core.state.cluster_state import restore
 from gosched.master.api.status import StatusReader
 from gosched.master.base.cancel import unattended
 from gosched.master.base.errors import busy

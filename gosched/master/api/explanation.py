@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gosched.core.job import JobState
-from gosched.core.state import ClusterState
+from gosched.core.records.job import JobState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.api.status import StatusReader
 from gosched.master.base.errors import not_found
 from gosched.master.jobs.wait_reasons import why_unplanned

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gosched.core.spec import Array, JobSpec, OnMiss
-from gosched.core.state import ClusterState
+from gosched.core.spec.array import Array
+from gosched.core.spec.job_spec import JobSpec, OnMiss
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.api.explanation import fill_explanation
 from gosched.master.api.victims import fill_victims
 from gosched.master.jobs.admission import Admissions, refusal

@@ -17,7 +17,7 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError
 
-from gosched.core.cluster import Master
+from gosched.core.records.master import Master
 from gosched.master.api.lanes import Lane, Lanes, Place, lane_of
 from gosched.master.base.callers import FORWARDED, Caller, caller_of, check_allowed
 from gosched.master.base.cancel import forget

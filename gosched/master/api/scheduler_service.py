@@ -10,22 +10,16 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gosched.core.cluster import Queue, Quota, Window
-from gosched.core.command import (
-    Action,
-    Body,
-    CancelJob,
-    ControlJob,
-    DropWindow,
-    SetQueues,
-    SetQuotas,
-    SetWindow,
-    SubmitJob,
-)
-from gosched.core.job import Job
+from gosched.core.commands.cluster import DropWindow, SetQueues, SetQuotas, SetWindow
+from gosched.core.commands.command import Body
+from gosched.core.commands.jobs import Action, CancelJob, ControlJob, SubmitJob
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES
 from gosched.core.outcome import Accepted
-from gosched.core.spec import JobSpec
+from gosched.core.records.job import Job
+from gosched.core.records.queue import Queue
+from gosched.core.records.tenant import Quota
+from gosched.core.records.window import Window
+from gosched.core.spec.job_spec import JobSpec
 from gosched.master.agents.exec import Execs, start_of
 from gosched.master.api.digests import Digests
 from gosched.master.api.explanation import explain_job

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gosched import __version__
-from gosched.core.cluster import NodeState, Quota
-from gosched.core.job import JobState
 from gosched.core.limits import MAX_STATE_BYTES
+from gosched.core.records.job import JobState
+from gosched.core.records.node import NodeState
+from gosched.core.records.tenant import Quota
 from gosched.core.resources import ZERO
 from gosched.core.sharing import as_map, resources_of
 from gosched.master.backups.scheduled_backups import BackupFacts

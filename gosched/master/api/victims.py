@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gosched.core.command import Eviction
-from gosched.core.state import ClusterState
+from gosched.core.commands.plans import Eviction
+from gosched.core.state.cluster_state import ClusterState
 
 
 def fill_victims(state: ClusterState, evictions: Iterable[Eviction], now_ms: int, victims: Any) -> None:

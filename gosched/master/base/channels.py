@@ -15,7 +15,7 @@ import grpc
 
 from gosched.config import ConfigError
 from gosched.config.settings import Tls
-from gosched.core.cluster import Node
+from gosched.core.records.node import Node
 from gosched.wire.certificates import own_identity
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, node_label, server_name
 

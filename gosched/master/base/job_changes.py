@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from gosched.core.outcome import DeadlineMissed, Event, FenceChanged, JobChanged, JobEvicted, JobUpdated, TaskChanged
+from gosched.core.events import DeadlineMissed, Event, FenceChanged, JobChanged, JobEvicted, JobUpdated, TaskChanged
 
 _OF_A_JOB = JobChanged | TaskChanged | JobUpdated | JobEvicted | FenceChanged | DeadlineMissed
 

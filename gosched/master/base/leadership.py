@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from gosched.core.cluster import Master
-from gosched.core.outcome import EpochOpened
+from gosched.core.events import EpochOpened
+from gosched.core.records.master import Master
 from gosched.master.base.errors import unavailable
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gosched.core.command import LEVEL_OF, Body, Command
+from gosched.core.commands.command import LEVEL_OF, Body, Command
 from gosched.core.features import FeatureLevel
 from gosched.core.outcome import Outcome
 from gosched.master.base.clock import Clock

@@ -12,12 +12,13 @@ from collections.abc import Iterable
 import grpc
 import structlog
 
-from gosched.core.command import NextRun, PassTime, SetClock
+from gosched.core.commands.cluster import PassTime, SetClock
+from gosched.core.commands.jobs import NextRun
 from gosched.core.features import FeatureLevel
-from gosched.core.job import Job
 from gosched.core.limits import MAX_CLOCK_STEP_MS, MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted
-from gosched.core.state import ClusterState
+from gosched.core.records.job import Job
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.channels import Channels
 from gosched.master.base.clock import StateClock, utc
 from gosched.master.base.errors import accepted, unmet

@@ -6,7 +6,7 @@ the new one; a master that does not could not apply the next entry of the log.
 
 from __future__ import annotations
 
-from gosched.core.command import SetFeatureLevel
+from gosched.core.commands.cluster import SetFeatureLevel
 from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import Accepted
 from gosched.master.base.errors import accepted, unmet

@@ -16,7 +16,7 @@ import structlog
 
 from gosched.config import MasterSettings
 from gosched.config.address import split_address
-from gosched.core.cluster import Configuration, Member
+from gosched.core.records.master import Configuration, Member
 from gosched.master.base.channels import Channels
 from gosched.master.base.errors import ApiError, invalid, unavailable, unmet
 from gosched.master.base.leadership import Leadership

@@ -19,9 +19,9 @@ import grpc
 import structlog
 
 from gosched.core.digest import record_digest
-from gosched.core.job import Job
-from gosched.core.spec_parts import without_parts
-from gosched.core.state import TABLES, ClusterState
+from gosched.core.records.job import Job
+from gosched.core.state.cluster_state import TABLES, ClusterState
+from gosched.core.state.spec_parts import without_parts
 from gosched.master.base.channels import Channels
 from gosched.master.base.leadership import Leadership
 from gosched.replication.interface import AppliedBatch, Replication

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from gosched.core.command import SubmitJob
-from gosched.core.job import Job
-from gosched.core.spec import JobSpec, OnMiss
-from gosched.core.state import ClusterState
+from gosched.core.commands.jobs import SubmitJob
+from gosched.core.records.job import Job
+from gosched.core.spec.job_spec import JobSpec, OnMiss
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.clock import Clock, utc
 from gosched.master.base.errors import invalid, unavailable, unmet
 from gosched.master.base.ids import new_job_id

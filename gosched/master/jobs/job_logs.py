@@ -14,9 +14,10 @@ from typing import Any
 
 import grpc
 
-from gosched.core.cluster import NodeState
-from gosched.core.job import Job, Task
-from gosched.core.state import ClusterState
+from gosched.core.records.job import Job
+from gosched.core.records.node import NodeState
+from gosched.core.records.task import Task
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.cancel import end_all, forget
 from gosched.master.base.channels import STREAMS, Channels
 from gosched.master.base.errors import busy, invalid, not_found, unavailable

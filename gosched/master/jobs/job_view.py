@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
-from gosched.core.job import Job
-from gosched.core.retention import Group, Of
-from gosched.core.state import ClusterState
+from gosched.core.records.job import Job
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.kept_jobs import KeptGroup, KeptKind
 from gosched.master.base.errors import not_found, unavailable
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
@@ -33,7 +33,7 @@ def job_view(state: ClusterState, job: Job, explanations: Mapping[str, Explanati
     elif (unplanned := why_unplanned(state, job)) is not None:
         view.explanation.code, view.explanation.message = unplanned
     if job.children.failed:
-        failed = state.kept.newest(Group(Of.FAILED, job.id), FAILED_SHOWN)
+        failed = state.kept.newest(KeptGroup(KeptKind.FAILED, job.id), FAILED_SHOWN)
         view.failed_elements.extend([state.jobs[element].spec.name for element in failed])
     return view
 

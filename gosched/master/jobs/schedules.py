@@ -12,10 +12,11 @@ from collections.abc import Iterable
 import structlog
 
 from gosched.config.cron import next_run_ms
-from gosched.core.command import RunSchedule
-from gosched.core.job import Job, JobState
-from gosched.core.outcome import Event, JobChanged, Rejected
-from gosched.core.state import ClusterState
+from gosched.core.commands.jobs import RunSchedule
+from gosched.core.events import Event, JobChanged
+from gosched.core.outcome import Rejected
+from gosched.core.records.job import Job, JobState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.clock import Clock
 from gosched.master.base.ids import new_job_id
 from gosched.master.base.proposals import Proposals

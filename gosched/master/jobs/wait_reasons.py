@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from gosched.core.job import Job, JobIntent, JobState
-from gosched.core.spec import Condition, Dependency
-from gosched.core.state import ClusterState
+from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.spec.dependency import Condition, Dependency
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.clock import utc
 
 NAMES_SHOWN = 5

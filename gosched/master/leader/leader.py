@@ -12,11 +12,15 @@ from collections.abc import Awaitable, Iterator
 import structlog
 
 from gosched.config import MasterSettings
-from gosched.core.cluster import Master, NodeState
-from gosched.core.command import DropFinishedJobs, MarkNodeDead, OpenEpoch, PassTime, SetFeatureLevel, SetQueues
+from gosched.core.commands.cluster import OpenEpoch, PassTime, SetFeatureLevel, SetQueues
+from gosched.core.commands.jobs import DropFinishedJobs
+from gosched.core.commands.nodes import MarkNodeDead
+from gosched.core.events import ClockSet, NodeChanged
 from gosched.core.features import NEWEST_LEVEL
-from gosched.core.outcome import ClockSet, NodeChanged, Rejected
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Rejected
+from gosched.core.records.master import Master
+from gosched.core.records.node import NodeState
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.dispatch import Dispatcher
 from gosched.master.agents.leases import CHECK_S, Leases
 from gosched.master.agents.live_usage import LiveUsage

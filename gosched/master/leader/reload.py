@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import structlog
 
 from gosched.config import ConfigError, MasterSettings
-from gosched.core.cluster import Queue, Quota
-from gosched.core.state import ClusterState
+from gosched.core.records.queue import Queue
+from gosched.core.records.tenant import Quota
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.api.leader_calls import LeaderCalls
 from gosched.master.base.errors import ApiError
 from gosched.wire.codec import to_message

@@ -14,23 +14,22 @@ from itertools import islice
 
 import structlog
 
-from gosched.core.cluster import NodeState
-from gosched.core.job import JobState
-from gosched.core.outcome import (
-    Accepted,
+from gosched.core.events import (
     Event,
     FenceChanged,
     JobChanged,
     JobUpdated,
     NodeChanged,
     QueuesChanged,
-    Rejected,
     ReservationChanged,
     TaskChanged,
     WindowsChanged,
 )
-from gosched.core.spec import JobSpec
-from gosched.core.state import ClusterState
+from gosched.core.outcome import Accepted, Rejected
+from gosched.core.records.job import JobState
+from gosched.core.records.node import NodeState
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.clock import Clock
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.proposals import Proposals

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from gosched.core.outcome import Event, JobChanged, JobEvicted
+from gosched.core.events import Event, JobChanged, JobEvicted
 from gosched.observe.metrics import MasterMetrics
 from gosched.observe.pingpong import EvictionGraph
 

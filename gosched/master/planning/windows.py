@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gosched.core.cluster import Node, NodeState, Window
-from gosched.core.force import may_restart
-from gosched.core.job import Job
+from gosched.core.preemption_rules import may_restart
+from gosched.core.records.job import Job
+from gosched.core.records.node import Node, NodeState
+from gosched.core.records.window import Window
 from gosched.core.sharing import Amounts, charge_of, lineage
-from gosched.core.spec import RetryCause
-from gosched.core.state import ClusterState
+from gosched.core.spec.policies import RetryCause
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.errors import ApiError, invalid, not_found, unmet
 from gosched.wire.codec import fill
 from gosched.wire.v1 import scheduler_pb2

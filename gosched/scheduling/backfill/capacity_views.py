@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gosched.core.command import GangPlacement
+from gosched.core.commands.plans import GangPlacement
 from gosched.core.cpulist import parse_cpulist
 from gosched.scheduling.backfill.reserved_starts import MIN_LOAN_MS, ReservedStarts
 from gosched.scheduling.placement.feasibility import Feasibility

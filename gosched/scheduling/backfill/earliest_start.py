@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gosched.core.command import GangPlacement
+from gosched.core.commands.plans import GangPlacement
 from gosched.scheduling.backfill.release_profile import Future
 from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts
 from gosched.scheduling.fairness.queue_limits import UNLIMITED, Allowance

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gosched.core.command import GangPlacement
+from gosched.core.commands.plans import GangPlacement
 from gosched.core.resources import Resources
 from gosched.scheduling.snapshot.capacity_rows import Freed
 from gosched.scheduling.snapshot.occupancy import G, Occupied, column_amounts

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gosched.core.cluster import Reservation, Share, Window
-from gosched.core.command import GangPlacement
+from gosched.core.commands.plans import GangPlacement
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.force import admits
+from gosched.core.preemption_rules import admits
+from gosched.core.records.reservation import Reservation, Share
+from gosched.core.records.window import Window
 from gosched.core.resources import MILLI
 from gosched.scheduling.backfill.release_profile import Future
 from gosched.scheduling.placement.free_capacity import FreeCapacity

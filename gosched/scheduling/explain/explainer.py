@@ -14,7 +14,8 @@ import numpy as np
 
 from gosched.core.amounts import amount_text, short_of
 from gosched.core.sharing import BUILT_IN
-from gosched.core.spec import Affinity, JobSpec, LabelOp
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.placement_rules import Affinity, LabelOp
 from gosched.scheduling.explain.explanation import Explanation, Reason
 from gosched.scheduling.placement.domains import reachable_domains, slots_by_domain
 from gosched.scheduling.placement.feasibility import Feasibility

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from gosched.core.cluster import Reservation
-from gosched.core.command import Cause
+from gosched.core.commands.plans import Cause
+from gosched.core.records.reservation import Reservation
 from gosched.core.resources import AmountMap
 from gosched.scheduling.preemption.eviction_rules import Victim
 from gosched.scheduling.snapshot.task_requests import PendingGang

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 
-from gosched.core.cluster import Queue, QueueType
+from gosched.core.records.queue import Queue, QueueType
 from gosched.core.sharing import MODEL_PREFIX, Amounts, parent_of
 
 

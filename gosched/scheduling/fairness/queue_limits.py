@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gosched.core.amounts import amount_text
-from gosched.core.command import GangPlacement
+from gosched.core.commands.plans import GangPlacement
 from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, beyond, ceilings, charge_of, lineage
 from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.snapshot.columns import Column

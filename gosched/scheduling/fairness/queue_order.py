@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
-from gosched.core.cluster import Queue, QueueOrder
+from gosched.core.records.queue import Queue, QueueOrder
 from gosched.scheduling.fairness.drf_order import Line
 from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.policy import Policy

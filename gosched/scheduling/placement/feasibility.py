@@ -11,8 +11,8 @@ from copy import copy
 
 import numpy as np
 
-from gosched.core.command import GangPlacement
-from gosched.core.spec import Mode, Strategy
+from gosched.core.commands.plans import GangPlacement
+from gosched.core.spec.placement_rules import Mode, Strategy
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.score_columns import ScoreColumns
 from gosched.scheduling.placement.topology import ANYWHERE, NOWHERE, Topology

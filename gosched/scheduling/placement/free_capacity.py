@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gosched.core.spec import Strategy
+from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling.placement.free_devices import FreeDevices, Slot
 from gosched.scheduling.placement.needs import needs_of
 from gosched.scheduling.placement.node_orders import NodeOrders

@@ -16,10 +16,10 @@ from itertools import islice
 
 import numpy as np
 
-from gosched.core.cluster import TaskPlacement
-from gosched.core.command import GangPlacement
+from gosched.core.commands.plans import GangPlacement
 from gosched.core.cpulist import format_cpulist
-from gosched.core.spec import Mode, SpreadRule, Strategy
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.spec.placement_rules import Mode, SpreadRule, Strategy
 from gosched.scheduling.fairness.queue_limits import UNLIMITED, Allowance
 from gosched.scheduling.placement.domains import domain_masks
 from gosched.scheduling.placement.feasibility import SCORED_BY_WORKLOAD, Feasibility

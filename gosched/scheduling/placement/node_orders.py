@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gosched.core.spec import Strategy
+from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling.placement.ranking import Ranked
 from gosched.scheduling.placement.scoring import Scale
 from gosched.scheduling.snapshot.view import IntArray, NodeColumns

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gosched.core.spec import Strategy
+from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling.placement.expected_waste import ExpectedWaste
 from gosched.scheduling.placement.fragmentation import Demand, Workload, placement_scores
 from gosched.scheduling.placement.free_capacity import FreeCapacity

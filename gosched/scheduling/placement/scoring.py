@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gosched.core.spec import Strategy
+from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.view import IntArray, NodeColumns
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gosched.core.spec import SELF, Mode, SpreadRule
+from gosched.core.spec.placement_rules import SELF, Mode, SpreadRule
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.topology import NOWHERE
 from gosched.scheduling.snapshot.labels import BoolArray, IntArray

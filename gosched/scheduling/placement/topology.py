@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gosched.core.spec import NODE_LEVEL
+from gosched.core.spec.placement_rules import NODE_LEVEL
 from gosched.scheduling.snapshot.view import NO_VALUE, BoolArray, IntArray, NodeColumns
 
 NOWHERE = -1

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gosched.core.command import GangPlacement
+from gosched.core.commands.plans import GangPlacement
 from gosched.scheduling.plugins.filters import Filter, filters
 from gosched.scheduling.plugins.interface import MAX_SCORE, Nodes, Plugin, PluginFault, Request, Runner, Waiting, frozen
 from gosched.scheduling.snapshot.labels import IntArray

@@ -11,14 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gosched.core.matching import tolerates
-from gosched.core.spec import (
-    LINK_LEVEL,
-    NODE_LEVEL,
-    NUMA_LEVEL,
-    SELF,
-    Mode,
-    TaintEffect,
-)
+from gosched.core.spec.placement_rules import LINK_LEVEL, NODE_LEVEL, NUMA_LEVEL, SELF, Mode, TaintEffect
 from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import Constraints
 from gosched.scheduling.snapshot.view import NO_VALUE, BoolArray, IntArray, NodeColumns

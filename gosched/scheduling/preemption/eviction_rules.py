@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from gosched.core.command import Cause, GangPlacement
-from gosched.core.force import below_common, preemption_of
+from gosched.core.commands.plans import Cause, GangPlacement
+from gosched.core.preemption_rules import below_common, preemption_of
 from gosched.core.resources import AmountMap
 from gosched.core.sharing import Amounts, add_to, guarantees, lineage
-from gosched.core.spec import PreemptionPolicy
+from gosched.core.spec.policies import PreemptionPolicy
 from gosched.scheduling.fairness.queue_limits import QueueLimits, placed_charge
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.snapshot.running_gangs import RunningGang

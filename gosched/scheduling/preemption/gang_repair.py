@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gosched.core.cluster import TaskPlacement
-from gosched.core.command import GangPlacement
+from gosched.core.commands.plans import GangPlacement
+from gosched.core.records.allocation import TaskPlacement
 from gosched.core.resources import MILLI
 from gosched.scheduling.backfill.capacity_views import Base
 from gosched.scheduling.placement.feasibility import Feasibility

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gosched.core.command import Cause, GangPlacement
+from gosched.core.commands.plans import Cause, GangPlacement
 from gosched.core.sharing import Amounts, add_to, lineage
 from gosched.scheduling.backfill.capacity_views import Base, seats_of
 from gosched.scheduling.fairness.queue_limits import Allowance

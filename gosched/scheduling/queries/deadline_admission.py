@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gosched.core.cluster import Reservation
-from gosched.core.job import Job
+from gosched.core.records.job import Job
+from gosched.core.records.reservation import Reservation
 from gosched.scheduling.backfill.earliest_start import Start
 from gosched.scheduling.cycle_state import CycleState
 from gosched.scheduling.policy import Policy

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from gosched.core.spec import Mode
+from gosched.core.spec.placement_rules import Mode
 from gosched.scheduling.cycle_state import CycleState
 from gosched.scheduling.preemption.eviction_rules import Victim
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, replace_requests

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gosched.core.command import GangPlacement
-from gosched.core.job import Job
+from gosched.core.commands.plans import GangPlacement
+from gosched.core.records.job import Job
 from gosched.core.sharing import add_to
-from gosched.core.spec import JobSpec
+from gosched.core.spec.job_spec import JobSpec
 from gosched.scheduling.cycle import schedule
 from gosched.scheduling.explain.explanation import Explanation
 from gosched.scheduling.plan import Plan

@@ -12,11 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gosched.core.cluster import Node, NodeState
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.job import Job, JobIntent, JobState, TaskState
-from gosched.core.limits import MAX_GPUS
-from gosched.core.outcome import (
+from gosched.core.events import (
     Event,
     FenceChanged,
     JobChanged,
@@ -26,10 +23,14 @@ from gosched.core.outcome import (
     ReservationChanged,
     TaskChanged,
 )
+from gosched.core.limits import MAX_GPUS
+from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.records.node import Node, NodeState
+from gosched.core.records.task import TaskState
 from gosched.core.resources import MILLI, Resources
 from gosched.core.sharing import Amounts, add_to
-from gosched.core.spec import SELF
-from gosched.core.state import ClusterState
+from gosched.core.spec.placement_rules import SELF
+from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, Column, vector
 from gosched.scheduling.snapshot.devices import device_columns
 from gosched.scheduling.snapshot.label_counts import LabelCounts

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from gosched.core.outcome import TaskChanged
-from gosched.core.spec import StringMap
-from gosched.core.state import ClusterState
+from gosched.core.events import TaskChanged
+from gosched.core.primitives import StringMap
+from gosched.core.state.cluster_state import ClusterState
 
 
 class LabelCounts:

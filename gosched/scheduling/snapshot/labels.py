@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gosched.core.matching import whole_number
-from gosched.core.spec import Affinity, LabelOp, StringMap
+from gosched.core.primitives import StringMap
+from gosched.core.spec.placement_rules import Affinity, LabelOp
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]

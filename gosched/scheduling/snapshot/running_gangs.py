@@ -8,19 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gosched.core.cluster import Allocation, Fence
-from gosched.core.force import may_restart
-from gosched.core.job import (
-    Job,
-    JobIntent,
-    JobState,
-    Task,
-    TaskState,
-)
+from gosched.core.preemption_rules import may_restart
+from gosched.core.records.allocation import Allocation
+from gosched.core.records.fence import Fence
+from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.records.task import Task, TaskState
 from gosched.core.resources import Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
-from gosched.core.spec import RetryCause
-from gosched.core.state import ClusterState, group_of
+from gosched.core.spec.job_spec import group_of
+from gosched.core.spec.policies import RetryCause
+from gosched.core.state.cluster_state import ClusterState
 
 NEVER_MS = 1 << 62
 

@@ -6,27 +6,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gosched.core.force import may_restart
-from gosched.core.job import Job, JobState, Task, TaskState
+from gosched.core.preemption_rules import may_restart
+from gosched.core.primitives import StringMap
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.task import Task, TaskState
 from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.sharing import Amounts, add_to, as_map, charge_of
-from gosched.core.spec import (
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.placement_rules import (
     LINK_LEVEL,
     NUMA_LEVEL,
     SELF,
     Affinity,
     AntiAffinity,
-    JobSpec,
     Mode,
-    PreemptionPolicy,
-    RetryCause,
     SpreadRule,
     Strategy,
-    StringMap,
-    TaskGroup,
     Toleration,
     TopologyRule,
 )
+from gosched.core.spec.policies import PreemptionPolicy, RetryCause
+from gosched.core.spec.task_group import TaskGroup
 from gosched.scheduling.snapshot.columns import Column, Vector, resources_of, vector
 
 MAX_RULES_REMEMBERED = 65_536

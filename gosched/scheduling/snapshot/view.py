@@ -13,11 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gosched.core.cluster import Account, Queue, Quota, Reservation, Window
 from gosched.core.limits import MAX_JOB_DEMAND
+from gosched.core.records.queue import Queue
+from gosched.core.records.reservation import Reservation
+from gosched.core.records.tenant import Account, Quota
+from gosched.core.records.window import Window
 from gosched.core.resources import Resources
 from gosched.core.sharing import BUILT_IN
-from gosched.core.spec import Affinity, Taint
+from gosched.core.spec.placement_rules import Affinity, Taint
 from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.labels import NO_VALUE, BoolArray, IntArray, LabelColumns
 from gosched.scheduling.snapshot.running_gangs import RunningGang

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gosched.core.job import Job, JobState
-from gosched.core.outcome import JobEvicted, Refusal
+from gosched.core.events import JobEvicted
+from gosched.core.outcome import Refusal
+from gosched.core.records.job import Job, JobState
 from gosched.core.resources import Resources
 from gosched.observe.pingpong import EvictionGraph
 from gosched.sim.cluster.series import Series

@@ -10,8 +10,9 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from gosched.core.command import Command, CommitPlan
-from gosched.core.state import ClusterState
+from gosched.core.commands.command import Command
+from gosched.core.commands.plans import CommitPlan
+from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.offline import Past
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
 from gosched.scheduling.rng_seed import seed_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gosched.core.job import JobState
+from gosched.core.records.job import JobState
 from gosched.sim.cluster.recorder import QUEUE, JobRecord, Recorder
 
 FLOOR_MS = 10_000  # of the bounded slowdown: a job that runs for less counts as one that runs so long

@@ -12,35 +12,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from gosched.core.cluster import Queue, Quota
-from gosched.core.command import (
-    Body,
-    Command,
-    DropFinishedJobs,
-    PassTime,
-    RegisterNode,
-    ReportTasks,
-    SetClock,
-    SetQueues,
-    SubmitJob,
-    TaskReport,
-)
-from gosched.core.job import Job, JobIntent, JobState, TaskState
-from gosched.core.limits import MAX_CLOCK_STEP_MS
-from gosched.core.outcome import (
-    Accepted,
+from gosched.core.commands.cluster import PassTime, SetClock, SetQueues
+from gosched.core.commands.command import Body, Command
+from gosched.core.commands.jobs import DropFinishedJobs, SubmitJob
+from gosched.core.commands.nodes import RegisterNode, ReportTasks, TaskReport
+from gosched.core.events import (
     Event,
     FenceChanged,
     JobChanged,
     JobEvicted,
     JobUpdated,
     NodeChanged,
-    Rejected,
     ReservationChanged,
     TaskChanged,
 )
+from gosched.core.limits import MAX_CLOCK_STEP_MS
+from gosched.core.outcome import Accepted, Rejected
+from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.records.queue import Queue
+from gosched.core.records.task import TaskState
+from gosched.core.records.tenant import Quota
 from gosched.core.resources import ZERO
-from gosched.core.state import ClusterState, group_of
+from gosched.core.spec.job_spec import group_of
+from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import Policy, ViewBuilder, schedule
 from gosched.scheduling.rng_seed import seed_of
 from gosched.sim.cluster.recorder import Recorder

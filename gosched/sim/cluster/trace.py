@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gosched.config import ConfigError
-from gosched.core.command import RegisterNode
+from gosched.core.commands.nodes import RegisterNode
 from gosched.core.limits import MAX_DURATION_MS
-from gosched.core.spec import JobSpec
+from gosched.core.spec.job_spec import JobSpec
 
 COMMAND = ("true",)  # of tasks that are never run
 MAX_TRACE_BYTES = 256 * 1024 * 1024

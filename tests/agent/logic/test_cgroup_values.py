@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gosched.agent.logic.cgroup_values import agrees, cgroup_values, huge_page_name, shared_cpus
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.resources import Resources
-from gosched.core.spec import PLAIN, Isolation
+from gosched.core.spec.isolation import PLAIN, Isolation
 
 ALL = frozenset({"cpu", "cpuset", "io", "memory", "pids", "hugetlb"})
 MIB = 1 << 20

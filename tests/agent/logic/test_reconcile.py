@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gosched.agent.logic.reconcile import Action, Desired, Forget, Start, Stop, StopWish, Tombstone, hastened, reconcile
-from gosched.core.job import TaskState
+from gosched.core.records.task import TaskState
 
 STEADY = settings(deadline=None, derandomize=True)
 

@@ -11,7 +11,7 @@ from gosched.config import job_from_flags
 from gosched.config.errors import suggestion
 from gosched.config.quantity import duration_ms
 from gosched.config.tree import Document
-from gosched.core.spec import JobSpec
+from gosched.core.spec.job_spec import JobSpec
 from gosched.sim.cluster.trace import Trace, TraceJob, in_order
 from gosched.sim.cluster.traces.nodes import entries
 

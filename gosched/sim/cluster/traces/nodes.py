@@ -13,7 +13,7 @@ from gosched.config.errors import shown
 from gosched.config.group_model import ResourcesFile
 from gosched.config.tree import Document, read_documents
 from gosched.config.validation import Model, Name, Pairs, validate
-from gosched.core.command import RegisterNode
+from gosched.core.commands.nodes import RegisterNode
 from gosched.core.limits import MAX_NODES
 from gosched.core.resources import MILLI, Resources
 from gosched.sim.cluster.traces.openb import is_node_list, read_node_list

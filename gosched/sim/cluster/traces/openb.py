@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import csv
 
-from gosched.core.command import RegisterNode
+from gosched.core.commands.nodes import RegisterNode
 from gosched.core.resources import MILLI, Resources
-from gosched.core.spec import (
-    Affinity,
-    GangPolicy,
-    JobSpec,
-    LabelOp,
-    TaskGroup,
-)
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.placement_rules import Affinity, LabelOp
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.spec.task_group import TaskGroup
 from gosched.sim.cluster.trace import COMMAND, Trace, TraceJob, bad_line, in_order, whole_number
 
 MODEL_LABEL = "gpu_model"  # by which a pod chooses among models

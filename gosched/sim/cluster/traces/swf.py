@@ -10,10 +10,12 @@ import re
 from dataclasses import dataclass
 
 from gosched.config import ConfigError
-from gosched.core.command import RegisterNode
+from gosched.core.commands.nodes import RegisterNode
 from gosched.core.limits import MAX_DURATION_MS, MAX_TASKS_PER_JOB
 from gosched.core.resources import Resources
-from gosched.core.spec import GangPolicy, JobSpec, TaskGroup
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.spec.task_group import TaskGroup
 from gosched.sim.cluster.trace import COMMAND, Trace, TraceJob, bad_line, in_order, whole_number
 
 FIELDS = 18

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from gosched.core.limits import MAX_DURATION_MS
 from gosched.core.resources import Resources
-from gosched.core.spec import GangPolicy, JobSpec, TaskGroup
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import GangPolicy
+from gosched.core.spec.task_group import TaskGroup
 from gosched.sim.cluster.trace import COMMAND, Trace, TraceJob, bad_line, in_order
 
 FIELDS = 6

@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from gosched.core.job import Job
-from gosched.core.spec import Array, Dependency, JobSpec, StringMap, TaskGroup
+from gosched.core.primitives import StringMap
+from gosched.core.records.job import Job
+from gosched.core.spec.array import NO_ARRAY, Array
+from gosched.core.spec.dependency import Dependency
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.task_group import TaskGroup
 
 PartValue = TaskGroup | StringMap | Array | tuple[Dependency, ...]
 P = TypeVar("P", bound=PartValue)
-
-NO_ARRAY = Array()
 
 
 class Canonical(Protocol):

@@ -10,10 +10,10 @@ from collections import Counter
 from enum import IntEnum
 from typing import NamedTuple
 
-from gosched.core.job import Job, JobState
+from gosched.core.records.job import Job, JobState
 
 
-class Of(IntEnum):
+class KeptKind(IntEnum):
     """What a group is of: elements of arrays (a tenant's), all its other jobs, or one array's elements."""
 
     ELEMENTS = 1
@@ -22,8 +22,8 @@ class Of(IntEnum):
     FAILED = 4  # of one array
 
 
-class Group(NamedTuple):
-    of: Of
+class KeptGroup(NamedTuple):
+    kind: KeptKind
     #: A tenant's name, or the array's job id.
     id: str
 
@@ -41,8 +41,8 @@ class KeptJobs:
         #: Tenant -> how many of its jobs are kept.
         self.by_tenant: Counter[str] = Counter()
         self._entries: dict[str, _Entry] = {}  # by job id
-        self._sizes: Counter[Group] = Counter()
-        self._heaps: dict[Group, list[_Entry]] = {}
+        self._sizes: Counter[KeptGroup] = Counter()
+        self._heaps: dict[KeptGroup, list[_Entry]] = {}
 
     def add(self, job: Job) -> None:
         """A job that has just ended; once more changes nothing."""
@@ -67,17 +67,17 @@ class KeptJobs:
             elif len(self._heaps[group]) > 2 * self._sizes[group] + 64:  # mostly stale
                 self._heaps[group] = sorted(e for e in self._heaps[group] if self._is_fresh(e))
 
-    def size(self, group: Group) -> int:
+    def size(self, group: KeptGroup) -> int:
         return self._sizes[group]
 
-    def oldest(self, group: Group) -> str:
+    def oldest(self, group: KeptGroup) -> str:
         """The id of the job that ended first; empty: there is none."""
         heap = self._heaps.get(group, [])
         while heap and not self._is_fresh(heap[0]):
             heapq.heappop(heap)
         return heap[0].job_id if heap else ""
 
-    def newest(self, group: Group, count: int) -> list[str]:
+    def newest(self, group: KeptGroup, count: int) -> list[str]:
         """Return the ids of the jobs that ended last, the last one first."""
         fresh = [entry for entry in self._heaps.get(group, []) if self._is_fresh(entry)]
         return [entry.job_id for entry in heapq.nlargest(count, fresh)]
@@ -86,9 +86,9 @@ class KeptJobs:
         return self._entries.get(entry.job_id) == entry
 
 
-def groups_of(job: Job) -> tuple[Group, ...]:
+def groups_of(job: Job) -> tuple[KeptGroup, ...]:
     """Return the groups that a job is in once it has ended."""
     if not job.is_element:
-        return (Group(Of.OTHERS, job.spec.tenant),)
-    own = Of.FAILED if job.state is JobState.FAILED else Of.SUCCEEDED
-    return (Group(Of.ELEMENTS, job.spec.tenant), Group(own, job.parent))
+        return (KeptGroup(KeptKind.OTHERS, job.spec.tenant),)
+    own = KeptKind.FAILED if job.state is JobState.FAILED else KeptKind.SUCCEEDED
+    return (KeptGroup(KeptKind.ELEMENTS, job.spec.tenant), KeptGroup(own, job.parent))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gosched.core.footprint import (
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.footprint import (
     ACCOUNT_BYTES,
     TENANT_BYTES,
     Footprint,
@@ -13,8 +14,7 @@ from gosched.core.footprint import (
     fence_bytes,
     reservation_bytes,
 )
-from gosched.core.spec_parts import PartValue, parts_of
-from gosched.core.state import ClusterState
+from gosched.core.state.spec_parts import PartValue, parts_of
 
 
 def footprint_problems(state: ClusterState) -> Iterator[str]:

@@ -30,7 +30,6 @@ class Usage:
 
 
 NO_USAGE = Usage()
-
 MIB = 1 << 20
 
 

@@ -10,8 +10,8 @@ import heapq
 from enum import IntEnum
 from typing import NamedTuple
 
-from gosched.core.cluster import Node
-from gosched.core.job import Job, JobIntent, JobState
+from gosched.core.records.job import Job, JobIntent, JobState
+from gosched.core.records.node import Node
 
 
 def due_ms(job: Job) -> int:
@@ -48,15 +48,15 @@ def refill_ms(job: Job) -> int:
     return job.not_before_ms if job.spec.is_parent else 0
 
 
-class Of(IntEnum):
+class TimerKind(IntEnum):
     """Whom a timer is of."""
 
     JOB = 1
     NODE = 2
 
 
-class Subject(NamedTuple):
-    of: Of
+class TimerSubject(NamedTuple):
+    kind: TimerKind
     id: str
 
 
@@ -64,27 +64,27 @@ class Timers:
     """Of the jobs and nodes that were put. A heap with stale entries; those are dropped when they come up."""
 
     def __init__(self) -> None:
-        self._due: dict[Subject, int] = {}
-        self._heap: list[tuple[int, Subject]] = []
+        self._due: dict[TimerSubject, int] = {}
+        self._heap: list[tuple[int, TimerSubject]] = []
 
     def put_job(self, job: Job) -> None:
-        self._put(Subject(Of.JOB, job.id), due_ms(job))
+        self._put(TimerSubject(TimerKind.JOB, job.id), due_ms(job))
 
     def put_node(self, node: Node) -> None:
-        self._put(Subject(Of.NODE, node.id), node.drain_by_ms)
+        self._put(TimerSubject(TimerKind.NODE, node.id), node.drain_by_ms)
 
     def drop_job(self, job_id: str) -> None:
-        self._drop(Subject(Of.JOB, job_id))
+        self._drop(TimerSubject(TimerKind.JOB, job_id))
 
     def drop_node(self, node_id: str) -> None:
-        self._drop(Subject(Of.NODE, node_id))
+        self._drop(TimerSubject(TimerKind.NODE, node_id))
 
     def next_ms(self) -> int:
         """When the next thing is due; 0: nothing is."""
         self._skip_stale()
         return self._heap[0][0] if self._heap else 0
 
-    def pop_due(self, now_ms: int) -> Subject | None:
+    def pop_due(self, now_ms: int) -> TimerSubject | None:
         """That for which something has been due for longest; it is to be put again, with what is due next."""
         self._skip_stale()
         if not self._heap or self._heap[0][0] > now_ms:
@@ -93,14 +93,14 @@ class Timers:
         del self._due[subject]
         return subject
 
-    def _put(self, subject: Subject, moment: int) -> None:
+    def _put(self, subject: TimerSubject, moment: int) -> None:
         if moment != self._due.get(subject, 0):
             self._drop(subject)
             if moment:
                 self._due[subject] = moment
                 heapq.heappush(self._heap, (moment, subject))
 
-    def _drop(self, subject: Subject) -> None:
+    def _drop(self, subject: TimerSubject) -> None:
         self._due.pop(subject, None)
         if len(self._heap) > 2 * len(self._due) + 64:  # mostly stale
             self._heap = sorted((moment, subject) for subject, moment in self._due.items())

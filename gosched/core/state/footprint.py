@@ -13,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass, replace
 
-from gosched.core.cluster import Fence, Reservation, TaskPlacement
 from gosched.core.digest import record_digest
-from gosched.core.job import Job, Task
 from gosched.core.outcome import Answer
-from gosched.core.spec import JobSpec
-from gosched.core.spec_parts import P, PartValue, parts_of, with_parts
+from gosched.core.records.allocation import TaskPlacement
+from gosched.core.records.fence import Fence
+from gosched.core.records.job import Job
+from gosched.core.records.reservation import Reservation
+from gosched.core.records.task import Task
+from gosched.core.spec.job_spec import JobSpec
+from gosched.core.state.spec_parts import P, PartValue, parts_of, with_parts
 
 # What a record takes besides its texts; a task's covers its allocation, an account's and a tenant's their texts too.
 JOB_BYTES = 256

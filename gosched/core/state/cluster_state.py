@@ -11,26 +11,26 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import groupby
 
-from gosched.core.cluster import (
-    Account,
-    Allocation,
-    Configuration,
-    Fence,
-    Master,
-    Node,
-    NodeState,
-    Queue,
-    Quota,
-    Reservation,
-    TaskPlacement,
-    Tenant,
-    Window,
-)
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.digest import record_digest
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
-from gosched.core.follow_ups import FollowUp
-from gosched.core.footprint import (
+from gosched.core.limits import MAX_ANSWER_BYTES, MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
+from gosched.core.outcome import Answer
+from gosched.core.records.allocation import Allocation, TaskPlacement
+from gosched.core.records.fence import Fence
+from gosched.core.records.follow_up import FollowUp
+from gosched.core.records.job import Job, JobState, wants_placement
+from gosched.core.records.master import Configuration, Master
+from gosched.core.records.node import Node, NodeState
+from gosched.core.records.queue import Queue
+from gosched.core.records.reservation import Reservation
+from gosched.core.records.task import Task
+from gosched.core.records.tenant import Account, Quota, Tenant, account_key
+from gosched.core.records.window import Window
+from gosched.core.resources import MILLI, ZERO, Resources
+from gosched.core.sharing import Amounts, add_to, charge_of
+from gosched.core.spec.job_spec import group_of
+from gosched.core.state.footprint import (
     ACCOUNT_BYTES,
     TENANT_BYTES,
     Footprint,
@@ -39,15 +39,9 @@ from gosched.core.footprint import (
     fence_bytes,
     reservation_bytes,
 )
-from gosched.core.job import Job, JobIntent, JobState, Task
-from gosched.core.limits import MAX_ANSWER_BYTES, MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
-from gosched.core.outcome import Answer
-from gosched.core.resources import MILLI, ZERO, Resources
-from gosched.core.retention import KeptJobs
-from gosched.core.sharing import Amounts, add_to, charge_of
-from gosched.core.spec import JobSpec, TaskGroup
-from gosched.core.spec_parts import without_parts
-from gosched.core.timers import Timers
+from gosched.core.state.kept_jobs import KeptJobs
+from gosched.core.state.spec_parts import without_parts
+from gosched.core.state.timers import Timers
 
 Record = (
     Node
@@ -713,26 +707,5 @@ def restore(frozen: FrozenState) -> ClusterState:
     return state
 
 
-def wants_placement(job: Job) -> bool:
-    """A gang that may start and has not, or one that runs and has elastic tasks without a place. Nothing joins one that
-    is frozen."""
-    if job.intent is not JobIntent.RUN or job.held or job.waits_for or job.frozen or job.spec.is_parent:
-        return False
-    return (job.state is JobState.PENDING and job.active == 0) or (job.state is JobState.RUNNING and job.unplaced > 0)
-
-
-def group_of(spec: JobSpec, rank: int) -> TaskGroup:
-    """Whose task has the rank. Raises IndexError for a rank that the job does not have."""
-    for group in spec.groups:
-        if rank < group.count:
-            return group
-        rank -= group.count
-    raise IndexError(f"job {spec.name} has no such rank")
-
-
 def _in_order_of_end(finished: dict[str, None], jobs: dict[str, Job]) -> dict[str, None]:
     return dict.fromkeys(sorted(finished, key=lambda j: (jobs[j].ended_at_ms, jobs[j].sequence)))
-
-
-def account_key(queue: str, tenant: str) -> str:
-    return f"{queue}/{tenant}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gosched.core.cluster import Queue, Window
-from gosched.core.job import Job
 from gosched.core.limits import MAX_FREE_RESTARTS
+from gosched.core.records.job import Job
+from gosched.core.records.queue import Queue
+from gosched.core.records.window import Window
 from gosched.core.sharing import lineage
-from gosched.core.spec import MemberFailure, PreemptionPolicy, RetryCause
+from gosched.core.spec.policies import MemberFailure, PreemptionPolicy, RetryCause
 
 
 def may_restart(job: Job, cause: RetryCause) -> bool:

@@ -1,0 +1,1 @@
+"""Commands: everything that may change the state."""

@@ -1,0 +1,1 @@
+"""What holds for every state, checked in tests and simulations."""

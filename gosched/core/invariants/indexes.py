@@ -1,0 +1,62 @@
+"""Indexes over jobs and nodes, kept jobs, masters and answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED, MAX_MASTERS
+from gosched.core.records.job import Job, wants_placement
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.state.kept_jobs import KeptGroup, groups_of
+
+
+def index_problems(state: ClusterState) -> Iterator[str]:
+    placed: dict[str, list[str]] = {node: [] for node in state.nodes}
+    for allocation in state.allocations.values():
+        placed.setdefault(allocation.node_id, []).append(allocation.id)
+    if {n: sorted(own) for n, own in state.node_allocations.items()} != {n: sorted(own) for n, own in placed.items()}:
+        yield "node_allocations is not what the allocations say"
+    if sorted(state.usage) != sorted(state.nodes):
+        yield "usage has other nodes than there are"
+    waiting = [job.id for job in state.jobs.values() if wants_placement(job) and job.id not in state.fences]
+    if sorted(state.pending) != sorted(waiting):
+        yield "pending is not the jobs that want a place"
+    ends = [state.jobs[j].ended_at_ms for j in state.finished if j in state.jobs]
+    if sorted(state.finished) != sorted(job.id for job in state.jobs.values() if job.state.is_final):
+        yield "finished is not the jobs that have ended"
+    if ends != sorted(ends):
+        yield "finished is not in order of end"
+    newest: dict[str, Job] = {}
+    for job in state.jobs.values():
+        if job.spec.name not in newest or newest[job.spec.name].sequence < job.sequence:
+            newest[job.spec.name] = job
+    if state.names != {name: job.id for name, job in newest.items()}:
+        yield "names does not lead to the newest jobs"
+
+
+def kept_job_problems(state: ClusterState) -> Iterator[str]:
+    live = [job.spec for job in state.jobs.values() if not job.state.is_final]
+    if state.live != Counter(spec.tenant for spec in live) or state.live_in != Counter(spec.queue for spec in live):
+        yield "live is not the count of jobs that have not ended"
+    ended = [job for job in state.jobs.values() if job.state.is_final]
+    if state.kept.by_tenant != Counter(job.spec.tenant for job in ended):
+        yield "kept is not the count of jobs that have ended"
+    oldest: dict[KeptGroup, Job] = {}
+    for job in sorted(ended, key=lambda job: (job.ended_at_ms, job.sequence)):
+        for group in groups_of(job):
+            oldest.setdefault(group, job)
+    if any(state.kept.oldest(group) != job.id for group, job in oldest.items()):
+        yield "kept does not begin with the job that ended first"
+
+
+def registry_problems(state: ClusterState) -> Iterator[str]:
+    if state.epoch and state.leader not in state.masters:
+        yield f"the leader {state.leader} of epoch {state.epoch} is not among the masters"
+    if len(state.masters) > MAX_MASTERS or len(state.answers) > MAX_CLIENTS_REMEMBERED:
+        yield "more masters or clients are remembered than allowed"
+    for client, own in state.answers.items():
+        if not 0 < len(own) <= MAX_ANSWERS_PER_CLIENT:
+            yield f"{len(own)} answers are remembered for client {client!r}"
+        if any((a.client_id, a.request_id) != (client, request) for request, a in own.items()):
+            yield f"an answer of client {client!r} is in the wrong place"

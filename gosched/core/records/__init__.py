@@ -1,0 +1,1 @@
+"""Records that the state is made of, one file per noun."""

@@ -1,0 +1,1 @@
+"""What a user submits: jobs, their task groups, rules and policies."""

@@ -1,0 +1,1 @@
+"""The state of the cluster: tables of records, indexes derived from them, its digest and its size."""
