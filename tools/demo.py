@@ -16,13 +16,14 @@ from pathlib import Path
 
 import click
 
+from gosched.api.json.cluster import status_json
+from gosched.api.json.jobs import job_detail_json
 from gosched.cli.local_cluster import LocalCluster, LocalClusterError
 from gosched.cli.logs_command import print_logs
 from gosched.cli.output import table
 from gosched.cli.progress import ending
 from gosched.cli.status_command import status_text
 from gosched.client import GoSchedClient, GoSchedError, JobDetail, LogChunk
-from gosched.client.shapes import job_detail_json, status_json
 from gosched.config import parse_job_file
 from gosched.core.records.job import JobState
 

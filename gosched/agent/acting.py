@@ -43,7 +43,8 @@ def as_account(account: HasRights | None) -> Iterator[None]:
 
 
 def _become(uid: int, gid: int, groups: Sequence[int]) -> None:
-    """The user last, from root, and first, to root: setgroups needs what only root has."""
+    """Take the account's rights. The user comes last from root, and first back to root: setgroups needs root's
+    power."""
     numbers = (ctypes.c_uint32 * len(groups))(*groups)
     if _libc.syscall(ctypes.c_long(_SETGROUPS), ctypes.c_size_t(len(groups)), numbers) != 0:
         raise OSError(ctypes.get_errno(), "cannot look at files as another user")

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 OPENAT2 = 437  # of openat2(2), on every architecture; Linux 5.6
 NO_MAGIC_LINKS, NO_LINKS, BENEATH = 0x02, 0x04, 0x08
 _AT_FDCWD = -100
-_TRIES = 100  # the kernel asks to try again where somebody renames at the same moment
+_TRIES = 100  # the kernel asks to try again where a rename happens at the same moment
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -76,7 +76,7 @@ def opened(
 
 @functools.cache
 def _has_openat2() -> bool:
-    """A filter of system calls may refuse it to a container, too."""
+    """Return whether the system call is there. A filter may refuse it to a container, too."""
     try:
         with opened("/", os.O_PATH | os.O_DIRECTORY) as root:
             os.close(_openat2(root, ".", os.O_PATH | os.O_CLOEXEC, BENEATH))
@@ -97,7 +97,7 @@ def _openat2(root: int, path: str, flags: int, resolve: int) -> int:
 
 
 def _step_by_step(root: int, path: str, flags: int) -> int:
-    """As openat2 without any link. Nothing leads up, so nothing leads out."""
+    """Open name by name, as openat2 does without any link. No name leads up, so none leads out."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if path.startswith("/") or ".." in parts:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)

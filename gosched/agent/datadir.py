@@ -1,4 +1,4 @@
-"""The agent's data directory: who this node is, which cluster it belongs to, and the highest epoch it has seen.
+"""The agent's data directory: the id of this node, which cluster it belongs to, and the highest epoch it has seen.
 
 Invariant: one agent at a time holds it; a node belongs to the first cluster that it joined, or to one that was restored
 from a backup of that, for as long as it has this directory.
@@ -21,10 +21,10 @@ class DataDirError(Exception):
 
 
 class DataDir:
-    """Holds the lock until `close`. Layout: `lock`, `node_id`, `place`, `cluster`, `epoch`, `lease`, and the
-    directories `tasks` and `trash`.
+    """The data directory, with its lock held until `close`.
 
-    Tasks of other users pass through to their working directories, and can list nothing on the way.
+    Layout: `lock`, `node_id`, `place`, `cluster`, `epoch`, `lease`, and the directories `tasks` and `trash`. Tasks of
+    other users pass through to their working directories, and can list nothing on the way.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,31 +60,31 @@ class DataDir:
 
     @property
     def epoch(self) -> int:
-        """The highest seen; 0 before the first."""
+        """Return the highest epoch seen; 0 before the first."""
         return self._epoch
 
     @property
     def cluster_id(self) -> str:
-        """Empty: it has joined none yet, or one that has no id."""
+        """Return the cluster that this node belongs to. Empty: it has joined none yet, or one that has no id."""
         return self._cluster_id
 
     def join(self, cluster_id: str) -> None:
-        """The first one counts, and is on the disk before it does."""
+        """Record the cluster that this node belongs to, if it has none yet. It is on the disk before it counts."""
         if cluster_id and not self._cluster_id:
             write_synced(self.path / "cluster", f"{cluster_id}\n".encode())
             self._cluster_id = cluster_id
 
     def follow_to(self, cluster_id: str) -> None:
-        """The cluster that this node belongs to was restored from a backup, under this id."""
+        """Record that the cluster of this node was restored from a backup, under this id."""
         write_synced(self.path / "cluster", f"{cluster_id}\n".encode())
         self._cluster_id = cluster_id
 
     def belongs_to(self, cluster_id: str) -> bool:
-        """Whether a master of this cluster may order something here."""
+        """Return whether a master of this cluster may give orders here."""
         return not self._cluster_id or cluster_id == self._cluster_id
 
     def raise_epoch(self, epoch: int) -> None:
-        """Stored before it counts: after a crash this node still refuses what it refused before."""
+        """Store the epoch before it counts: after a crash this node still refuses what it refused before."""
         if epoch > self._epoch:
             write_synced(self.path / "epoch", f"{epoch}\n".encode())
             self._epoch = epoch
@@ -92,24 +92,24 @@ class DataDir:
 
     @property
     def lease_is_over(self) -> bool:
-        """The masters may count this node as dead, and have placed its tasks elsewhere."""
+        """Return whether the masters may count this node as dead, and have placed its tasks elsewhere."""
         return boot_ms() >= self._leased_until_ms
 
     @property
     def heard_epoch(self) -> int:
-        """The highest that a master answered with; before the first answer what was stored."""
+        """Return the highest epoch that a master answered with; before the first answer, the one that was stored."""
         return self._heard_epoch
 
     def hear(self, epoch: int) -> None:
         self._heard_epoch = max(self._heard_epoch, epoch)
 
     def correct_epoch(self, epoch: int) -> None:
-        """A lower one, when the one that was seen was none."""
+        """Store a lower epoch, where the one that was seen never was."""
         write_synced(self.path / "epoch", f"{epoch}\n".encode())
         self._epoch = self._heard_epoch = epoch
 
     def write_lease(self, until_ms: int, length_ms: int) -> None:
-        """Until when the masters count on this node, in milliseconds of CLOCK_BOOTTIME, and for how long in all:
+        """Write until when the masters count on this node, in milliseconds of CLOCK_BOOTTIME, and for how long in all:
         supervisors read it. It is overwritten in place, so a full disk does not matter."""
         self._leased_until_ms = until_ms
         fd = os.open(self.lease, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -119,11 +119,11 @@ class DataDir:
             os.close(fd)
 
     def is_lock(self, fd: int) -> bool:
-        """Whether this descriptor is of the lock that this agent holds."""
+        """Return whether this descriptor is of the lock that this agent holds."""
         return os.path.samestat(os.fstat(fd), os.fstat(self._lock))
 
     def is_in_place(self) -> bool:
-        """False once somebody has removed the directory, or put another one in its place."""
+        """Return whether the directory still is what its path names."""
         try:
             return os.path.samestat(os.stat(self.path / "lock"), os.fstat(self._lock))
         except OSError as error:
@@ -139,7 +139,7 @@ class DataDir:
         return node_id
 
     def _note_place(self) -> None:
-        """A copy must not speak for the node: what its tasks do is written in the directory that was copied."""
+        """Refuse a copy: it must not speak for the node, whose tasks write to the directory that was copied."""
         before = self._read("place")
         if before == str(self.path):
             return
@@ -153,7 +153,7 @@ class DataDir:
         write_synced(self.path / "place", f"{self.path}\n".encode())
 
     def _reserve_epoch(self) -> None:
-        """A new leader must be able to stop the task that filled the disk."""
+        """Reserve disk blocks: a new leader must be able to stop the task that filled the disk."""
         with contextlib.suppress(OSError):
             reserve(self.path / "epoch")
 

@@ -1,6 +1,6 @@
-"""The machine as its agent uses it: cgroups, GPUs, what it offers, and the runtimes that work here.
+"""The host as its agent uses it: cgroups, GPUs, what it offers, and the runtimes that work here.
 
-The one rule: what is not there is said once, at the start, and never pretended.
+Invariant: what is not there is said once, at the start, and never pretended.
 """
 
 from __future__ import annotations
@@ -47,22 +47,26 @@ class CannotStart(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class Machine:
-    """`labels`: what the settings say, what was found, and one for each runtime that works here, which jobs ask for;
-    the process runtime works everywhere. They change with `look`. `problems`: why a runtime does not work."""
+class Host:
+    """The host as the agent found it."""
 
     tree: CgroupTree
     gpus: Gpus
     offer: Offer
     runtimes: Mapping[Runtime, TaskRuntime]
     starter: Starter
+    #: What the settings say, what was found, and one for each runtime that works here, which jobs ask for; the process
+    #: runtime works everywhere. They change with `look`.
     labels: StringMap = ()
+    #: Why each runtime does not work, by its name; empty: it does.
     problems: dict[str, str] = field(default_factory=dict)
-    told_problems: dict[str, str] = field(default_factory=dict)
+    #: The problems that were logged last.
+    logged_problems: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, settings: AgentSettings, data_dir: DataDir) -> Machine:
-        """Raises CannotStart, and ConfigError where the settings contradict what is here."""
+    def open(cls, settings: AgentSettings, data_dir: DataDir) -> Host:
+        """Look at the host and take what the agent needs of it. Raises CannotStart, and ConfigError where the settings
+        contradict what is here."""
         if unfit := unfit_for(data_dir.tasks, settings.users):
             raise CannotStart(unfit)
         tree = _open_tree(settings, data_dir)
@@ -80,7 +84,7 @@ class Machine:
     @classmethod
     def _open(
         cls, settings: AgentSettings, data_dir: DataDir, tree: CgroupTree, gpus: Gpus, *, filters_devices: bool
-    ) -> Machine:
+    ) -> Host:
         paths = AllowedPaths(volumes=settings.volumes.allowed, images=settings.images.allowed)
         runtimes: dict[Runtime, TaskRuntime] = {
             Runtime.PROCESS: Process(),
@@ -102,12 +106,12 @@ class Machine:
             numa=numa,
         )
         offer = make_offer(settings, data_dir.path, gpus)
-        machine = cls(tree=tree, gpus=gpus, offer=offer, runtimes=runtimes, starter=starter)
-        machine.look()
-        return machine
+        host = cls(tree=tree, gpus=gpus, offer=offer, runtimes=runtimes, starter=starter)
+        host.look()
+        return host
 
     def look(self) -> None:
-        """Which runtimes work: daemons come and go. May wait for them a few seconds."""
+        """Look which runtimes work: daemons come and go. May wait for them a few seconds."""
         asked_for = {
             runtime.name.lower(): way for runtime, way in self.runtimes.items() if runtime is not Runtime.PROCESS
         }
@@ -115,31 +119,32 @@ class Machine:
         runtimes = {f"{RUNTIME_LABEL}{name}": "true" for name, problem in self.problems.items() if not problem}
         self.labels = tuple(sorted({**runtimes, **dict(self.offer.labels)}.items()))
 
-    def tell_problems(self) -> None:
-        """Log what has changed since it was told last."""
+    def log_problems(self) -> None:
+        """Log the problems that have changed since the last call."""
         for name, problem in self.problems.items():
-            if problem and problem != self.told_problems.get(name):
+            if problem and problem != self.logged_problems.get(name):
                 structlog.get_logger().info("tasks of this runtime cannot run here", runtime=name, why=problem)
-        self.told_problems = self.problems
+        self.logged_problems = self.problems
 
     def missing(self) -> tuple[str, ...]:
-        """What of cgroups is not enforced here, in one word each."""
+        """Return what of cgroups is not enforced here, in one word each."""
         unfiltered = ["devices"] if self.gpus.gpus and not self.starter.filters_devices else []
         return tuple(sorted([*set(WANTED) - self.tree.controllers, *unfiltered]))
 
     def hardware(self) -> Hardware:
-        """As it is now: GPUs break, but for those that are only pretended."""
+        """Return the hardware as it is now: GPUs break, but for those that are only pretended."""
         offered = self.offer.capacity.gpu_millis // MILLI
         bad = self.gpus.bad if offered <= len(self.gpus.gpus) else ()
         return replace(self.offer.hardware, bad_gpus=tuple([gpu for gpu in bad if gpu < offered]))
 
     def orphans(self, known: set[str]) -> list[str]:
-        """Cgroups of tasks that nobody knows."""
+        """Return the cgroups of tasks that are not known."""
         return [name for name in self.tree.names() if name not in known]
 
     def remove_orphans(self, cgroups: Collection[str], live: Collection[str], since_s: float) -> None:
-        """Only once the masters have spoken, and said nothing of them. In a worker thread, while new tasks start.
-        `cgroups`: by name. `live`: allocations that have not ended at `since_s`, by the wall clock."""
+        """Remove orphaned cgroups and containers. Only once the masters have named no task of theirs; in a worker
+        thread, while new tasks start. `cgroups`: by name. `live`: allocations that have not ended at `since_s`, by the
+        wall clock."""
         log = structlog.get_logger()
         for name in cgroups:
             path = self.tree.path(name)
@@ -175,17 +180,18 @@ class Machine:
 def _open_tree(settings: AgentSettings, data_dir: DataDir) -> CgroupTree:
     tree = CgroupTree.open(settings.cgroup_root, f"{data_dir.node_id}-{_place(data_dir)}", data_dir.path)
     if tree.is_at_top:
-        tree.enter_own_leaf()  # otherwise its own cgroup is whoever's who started it
+        tree.enter_own_leaf()  # otherwise its own cgroup is that of the program that started it
     return tree
 
 
 def _place(data_dir: DataDir) -> str:
-    """Two clusters on one machine may have nodes of the same id, but never one data directory."""
+    """Return a name of the data directory: two clusters on one host may have nodes of the same id, but never one
+    directory."""
     return blake2b(bytes(data_dir.path), digest_size=4).hexdigest()
 
 
 def _unfiltered(tree: CgroupTree, gpus: Gpus) -> str:
-    """Why tasks are not kept off GPUs that are not theirs; empty: they are, or there are none."""
+    """Return why tasks are not kept off GPUs that are not theirs; empty: they are, or there are none."""
     if not gpus.gpus:
         return ""
     unknown = [number for number, gpu in enumerate(gpus.gpus) if gpu.minor < 0 and number not in gpus.bad]

@@ -16,7 +16,7 @@ from gosched.agent.beneath import open_anywhere
 
 
 class NotAllowed(OSError):
-    """What was opened lies at no place that the agent's settings allow."""
+    """What was opened lies below no path that the agent's settings allow."""
 
 
 def open_host_path(path: str, allowed: Sequence[str], account: HasRights | None, flags: int = os.O_PATH) -> int:
@@ -32,12 +32,12 @@ def open_host_path(path: str, allowed: Sequence[str], account: HasRights | None,
 
 
 def path_of(fd: int) -> str:
-    """The path of what a descriptor stands for, without links, as it is now."""
+    """Return the path, without links, of what a descriptor stands for, as it is now."""
     return os.readlink(f"/proc/self/fd/{fd}")
 
 
 def is_fixed(path: str) -> bool:
-    """Whether only root can put something else in the place of `path`, which has no links."""
+    """Return whether only root can put something else in the place of `path`, which has no links."""
     while path != "/":
         path = os.path.dirname(path)
         seen = os.stat(path)

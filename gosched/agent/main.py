@@ -1,13 +1,12 @@
 """`gosched-agent`: reads the settings, puts the parts together, and runs until it is told to end.
 
-The one rule: ending the agent, in whatever way, ends no task.
+Invariant: ending the agent, in whatever way, ends no task.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import secrets
 import signal
@@ -31,17 +30,17 @@ from gosched.agent.datadir import DataDir, DataDirError
 from gosched.agent.exec.streams import Execs
 from gosched.agent.hardware.disk import Disk, watch
 from gosched.agent.hardware.vitals import Vitals
-from gosched.agent.host import CannotStart, Machine
+from gosched.agent.host import CannotStart, Host
+from gosched.agent.listening import advertised, bind
 from gosched.agent.masters import Connector, MastersOnly, own_cluster
 from gosched.agent.metrics import AgentFacts, AgentMetrics
 from gosched.agent.server import MAX_MESSAGE_BYTES, WorkerService
-from gosched.agent.session import Identity, MasterRefused, Session
+from gosched.agent.session import MasterRefused, Session
 from gosched.agent.tasks.following import Following
 from gosched.agent.tasks.table import Tasks
 from gosched.agent.tasks.task import Task
 from gosched.config import AgentSettings, ConfigError, Listen, load_agent_settings
-from gosched.config.address import join_address, split_address
-from gosched.config.settings import Tls
+from gosched.core.commands.nodes import RegisterNode
 from gosched.core.records.task import NODE_FAULT
 from gosched.core.text import printable_values
 from gosched.observe.health import HealthPort
@@ -108,7 +107,7 @@ def main(config: str | None, **flags: object) -> None:
 
 
 async def run(settings: AgentSettings, listen: Listen) -> None:
-    """Returns after SIGTERM or SIGINT. Raises what `main` turns into a line and an exit code."""
+    """Run until SIGTERM or SIGINT. Raises what `main` turns into a line and an exit code."""
     asked_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -120,15 +119,15 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         cluster = own_cluster(settings.tls, (socket.gethostname(), data_dir.node_id))
         only_masters = MastersOnly(cluster, tls=settings.tls is not None)
         server = grpc.aio.server(options=_SERVER_OPTIONS, interceptors=[only_masters])
-        port = _bind(server, settings, listen)
-        machine = Machine.open(settings, data_dir)
-        closing.callback(machine.close)
+        port = bind(server, settings, listen)
+        host = Host.open(settings, data_dir)
+        closing.callback(host.close)
         changed, joined = asyncio.Event(), asyncio.Event()
         disk = Disk(data_dir.path, settings.disk_free_pct)
-        vitals = Vitals(disk, machine.gpus, lambda: _call(loop, changed.set))
+        vitals = Vitals(disk, host.gpus, lambda: _call(loop, changed.set))
         vitals.start()
         closing.callback(vitals.close)
-        metrics = AgentMetrics(__version__, vitals, lambda: _facts(machine, tasks))
+        metrics = AgentMetrics(__version__, vitals, lambda: _facts(host, tasks))
         following = Following(
             data_dir.node_id,
             joined,
@@ -136,10 +135,10 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
             partial(_started, metrics),
             lambda task: _ended(metrics, vitals, tasks, task),
         )
-        tasks = Tasks(data_dir, machine.starter, following, settings.work_max_bytes)
+        tasks = Tasks(data_dir, host.starter, following, settings.work_max_bytes)
         closing.push_async_callback(tasks.close)
         incarnation = secrets.token_hex(8)
-        address = _advertised(settings, listen, port)
+        address = advertised(settings, listen, port)
         tasks.load()
         execs = Execs()
         closing.push_async_callback(execs.close)
@@ -150,7 +149,7 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         await _serve_metrics(settings, metrics, closing)
         await _serve_health(settings, data_dir, closing)
         session = Session(
-            partial(_identity, settings, data_dir, machine, incarnation, address),
+            partial(_described, settings, data_dir, host, incarnation, address),
             settings.masters,
             Connector(settings.tls, cluster, _CHANNEL_OPTIONS),
             tasks,
@@ -161,23 +160,23 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
             heartbeat_ms=settings.heartbeat_ms,
         )
         log.info("agent started", address=address)
-        if machine.tree.isolation:
-            log.warning("isolation is incomplete", missing=machine.tree.isolation)
-        machine.tell_problems()
+        if host.tree.isolation:
+            log.warning("isolation is incomplete", missing=host.tree.isolation)
+        host.log_problems()
         keep_s = settings.keep_finished_ms / 1000
         await _until_first(
             asked_to_end.wait(),
-            _join(session, machine),
-            _stay_in_place(data_dir),
+            _join(session, host),
+            _watch_data_dir(data_dir),
             _clean(tasks, keep_s),
             watch(tasks, disk, keep_s),
-            _look_after(joined, machine, tasks),
+            _look_after(joined, host, tasks),
         )
     log.info("agent ended; its tasks go on")
 
 
 def _call(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
-    """From another thread, which may outlive the loop."""
+    """Call it in the loop from another thread, which may outlive the loop."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(what)
 
@@ -190,7 +189,7 @@ async def _serve_metrics(settings: AgentSettings, metrics: AgentMetrics, closing
 
 
 async def _serve_health(settings: AgentSettings, data_dir: DataDir, closing: AsyncExitStack) -> None:
-    """Ready is a node that masters count on."""
+    """Answer probes. A node that the masters count on is ready."""
     if listen := settings.health_listen():
         health = HealthPort(listen, key="health_addr", live=lambda: True, ready=lambda: not data_dir.lease_is_over)
         await health.start()
@@ -212,24 +211,25 @@ def _ended(metrics: AgentMetrics, vitals: Vitals, tasks: Tasks, task: Task) -> N
         tasks.share()
 
 
-def _facts(machine: Machine, tasks: Tasks) -> AgentFacts:
+def _facts(host: Host, tasks: Tasks) -> AgentFacts:
     kept = Counter((task.order.runtime.name.lower(), task.state.name.lower()) for task in tasks.all())
     return AgentFacts(
         tasks=kept,
         live=tuple([task.usage for task in tasks.running()]),
-        orphan_cgroups=len(machine.orphans(tasks.names())),
-        missing=machine.missing(),
+        orphan_cgroups=len(host.orphans(tasks.names())),
+        missing=host.missing(),
     )
 
 
-async def _join(session: Session, machine: Machine) -> NoReturn:
-    """What no agent can adopt any more has gone before the masters may count on its place. Raises MasterRefused."""
-    await _aside(machine.end_orphans)
+async def _join(session: Session, host: Host) -> NoReturn:
+    """End what no agent can adopt any more, before the masters count on what it uses; then run. Raises
+    MasterRefused."""
+    await _in_thread(host.end_orphans)
     await session.run()
 
 
-async def _stay_in_place(data_dir: DataDir) -> NoReturn:
-    """Raises DataDirError once the directory has gone: what this agent stores and orders goes nowhere then."""
+async def _watch_data_dir(data_dir: DataDir) -> NoReturn:
+    """Raise DataDirError once the directory has gone: what this agent stores and orders is lost from then on."""
     while await asyncio.to_thread(data_dir.is_in_place):
         await asyncio.sleep(IN_PLACE_EVERY_S)
     raise DataDirError(
@@ -238,22 +238,21 @@ async def _stay_in_place(data_dir: DataDir) -> NoReturn:
     )
 
 
-async def _look_after(joined: asyncio.Event, machine: Machine, tasks: Tasks) -> NoReturn:
-    """Removes what earlier agents left, once the masters have said what they know of; then sees which runtimes work."""
+async def _look_after(joined: asyncio.Event, host: Host, tasks: Tasks) -> NoReturn:
+    """Remove what earlier agents left, once the masters have said what they know of; then look which runtimes work."""
     await joined.wait()
     # Looked for here, between two orders: what starts from now on is none of them.
-    orphans = machine.orphans(tasks.names())
+    orphans = host.orphans(tasks.names())
     live = [task.order.allocation_id for task in tasks.running()]
-    await _aside(partial(machine.remove_orphans, orphans, live, time.time()))
+    await _in_thread(partial(host.remove_orphans, orphans, live, time.time()))
     while True:
         await asyncio.sleep(RUNTIMES_EVERY_S)
-        await _aside(machine.look)
-        machine.tell_problems()
+        await _in_thread(host.look)
+        host.log_problems()
 
 
-async def _aside(work: Callable[[], None]) -> None:
-    """In a thread that nobody has to wait for: a Docker daemon that does not answer must not keep the agent from its
-    end."""
+async def _in_thread(work: Callable[[], None]) -> None:
+    """Run it in a thread that the agent's end does not wait for: a Docker daemon may not answer."""
     loop, done = asyncio.get_running_loop(), asyncio.Event()
 
     def run() -> None:
@@ -269,7 +268,7 @@ async def _aside(work: Callable[[], None]) -> None:
 
 
 async def _until_first(*works: Any) -> None:
-    """Ends all once one has ended, and raises what that one raised."""
+    """Cancel all once one has ended, and raise what that one raised."""
     running = [asyncio.ensure_future(work) for work in works]
     try:
         done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -287,70 +286,20 @@ async def _clean(tasks: Tasks, keep_s: float) -> None:
         await tasks.clean(keep_s)
 
 
-def _bind(server: Any, settings: AgentSettings, listen: Listen) -> int:
-    """The port, which is a free one where 0 was asked for."""
-    _check_free(listen)
-    try:
-        if settings.tls is None:
-            port: int = server.add_insecure_port(listen.address)
-        else:
-            key, cert, ca = _pem(settings.tls)
-            credentials = grpc.ssl_server_credentials([(key, cert)], root_certificates=ca, require_client_auth=True)
-            port = server.add_secure_port(listen.address, credentials)
-    except RuntimeError as error:
-        raise CannotStart(f"cannot listen on {listen.address}: {error}") from error
-    return port
-
-
-def _check_free(listen: Listen) -> None:
-    """gRPC says why it cannot listen in several lines of its own, and not to the caller."""
-    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((listen.host, listen.port))
-    except OSError as error:
-        reason = "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
-        raise CannotStart(f"cannot listen on {listen.address}: {reason}; choose another with --grpc-addr") from error
-
-
-def _pem(tls: Tls) -> tuple[bytes, bytes, bytes]:
-    try:
-        return Path(tls.key).read_bytes(), Path(tls.cert).read_bytes(), Path(tls.ca).read_bytes()
-    except OSError as error:
-        raise CannotStart(f"cannot read the TLS file {error.filename}: {error.strerror}") from error
-
-
-def _identity(settings: AgentSettings, data_dir: DataDir, machine: Machine, incarnation: str, address: str) -> Identity:
-    return Identity(
+def _described(settings: AgentSettings, data_dir: DataDir, host: Host, incarnation: str, address: str) -> RegisterNode:
+    """Return what this node is and offers at this moment."""
+    return RegisterNode(
         node_id=data_dir.node_id,
         incarnation=incarnation,
         name=socket.gethostname(),
         address=address,
-        capacity=machine.offer.capacity,
-        gpu_model=machine.offer.gpu_model,
-        labels=machine.labels,
+        capacity=host.offer.capacity,
+        gpu_model=host.offer.gpu_model,
+        labels=host.labels,
         taints=settings.taint_records(),
-        hardware=machine.hardware(),
-        isolation=machine.tree.isolation,
-        version=__version__,
+        hardware=host.hardware(),
+        isolation=host.tree.isolation,
     )
-
-
-def _advertised(settings: AgentSettings, listen: Listen, port: int) -> str:
-    """An address that the masters can dial. One that listens everywhere says the address it has towards them."""
-    if settings.advertise_addr:
-        host, colon, digits = settings.advertise_addr.rpartition(":")
-        if not colon:
-            return join_address(settings.advertise_addr, port)
-        return settings.advertise_addr if digits != "0" else join_address(host, port)
-    if not listen.is_every_interface:
-        return join_address(listen.host, port)
-    master, master_port = split_address(settings.masters[0])
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((master, master_port))  # sends nothing: it only asks for a route
-        return join_address(str(probe.getsockname()[0]), port)
-    return join_address(socket.gethostname(), port)
 
 
 def _log_to_stderr(level: str) -> None:

@@ -1,7 +1,7 @@
-"""Masters as an agent's counterparts: whom it takes for one, in both directions.
+"""The masters as the agent's counterparts: which program it takes for a master, in both directions.
 
-Invariant: with TLS nobody but the holder of a master's certificate is asked for orders, or gives any; without TLS
-nobody with a public address gives any.
+Invariant: with TLS only the holder of a master's certificate is asked for orders, or may give any; without TLS no
+program with a public address may.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ REQUEST_S = 10.0  # for a request to arrive, once its call has begun
 
 
 class NotAMaster(Exception):
-    """One line that says why nobody at this address is asked."""
+    """One line that says why the program at this address is no master."""
 
 
 class Unreachable(Exception):
-    """Nobody answers at this address."""
+    """Nothing answers at this address."""
 
 
 def own_cluster(tls: Tls | None, names: tuple[str, str]) -> str:
@@ -52,11 +52,11 @@ def own_cluster(tls: Tls | None, names: tuple[str, str]) -> str:
 
 
 class Connector:
-    """Opens channels to masters. gRPC does not tell a client whom it has reached, so with TLS the certificate is looked
-    at first, and the channel then takes that very certificate and no other."""
+    """Opens channels to masters. gRPC does not show a client the server's certificate, so with TLS that is looked at
+    first, and the channel then takes that very certificate and no other."""
 
     def __init__(self, tls: Tls | None, cluster: str, options: list[tuple[str, Any]]) -> None:
-        """Raises CannotStart."""
+        """Read the TLS files. Raises CannotStart."""
         self._cluster = cluster
         self._options = options
         self._tls = tls
@@ -65,7 +65,7 @@ class Connector:
             self._context = dialling_context(tls.cert, tls.key, tls.ca)
 
     async def __call__(self, address: str) -> Any:
-        """Raises NotAMaster, Unreachable."""
+        """Return a channel to the master at this address. Raises NotAMaster, Unreachable."""
         if self._tls is None:
             return grpc.aio.insecure_channel(address, options=self._options)
         try:
@@ -82,7 +82,7 @@ class Connector:
 
 
 class MastersOnly(grpc.aio.ServerInterceptor):
-    """Refuses calls of everybody else. Without TLS a master is whoever calls from a private address."""
+    """Refuses calls of all but masters. Without TLS each caller with a private address is taken for one."""
 
     def __init__(self, cluster: str, *, tls: bool) -> None:
         self._cluster = cluster
@@ -91,7 +91,7 @@ class MastersOnly(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
     ) -> Any:
-        """Each call is taken as one whose requests are a stream: so a stranger is refused before it has sent any."""
+        """Take each call as one whose requests are a stream: so a caller is refused before it has sent any."""
         handler = await continuation(details)
         if handler is None:
             return None
@@ -131,7 +131,7 @@ class MastersOnly(grpc.aio.ServerInterceptor):
 
 
 async def _only(requests: AsyncIterator[Any], context: Any) -> Any:
-    """The one request of a call."""
+    """Return the one request of a call."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(REQUEST_S):
             async for request in requests:

@@ -1,6 +1,6 @@
 """The Prometheus metrics of an agent, in a registry of its own, and the small HTTP server that shows them.
 
-The one rule: labels are bounded, and gauges are read when they are asked for, so that none outlives what it describes.
+Invariant: labels are bounded, and gauges are read when they are asked for, so that none outlives what it describes.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ _STARTS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFacts:
-    """`tasks`: (runtime, state), both in small letters -> how many are kept. `live`: what those that have not ended
-    used so far. `missing`: cgroup controllers that are not there."""
+    """What a scrape reads of the agent."""
 
+    #: Number of tasks that are kept, by runtime and state, both in small letters.
     tasks: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    #: What the tasks that have not ended have used so far.
     live: tuple[Usage, ...] = ()
     orphan_cgroups: int = 0
+    #: What of cgroups is not enforced, in one word each: controllers, and `devices`.
     missing: tuple[str, ...] = ()
 
 
 class AgentMetrics:
-    """For the event loop's thread. `facts` is called at each scrape."""
+    """The metrics, for the event loop's thread. `facts` is called at each scrape."""
 
     def __init__(self, version: str, vitals: Vitals, facts: Callable[[], AgentFacts]) -> None:
         self._registry = CollectorRegistry()
@@ -62,14 +64,14 @@ class AgentMetrics:
         self._starts.labels(runtime).observe(seconds)
 
     def observe_end(self, usage: Usage) -> None:
-        """Of each task that ends, once, when it is counted among the living no more."""
+        """Count a task that has ended, once, when it is no longer among the live ones."""
         self._gauges.ended(usage)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
 
     async def serve(self, listen: Listen, tls: Tls | None) -> int:
-        """Returns the port. Raises ConfigError."""
+        """Serve scrapes, and return the port. Raises ConfigError."""
         context = _context(tls) if tls is not None else None
         try:
             self._server = await asyncio.start_server(
@@ -86,7 +88,7 @@ class AgentMetrics:
             await self._server.wait_closed()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request a connection; who is slow, or one too many, is cut off."""
+        """Answer one request per connection; a slow client, or one too many, is cut off."""
         self._connections += 1
         try:
             host = str(writer.get_extra_info("peername", ("?",))[0])
@@ -97,7 +99,7 @@ class AgentMetrics:
                     writer.write(_http("403 Forbidden", f"{problem}\n".encode()) if problem else self._response(head))
                     await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # who asked has gone, or does not speak HTTP
+            pass  # the client has gone, or does not speak HTTP
         except asyncio.CancelledError:
             pass  # the agent ends; the server would show it as an error
         finally:
@@ -192,7 +194,7 @@ def _http(status: str, body: bytes, kind: str = "text/plain; charset=utf-8") -> 
 
 
 def _context(tls: Tls) -> ssl.SSLContext:
-    """Who asks shows a certificate too, as on every connection of this system."""
+    """Return the TLS context. Clients show a certificate too, as on every connection of this system."""
     try:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.ca)
         context.load_cert_chain(tls.cert, tls.key)

@@ -1,4 +1,4 @@
-"""The agent's own gRPC server: what the leader orders and what readers of logs ask.
+"""The agent's own gRPC server: orders of the leader, logs for their readers, commands beside tasks.
 
 Invariant: an order counts only for this node, this boot of its agent, from its cluster, and of an epoch that is neither
 below the highest seen nor far above what the masters answered last.
@@ -14,9 +14,10 @@ import grpc
 from gosched.agent.datadir import DataDir
 from gosched.agent.exec.streams import ExecRefused, Execs, ExecTarget
 from gosched.agent.logic.reconcile import Desired
-from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
+from gosched.agent.orders import BadOrder, parse_order, parse_stop
 from gosched.agent.tasks.logs import Stream, read_logs
 from gosched.agent.tasks.table import Tasks
+from gosched.core.orders import TaskOrder
 from gosched.core.records.task import TaskState
 from gosched.wire.v1 import scheduler_pb2, worker_pb2, worker_pb2_grpc
 
@@ -35,7 +36,7 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
     def __init__(
         self, tasks: Tasks, execs: Execs, data_dir: DataDir, *, incarnation: str, ask: Callable[[], None]
     ) -> None:
-        """`ask` makes the session ask its masters at once."""
+        """Serve the tasks. `ask` makes the session send a heartbeat at once."""
         self._tasks = tasks
         self._execs = execs
         self._data_dir = data_dir
@@ -140,7 +141,7 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
             detail = f"node {node_id} belongs to cluster {self._data_dir.cluster_id}, not {request.cluster_id!a}"
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
 
-    async def _obey(self, desired: Desired, orders: Mapping[str, Order], epoch: int, context: Any) -> None:
+    async def _obey(self, desired: Desired, orders: Mapping[str, TaskOrder], epoch: int, context: Any) -> None:
         heard = self._data_dir.heard_epoch
         if epoch > heard + MAX_EPOCH_JUMP:
             self._ask()

@@ -1,7 +1,7 @@
-"""The agent's side of its life with the masters: joins, reports what it sees, does what they ask.
+"""The agent's session with the masters: registers, reports what it observes, obeys their orders.
 
-Invariant: losing the masters stops nothing, and neither does meeting those of another cluster. The session goes from
-one to the next for as long as the agent lives; only a clear refusal to let this node in ends it.
+Invariant: losing the masters stops nothing, and neither does reaching those of another cluster. The session goes from
+one master to the next for as long as the agent lives; only a clear refusal to let this node in ends it.
 """
 
 from __future__ import annotations
@@ -12,24 +12,21 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import grpc
 import structlog
 
+from gosched import __version__
 from gosched.agent.datadir import DataDir
 from gosched.agent.hardware.vitals import Vitals
-from gosched.agent.logic.reconcile import Desired, StopWish
+from gosched.agent.logic.reconcile import Desired
 from gosched.agent.masters import NotAMaster, Unreachable
-from gosched.agent.orders import BadOrder, Order, parse_order, parse_stop
+from gosched.agent.orders import BadOrder, parse_order, parse_stop
 from gosched.agent.supervisor.records import boot_ms
 from gosched.agent.tasks.table import Tasks
-from gosched.core.commands.nodes import TaskReport
-from gosched.core.primitives import StringMap
-from gosched.core.records.node import Hardware
-from gosched.core.resources import Resources
-from gosched.core.spec.placement_rules import Taint
+from gosched.core.commands.nodes import RegisterNode
+from gosched.core.orders import StopOrder, TaskOrder
 from gosched.wire.codec import fill, to_message
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2
 
@@ -59,30 +56,16 @@ class NotOurMaster(Exception):
     """The answer came from a master of an epoch that is over, or of another cluster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Who this node is and what it offers. `incarnation` names one boot of the agent."""
-
-    node_id: str
-    incarnation: str
-    name: str
-    address: str
-    capacity: Resources
-    gpu_model: str
-    labels: StringMap
-    taints: tuple[Taint, ...]
-    hardware: Hardware
-    isolation: str
-    version: str
-
-
 class Session:
-    """`describe` says what the node is at this moment; a node that changed registers again. `joined` is set once the
-    masters have let this node in, perhaps on condition that leftovers end first."""
+    """The agent's session with one master after the other.
+
+    `describe` returns what the node is at this moment; a node that has changed registers again. `joined` is set once
+    the masters have let this node in, perhaps on condition that leftovers end first.
+    """
 
     def __init__(
         self,
-        describe: Callable[[], Identity],
+        describe: Callable[[], RegisterNode],
         masters: Sequence[str],
         connect: Connect,
         tasks: Tasks,
@@ -114,7 +97,7 @@ class Session:
         self._log = structlog.get_logger().bind(node=self._me.node_id)
 
     async def run(self) -> NoReturn:
-        """Raises MasterRefused."""
+        """Talk to the masters for good. Raises MasterRefused."""
         place = random.randrange(len(self._masters))  # agents spread over the masters
         while True:
             master = self._masters[place % len(self._masters)]
@@ -139,7 +122,7 @@ class Session:
             await asyncio.sleep(self._backoff_s())
 
     async def _talk(self, stub: Any) -> None:
-        """With one master, until a call fails."""
+        """Talk to one master, until a call fails."""
         while True:
             self._changed.clear()
             if not self._registered or self._describe() != self._me:
@@ -152,21 +135,12 @@ class Session:
     async def _register(self, stub: Any) -> None:
         me = self._me = self._describe()
         request = node_pb2.RegisterNodeRequest(
-            node_id=me.node_id,
-            name=me.name,
-            address=me.address,
-            incarnation=me.incarnation,
-            gpu_model=me.gpu_model,
-            labels=dict(me.labels),
-            tasks=[_message(o) for o in self._tasks.observed()],
+            tasks=[to_message(report, types_pb2.TaskReport) for report in self._tasks.observed()],
             clock_ms=int(time.time() * 1000),
-            version=me.version,
-            taints=[to_message(taint, types_pb2.Taint) for taint in me.taints],
-            hardware=to_message(me.hardware, types_pb2.Hardware),
-            isolation=me.isolation,
+            version=__version__,
             cluster_id=self._data_dir.cluster_id,
         )
-        fill(me.capacity, request.capacity)
+        fill(me, request)
         sent_ms, seen = boot_ms(), self._data_dir.epoch
         try:
             answer = await stub.RegisterNode(request, timeout=CALL_TIMEOUT_S)
@@ -185,7 +159,7 @@ class Session:
         self._check_epoch(answer.epoch)
         self._data_dir.join(answer.cluster_id)
         leftovers = tuple(self._tasks.live(answer.stop_first))
-        stops = tuple(StopWish(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in leftovers)
+        stops = tuple(StopOrder(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in leftovers)
         if not await self._tasks.obey(Desired(stop=stops), {}, epoch=answer.epoch):
             raise NotOurMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
         self._data_dir.hear(answer.epoch)
@@ -207,11 +181,11 @@ class Session:
         request = node_pb2.HeartbeatRequest(
             node_id=self._me.node_id,
             incarnation=self._me.incarnation,
-            tasks=[_message(o) for o in self._tasks.observed()],
+            tasks=[to_message(report, types_pb2.TaskReport) for report in self._tasks.observed()],
             epoch=self._data_dir.epoch,
             unfit=self._vitals.unfit(),
             usage=self._vitals.usage(),
-            version=self._me.version,
+            version=__version__,
             clock_ms=int(time.time() * 1000),
         )
         sent_ms = boot_ms()
@@ -238,16 +212,16 @@ class Session:
         self._obeying = asyncio.create_task(self._obey(answer))
 
     async def _obey(self, answer: node_pb2.HeartbeatResponse) -> None:
-        """Beside the heartbeats: starting hundreds of tasks takes longer than a node may be silent."""
+        """Obey beside the heartbeats: starting hundreds of tasks takes longer than a node may be silent."""
         desired, orders = self._parse(answer)
         try:
             await self._tasks.obey(desired, orders, epoch=answer.epoch)
         except OSError as error:
             self._log.error("cannot write to the data directory", error=str(error))
 
-    def _parse(self, answer: node_pb2.HeartbeatResponse) -> tuple[Desired, dict[str, Order]]:
-        orders: dict[str, Order] = {}
-        stops: list[StopWish] = []
+    def _parse(self, answer: node_pb2.HeartbeatResponse) -> tuple[Desired, dict[str, TaskOrder]]:
+        orders: dict[str, TaskOrder] = {}
+        stops: list[StopOrder] = []
         for start in answer.start:
             try:
                 orders[start.allocation_id] = parse_order(start)
@@ -268,8 +242,8 @@ class Session:
         return desired, orders
 
     def _check_cluster(self, cluster_id: str, lineage: Sequence[str]) -> None:
-        """Before the answer is believed in anything: it is of this node's cluster, or of one that continues it. Raises
-        NotOurMaster."""
+        """Check, before anything of the answer is believed, that it is of this node's cluster, or of one that continues
+        it. Raises NotOurMaster."""
         if not self._data_dir.belongs_to(cluster_id) and self._data_dir.cluster_id not in lineage:
             raise NotOurMaster(
                 f"it is of cluster {cluster_id or 'without an id'}, and this node belongs to "
@@ -278,7 +252,7 @@ class Session:
             )
 
     def _follow_to(self, cluster_id: str) -> None:
-        """What ended since the backup, or is reported to nobody yet, the restored masters have to hear of."""
+        """Go over to the restored cluster, and report to it again all that has ended since the backup."""
         self._log.warning(
             "this node's cluster was restored from a backup: it goes over", to=cluster_id, was=self._data_dir.cluster_id
         )
@@ -287,19 +261,19 @@ class Session:
         self._followed = True
 
     def _check_epoch(self, epoch: int) -> None:
-        """Raises NotOurMaster."""
+        """Raise NotOurMaster for an epoch that is over."""
         if epoch < self._data_dir.epoch:
             raise NotOurMaster(f"it is of epoch {epoch}; this node has seen {self._data_dir.epoch}")
 
     async def _wait_until_ended(self, allocation_ids: Sequence[str]) -> None:
-        """Even with nothing to wait for: the masters are not asked in a hot loop."""
+        """Wait for a moment at least, so that the masters are not asked in a hot loop."""
         deadline = time.monotonic() + STOP_FIRST_LIMIT_S
         await asyncio.sleep(BACKOFF_MIN_S)
         while self._tasks.live(allocation_ids) and time.monotonic() < deadline:
             await asyncio.sleep(BACKOFF_MIN_S)
 
     def _pause_s(self) -> float:
-        """A task that ends with the lease must outlive a lost heartbeat."""
+        """Return the time to the next heartbeat. A task that ends with the lease must outlive a lost one."""
         if any(task.order.stop_alone for task in self._tasks.running()):
             return min(self._heartbeat_s, self._lease_s / HEARTBEATS_PER_LEASE)
         return self._heartbeat_s
@@ -310,7 +284,7 @@ class Session:
                 await self._changed.wait()
 
     def _answered(self, sent_ms: int = 0, lease_ms: int = 0) -> None:
-        """The lease counts from before the master can have renewed it."""
+        """Note an answer. The lease counts from `sent_ms`, when no master can have renewed it yet."""
         if lease_ms:
             self._data_dir.write_lease(sent_ms + lease_ms, lease_ms)
             self._lease_s = lease_ms / 1000
@@ -338,25 +312,8 @@ class Session:
 
 
 def _is_final(error: grpc.aio.AioRpcError) -> bool:
-    """Trying again would not help until a person has done something."""
+    """Return whether trying again would not help until a person has done something."""
     detail = (error.details() or "").lower()
     if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
         return "in use" in detail
     return error.code() in _NOT_LET_IN
-
-
-def _message(seen: TaskReport) -> node_pb2.TaskObservation:
-    message = node_pb2.TaskObservation(
-        allocation_id=seen.allocation_id,
-        state=int(seen.state),  # type: ignore[arg-type]
-        exit_code=seen.exit_code,
-        reason=seen.reason,
-        detail=seen.detail,
-        started_at_ms=seen.started_at_ms,
-        ended_at_ms=seen.ended_at_ms,
-        checkpoint_at_ms=seen.checkpoint_at_ms,
-        frozen=seen.frozen,
-        blames_node=seen.blames_node,
-    )
-    fill(seen.usage, message.usage)
-    return message

@@ -6,13 +6,14 @@ import time
 
 import click
 
+from gosched.api.json.cluster import member_json
+from gosched.api.json.values import time_json
+from gosched.api.status import MasterMember
 from gosched.cli.backup_commands import backup, backup_show, restore
 from gosched.cli.connect import connect, output_option, read_duration_s, watch_option
-from gosched.cli.output import Column, Json, print_listing, say
+from gosched.cli.output import Column, print_listing, say
 from gosched.cli.upgrade_commands import upgrade_check
 from gosched.client import GoSchedClient, Unavailable
-from gosched.client.model import MasterMember
-from gosched.client.shapes import time_json
 
 _LOOK_S = 0.5
 _MEMBERS: list[Column] = [
@@ -40,7 +41,7 @@ def members(ctx: click.Context, output: str, watch: bool) -> None:
     A learner gets the log, and votes by itself once it has caught up.
     """
     client = connect(ctx)
-    print_listing(lambda: [_member_json(m) for m in client.members()], _MEMBERS, wide=_WIDE, output=output, watch=watch)
+    print_listing(lambda: [member_json(m) for m in client.members()], _MEMBERS, wide=_WIDE, output=output, watch=watch)
 
 
 @command.command("add-master")
@@ -134,15 +135,3 @@ def _asked(client: GoSchedClient, member: str, address: str, ends: float) -> Mas
 
 def _ends(timeout: str) -> float:
     return time.monotonic() + (read_duration_s(timeout, "--timeout") or 0.0)
-
-
-def _member_json(member: MasterMember) -> Json:
-    return {
-        "name": member.id,
-        "id": member.id,
-        "address": member.address,
-        "role": member.role,
-        "healthy": member.healthy,
-        "behind": member.behind,
-        "grpc_address": member.grpc_address,
-    }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from gosched.api.json.explanations import explanation_json
 from gosched.cli.connect import connect, output_option
 from gosched.cli.output import Json, ago, amounts_text, as_data, coloured, counted, emit, span, titled, until
-from gosched.client.shapes import explanation_json
 
 _SHOWN = 8  # of a list in one line; -o json has all
 

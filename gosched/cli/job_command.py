@@ -7,6 +7,7 @@ from datetime import datetime
 
 import click
 
+from gosched.api.json.jobs import job_detail_json, job_json
 from gosched.cli.connect import connect, listing_options, output_option, read_duration_s, read_labels
 from gosched.cli.output import (
     Column,
@@ -29,7 +30,6 @@ from gosched.cli.output import (
 )
 from gosched.cli.submit_command import wait_shown
 from gosched.client import GoSchedError
-from gosched.client.shapes import job_detail_json, job_json
 from gosched.core.commands.jobs import Action
 from gosched.core.records.job import JobState
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import click
 
+from gosched.api.json.cluster import node_json
+from gosched.api.json.usage import node_usage_json, task_usage_json
 from gosched.cli.connect import connect, listing_options, output_option, read_duration_s, read_labels
 from gosched.cli.node_text import node_text
 from gosched.cli.output import Column, Json, ago, as_data, bytes_text, counted, emit, print_listing, say, until
 from gosched.client import GoSchedClient, GoSchedError, NodeControlled, NotFound, Refused, TimedOut
-from gosched.client.shapes import node_json
-from gosched.client.usage_shapes import node_usage_json, task_usage_json
 from gosched.core.records.node import NodeState
 
 _SHOWN = 8  # jobs that stay, by name

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from gosched.api.json.explanations import plan_json
 from gosched.cli.connect import connect, output_option
 from gosched.cli.explain_command import nodes_text, victims_text
 from gosched.cli.output import Column, Json, as_data, emit, say, table
 from gosched.cli.submit_command import read_specs
-from gosched.client.forecast_shapes import plan_json
 
 REFUSED, CANNOT_BE_PLACED = 1, 3
 _JOBS: list[Column] = [

@@ -8,10 +8,10 @@ from operator import itemgetter
 
 import click
 
+from gosched.api.json.cluster import queue_json
 from gosched.cli.connect import connect, output_option, watch_option
 from gosched.cli.output import Column, Json, amount_text, amounts_text, as_data, duration, emit, print_listing, table
 from gosched.client import GoSchedClient, NotFound
-from gosched.client.shapes import queue_json
 from gosched.config.errors import suggestion
 from gosched.core.records.tenant import Quota
 from gosched.core.sharing import lineage

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from gosched.api.json.cluster import quota_json
 from gosched.cli.connect import connect, output_option, watch_option
 from gosched.cli.output import Column, Json, amounts_text, print_listing, say, spent_text
-from gosched.client.shapes import quota_json
 from gosched.core.records.tenant import Quota
 
 _COLUMNS: list[Column] = [

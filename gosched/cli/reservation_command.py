@@ -6,9 +6,9 @@ import time
 
 import click
 
+from gosched.api.json.reservations import reserved_json, window_json
 from gosched.cli.connect import connect, output_option, watch_option
 from gosched.cli.output import Column, Json, as_data, counted, emit, print_listing, say
-from gosched.client.forecast_shapes import reserved_json, window_json
 from gosched.config.errors import ConfigError
 from gosched.core.records.window import Window
 from gosched.core.resources import AmountMap

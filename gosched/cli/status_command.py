@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from gosched.api.json.cluster import status_json
 from gosched.cli.connect import connect, output_option
 from gosched.cli.output import Column, Json, ago, as_data, bytes_text, emit, table
-from gosched.client.shapes import status_json
 
 _MASTERS: list[Column] = [
     ("MASTER", lambda m: m["id"]),

@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 import click
 
+from gosched.api.json.cluster import node_json
+from gosched.api.json.usage import node_usage_json
 from gosched.cli.connect import connect, listing_options, read_labels
 from gosched.cli.output import Column, Json, bytes_text, percent, print_listing, seconds_text
+from gosched.cli.usage_totals import job_usage_json, queue_usage_json
 from gosched.client import GoSchedClient
-from gosched.client.shapes import node_json
-from gosched.client.usage_shapes import job_usage_json, node_usage_json, queue_usage_json
 from gosched.core.records.job import JobState
 
 _AT_WORK = (JobState.RUNNING, JobState.SUSPENDED)

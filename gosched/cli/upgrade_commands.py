@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from gosched.api.status import MasterHealth
 from gosched.cli.connect import connect
 from gosched.cli.output import Column, as_data, emit, table
-from gosched.client.cluster import MasterHealth
 from gosched.client.errors import GoSchedError, Refused
 
 _COLUMNS: list[Column] = [

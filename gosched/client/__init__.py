@@ -1,24 +1,14 @@
 """The typed client of the cluster's API."""
 
+from gosched.api.details import JobDetail, NodeDetail
+from gosched.api.explanation import Holder, JobExplanation, Victim
+from gosched.api.forecast import JobPlan, MovedStart, PlannedJob, Reserved
+from gosched.api.status import MasterStatus, QueueStatus, QuotaStatus, Status
+from gosched.api.usage import GpuUsage, LiveUsage, NodeUsage, TaskUsage
+from gosched.client.answers import Controlled, LogChunk, NodeControlled, Submitted, WindowSet
 from gosched.client.client import GoSchedClient
 from gosched.client.errors import AlreadyExists, Denied, GoSchedError, Misused, NotFound, Refused, TimedOut, Unavailable
-from gosched.client.forecast import JobPlan, MovedStart, PlannedJob, Reserved, WindowSet
 from gosched.client.masters import TlsFiles
-from gosched.client.model import (
-    Controlled,
-    Holder,
-    JobDetail,
-    JobExplanation,
-    LogChunk,
-    MasterStatus,
-    NodeDetail,
-    QueueStatus,
-    QuotaStatus,
-    Status,
-    Submitted,
-    Victim,
-)
-from gosched.client.usage import GpuUsage, LiveUsage, NodeControlled, NodeUsage, TaskUsage
 
 __all__ = [
     "AlreadyExists",

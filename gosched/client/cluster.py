@@ -1,78 +1,64 @@
-"""What operators ask of single masters: a backup from any of them, and the health of each."""
+"""The client's calls about the masters: members, upgrades, backups, and the health of each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, fields
 from typing import Any
 
 import grpc
 
+from gosched.api.status import MasterHealth, MasterMember
+from gosched.client.answers import Upgraded
+from gosched.client.calls import Calls
 from gosched.client.errors import Unavailable, from_rpc
 from gosched.client.masters import TRY_S, Masters
-from gosched.client.model import MasterMember
 from gosched.wire.backup_file import BackupInfo
-from gosched.wire.v1 import cluster_pb2
+from gosched.wire.codec import to_record
+from gosched.wire.v1 import cluster_pb2, scheduler_pb2
 from gosched.wire.v1.cluster_pb2_grpc import ClusterServiceStub
+from gosched.wire.v1.scheduler_pb2_grpc import SchedulerServiceStub
 
 BACKUP_S = 3600.0  # for all of one
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MasterHealth:
-    """What a master says of itself. Empty or 0: it is of a release that does not say."""
-
-    id: str = ""
-    release: str = ""
-    #: Of the state that it has applied, and the newest that it knows.
-    feature_level: int = 0
-    newest_feature_level: int = 0
-    applied_index: int = 0
-    commit_index: int = 0
-    revision: int = 0
-    #: The master that it follows, or is; empty: none.
-    leader: str = ""
-    #: Its wall clock.
-    clock_ms: int = 0
-    disk_free_bytes: int = 0
-    #: What it may have to write beside what is there.
-    disk_needed_bytes: int = 0
-
-
-class ClusterCalls:
-    """What a client of the whole cluster has for the masters themselves."""
-
-    _masters: Masters
-    _timeout_s: float
+class ClusterCalls(Calls):
+    """What the ClusterService answers to operators."""
 
     def master_health(self, address: str) -> MasterHealth:
-        """Of the master at this address, `host:port` of gRPC, by its own word."""
+        """Return what the master at this address, `host:port` of gRPC, says of itself."""
         return master_health(self._masters, address)
 
     def add_master(self, member: str, address: str) -> MasterMember:
-        """Adds a master whose replica listens at `address`, or says how far it is: it votes once it has caught up."""
+        """Add a master whose replica listens at `address`, or return how far it is: it votes once it has caught up."""
         request = cluster_pb2.AddMasterRequest(id=member, address=address)
-        return MasterMember.of(self._cluster("AddMaster", request).member)
+        return to_record(self._call(ClusterServiceStub, "AddMaster", request).member, MasterMember)
 
     def remove_master(self, member: str) -> bool:
-        """Removes a master, which then stops by itself; says whether it was one."""
-        return not self._cluster("RemoveMaster", cluster_pb2.RemoveMasterRequest(id=member)).unchanged
+        """Remove a master, which then stops by itself; return whether it was a member."""
+        return not self._call(ClusterServiceStub, "RemoveMaster", cluster_pb2.RemoveMasterRequest(id=member)).unchanged
 
     def members(self) -> tuple[MasterMember, ...]:
-        """By the replicated log; none where it does not name them yet."""
-        answer = self._cluster("ListMembers", cluster_pb2.ListMembersRequest())
-        return tuple(MasterMember.of(message) for message in answer.members)
+        """Return the masters by the replicated log; none where it does not name them yet."""
+        answer = self._call(ClusterServiceStub, "ListMembers", cluster_pb2.ListMembersRequest())
+        return tuple(to_record(message, MasterMember) for message in answer.members)
 
-    def _cluster(self, method: str, request: Any) -> Any:
-        return self._masters.call(
-            lambda channel, timeout: getattr(ClusterServiceStub(channel), method)(request, timeout=timeout),
-            timeout_s=self._timeout_s,
-        )
+    def finalize_upgrade(self, *, request_id: str | None = None) -> Upgraded:
+        """Raise the cluster's feature level to the newest that all masters know."""
+        request = cluster_pb2.FinalizeUpgradeRequest(**self._identity(request_id))
+        answer = self._change(ClusterServiceStub, "FinalizeUpgrade", request)
+        return Upgraded(feature_level=answer.feature_level, unchanged=answer.unchanged)
+
+    def take_backup(self) -> tuple[BackupInfo, Iterator[bytes]]:
+        """Return what the backup is of, and its content, to read once: for `gosched.wire.backup_file`. It has all that
+        was acknowledged before, whichever master it comes from."""
+        request = scheduler_pb2.GetClusterStatusRequest()
+        revision = self._call(SchedulerServiceStub, "GetClusterStatus", request).revision
+        return take_backup(self._masters, min_revision=revision, timeout_s=self._timeout_s)
 
 
 def take_backup(masters: Masters, *, min_revision: int, timeout_s: float) -> tuple[BackupInfo, Iterator[bytes]]:
-    """What the backup is of, and its content, which can be read once. Both raise GoSchedError."""
+    """Return what the backup is of, and its content, to read once. Both raise GoSchedError."""
     request = cluster_pb2.TakeBackupRequest(min_revision=min_revision)
     for channel, _ in masters.tries(timeout_s):
         stream = ClusterServiceStub(channel).TakeBackup(request, timeout=BACKUP_S)
@@ -81,12 +67,13 @@ def take_backup(masters: Masters, *, min_revision: int, timeout_s: float) -> tup
         except grpc.RpcError as error:
             masters.failed(error)
             continue
-        return BackupInfo(**_values(first.info, BackupInfo)), _data(stream)
+        return to_record(first.info, BackupInfo), _data(stream)
     raise AssertionError("tries() ends by raising")
 
 
 def master_health(masters: Masters, address: str) -> MasterHealth:
-    """Raises GoSchedError: Unavailable where nobody answers, Refused for a master of the release before."""
+    """Return what one master says of itself. Raises Unavailable where none answers, Refused for one of the release
+    before."""
     request = cluster_pb2.GetMasterHealthRequest()
     try:
         answer = ClusterServiceStub(masters.at(address)).GetMasterHealth(request, timeout=TRY_S)
@@ -94,11 +81,7 @@ def master_health(masters: Masters, address: str) -> MasterHealth:
         if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
             raise Unavailable(f"{address} does not answer") from error
         raise from_rpc(error) from error
-    return MasterHealth(**_values(answer, MasterHealth))
-
-
-def _values(message: Any, kind: type) -> dict[str, Any]:
-    return {field.name: getattr(message, field.name) for field in fields(kind)}
+    return to_record(answer, MasterHealth)
 
 
 def _data(stream: Any) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""What a call can come to, besides an answer. Rule kept: one class for each exit code of the contract."""
+"""The errors of the client. Invariant: each exit code of the contract has one class."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class GoSchedError(Exception):
 
 
 class Misused(GoSchedError):
-    """Nobody was asked: what the caller gave makes no sense, such as an endpoint that is none."""
+    """No master was asked: what the caller gave makes no sense, such as an endpoint that is none."""
 
     exit_code = 2
 
 
 class Refused(GoSchedError):
-    """The cluster understood and said no; nothing was changed."""
+    """The cluster understood the request and refused it; nothing was changed."""
 
 
 class NotFound(Refused):
@@ -42,13 +42,14 @@ class Unavailable(GoSchedError):
 
 
 class TimedOut(GoSchedError):
-    """The caller's own time was up; the cluster goes on."""
+    """The caller's own time limit has passed; the cluster goes on."""
 
     exit_code = 124
 
 
 def is_transient(error: Any) -> bool:
-    """Ask another master: this one is gone, frozen, has no leader, or does not know what became of the call."""
+    """Tell whether to ask another master: this one is gone or frozen, has no leader, or does not know what became of
+    the call."""
     code, details = error.code(), error.details() or ""
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
         return True
@@ -59,7 +60,7 @@ def is_transient(error: Any) -> bool:
 
 
 def from_rpc(error: Any) -> GoSchedError:
-    """The exception for an answer that another master would give too."""
+    """Return the exception for an answer that another master would give, too."""
     code = error.code()
     detail = " ".join((error.details() or code.name).split())
     if code is grpc.StatusCode.NOT_FOUND:

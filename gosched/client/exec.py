@@ -1,6 +1,6 @@
 """A command beside a task of a job: its input, its output and its terminal.
 
-Rule kept: it is asked for once. What was typed into a command that broke off cannot be typed again for the caller.
+Invariant: it is requested once: input that went to a command that broke off cannot be sent again.
 """
 
 from __future__ import annotations
@@ -24,11 +24,8 @@ CONNECT_S = 10.0
 
 
 class Exec:
-    """Iterate over it for ("stdout" or "stderr", bytes); then `exit_code` is known. All else may be called meanwhile,
-    from any thread or signal handler; only `send` may wait.
-
-    `task`: such as worker/3; empty: the first one that runs. `size`: rows and columns of a terminal, None: it gets no
-    terminal. Raises GoSchedError.
+    """One command. Iterate over it for pairs of "stdout" or "stderr" and bytes; `exit_code` is known after that. All
+    other methods may be called meanwhile, from any thread or signal handler; only `send` may wait. Raises GoSchedError.
     """
 
     def __init__(
@@ -41,9 +38,11 @@ class Exec:
         env: Mapping[str, str] | None = None,
         size: tuple[int, int] | None = None,
     ) -> None:
+        """`task`: such as worker/3; empty: the first one that runs. `size`: rows and columns of its terminal; None: it
+        has no terminal."""
         self.exit_code: int | None = None
         self._requests: queue.SimpleQueue[scheduler_pb2.ExecRequest | None] = queue.SimpleQueue()
-        self._room = threading.BoundedSemaphore(MAX_INPUT_WAITING)
+        self._free_slots = threading.BoundedSemaphore(MAX_INPUT_WAITING)
         start = scheduler_pb2.ExecStart(job=job, task=task, command=command, env=env, terminal=size is not None)
         if size is not None:
             start.size.rows, start.size.columns = size
@@ -77,8 +76,8 @@ class Exec:
             raise GoSchedError("the command's stream ended without its exit code")
 
     def send(self, data: bytes) -> None:
-        """To its stdin. Waits while it takes no more."""
-        self._room.acquire()
+        """Write to its stdin; wait while it takes no more."""
+        self._free_slots.acquire()
         self._requests.put(scheduler_pb2.ExecRequest(stdin=data))
 
     def end_input(self) -> None:
@@ -92,7 +91,7 @@ class Exec:
         self._requests.put(scheduler_pb2.ExecRequest(signal=number))
 
     def cancel(self) -> None:
-        """The command ends."""
+        """End the command."""
         self._requests.put(None)
         with suppress(grpc.RpcError):
             self._call.cancel()
@@ -100,7 +99,7 @@ class Exec:
     def _sent(self) -> Iterator[scheduler_pb2.ExecRequest]:
         while (request := self._requests.get()) is not None:
             if request.WhichOneof("part") == "stdin":
-                self._room.release()
+                self._free_slots.release()
             yield request
 
 

@@ -1,6 +1,6 @@
-"""Which master to ask. Rule kept: a call goes to one master at a time, and moves on when that one gives no answer.
+"""Which master to ask. Each one answers: a follower forwards to the leader, so any master that can reach it will do.
 
-Every master answers: a follower forwards to the leader. So finding the leader is finding any master that can.
+Invariant: a call goes to one master at a time, and moves on when that one gives no answer.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 
 T = TypeVar("T")
 
-LEARN_EVERY_S = 10.0  # between two looks at who the masters are
-TRY_S = 3.0  # one master's time for one call; a frozen one answers never
+LEARN_EVERY_S = 10.0  # between two looks at which masters there are
+TRY_S = 3.0  # one master's time for one call; one that is frozen never answers
 MAX_MASTERS = 64
 _OPTIONS = (
     # A frozen or cut-off master is noticed within two seconds in the middle of a stream.
@@ -40,7 +40,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """Paths of PEM files."""
+    """Paths of PEM files: the client's certificate and key, and the authority's certificate."""
 
     cert: str
     key: str
@@ -69,7 +69,7 @@ class Masters:
         self._last_error = ""
 
     def call(self, rpc: Callable[[Any, float], T], *, timeout_s: float) -> T:
-        """`rpc(channel, timeout)` on one master after the other until one answers. Raises GoSchedError."""
+        """Call `rpc(channel, timeout)` on one master after the other until one answers. Raises GoSchedError."""
         for channel, left in self.tries(timeout_s):
             try:
                 answer = rpc(channel, min(TRY_S, left))
@@ -80,7 +80,7 @@ class Masters:
         raise AssertionError("tries() ends by raising")
 
     def tries(self, timeout_s: float) -> Iterator[tuple[Any, float]]:
-        """(channel, seconds left), again and again; ends by raising Unavailable when the time is up."""
+        """Yield a channel and the seconds left, again and again, and raise Unavailable when the time is up."""
         ends = time.monotonic() + timeout_s
         self._last_error = ""
         tried = 0
@@ -95,16 +95,16 @@ class Masters:
         raise Unavailable(f"no master answered within {timeout_s:g} s ({asked}): {self._last_error or 'no reply'}")
 
     def at(self, target: str) -> Any:
-        """A channel to the master at this very address."""
+        """Return a channel to the master at this very address."""
         return self._channel(target)
 
     def failed(self, error: Any) -> None:
-        """Moves on to the next master; raises when the error is an answer."""
+        """Move on to the next master; raise when the error is an answer."""
         if not is_transient(error):
             raise from_rpc(error) from None
         text = " ".join((error.details() or error.code().name).split())[:200]
         silent = "failed to connect" in text or error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        if not self._last_error or not silent:  # what a living master says tells more
+        if not self._last_error or not silent:  # what a master that lives says tells more
             self._last_error = text
         self._next += 1
 
@@ -126,7 +126,7 @@ class Masters:
         return self._targets
 
     def _learn(self, channel: Any) -> None:
-        """Masters come and go while a client lives: keep those that it was told of, and those that there are now."""
+        """Learn which masters there are by now: they come and go while a client lives. Its own endpoints stay."""
         if time.monotonic() < self._learn_at:
             return
         self._learn_at = time.monotonic() + LEARN_EVERY_S
@@ -134,7 +134,7 @@ class Masters:
         try:
             status = stub.GetClusterStatus(scheduler_pb2.GetClusterStatusRequest(), timeout=TRY_S)
         except grpc.RpcError:
-            return  # the next call meets the trouble, and says so
+            return  # the next call meets the same problem, and says so
         current = self._targets[self._next % len(self._targets)]
         told = [endpoint for endpoint in self._endpoints if not endpoint.startswith(("http://", "https://"))]
         found = [master.grpc_address for master in status.masters if master.grpc_address]
@@ -159,7 +159,7 @@ def open_channel(target: str, tls: TlsFiles | None) -> Any:
 
 
 def _grpc_addresses(url: str, timeout_s: float) -> list[str]:
-    """Of all masters, by the status that one of them gives over HTTP."""
+    """Return the addresses of all masters, by the status that one of them gives over HTTP."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(f"{url}/api/v1/status", timeout=timeout_s) as answer:
         status = json.loads(answer.read(1024 * 1024))

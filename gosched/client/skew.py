@@ -1,4 +1,4 @@
-"""What is said of a client, masters and agents whose releases do not go together.
+"""Warnings about a client, masters and agents whose releases do not go together.
 
 Invariant: one release apart, as an upgrade goes, is fine; no program is newer than the masters that it talks to.
 """

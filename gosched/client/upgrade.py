@@ -1,4 +1,4 @@
-"""Whether a rolling upgrade may go on now. Pure: what the cluster and each master say goes in, a verdict comes out.
+"""Whether a rolling upgrade may go on now: a pure function of what the cluster and each master say.
 
 Invariant: what is not known counts as a reason to wait.
 """
@@ -9,8 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gosched.client.cluster import MasterHealth
-from gosched.client.model import Status
+from gosched.api.status import MasterHealth, Status
 
 MAX_LAG = 100  # entries that a master may still have to apply
 UNKNOWN = "an older release"
@@ -25,6 +24,8 @@ class BadVersion(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
+    """What was looked at, and whether it allows the upgrade."""
+
     name: str
     ok: bool
     #: What was found, and, where it is not ok, what to do.
@@ -40,8 +41,8 @@ def parse_release(text: str) -> Release:
 
 
 def upgrade_checks(status: Status, healths: Mapping[str, MasterHealth | str], target: str | None) -> list[Check]:
-    """`healths`: of each master, or why it does not say. `target`: the release that is to be installed; None: not known
-    yet. Raises BadVersion."""
+    """Return the checks before a step. `healths`: of each master, or why it does not say. `target`: the release that is
+    to be installed; None: not known yet. Raises BadVersion."""
     wanted = None if target is None else parse_release(target)
     known = {master: health for master, health in healths.items() if isinstance(health, MasterHealth)}
     return [
@@ -136,7 +137,8 @@ def _disk(known: Mapping[str, MasterHealth]) -> Check:
 
 
 def is_one_step(old: Release, new: Release) -> bool:
-    """Backward, too: by one release it is possible until the feature level is raised."""
+    """Tell whether an upgrade may go from one to the other; backward, too: that is possible until the feature level is
+    raised."""
     first, second = sorted((old, new))
     return second in (first, _after(first), (first[0] + 1, 0))
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gosched import __version__
+from gosched.api.status import BackupStatus
 from gosched.config import ConfigError, Listen, MasterSettings
 from gosched.config.address import join_address
 from gosched.core.records.master import Master
@@ -31,7 +32,7 @@ from gosched.master.api.leader_routing import Edge
 from gosched.master.api.scheduler_service import SchedulerService
 from gosched.master.api.status import StatusReader
 from gosched.master.backups.backup_source import BackupSource
-from gosched.master.backups.scheduled_backups import BackupFacts, ScheduledBackups, backup_gauges
+from gosched.master.backups.scheduled_backups import ScheduledBackups, backup_gauges
 from gosched.master.base.cancel import end_all
 from gosched.master.base.channels import Channels, own_certificate, read_tls
 from gosched.master.base.clock import Clock, StateClock, SystemClock
@@ -126,7 +127,7 @@ class MasterServer:
             self._keeper,
             self._levels,
             self._members,
-            self._backup_facts,
+            self._backup_status,
         )
         self._clock = clock
         self._scheduler_service = self._make_scheduler_service()
@@ -290,9 +291,9 @@ class MasterServer:
             now_ms=clock.wall_ms,
         )
 
-    def _backup_facts(self) -> BackupFacts | None:
+    def _backup_status(self) -> BackupStatus | None:
         """Of the leader, which makes them."""
-        return self._scheduled.facts if self._scheduled and self._leadership.epoch else None
+        return self._scheduled.status if self._scheduled and self._leadership.epoch else None
 
     def _comparison(self) -> DigestComparison:
         return DigestComparison(
@@ -370,7 +371,7 @@ class MasterServer:
             fences=len(state.fences),
             reservations=len(state.reservations),
             state_bytes=state.footprint.by_kind(),
-            backup=backup_gauges(self._backup_facts(), self._clock.wall_ms()),
+            backup=backup_gauges(self._backup_status(), self._clock.wall_ms()),
         )
 
 

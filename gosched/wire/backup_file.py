@@ -1,4 +1,4 @@
-"""A backup as a file: two lines that anybody can read, then the bytes of a snapshot in frames.
+"""A backup as a file: two lines of readable text, then the bytes of a snapshot in frames.
 
     GOSCHED-BACKUP 1
     {"release": ..., "cluster_id": ..., "revision": ..., "encryption": null | {...}}
@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, get_type_hints
 
 from gosched.wire.backup_seal import BadBackup, Seal, Secret, new_seal, seal_of
 
@@ -33,7 +33,7 @@ _FINAL = 1 << 31
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupInfo:
-    """What a backup says of itself."""
+    """What a backup's header says."""
 
     #: Of the master that made it, and its id.
     release: str
@@ -99,7 +99,7 @@ def write_to(file: BinaryIO, info: BackupInfo, chunks: Iterable[bytes], secret: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """A file whose header was read. `chunks` reads the rest, once."""
+    """A backup whose header was read. `chunks` reads the rest, once."""
 
     info: BackupInfo
     encrypted: bool
@@ -152,14 +152,4 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
-_FIELDS: dict[str, type] = {
-    "release": str,
-    "master": str,
-    "cluster_id": str,
-    "revision": int,
-    "feature_level": int,
-    "taken_at_ms": int,
-    "jobs": int,
-    "nodes": int,
-    "allocations": int,
-}
+_FIELDS: dict[str, type] = get_type_hints(BackupInfo)

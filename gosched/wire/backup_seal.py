@@ -34,12 +34,12 @@ class Secret:
 
 
 class Seal(Protocol):
-    """What frames go through on their way into a file, and out of it. `bound`: the file's header."""
+    """Encrypts frames on their way into a file, and decrypts them out of it. `bound`: the file's header."""
 
     def close(self, index: int, *, final: bool, data: bytes, bound: bytes) -> bytes: ...
 
     def open(self, index: int, *, final: bool, data: bytes, bound: bytes) -> bytes:
-        """Raises BadBackup."""
+        """Decrypt a frame. Raises BadBackup."""
         ...
 
 
@@ -127,7 +127,7 @@ class _Sealed:
 
 
 def _nonce(index: int, *, final: bool) -> bytes:
-    """A counter: no two files have the same key."""
+    """Return a counter: no two files have the same key."""
     return bytes([final]) + index.to_bytes(11, "big")
 
 

@@ -70,9 +70,11 @@ class UnknownSchema(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """`proposer` and `proposal` name the proposal that made the entry."""
+    """The commands of a log entry."""
 
+    #: Random id of the front that proposed it.
     proposer: str
+    #: Counts up within the proposer; both together name the proposal.
     proposal: int
     commands: tuple[Command, ...]
 
@@ -88,7 +90,7 @@ def encode_command(command: Command) -> log_pb2.Command:
 
 
 def encode_batch(proposer: str, proposal: int, commands: Sequence[log_pb2.Command], *, level: int = SCHEMA) -> bytes:
-    """`level`: the cluster's feature level. An entry that raises it is of the new level."""
+    """Return the bytes. `level`: the cluster's feature level. An entry that raises it is of the new level."""
     raised = [command.set_feature_level.level for command in commands if command.HasField("set_feature_level")]
     return log_pb2.CommandBatch(
         schema=max([level, *raised]), proposer=proposer, proposal=proposal, commands=commands
@@ -96,7 +98,8 @@ def encode_batch(proposer: str, proposal: int, commands: Sequence[log_pb2.Comman
 
 
 def decode_batch(data: bytes) -> Batch:
-    """Raises UnknownSchema for what a newer version wrote, and for bytes that are not a batch at all."""
+    """Return the batch. Raises UnknownSchema for what a newer version wrote, and for bytes that are not a batch at
+    all."""
     try:
         message = log_pb2.CommandBatch.FromString(data)
         if not OLDEST_SCHEMA <= message.schema <= SCHEMA:

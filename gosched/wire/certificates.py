@@ -1,7 +1,7 @@
-"""Certificates as this program meets them: its own, and that of a server it is about to speak to.
+"""Reads certificates: this program's own, and that of a server it is about to talk to.
 
-gRPC shows a server who calls it, but does not show a client whom it has reached. So a client that must know looks
-first, and then trusts the certificate that it saw, alone.
+gRPC shows a server its client's certificate, but does not show a client its server's. So a client that must know looks
+first, and then trusts only the certificate that it saw.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def server_identity(address: tuple[str, int], context: ssl.SSLContext) -> 
 
 
 def dialling_context(cert: str, key: str, ca: str) -> ssl.SSLContext:
-    """For `server_identity`. Raises OSError."""
+    """Return the context for `server_identity`. Raises OSError."""
     context = _context(ssl.Purpose.SERVER_AUTH, cert, key, ca)
     context.check_hostname = True
     context.set_alpn_protocols(["h2"])  # what servers of gRPC ask for
@@ -76,7 +76,7 @@ def _context(purpose: ssl.Purpose, cert: str, key: str, ca: str) -> ssl.SSLConte
 
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> Mapping[str, Any] | None:
-    """The certificate that the server shows to the client; both are here."""
+    """Return the certificate that the server shows to the client; both are here."""
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)]
     for end in ends * 2:  # two flights in each direction

@@ -1,14 +1,15 @@
 """Maps the frozen records of gosched/core to protobuf messages of the same name, field by field, and back.
 
-The pairs below are the whole list. A field that only one side has is an error at import: neither side can
-drift. Both directions are compiled once per pair, so the hot path has no reflection.
+The pairs below are the whole list. Both directions are compiled once per pair, so the hot path has no reflection.
+
+Invariant: a record and its message have the same fields; a field that only one of them has is an error at import.
 """
 
 from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from enum import IntEnum
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -30,6 +31,7 @@ from gosched.core.commands.cluster import (
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NextRun, RunSchedule, SubmitJob
 from gosched.core.commands.nodes import ControlNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks, TaskReport
 from gosched.core.commands.plans import CommitPlan, Eviction, GangPlacement
+from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.outcome import Answer
 from gosched.core.primitives import StringMap
 from gosched.core.records.allocation import Allocation, TaskPlacement
@@ -52,7 +54,8 @@ from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import Affinity, AntiAffinity, SpreadRule, Taint, Toleration, TopologyRule
 from gosched.core.spec.policies import GangPolicy, Preemption, RetryPolicy
 from gosched.core.spec.task_group import TaskGroup
-from gosched.wire.v1 import log_pb2, types_pb2
+from gosched.wire.api_pairs import API_PAIRS
+from gosched.wire.v1 import log_pb2, node_pb2, types_pb2, worker_pb2
 
 R = TypeVar("R")
 M = TypeVar("M", bound=Message)
@@ -126,9 +129,14 @@ _PAIRS: tuple[tuple[type, type[Message]], ...] = (
     (Eviction, log_pb2.Eviction),
     (GangPlacement, log_pb2.GangPlacement),
     (CommitPlan, log_pb2.CommitPlan),
-    (TaskReport, log_pb2.TaskReport),
+    (TaskReport, types_pb2.TaskReport),
     (ReportTasks, log_pb2.ReportTasks),
+    (TaskOrder, worker_pb2.TaskOrder),
+    (StopOrder, worker_pb2.StopOrder),
 )
+
+# Messages that hold all fields of a record beside others: `fill` and `to_record` take them, too.
+_WIDER: tuple[tuple[type, type[Message]], ...] = ((RegisterNode, node_pb2.RegisterNodeRequest),)
 
 _ENCODERS: dict[type, Encoder] = {}
 _DECODERS: dict[type, Decoder] = {}
@@ -136,19 +144,19 @@ _MESSAGES: dict[type, type[Message]] = {}
 
 
 def to_message(record: Any, kind: type[M]) -> M:
-    """The message of a record; `kind` says which, for the type checker."""
+    """Return the message of a record; `kind` says which, for the type checker."""
     message = kind()
     _ENCODERS[type(record)](record, message)
     return message
 
 
 def fill(record: Any, message: Message) -> None:
-    """Writes a record into an empty message that is there already."""
+    """Write a record into an empty message that is there already."""
     _ENCODERS[type(record)](record, message)
 
 
 def to_record(message: Message, kind: type[R]) -> R:
-    """The record of a message. Raises ValueError on an enum number that this version does not know."""
+    """Return the record of a message. Raises ValueError on an enum number that this version does not know."""
     record: R = _DECODERS[kind](message)
     return record
 
@@ -158,14 +166,14 @@ def message_type(kind: type) -> type[Message]:
 
 
 def map_pairs(mapping: Any) -> Any:
-    """A protobuf map as the sorted pairs of a record."""
+    """Return a protobuf map as the sorted pairs of a record."""
     return tuple(sorted(mapping.items()))
 
 
 def _compile(kind: type, message: type[Message]) -> None:
     hints = get_type_hints(kind)
     known = message.DESCRIPTOR.fields_by_name
-    names = [f.name for f in fields(kind)]
+    names = [f.name for f in fields(kind)] if is_dataclass(kind) else list(hints)  # of a named tuple
     if set(names) != set(known):
         raise TypeError(f"{kind.__name__} and its message differ: {sorted(set(names) ^ set(known))}")
     writers: list[str] = []
@@ -181,8 +189,11 @@ def _compile(kind: type, message: type[Message]) -> None:
 
 
 def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str, str]:
-    """Source for writing the field from record `r` to message `m`, and for reading it from `m`."""
+    """Return the source for writing the field from record `r` to message `m`, and for reading it from `m`."""
     if get_origin(hint) in (Union, types.UnionType):  # `int | None`
+        if (record := get_args(hint)[0]) in _ENCODERS:
+            write, read = _field(name, record, field, scope)
+            return f"if r.{name} is not None: {write}", f"({read} if m.HasField('{name}') else None)"
         return (f"if r.{name} is not None: m.{name} = r.{name}", f"(m.{name} if m.HasField('{name}') else None)")
     if hint in (StringMap, AmountMap):
         return f"if r.{name}: m.{name}.update(r.{name})", f"map_pairs(m.{name})"
@@ -210,5 +221,19 @@ def _field(name: str, hint: Any, field: Any, scope: dict[str, Any]) -> tuple[str
     return f"m.{name} = r.{name}", f"m.{name}"
 
 
-for _kind, _message in _PAIRS:
+def _check_wider(kind: type, message: type[Message]) -> None:
+    missing = _shapes(_MESSAGES[kind]) - _shapes(message)
+    if missing:
+        raise TypeError(f"{message.__name__} lacks fields of {kind.__name__}: {sorted(missing)}")
+
+
+def _shapes(message: type[Message]) -> set[tuple[str, int, str]]:
+    """Return name and type of each field; of one that holds messages, their name too."""
+    described = message.DESCRIPTOR.fields
+    return {(f.name, f.type, f.message_type.name if f.message_type is not None else "") for f in described}
+
+
+for _kind, _message in (*_PAIRS, *API_PAIRS):
     _compile(_kind, _message)
+for _kind, _message in _WIDER:
+    _check_wider(_kind, _message)

@@ -1,6 +1,7 @@
-"""Who may call a program that has no TLS: this machine and private networks.
+"""Which programs may call one that has no TLS: those of this host and of private networks.
 
 A container's port is published and its address is not loopback, so "no TLS, then loopback alone" cannot hold there.
+
 Invariant: without TLS no caller with a public address is answered, but for the refusal.
 """
 

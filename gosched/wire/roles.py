@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 from gosched.core.limits import MAX_NAME_LENGTH
 
 SCHEME = "gosched://"
-DOMAIN = ".gosched.internal"  # `.internal` is nobody's on the Internet
+DOMAIN = ".gosched.internal"  # `.internal` has no owner on the Internet
 ANY_NODE = "*"
 
 
@@ -50,7 +50,7 @@ class CertificateHolder:
     role: Role = Role.CLIENT
     #: Empty for a client whose certificate names no role.
     name: str = ""
-    #: The certificate says it in a DNS name, by which who dials can check it.
+    #: The certificate says it in a DNS name, by which a client that dials can check it.
     in_dns: bool = False
 
     def uri(self) -> str:
@@ -74,7 +74,7 @@ def identity_of(uris: Iterable[str], dns_names: Iterable[str] = ()) -> Certifica
 
 
 def server_name(role: Role, name: str) -> str:
-    """The DNS name by which a holder of this role and name, or of any name, is known to be one."""
+    """Return the DNS name by which a holder of this role and name, or of any name, is known to be one."""
     return f"{name}.{role.value}{DOMAIN}"
 
 

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gosched.agent import metrics as metrics_module
-from gosched.agent.hardware.disk import Disk, Room
+from gosched.agent.hardware.disk import Disk, DiskSpace
 from gosched.agent.hardware.gpus import Gpu, Gpus
 from gosched.agent.hardware.nvml import GpuState
 from gosched.agent.hardware.vitals import Pressure, Vitals
@@ -26,7 +26,7 @@ from gosched.core.records.usage import Usage
 def vitals() -> Vitals:
     gpus = Gpus([Gpu(), Gpu()])
     gpus.states = (GpuState(busy_milli=370), GpuState(problem="Xid 79"))
-    vitals = Vitals(Disk(Path("/data"), 3, lambda _: Room(total_bytes=10, free_bytes=5)), gpus, lambda: None)
+    vitals = Vitals(Disk(Path("/data"), 3, lambda _: DiskSpace(total_bytes=10, free_bytes=5)), gpus, lambda: None)
     vitals.pressure = {"cpu": Pressure(milli=12, stalled_us=2_500_000), "memory": Pressure(), "io": Pressure(milli=0)}
     return vitals
 

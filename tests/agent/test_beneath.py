@@ -12,7 +12,7 @@ import pytest
 from gosched.agent import beneath
 from gosched.agent.acting import as_account
 from gosched.agent.beneath import NotAFile, open_beneath, open_file, opened
-from gosched.agent.runtimes.interface import Account
+from gosched.agent.supervisor.launch import Account
 from gosched.agent.tasks.logs import Stream, StreamReader
 
 REFUSED = "Invalid cross-device link|Too many levels of symbolic links"

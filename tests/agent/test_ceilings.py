@@ -6,18 +6,18 @@ import resource
 
 import pytest
 
-from gosched.agent.orders import Order
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.tasks.ceilings import check_ceilings
 from gosched.config.agent_settings import Ceilings
+from gosched.core.orders import TaskOrder
 from gosched.core.resources import Resources
 from gosched.core.spec.isolation import Isolation, Rlimit
 
 OWN_NOFILE = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
-def asking(memory: int = 0, **more: object) -> Order:
-    return Order(
+def asking(memory: int = 0, **more: object) -> TaskOrder:
+    return TaskOrder(
         allocation_id="j/w/0.1",
         task_id="j/w/0",
         job_id="j",
@@ -46,7 +46,7 @@ def rlimit(name: str, soft: int, hard: int | None = None) -> dict[str, object]:
         (asking(**rlimit("nofile", 1, OWN_NOFILE + 1)), f"at most {OWN_NOFILE} (ceilings.rlimits.nofile)"),
     ],
 )
-def test_more_than_the_node_gives_is_refused_and_not_its_fault(order: Order, words: str) -> None:
+def test_more_than_the_node_gives_is_refused_and_not_its_fault(order: TaskOrder, words: str) -> None:
     with pytest.raises(CannotRun) as caught:
         check_ceilings(order, Ceilings())
     assert words in caught.value.detail
@@ -65,7 +65,7 @@ def test_more_than_the_node_gives_is_refused_and_not_its_fault(order: Order, wor
         asking(**rlimit("luck", 1)),  # the kernel does not know it: BAD_LIMIT says so
     ],
 )
-def test_what_the_node_gives_anybody_is_not(order: Order) -> None:
+def test_what_the_node_gives_anybody_is_not(order: TaskOrder) -> None:
     check_ceilings(order, Ceilings())
 
 

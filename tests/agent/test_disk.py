@@ -1,4 +1,4 @@
-"""Room on the disk, early clean-up, and what working directories hold."""
+"""Space on the disk, early clean-up, and what working directories hold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gosched.agent.hardware import disk as disk_module
-from gosched.agent.hardware.disk import Disk, Room, Work, WorkQuota, capacity_at, clean_early, measure
+from gosched.agent.hardware.disk import Disk, DiskSpace, Work, WorkQuota, capacity_at, clean_early, measure
 
 BLOCK = 4096
 
@@ -24,10 +24,10 @@ class Pretended:
         self.read_only = False
         self.error: OSError | None = None
 
-    def __call__(self, path: Path) -> Room:
+    def __call__(self, path: Path) -> DiskSpace:
         if self.error is not None:
             raise self.error
-        return Room(
+        return DiskSpace(
             total_bytes=1000,
             free_bytes=self.free,
             inodes=1000,

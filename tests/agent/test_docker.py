@@ -4,35 +4,37 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from gosched.agent.orders import Order
 from gosched.agent.runtimes import faults
 from gosched.agent.runtimes.docker import Docker, container_config
 from gosched.agent.runtimes.docker_follow import Output
 from gosched.agent.runtimes.inside import AllowedPaths, Bind
-from gosched.agent.runtimes.interface import Account, CannotRun, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
+from gosched.agent.supervisor.launch import Account
 from gosched.config.agent_settings import Registry
+from gosched.core.orders import TaskOrder
 from gosched.core.resources import Resources
 from gosched.core.spec.isolation import Isolation, Network, Rlimit
 
 MIB = 1 << 20
 
 
-def make_order(**more: object) -> Order:
+def make_order(**more: object) -> TaskOrder:
     ids = {"allocation_id": "j1/worker/0.1", "task_id": "j1/worker/0", "job_id": "j1", "image": "busy"}
-    return Order(**{**ids, **more})  # type: ignore[arg-type]
+    return TaskOrder(**{**ids, **more})  # type: ignore[arg-type]
 
 
-def asked_for(order: Order, **more: object) -> dict[str, object]:
+def asked_for(order: TaskOrder, **more: object) -> dict[str, object]:
     given = {"agent": "/tasks", "env": {}, "mounts": [], "account": None, "gpus": [], "cpus": "", "device": "8:0"}
     found: dict[str, object] = container_config(order, **{"pids_max": 99, **given, **more})  # type: ignore[arg-type]
     return found
 
 
-def host_config(order: Order, **more: object) -> dict[str, object]:
+def host_config(order: TaskOrder, **more: object) -> dict[str, object]:
     found = asked_for(order, **more)["HostConfig"]
     assert isinstance(found, dict)
     return found
@@ -117,7 +119,7 @@ def test_a_launch_holds_no_secret_and_its_words_find_the_container_again(tmp_pat
     spec = json.loads((tmp_path / "docker.json").read_text())
     assert spec["registry"] == {"username": "robot", "password_file": str(password)}
     assert (tmp_path / "docker.json").stat().st_mode & 0o077 == 0
-    assert "sesame" not in json.dumps([launch.record(), spec])
+    assert "sesame" not in json.dumps([asdict(launch), spec])
     assert launch.announces
     assert launch.command[-2:] == ("run", str(tmp_path / "docker.json"))
     assert all(spec["name"] in words for words in (launch.exec, launch.freeze, launch.thaw, *launch.cleanup))

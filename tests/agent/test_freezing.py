@@ -4,7 +4,8 @@ import json
 
 from gosched.agent.supervisor.control_group import ControlGroup
 from gosched.agent.supervisor.freezing import Freezing
-from gosched.agent.supervisor.records import FROZEN, read_launch
+from gosched.agent.supervisor.launch import read_launch
+from gosched.agent.supervisor.records import FROZEN
 
 
 def test_a_task_whose_runtime_could_not_freeze_it_runs_until_it_is_asked_again(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from gosched.agent.cgroups.tree import CgroupTree
 from gosched.agent.datadir import DataDir
 from gosched.agent.hardware.gpus import Gpu, Gpus
-from gosched.agent.host import CannotStart, Machine
+from gosched.agent.host import CannotStart, Host
 from gosched.config import AgentSettings, load_agent_settings
 
 LACKING = CgroupTree(root=None, isolation="no memory controller: limits are not enforced")
@@ -24,14 +24,14 @@ def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_memory")
 def test_a_node_that_cannot_enforce_limits_does_not_start_where_isolation_is_required(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match="isolation is required, and this node has no memory controller"):
-        Machine.open(settings(tmp_path, "required"), DataDir(tmp_path / "node"))
+        Host.open(settings(tmp_path, "required"), DataDir(tmp_path / "node"))
 
 
 @pytest.mark.usefixtures("without_memory")
 def test_with_best_effort_it_starts_and_says_so(tmp_path: Path) -> None:
-    machine = Machine.open(settings(tmp_path, "best_effort"), DataDir(tmp_path / "node"))
-    assert machine.tree.isolation == LACKING.isolation
-    machine.close()
+    host = Host.open(settings(tmp_path, "best_effort"), DataDir(tmp_path / "node"))
+    assert host.tree.isolation == LACKING.isolation
+    host.close()
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,11 @@ def test_gpus_that_tasks_cannot_be_kept_off_are_told_like_limits(
     monkeypatch.setattr("gosched.agent.host.devices.problem", lambda: problem)
     monkeypatch.setattr("gosched.agent.host.find_gpus", lambda: Gpus([gpu]))
     with pytest.raises(CannotStart, match=f"required, and this node has no device filter .{why}.: tasks are not kept"):
-        Machine.open(settings(tmp_path, "required", "found"), DataDir(tmp_path / "node"))
-    machine = Machine.open(settings(tmp_path, "best_effort", "found"), DataDir(tmp_path / "best"))
-    assert "tasks are not kept off GPUs of others" in machine.tree.isolation
-    assert "devices" in machine.missing()
-    machine.close()
+        Host.open(settings(tmp_path, "required", "found"), DataDir(tmp_path / "node"))
+    host = Host.open(settings(tmp_path, "best_effort", "found"), DataDir(tmp_path / "best"))
+    assert "tasks are not kept off GPUs of others" in host.tree.isolation
+    assert "devices" in host.missing()
+    host.close()
 
 
 def settings(home: Path, isolation: str, hardware: str = "static") -> AgentSettings:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from gosched.agent.runtimes.interface import Account, HostBind, Launch
 from gosched.agent.supervisor import records
+from gosched.agent.supervisor.launch import Account, HostBind, Launch, launch_of
 
 
 def test_a_launch_that_was_stored_is_the_same_when_it_is_read() -> None:
@@ -26,12 +27,12 @@ def test_a_launch_that_was_stored_is_the_same_when_it_is_read() -> None:
             HostBind(what="image", host="/i", at="/b/1", allowed=("/",), account=None),
         ),
     )
-    assert Launch.of(json.loads(json.dumps({**launch.record(), "boot_id": "b"}))) == launch
+    assert launch_of(json.loads(json.dumps({**asdict(launch), "of_a_later_agent": 1}))) == launch
 
 
 def test_a_launch_of_an_older_agent_lacks_what_that_did_not_know() -> None:
     old = {"command": ["sleep", "5"], "env": {}, "cwd": "/", "boot_id": "b", "log_max_bytes": 1, "log_files": 1}
-    assert Launch.of(old) == Launch(command=("sleep", "5"), env={}, cwd="/")
+    assert launch_of(old) == Launch(command=("sleep", "5"), env={}, cwd="/", boot_id="b", log_max_bytes=1, log_files=1)
 
 
 def test_a_supervisor_reads_what_it_knows_of_a_later_agents_orders(

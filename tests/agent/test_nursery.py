@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gosched.agent.runtimes.interface import Launch
+from gosched.agent.supervisor.launch import Launch
 from gosched.agent.tasks import nursery
-from gosched.agent.tasks.spool import Spool, SpoolSettings
+from gosched.agent.tasks.spool import Spool
 from gosched.core.records.task import TaskState
 from tests.agent.conftest import wait_for
 
@@ -36,15 +36,17 @@ def test_a_task_that_ended_before_anyone_looked_has_run(
     spool = Spool(tmp_path / "task")
     spool.path.mkdir()
     ran = tmp_path / "ran"
-    launch = Launch(command=("touch", str(ran)), env={"PATH": os.defpath}, cwd=str(tmp_path))
+    launch = Launch(
+        command=("touch", str(ran)), env={"PATH": os.defpath}, cwd=str(tmp_path), log_max_bytes=1000, log_files=1
+    )
     forks = nursery.Nursery(lambda pid: None, tmp_path)
     try:
-        supervisor = spool.start(launch, SpoolSettings(log_max_bytes=1000, log_files=1), forks)
+        supervisor = spool.start(launch, forks)
     finally:
         forks.close()
     assert supervisor is None or program != _SLOW
     wait_for(lambda: not spool.is_supervised())
     assert ran.exists()
-    ending = spool.ending()
+    ending = spool.ending("j/w/0.1")
     assert ending is not None
     assert ending.state is TaskState.SUCCEEDED

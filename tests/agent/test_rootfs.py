@@ -13,22 +13,23 @@ import pytest
 
 from gosched.agent.beneath import opened
 from gosched.agent.host_paths import path_of
-from gosched.agent.orders import Order
 from gosched.agent.runtimes import faults
 from gosched.agent.runtimes.inside import Bind, binds, inner_cwd, inner_env
-from gosched.agent.runtimes.interface import Account, CannotRun, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.lookup import Root, _find_interpreter, find_command, resolve
 from gosched.agent.runtimes.names import container_name, hostname
 from gosched.agent.runtimes.oci_bundle import Container, Device, config
+from gosched.agent.supervisor.launch import Account
+from gosched.core.orders import TaskOrder
 from gosched.core.spec.isolation import PLAIN, Isolation, Network, Rlimit, Volume
 
 ALLOWED = ("/",)
 ACCOUNT = Account(uid=1000, gid=100, groups=(27,), name="me", home="/home/me")
 
 
-def make_order(**more: object) -> Order:
+def make_order(**more: object) -> TaskOrder:
     ids = {"allocation_id": "j1/worker/0.1", "task_id": "j1/worker/0", "job_id": "j1"}
-    return Order(**{**ids, **more})  # type: ignore[arg-type]
+    return TaskOrder(**{**ids, **more})  # type: ignore[arg-type]
 
 
 def make_place(path: Path) -> Place:
@@ -48,7 +49,7 @@ def make_container(**more: object) -> Container:
         "shm_bytes": 1 << 20,
         "cgroups_path": "",
         "cgroup_view": False,
-        "machine": "x86_64",
+        "architecture": "x86_64",
     }
     return Container(**{**given, **more})  # type: ignore[arg-type]
 

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from gosched.agent.orders import Order
-from gosched.agent.runtimes.interface import CannotRun, Launch, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.spark import Spark
+from gosched.agent.supervisor.launch import Launch
+from gosched.core.orders import TaskOrder
 from gosched.core.resources import Resources
 from gosched.core.spec.isolation import Isolation, Rlimit
 from gosched.core.spec.task_group import SPARK_DRIVER, SPARK_WORKER, Runtime
@@ -60,9 +61,9 @@ def _program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def _order(*command: str, memory: int = 2 << 30, **more: object) -> Order:
+def _order(*command: str, memory: int = 2 << 30, **more: object) -> TaskOrder:
     resources = Resources(cpu_millis=2000, memory_bytes=memory)
-    return Order(
+    return TaskOrder(
         allocation_id="j/driver/0.1",
         task_id="j/driver/0",
         job_id="j",
@@ -73,7 +74,7 @@ def _order(*command: str, memory: int = 2 << 30, **more: object) -> Order:
     )
 
 
-def _launch(home: Path, order: Order, **env: str) -> Launch:
+def _launch(home: Path, order: TaskOrder, **env: str) -> Launch:
     work = home.parent / "work"
     work.mkdir(exist_ok=True)
     place = Place(path=home.parent, work=work, cgroup=None, account=None)
@@ -202,7 +203,7 @@ def test_a_node_without_spark_or_java_says_which(make_home: Make, monkeypatch: p
     ("order", "reason"),
     [(_order(SPARK_WORKER), "BAD_ORDER"), (_order("a.py", memory=256 << 20), "TOO_LITTLE_MEMORY")],
 )
-def test_an_order_that_spark_cannot_carry_out_is_refused(make_home: Make, order: Order, reason: str) -> None:
+def test_an_order_that_spark_cannot_carry_out_is_refused(make_home: Make, order: TaskOrder, reason: str) -> None:
     with pytest.raises(CannotRun) as caught:
         _launch(make_home(), order)
     assert caught.value.reason == reason

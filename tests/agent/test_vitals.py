@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from gosched.agent.hardware import vitals as vitals_module
-from gosched.agent.hardware.disk import Disk, Room
+from gosched.agent.hardware.disk import Disk, DiskSpace
 from gosched.agent.hardware.gpus import NO_GPUS, Gpu, Gpus
 from gosched.agent.hardware.nvml import GpuState
 from gosched.agent.hardware.vitals import FAULT_S, HANGS_AFTER_S, Pressure, Vitals, read_pressure
@@ -26,7 +26,7 @@ class Clock:
 
 
 def a_disk(free: int = 500) -> Disk:
-    return Disk(Path("/data"), 3, lambda _: Room(total_bytes=1000, free_bytes=free))
+    return Disk(Path("/data"), 3, lambda _: DiskSpace(total_bytes=1000, free_bytes=free))
 
 
 def test_heartbeats_say_what_is_used_between_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_a_change_is_told_at_once_and_a_failed_look_ends_nothing(monkeypatch: py
 
 def test_a_node_that_could_not_start_a_task_is_unfit_until_its_disk_takes_data_again(tmp_path: Path) -> None:
     clock, room = Clock(), tmp_path / "gone"
-    disk = Disk(room, 0, lambda _: Room(total_bytes=1000, free_bytes=500))
+    disk = Disk(room, 0, lambda _: DiskSpace(total_bytes=1000, free_bytes=500))
     vitals = Vitals(disk, NO_GPUS, lambda: None, clock=clock)
     vitals.note_fault("no room")
     vitals.look()

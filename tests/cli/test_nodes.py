@@ -6,11 +6,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from gosched.api.json.cluster import node_json
+from gosched.api.json.usage import spent_json
 from gosched.cli.node_text import node_text
 from gosched.cli.output import spent_text
 from gosched.client import NodeDetail
-from gosched.client.shapes import node_json
-from gosched.client.usage_shapes import spent_json
 from gosched.core.records.node import ClosedBy, Hardware, Node, NodeState
 from gosched.core.records.usage import Spent
 from gosched.core.resources import ZERO, Resources

@@ -13,20 +13,21 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import docker
 
 from gosched.agent.cgroups import files as cgroup_files
-from gosched.agent.orders import Order
 from gosched.agent.runtimes.docker import Docker
 from gosched.agent.runtimes.environment import environment
 from gosched.agent.runtimes.inside import AllowedPaths
-from gosched.agent.runtimes.interface import Account, Launch, Place, TaskRuntime
+from gosched.agent.runtimes.interface import Place, TaskRuntime
+from gosched.agent.supervisor.launch import Account, Launch
 from gosched.cli.local_cluster import LocalCluster
 from gosched.config.agent_settings import Registry
+from gosched.core.orders import TaskOrder
 from gosched.core.resources import ZERO, Resources
 from gosched.core.spec.isolation import PLAIN, Isolation
 from gosched.core.spec.task_group import Runtime
@@ -41,10 +42,10 @@ _APPLETS = (
 _BIND_AND_RUN = """
 import json, os, sys
 from types import SimpleNamespace
-from gosched.agent.supervisor import binding, launching, records
+from gosched.agent.supervisor import binding, launch, launching, records
 at = [""]
 try:
-    binding.bind_all(json.loads(sys.argv[1]), at)
+    binding.bind_all(launch.launch_of(json.loads(sys.argv[1])).binds, at)
 except OSError as error:
     why = launching.explain(SimpleNamespace(command=sys.argv[2:]), at[0], error.errno or 0, str(error))
     os.chdir("..")
@@ -103,9 +104,9 @@ def order(
     working_dir: str = "",
     gpus: tuple[int, ...] = (),
     cpus: str = "",
-) -> Order:
+) -> TaskOrder:
     task_id = f"j1/worker/{number}"
-    return Order(
+    return TaskOrder(
         allocation_id=f"{task_id}.1",
         task_id=task_id,
         job_id="j1",
@@ -187,7 +188,7 @@ class Running:
         return (code if code >= 0 else 128 - code), text[0], text[1]
 
 
-def make_place(base: Path, order: Order, *, account: Account | None = None, cgroup: bool = True) -> Place:
+def make_place(base: Path, order: TaskOrder, *, account: Account | None = None, cgroup: bool = True) -> Place:
     path = base / "tasks" / order.allocation_id.replace("/", "%2F")
     (path / "work").mkdir(parents=True)
     if account is not None:
@@ -201,13 +202,12 @@ def make_place(base: Path, order: Order, *, account: Account | None = None, cgro
     return Place(path=path, work=path / "work", cgroup=leaf, account=account)
 
 
-def start(runtime: TaskRuntime, order: Order, place: Place) -> Running:
+def start(runtime: TaskRuntime, order: TaskOrder, place: Place) -> Running:
     env = environment(order, place.account, str(place.work / ".gosched-checkpoint"))
     launch = runtime.launch(order, place, env)
     words = launch.command
     if launch.binds:
-        binds = json.dumps(launch.record()["binds"])
-        words = (sys.executable, "-c", _BIND_AND_RUN, binds, *words)
+        words = (sys.executable, "-c", _BIND_AND_RUN, json.dumps(asdict(launch)), *words)
     if launch.cgroup:
         # By a shell: this process has threads, among which no Python code should run between fork and exec.
         words = ("/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs" && exec "$@"', launch.cgroup, *words)
@@ -235,7 +235,7 @@ class Node:
         self.started: list[Running] = []
         self.ordered = 0
 
-    def order(self, *command: str, image: Path | str = "", **more: object) -> Order:
+    def order(self, *command: str, image: Path | str = "", **more: object) -> TaskOrder:
         self.ordered += 1
         number = self.ordered - 1
         return order(*command, runtime=self.kind, image=str(image or self.image), number=number, **more)  # type: ignore[arg-type]

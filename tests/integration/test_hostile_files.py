@@ -20,11 +20,12 @@ from pathlib import Path
 import pytest
 
 from gosched.agent.hardware.disk import measure
-from gosched.agent.orders import Order
-from gosched.agent.runtimes.interface import Account, CannotRun, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.spark import Spark
+from gosched.agent.supervisor.launch import Account
 from gosched.agent.tasks.removal import remove_tree
 from gosched.agent.tasks.spool import Spool
+from gosched.core.orders import TaskOrder
 from gosched.core.spec.task_group import Runtime
 from tests.integration.containers import needs
 
@@ -151,7 +152,7 @@ def test_a_user_who_forestalls_spark_with_a_link_becomes_owner_of_nothing(
             spool = Spool(ground / f"task-{number}")
             spool.path.mkdir(mode=0o700)
             place = Place(path=spool.path, work=spool.prepare(USER), cgroup=None, account=USER)
-            order = Order(allocation_id="j/w/0.1", task_id="j/w/0", job_id="j", runtime=Runtime.SPARK)
+            order = TaskOrder(allocation_id="j/w/0.1", task_id="j/w/0", job_id="j", runtime=Runtime.SPARK)
             with contextlib.suppress(CannotRun):
                 Spark(str(home)).launch(order, place, {})
             forestalled += (place.work / "spark").is_symlink()

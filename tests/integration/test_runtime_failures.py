@@ -20,12 +20,13 @@ from typing import Any
 
 import pytest
 
-from gosched.agent.orders import Order
 from gosched.agent.runtimes import oci_bundle, rootfs
 from gosched.agent.runtimes.docker import Docker
-from gosched.agent.runtimes.interface import Launch, Place
+from gosched.agent.runtimes.interface import Place
 from gosched.agent.runtimes.rootfs import Rootfs
+from gosched.agent.supervisor.launch import Launch
 from gosched.cli.local_cluster import AgentShape, LocalCluster
+from gosched.core.orders import TaskOrder
 from gosched.core.records.node import NodeState
 from gosched.core.records.task import TaskState
 from gosched.core.spec.isolation import Isolation, Rlimit, Volume
@@ -79,7 +80,7 @@ class Breaking:
     def problem(self) -> str:
         return self.runtime.problem()
 
-    def launch(self, order: Order, place: Place, env: dict[str, str]) -> Launch:
+    def launch(self, order: TaskOrder, place: Place, env: dict[str, str]) -> Launch:
         launch = self.runtime.launch(order, place, env)
         self.break_it(place.path / "oci")
         return launch
@@ -370,7 +371,7 @@ def test_a_pull_that_hangs_or_takes_too_long_ends_and_says_so(
         def problem(self) -> str:
             return inner.problem()
 
-        def launch(self, order: Order, place: Place, env: dict[str, str]) -> Launch:
+        def launch(self, order: TaskOrder, place: Place, env: dict[str, str]) -> Launch:
             launch = inner.launch(order, place, env)
             program = "import sys; from gosched.agent.runtimes import docker_launcher as it; "
             program += f"vars(it).update({limits}); sys.exit(it.main())"

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from gosched.api.status import Status
 from gosched.client import GoSchedClient, GoSchedError, TlsFiles
-from gosched.client.model import Status
 from tests.integration.support import PATIENCE_S, until
 from tools.kubernetes.cluster import Cluster
 from tools.kubernetes.machine import ADDRESS, ClusterError

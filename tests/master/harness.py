@@ -128,7 +128,7 @@ class FakeAgent(worker_pb2_grpc.WorkerServiceServicer):
         self.frozen: list[str] = []
         self.thawed: list[str] = []
         self.epochs: list[int] = []
-        self.observed: dict[str, node_pb2.TaskObservation] = {}
+        self.observed: dict[str, types_pb2.TaskReport] = {}
         self.lines: dict[str, bytes] = {}
 
     @contextlib.asynccontextmanager
@@ -180,7 +180,7 @@ class FakeAgent(worker_pb2_grpc.WorkerServiceServicer):
             self.see(order.allocation_id, types_pb2.TASK_STATE_STARTING)
 
     def see(self, allocation_id: str, state: Any, **more: Any) -> None:
-        self.observed[allocation_id] = node_pb2.TaskObservation(allocation_id=allocation_id, state=state, **more)
+        self.observed[allocation_id] = types_pb2.TaskReport(allocation_id=allocation_id, state=state, **more)
 
     def see_all(self, state: Any, **more: Any) -> None:
         for allocation_id in self.observed:

@@ -118,7 +118,7 @@ def test_cpus_reach_the_order_and_the_environment_only_when_they_are_named() -> 
     assert "GOSCHED_CPUS" not in environment(state, 0)
     place(state, 2, LATER_MS, cpus="0-3,8")
     order = Orders().start(state, state.allocations["j/w/2.2"])
-    assert order.cpus == order.env["GOSCHED_CPUS"] == "0-3,8"
+    assert order.cpus == dict(order.env)["GOSCHED_CPUS"] == "0-3,8"
 
 
 def test_a_member_that_moved_within_the_attempt_is_named_where_it_is() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gosched.api.json.cluster import status_json
 from gosched.client import GoSchedClient
-from gosched.client.shapes import status_json
 from gosched.config import ConfigError, load_master_settings
 from gosched.config.backup_model import Backup
 from gosched.master.backups.backup_source import BackupSource
@@ -60,7 +60,7 @@ def test_a_leader_makes_its_first_backup_at_once_and_says_when(tmp_path: Path) -
             with (tmp_path / "b" / name).open("rb") as file:
                 found = read_from(file, read_secret(str(tmp_path / "pass"), None))
                 assert state_in(b"".join(found.chunks())).cluster_id == front.state.cluster_id
-            await until(lambda: front.server._scheduled.facts.last_success_ms)
+            await until(lambda: front.server._scheduled.status.last_success_ms)
             said = await status(front)
             assert (said["failures"], said["problem"]) == (0, "")
             assert said["last_success_at"] is not None
@@ -77,7 +77,7 @@ def test_a_failure_is_told_and_leaves_nothing(tmp_path: Path) -> None:
         words = ["sh", "-c", "cat > /dev/null; echo no such bucket >&2; exit 3"]
         backup = {"every": "1h", "directory": str(tmp_path / "b"), "command": words}
         async with one_master(backup=backup) as front:
-            await until(lambda: front.server._scheduled.facts.failures)
+            await until(lambda: front.server._scheduled.status.failures)
             said = await status(front)
             assert said["problem"] == "sh ended with code 3: no such bucket"
             assert said["last_success_at"] is None
@@ -109,7 +109,7 @@ def test_the_oldest_beyond_keep_go_and_those_of_other_clusters_stay(tmp_path: Pa
         kept = files(tmp_path / "b")
         assert len(kept) == 3
         assert foreign.name in kept
-        assert made.facts.failures == 0
+        assert made.status.failures == 0
 
     asyncio.run(story())
 

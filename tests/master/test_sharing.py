@@ -13,6 +13,7 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
+from gosched.api.explanation import Refused
 from gosched.cli.main import run_cli
 from gosched.client import GoSchedClient
 from gosched.config import load_master_settings
@@ -283,7 +284,7 @@ def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
         code=Reason.FRAGMENTED,
         message="room for 1 of 2 tasks",
         limit="queue default: limit of 16 GPUs, 12 used",
-        refused=(("short of memory", 12), ("not ready", 1)),
+        refused=(Refused("short of memory", 12), Refused("not ready", 1)),
         nearest="needs 8 GPUs on one rack; best is r7 with 6",
     )
 

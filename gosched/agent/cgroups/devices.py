@@ -1,7 +1,7 @@
 """Keeps a cgroup's processes off devices that are not theirs: a small BPF program, attached to the cgroup, that the
 kernel asks at each open and each mknod. It goes with the cgroup.
 
-The one rule: it judges character devices of the majors that it was given, and allows everything else. Numbers and
+Invariant: it judges character devices of the majors that it was given, and allows everything else. Numbers and
 records are those of linux/bpf.h.
 """
 
@@ -32,7 +32,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def confine(cgroup: Path, majors: Collection[int], allowed: Collection[Device]) -> None:
-    """Of the character devices with these majors its processes may use `allowed` alone. Raises CgroupError."""
+    """Let the cgroup's processes use, of the character devices with these majors, `allowed` alone. Raises
+    CgroupError."""
     try:
         program = _load(_program(majors, allowed))
         try:
@@ -44,7 +45,7 @@ def confine(cgroup: Path, majors: Collection[int], allowed: Collection[Device]) 
 
 
 def problem() -> str:
-    """Why this process cannot do so here; empty: it can, with a cgroup v2."""
+    """Return why this process cannot do so here; empty: it can, with cgroup v2."""
     try:
         os.close(_load(_program((), ())))
     except OSError as error:
@@ -53,7 +54,7 @@ def problem() -> str:
 
 
 def _program(majors: Collection[int], allowed: Collection[Device]) -> bytes:
-    """Result 1: allowed."""
+    """Return the program. Its result 1 means allowed."""
     judged = b""
     for major in sorted(majors):
         own = [_unless(_MINOR, minor, _ALLOW) for of, minor in sorted(allowed) if of == major]
@@ -71,12 +72,12 @@ def _program(majors: Collection[int], allowed: Collection[Device]) -> bytes:
 
 
 def _unless(register: int, value: int, skipped: bytes) -> bytes:
-    """`skipped` is for where the register has just this value."""
+    """Return a jump over `skipped`, which is for where the register has just this value."""
     return _instruction(_JUMP_UNLESS, register, offset=len(skipped) // 8, value=value) + skipped
 
 
 def _instruction(code: int, register: int = 0, *, source: int = 0, offset: int = 0, value: int = 0) -> bytes:
-    """As struct bpf_insn has it, 8 bytes."""
+    """Return an instruction as struct bpf_insn has it, 8 bytes."""
     return struct.pack("=BBhi", code, source << 4 | register, offset, value)
 
 
@@ -85,7 +86,7 @@ _DENY = _instruction(_SET, _RESULT, value=0) + _instruction(_EXIT)
 
 
 def _load(program: bytes) -> int:
-    """A descriptor. Raises OSError."""
+    """Load the program and return its descriptor. Raises OSError."""
     code, terms = ctypes.create_string_buffer(program, len(program)), ctypes.create_string_buffer(b"GPL")
     attributes = struct.pack("=IIQQ", _PROG_TYPE, len(program) // 8, ctypes.addressof(code), ctypes.addressof(terms))
     return _bpf(_PROG_LOAD, attributes)

@@ -1,7 +1,7 @@
-"""One cgroup and its files: what it counted, who lives in it, and its end. For the agent and for supervisors, so
-standard library only.
+"""One cgroup and its files: what it counted, its processes, and its end. For the agent and for supervisors, so standard
+library only.
 
-The one rule: a cgroup that somebody removed behind our back is an empty one that used nothing; every wait has a limit.
+Invariant: a cgroup that another program removed counts as an empty one that used nothing; every wait has a limit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CgroupError(Exception):
 
 
 def write(file: Path, value: str) -> None:
-    """In one write(2), as the kernel wants it. Raises CgroupError."""
+    """Write a value in one write(2), as the kernel wants it. Raises CgroupError."""
     try:
         fd = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -40,7 +40,8 @@ def write(file: Path, value: str) -> None:
 
 
 def read(file: Path) -> str:
-    """Empty if the file, or its cgroup, is not there, or its feature is off. Raises CgroupError."""
+    """Return the file's text. Empty: the file, or its cgroup, is not there, or its feature is off. Raises
+    CgroupError."""
     try:
         with open(file, encoding="ascii") as opened:
             return opened.read()
@@ -51,8 +52,8 @@ def read(file: Path) -> str:
 
 
 def counted(path: Path) -> dict[str, int]:
-    """What the cgroup and all below it used, as gosched.core.usage.Usage has it; 0 for what the kernel does not count.
-    Raises CgroupError."""
+    """Return what the cgroup and all below it used, with the fields of gosched.core.usage.Usage; 0 for what the kernel
+    does not count. Raises CgroupError."""
     cpu, memory = _pairs(read(f"{path}/cpu.stat")), _pairs(read(f"{path}/memory.events"))
     disks = [_equations(line) for line in read(f"{path}/io.stat").splitlines()]
     return {
@@ -68,24 +69,24 @@ def counted(path: Path) -> dict[str, int]:
 
 
 def hit_own_limit(path: Path) -> bool:
-    """Memory was refused for the limit of this cgroup, or of one below: not for one above, nor for all of the machine's
-    memory. Raises CgroupError."""
+    """Return whether memory was refused for the limit of this cgroup, or of one below: not for one above, nor for all
+    of the host's memory. Raises CgroupError."""
     return _pairs(read(f"{path}/memory.events")).get("oom", 0) > 0
 
 
 def is_frozen(path: Path) -> bool:
-    """All of its processes stand still. Raises CgroupError."""
+    """Return whether all of its processes are frozen. Raises CgroupError."""
     return _pairs(read(f"{path}/cgroup.events")).get("frozen") == 1
 
 
 def is_populated(path: Path) -> bool:
-    """A process lives in the cgroup or below it. Raises CgroupError."""
+    """Return whether a process lives in the cgroup or below it. Raises CgroupError."""
     return _pairs(read(f"{path}/cgroup.events")).get("populated") == 1
 
 
 def kill(path: Path) -> None:
-    """SIGKILL for all processes of the cgroup and of all below it, frozen or not. Does not wait for their end, but on a
-    kernel before 5.14. Raises CgroupError."""
+    """Send SIGKILL to all processes of the cgroup and of all below it, frozen or not. Does not wait for their end, but
+    on a kernel before 5.14. Raises CgroupError."""
     if os.path.exists(f"{path}/cgroup.kill"):
         with contextlib.suppress(FileNotFoundError), open(f"{path}/cgroup.kill", "w", encoding="ascii") as file:
             file.write("1")  # gone meanwhile: nothing is left to kill
@@ -94,7 +95,8 @@ def kill(path: Path) -> None:
 
 
 def remove(path: Path, limit_s: float) -> bool:
-    """The cgroup and all below it are gone. False: processes are still in it after `limit_s`. Raises CgroupError."""
+    """Remove the cgroup and all below it. Return False where processes are still in it after `limit_s`. Raises
+    CgroupError."""
     return _within(limit_s, lambda: _remove_now(path))
 
 
@@ -128,24 +130,24 @@ def _within(limit_s: float, is_done: Callable[[], bool]) -> bool:
     pause_s = 0.0005
     while not is_done():
         if time.monotonic() > deadline:
-            return is_done()  # the machine may have stood still since the last look
+            return is_done()  # the host may have stood still since the last look
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, 0.02)
     return True
 
 
 def _stalled_ms(pressure: str) -> int:
-    """How long some process of the cgroup has waited since the cgroup was made."""
+    """Return how long some process of the cgroup has waited since the cgroup was made."""
     some = next((line for line in pressure.splitlines() if line.startswith("some ")), "")
     return _equations(some).get("total", 0) // 1000
 
 
 def _pairs(text: str) -> dict[str, int]:
-    """Of lines such as `oom_kill 3`."""
+    """Return the values by name, of lines such as `oom_kill 3`."""
     return {key: int(value) for key, value in (line.split() for line in text.splitlines())}
 
 
 def _equations(line: str) -> dict[str, int]:
-    """The whole numbers of a line such as `8:0 rbytes=1 wbytes=2`."""
+    """Return the whole numbers by name, of a line such as `8:0 rbytes=1 wbytes=2`."""
     pairs = [word.partition("=") for word in line.split()[1:]]
     return {key: int(value) for key, _, value in pairs if value.isdigit()}

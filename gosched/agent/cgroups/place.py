@@ -1,6 +1,7 @@
-"""Where this machine has its cgroups, and where in them the agent may make its own.
+"""Where this host has its cgroups, and where in them the agent may make its own.
 
-The one rule: nothing is taken that was not given: a setting, a cgroup that systemd delegated, or root's own machine.
+Invariant: the agent takes only what it was given: by a setting, or as a cgroup that systemd delegated; root's own host
+is its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _V1_NAMES = {"blkio": "io"}  # what cgroup v2 calls it
 
 
 def find_base(setting: str) -> Path:
-    """The cgroup in which the agent makes its own. Raises CgroupError with what to do about it."""
+    """Return the cgroup in which the agent makes its own. Raises CgroupError with what to do about it."""
     top = _mount_point()
     if setting:
         base = Path(setting)
@@ -32,12 +33,12 @@ def find_base(setting: str) -> Path:
 
 
 def is_top(path: Path) -> bool:
-    """The root of the whole hierarchy, which may hold processes and others below it."""
+    """Return whether it is the root of the whole hierarchy, which may hold processes and others below it."""
     return (path / "cgroup.controllers").exists() and not (path / "cgroup.type").exists()
 
 
 def on_version_1() -> frozenset[str]:
-    """Controllers that are in use by cgroup v1, by the names that v2 has for them."""
+    """Return the controllers that are in use by cgroup v1, by the names that v2 has for them."""
     names: set[str] = set()
     for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
         number, controllers, _ = line.split(":", 2)
@@ -51,7 +52,7 @@ def has_huge_pages() -> bool:
 
 
 def block_device(path: Path) -> str:
-    """MAJ:MIN of the whole disk that a path is on, which is what I/O limits are for; empty if it is on none."""
+    """Return MAJ:MIN of the whole disk that a path is on, which is what I/O limits are for; empty if it is on none."""
     number = os.stat(path).st_dev
     device = f"{os.major(number)}:{os.minor(number)}"
     link = Path("/sys/dev/block") / device
@@ -77,7 +78,8 @@ def _own_path() -> str:
 
 
 def _is_delegated(path: Path) -> bool:
-    """systemd marks what it gives away; and the top that a container sees is its own if it may write there."""
+    """Return whether it was delegated: systemd marks it so. The top that a container sees is its own if it may write
+    there."""
     if not _may_write(path):
         return False
     if _own_path() == "/":

@@ -1,9 +1,9 @@
 """The agent's tree of cgroups: where it stands, which controllers it has, and one cgroup for each task.
 
-The rules kept: a cgroup with others below it holds no process; what cannot be enforced is said, never pretended.
+Invariant: a cgroup with others below it holds no process; what cannot be enforced is said, never pretended.
 
     BASE/                    the setting, what was delegated to the agent, or the top of the hierarchy
-      gosched-NODE/          this agent's, so that several on one machine do not meet
+      gosched-NODE/          this agent's, so that several on one host do not meet
         agent/               the agent, the nursery and the supervisors
         tasks/NAME           one for each task
 """
@@ -32,7 +32,7 @@ _EMPTYING_ROUNDS = 10
 
 
 def write_values(path: Path, values: Mapping[str, str]) -> None:
-    """Writes each value to its file in the cgroup and reads it back. Raises CgroupError."""
+    """Write each value to its file in the cgroup and read it back. Raises CgroupError."""
     for name, value in values.items():
         file = path / name
         write(file, value)
@@ -43,21 +43,24 @@ def write_values(path: Path, values: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupTree:
-    """`root` None: no cgroups at all. `controllers`: those that limit tasks. `isolation`: what cannot be enforced, in
-    one line; empty: everything can. `device`: MAJ:MIN of the disk that I/O limits are for; empty: there is none.
-    `keeps_memory`: `memory.low` of a task means something. `lock`: a descriptor; while it is held the tree is not one
-    that a dead agent left behind."""
+    """The cgroups of one agent."""
 
+    #: The agent's own cgroup. None: there are no cgroups at all.
     root: Path | None
+    #: A descriptor. While it is held the tree is not one that a dead agent left behind.
     lock: int = -1
+    #: Those that limit tasks.
     controllers: frozenset[str] = frozenset()
+    #: What cannot be enforced, in one line. Empty: everything can.
     isolation: str = ""
+    #: MAJ:MIN of the disk that I/O limits are for. Empty: there is none.
     device: str = ""
+    #: Whether `memory.low` of a task means something.
     keeps_memory: bool = False
 
     @classmethod
     def open(cls, setting: str, node_id: str, data_dir: Path) -> CgroupTree:
-        """Finds the tree or makes it. Where that fails, `isolation` says why; never raises."""
+        """Find the tree or make it. Where that fails, `isolation` says why; never raises."""
         try:
             base = place.find_base(setting)
             root = base / f"{PREFIX}{node_id}"
@@ -86,13 +89,13 @@ class CgroupTree:
         return self.root / TASKS if self.root else None
 
     def path(self, name: str) -> Path:
-        """Of a task's cgroup, whether it is there or not. Raises CgroupError without a tree."""
+        """Return a task's cgroup, whether it is there or not. Raises CgroupError without a tree."""
         if self.root is None:
             raise CgroupError(self.isolation)
         return self.root / TASKS / name
 
     def names(self) -> list[str]:
-        """Tasks that have a cgroup."""
+        """Return the names of tasks that have a cgroup."""
         if self.root is None:
             return []
         try:
@@ -102,22 +105,22 @@ class CgroupTree:
             return []
 
     def enter_own_leaf(self, pid: int = 0) -> None:
-        """Puts a process (0: this one) beside the tasks; its children follow it. Raises CgroupError."""
+        """Put a process (0: this one) beside the tasks; its children follow it. Raises CgroupError."""
         if self.root is not None:
             write(self.root / AGENT / "cgroup.procs", str(pid))
 
     @property
     def is_at_top(self) -> bool:
-        """Nobody, such as systemd, has given the agent a place of its own."""
+        """Return whether nothing, such as systemd, has given the agent a cgroup of its own."""
         return self.root is not None and place.is_top(self.root.parent)
 
     def create(self, name: str, values: Mapping[str, str]) -> Path | None:
-        """A new cgroup with these values, each read back; what an earlier start left empty is replaced. None without a
+        """Make a cgroup with these values, each read back; what an earlier start left empty is replaced. None without a
         tree. Raises CgroupError, and then leaves nothing."""
         if self.root is None:
             return None
         path = self.path(name)
-        if not path.parent.exists():  # somebody has removed it
+        if not path.parent.exists():  # it was removed
             _make_tree(self.root.parent, self.root)
         try:
             path.mkdir()
@@ -135,8 +138,8 @@ class CgroupTree:
         return path
 
     def keep_memory(self, total: int) -> None:
-        """What tasks want kept together (`memory.low`): a cgroup keeps memory only as far as all those above it do.
-        Raises CgroupError."""
+        """Keep what tasks want kept together (`memory.low`): a cgroup keeps memory only as far as all those above it
+        do. Raises CgroupError."""
         if self.root is None or not self.keeps_memory:
             return
         for level in (self.root.parent, self.root, self.root / TASKS):
@@ -145,7 +148,7 @@ class CgroupTree:
 
     def end_former(self, place: str) -> list[Path]:
         """Kill what runs in the trees of nodes that had this agent's data directory's place before it, and remove them.
-        One with a supervisor is another agent's, which sees another directory at that place. Returns their paths."""
+        One with a supervisor is another agent's, which sees another directory at that place. Return their paths."""
         if self.root is None:
             return []
         ended: list[Path] = []
@@ -160,7 +163,7 @@ class CgroupTree:
         return ended
 
     def close(self) -> None:
-        """At the agent's end: leaves nothing at the top if no task and no supervisor is left. What stands in a cgroup
+        """Leave nothing at the top, at the agent's end, if no task and no supervisor is left. What stands in a cgroup
         that the agent was given stays: this process cannot leave it. Raises CgroupError."""
         if self.root is None:
             return
@@ -172,7 +175,7 @@ class CgroupTree:
 
 
 def _remove_dead_trees(base: Path) -> None:
-    """Of agents that were killed, once nothing runs in them any more."""
+    """Remove the trees of agents that were killed, once nothing runs in them any more."""
     for tree in base.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError), _locked(tree, wait=False):
             if not is_populated(tree):
@@ -189,7 +192,7 @@ def _locked(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def _lock(path: Path, *, wait: bool = False) -> int:
-    """Raises OSError where another agent holds it."""
+    """Lock the tree. Raises OSError where another agent holds it."""
     lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -200,7 +203,7 @@ def _lock(path: Path, *, wait: bool = False) -> int:
 
 
 def _make_tree(base: Path, root: Path) -> tuple[Path, dict[str, str]]:
-    """The cgroup of all tasks, and controller -> why it was refused. Raises CgroupError."""
+    """Return the cgroup of all tasks, and why each controller was refused. Raises CgroupError."""
     tasks = root / TASKS
     try:
         for path in (base, root, root / AGENT, tasks):
@@ -222,7 +225,8 @@ def _make_tree(base: Path, root: Path) -> tuple[Path, dict[str, str]]:
 
 
 def _empty(base: Path, leaf: Path) -> None:
-    """The kernel enables no controller below a cgroup with processes of its own, which may fork meanwhile."""
+    """Move the processes out: the kernel enables no controller below a cgroup with processes of its own, which may fork
+    meanwhile."""
     failure: CgroupError | None = None
     for _ in range(_EMPTYING_ROUNDS):
         pids = read(base / "cgroup.procs").split()
@@ -237,7 +241,7 @@ def _empty(base: Path, leaf: Path) -> None:
 
 
 def _enable(level: Path, refusals: dict[str, str]) -> None:
-    """As many as there are: what is still missing at the bottom is what the agent says it cannot enforce."""
+    """Enable as many controllers as there are: those still missing at the bottom are reported as not enforced."""
     there = read(level / "cgroup.controllers").split()
     enabled = read(level / "cgroup.subtree_control").split()
     for controller in (*WANTED, HUGETLB):
@@ -249,7 +253,7 @@ def _enable(level: Path, refusals: dict[str, str]) -> None:
 
 
 def _known(path: Path, values: Mapping[str, str]) -> dict[str, str]:
-    """A kernel without swap has no file for it, and nothing to limit."""
+    """Return the values whose files are there. A kernel without swap has no file for it, and nothing to limit."""
     return {
         file: value
         for file, value in values.items()
@@ -269,7 +273,7 @@ def _missing(base: Path, controllers: frozenset[str], refusals: Mapping[str, str
 
 
 def _unkept(base: Path, controllers: frozenset[str]) -> str:
-    """Above the agent's own cgroups somebody else has the say."""
+    """Return why memory is not kept above the agent's own cgroups, which are not the agent's to set."""
     if "memory" not in controllers:
         return ""
     closed = [level for level in base.parents if read(level / "memory.low").strip() == "0"]

@@ -2,9 +2,11 @@
 
     exec_child SOCKET_FD        (stdin, stdout and stderr are the command's; standard library only)
 
-An Order comes in on the socket (its length in four bytes, then JSON), then a byte for each signal that the command is
-to get. A Report goes out at the end (JSON). The one rule: nothing of the command is left when this process ends; it
-ends with the command, with the task, and when the other end of the socket closes, as it does when the agent dies.
+An ExecOrder comes in on the socket (its length in four bytes, then JSON), then a byte for each signal that the command
+is to get. A Report goes out at the end (JSON).
+
+Invariant: nothing of the command is left when this process ends. It ends with the command, with the task, and when the
+other end of the socket closes, as it does when the agent dies.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ import struct
 import sys
 import termios
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gosched.agent.supervisor.control_group import ControlGroup
 from gosched.agent.supervisor.family import descendants, own_children, reap, signal_all, signal_one
+from gosched.agent.supervisor.launch import Launch, read_launch
 from gosched.agent.supervisor.launching import (
     NotStarted,
     become_subreaper,
@@ -33,7 +36,6 @@ from gosched.agent.supervisor.launching import (
     run_confined,
     tell_failure,
 )
-from gosched.agent.supervisor.records import Launch, read_launch
 
 HANG_UP_S = 2.0  # from SIGHUP to SIGKILL
 LOOK_AGAIN_S = 0.02  # while it ends
@@ -41,26 +43,32 @@ KILL_LIMIT_S = 10.0  # a process may hang in the kernel
 MAX_DETAIL = 1000
 
 # The namespaces that a task may have made for itself (unshare), and that its command enters. No user namespace: the
-# command runs as the task's account, a user of this machine. A process never changes its own pid namespace.
+# command runs as the task's account, a user of this host. A process never changes its own pid namespace.
 NAMESPACES = {"mnt": 0x00020000, "uts": 0x04000000, "ipc": 0x08000000, "net": 0x40000000, "cgroup": 0x02000000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """`path`: the allocation's directory. `pid`: of the task's main process; 0: it has none to look at."""
+class ExecOrder:
+    """The command to run."""
 
+    #: Directory of the task's allocation.
     path: str
+    #: The task's main process; 0: there is none to look at.
     pid: int
     command: list[str]
+    #: Added to the task's environment.
     env: dict[str, str]
+    #: Whether stdin, stdout and stderr are a terminal.
     terminal: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """`exit_code`: 128 + n for signal n. `detail`: why it did not start, or did not come to its own end."""
+    """How the command ended."""
 
+    #: 128 + n for signal n.
     exit_code: int
+    #: Why it did not start, or did not come to its own end. Empty: it did.
     detail: str = ""
 
 
@@ -74,7 +82,7 @@ def main() -> None:
         woken = prepare_process()
         task = os.pidfd_open(order.pid) if order.pid else -1
         pid = start_command(order, launch, task)
-        let_go_of_stdio()
+        release_stdio()
         report = watch(pid, agent, woken, task)
     except NotStarted as failure:
         report = Report(exit_code=failure.exit_code, detail=str(failure))
@@ -82,12 +90,12 @@ def main() -> None:
         report = Report(exit_code=125, detail="the task has ended")
     except OSError as error:
         report = Report(exit_code=125, detail=f"the node cannot run it: {error}")
-    let_go_of_stdio()
+    release_stdio()
     tell(agent, report)
 
 
 def prepare_process() -> int:
-    """Signals go to the pipe that is returned; orphans of the command come to this process."""
+    """Return the pipe that signals are written to. Orphans of the command become children of this process."""
     read_end, write_end = os.pipe()
     for fd in (read_end, write_end):
         os.set_blocking(fd, False)
@@ -99,20 +107,18 @@ def prepare_process() -> int:
     return read_end
 
 
-def start_command(order: Order, launch: Launch, task: int) -> int:
-    """Its pid, which is its process group too. Raises NotStarted, OSError."""
-    launch.command = words(order, launch)
-    if launch.exec:  # it finds the container by itself, and needs what the agent has
-        launch.env, launch.cwd, launch.cgroup, launch.account = dict(os.environ), "/", "", None
-        launch.rlimits, launch.cpus, launch.umask = {}, [], 0o022
-    else:
-        launch.env = {**launch.env, **order.env}
+def start_command(order: ExecOrder, launch: Launch, task: int) -> int:
+    """Return the pid of the command, which is its process group too. Raises NotStarted, OSError."""
     namespaces = own_namespaces(order.pid) if task >= 0 and not launch.exec else 0
+    if launch.exec:  # it finds the container by itself, and needs what the agent has
+        launch = Launch(command=words(order, launch), env=dict(os.environ), cwd="/")
+    else:
+        launch = replace(launch, command=words(order, launch), env={**launch.env, **order.env})
     if order.terminal:
         # This process leads the session: what the terminal holds when its leader ends is lost.
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         if launch.account is not None:
-            os.fchown(0, launch.account["uid"], -1)
+            os.fchown(0, launch.account.uid, -1)
     read_end, write_end = os.pipe()  # closed by a successful exec
     parent = os.getpid()
     group = ControlGroup(launch.cgroup)
@@ -131,20 +137,20 @@ def start_command(order: Order, launch: Launch, task: int) -> int:
     return pid
 
 
-def words(order: Order, launch: Launch) -> list[str]:
-    """The one place that knows how a command is put behind `Launch.exec`: that ends with the container's name, and its
-    program takes --tty and --env as crun, runc, docker and podman do."""
+def words(order: ExecOrder, launch: Launch) -> tuple[str, ...]:
+    """Return the words to start. They follow `Launch.exec`, which ends with the container's name, and whose program
+    takes --tty and --env as crun, runc, docker and podman do."""
     if not launch.exec:
-        return order.command
+        return tuple(order.command)
     *program, container = launch.exec
     flags = ["--tty"] if order.terminal else []
     for name, value in order.env.items():
         flags += ["--env", f"{name}={value}"]
-    return [*program, *flags, container, *order.command]
+    return (*program, *flags, container, *order.command)
 
 
 def become_command(
-    order: Order, launch: Launch, group: ControlGroup, task: int, namespaces: int, failure_fd: int, parent: int
+    order: ExecOrder, launch: Launch, group: ControlGroup, task: int, namespaces: int, failure_fd: int, parent: int
 ) -> None:
     at = ["start"]
     try:
@@ -167,7 +173,7 @@ def become_command(
 
 
 def own_namespaces(pid: int) -> int:
-    """Those in which the process is, and this one is not."""
+    """Return the namespaces, as flags, that the process has and this one has not."""
     found = 0
     for name, flag in NAMESPACES.items():
         theirs = os.stat(f"/proc/{pid}/ns/{name}")
@@ -182,8 +188,8 @@ def set_namespaces(task: int, namespaces: int) -> None:
         raise OSError(ctypes.get_errno(), "cannot enter the task's namespaces")
 
 
-def let_go_of_stdio() -> None:
-    """So that its readers see the end once the command has closed it."""
+def release_stdio() -> None:
+    """Close the command's streams here, so that their readers see the end once the command has closed them."""
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
@@ -191,7 +197,7 @@ def let_go_of_stdio() -> None:
 
 
 def watch(pid: int, agent: socket.socket, woken: int, task: int) -> Report:
-    """Returns once nothing of the command is left."""
+    """Return once nothing of the command is left."""
     poll = select.poll()
     for fd in (agent.fileno(), woken, task):
         if fd >= 0:
@@ -220,14 +226,14 @@ def watch(pid: int, agent: socket.socket, woken: int, task: int) -> Report:
 
 
 class Ending:
-    """The command and all that it started hang up; after HANG_UP_S they are killed."""
+    """Ends the command and all that it started: SIGHUP, and after HANG_UP_S SIGKILL."""
 
     def __init__(self) -> None:
         self.began_at = time.monotonic()
         self.told: set[int] = set()
 
     def go_on(self) -> bool:
-        """False when there is nothing more that could be done."""
+        """Do what is due. Return False when nothing more can be done."""
         passed_s = time.monotonic() - self.began_at
         if passed_s > HANG_UP_S:
             signal_all(signal.SIGKILL)
@@ -240,7 +246,8 @@ class Ending:
 
 
 def pass_signals(agent: socket.socket, pid: int) -> bool:
-    """False when the other end of the socket has closed. `pid` 0: there is nobody any more to pass them to."""
+    """Pass signals on to the command. Return False when the other end of the socket has closed. `pid` 0: the command
+    has ended."""
     try:
         numbers = agent.recv(64)
     except ConnectionResetError:
@@ -256,13 +263,14 @@ def exit_code(status: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def receive(agent: socket.socket) -> Order:
+def receive(agent: socket.socket) -> ExecOrder:
     (size,) = struct.unpack("!I", agent.recv(4, socket.MSG_WAITALL))
-    return Order(**json.loads(agent.recv(size, socket.MSG_WAITALL)))
+    return ExecOrder(**json.loads(agent.recv(size, socket.MSG_WAITALL)))
 
 
 def tell(agent: socket.socket, report: Report) -> None:
-    """And waits until the other end has closed: what a terminal holds when the leader of its session ends is lost."""
+    """Send the report, and wait until the other end has closed: what a terminal holds is lost when its session's leader
+    ends."""
     try:
         agent.send(json.dumps({"exit_code": report.exit_code, "detail": report.detail[:MAX_DETAIL]}).encode())
         while agent.recv(64):

@@ -1,6 +1,6 @@
 """Commands beside tasks: what comes and goes on one stream of WorkerService.Exec.
 
-The one rule: the command ends with the stream. A helper process (exec_child.py) starts it, watches the other end of a
+Invariant: the command ends with the stream. A helper process (exec_child.py) starts it, watches the other end of a
 socket, and ends it whatever becomes of this process; forking here, beside gRPC's threads, would be dangerous.
 """
 
@@ -25,14 +25,14 @@ from typing import Literal
 import grpc
 
 import gosched
-from gosched.agent.exec.child import Order, Report
+from gosched.agent.exec.child import ExecOrder, Report
 from gosched.wire.v1 import scheduler_pb2
 
 MAX_EXECS = 64
 MAX_REPORT_BYTES = 16 * 1024
 CHUNK_BYTES = 64 * 1024
 START_LIMIT_S = 10.0  # for the first message
-DRAIN_S = 1.0  # a stranger to whom the command gave its output may keep it open for ever
+DRAIN_S = 1.0  # another program, which got the output from the command, may keep it open for good
 CLOSE_LIMIT_S = 5.0
 MAX_TERMINAL = 65_535
 END_OF_INPUT = b"\x04"  # of a terminal
@@ -43,11 +43,13 @@ _HELPER = f"import sys; sys.path.insert(0, {_LIBRARY!r}); from gosched.agent.exe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecTarget:
-    """A task of this node. `path`: its allocation's directory, where `launch.json` is. `pid`: of its main process; 0:
-    it has none to look at. `problem`: why no command can run beside it just now, such as "it is STARTING"."""
+    """A task of this node."""
 
+    #: Directory of its allocation, where `launch.json` is.
     path: Path
+    #: Its main process; 0: there is none to look at.
     pid: int
+    #: Why no command can run beside it now, such as "it is STARTING". Empty: one can.
     problem: str = ""
 
 
@@ -61,7 +63,7 @@ class ExecRefused(Exception):
 
 
 class Execs:
-    """All commands of this node. A place is free again once nothing of its command is left."""
+    """All commands of this node. A command counts until nothing of it is left."""
 
     def __init__(self, limit: int = MAX_EXECS) -> None:
         self._limit = limit
@@ -70,7 +72,7 @@ class Execs:
     async def run(
         self, requests: AsyncIterator[scheduler_pb2.ExecRequest], find: Callable[[str], ExecTarget | None]
     ) -> AsyncIterator[scheduler_pb2.ExecResponse]:
-        """`find` gets an allocation id. Raises ExecRefused."""
+        """Run the command of a stream. `find` gets an allocation id. Raises ExecRefused."""
         start = await _start_of(requests)
         target = find(start.allocation_id)
         if target is None:
@@ -102,7 +104,7 @@ class Execs:
             command.close()
 
     async def close(self) -> None:
-        """The streams have ended; waits until the helpers have too."""
+        """Wait until the helpers have ended; the streams have already."""
         if self._helpers:
             await asyncio.wait(self._helpers, timeout=CLOSE_LIMIT_S)
         for helper in self._helpers:
@@ -126,10 +128,10 @@ async def _start_of(requests: AsyncIterator[scheduler_pb2.ExecRequest]) -> sched
 
 
 class _Command:
-    """The helper of one command, and this end of its input and output."""
+    """The helper process of one command, and this end of its input and output."""
 
     def __init__(self, start: scheduler_pb2.ExecStart) -> None:
-        """Raises OSError."""
+        """Start the helper. Raises OSError."""
         self._terminal = start.terminal
         self._mine: set[int] = set()
         with contextlib.ExitStack() as theirs:
@@ -153,7 +155,7 @@ class _Command:
         self._resize(start.size)
 
     async def begin(self, start: scheduler_pb2.ExecStart, target: ExecTarget) -> None:
-        order = Order(
+        order = ExecOrder(
             path=str(target.path),
             pid=target.pid,
             command=list(start.command),
@@ -173,7 +175,7 @@ class _Command:
             raise
 
     async def responses(self) -> AsyncIterator[scheduler_pb2.ExecResponse]:
-        """Nothing is read before the one before was taken."""
+        """Yield the output. Nothing is read before the piece before it was taken."""
         channel, report = self._channel.fileno(), None
         while self._outputs or report is None:
             waited = [*self._outputs] if report is not None else [channel, *self._outputs]
@@ -199,7 +201,7 @@ class _Command:
         yield scheduler_pb2.ExecResponse(exit_code=report.exit_code)
 
     def close(self) -> None:
-        """The helper ends what is left."""
+        """Close the socket: the helper ends what is left."""
         self._channel.close()
         self._close_all()
 
@@ -238,7 +240,7 @@ class _Command:
                 raise ExecRefused(grpc.StatusCode.INVALID_ARGUMENT, f"a running command takes no {other}")
 
     async def _write(self, data: bytes) -> None:
-        """Waits for the command to take it; what it does not want any more is dropped."""
+        """Write to the command, and wait until it takes it; what it does not want any more is dropped."""
         view = memoryview(data)
         while view and self._stdin in self._mine:
             try:
@@ -277,17 +279,17 @@ class _Command:
 
 
 def _read(fd: int) -> bytes:
-    """Empty at the end."""
+    """Return what is there to read; empty at the end."""
     try:
         return os.read(fd, CHUNK_BYTES)
     except OSError as error:
-        if error.errno == errno.EIO:  # a terminal that nobody has open any more
+        if error.errno == errno.EIO:  # a terminal that no process has open any more
             return b""
         raise
 
 
 async def _ready(fds: Collection[int], to: Literal["read", "write"], limit_s: float | None) -> list[int]:
-    """Those that can be read, or written, as soon as there is one; none when the time is up."""
+    """Return the descriptors that can be read, or written, as soon as there is one; none when the time is up."""
     loop = asyncio.get_running_loop()
     add, remove = (loop.add_reader, loop.remove_reader) if to == "read" else (loop.add_writer, loop.remove_writer)
     found: list[int] = []

@@ -1,1 +1,1 @@
-"""What this machine has, and how it does: CPUs, memory, GPUs, disks."""
+"""What this host has, and its state: CPUs, memory, GPUs, disks."""

@@ -1,7 +1,7 @@
-"""Keeps the disk where tasks write from filling up: says when there is too little room, cleans up early, and measures
+"""Keeps the disk where tasks write from filling up: reports when too little is free, cleans up early, and measures
 working directories against what their tasks may write.
 
-The one rule: measuring costs a bounded share of one CPU, however many files tasks make.
+Invariant: measuring costs a bounded share of one CPU, however many files tasks make.
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ PROBE_BYTES = 256 * 1024  # what a few tasks' orders and records take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
-    """Of a file system, for those who are not root. `inodes` 0: it does not count them."""
+class DiskSpace:
+    """What a file system has, for users other than root."""
 
     total_bytes: int
     free_bytes: int
+    #: 0: it does not count them.
     inodes: int = 0
     free_inodes: int = 0
     read_only: bool = False
 
 
-def capacity_at(path: Path) -> Room:
-    """Raises OSError."""
+def capacity_at(path: Path) -> DiskSpace:
+    """Return the space of the file system that a path is on. Raises OSError."""
     found = os.statvfs(path)
     used = (found.f_blocks - found.f_bfree) * found.f_frsize
-    return Room(
+    return DiskSpace(
         total_bytes=used + found.f_bavail * found.f_frsize,  # without what is kept for root
         free_bytes=found.f_bavail * found.f_frsize,
         inodes=found.f_files,
@@ -52,7 +53,7 @@ def capacity_at(path: Path) -> Room:
 
 
 def can_write(path: Path) -> bool:
-    """Whether the file system takes data, and keeps them. May wait for it."""
+    """Return whether the file system takes data, and keeps them. May wait for it."""
     probe = path / "probe"
     try:
         fd = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -70,10 +71,10 @@ def can_write(path: Path) -> bool:
 class Disk:
     """The file system of the data directory. `used_bytes`: as of the last look."""
 
-    def __init__(self, path: Path, free_pct: int, room: Callable[[Path], Room] = capacity_at) -> None:
+    def __init__(self, path: Path, free_pct: int, space_of: Callable[[Path], DiskSpace] = capacity_at) -> None:
         self._path = path
         self._free_pct = free_pct
-        self._room = room
+        self._space_of = space_of
         self.used_bytes = 0
         self.problem = ""  # why no more work should come here, in one line
         self.is_tight = False  # early clean-up is due
@@ -83,22 +84,22 @@ class Disk:
 
     def look(self) -> None:
         try:
-            room = self._room(self._path)
+            space = self._space_of(self._path)
         except OSError as error:
             self.problem = f"cannot look at the disk of {self._path}: {error}"
             return
-        self.used_bytes = room.total_bytes - room.free_bytes
+        self.used_bytes = space.total_bytes - space.free_bytes
         needed = self._free_pct + (FIT_AGAIN_PCT if self.problem else 0)
-        self.is_tight = bool(self._free_pct) and bool(self._lacking(room, self._free_pct + CLEAN_BELOW_PCT))
-        if room.read_only:
+        self.is_tight = bool(self._free_pct) and bool(self._lacking(space, self._free_pct + CLEAN_BELOW_PCT))
+        if space.read_only:
             self.problem = f"the file system of {self._path} is read-only"
         else:
-            self.problem = self._lacking(room, needed) if self._free_pct else ""
+            self.problem = self._lacking(space, needed) if self._free_pct else ""
 
-    def _lacking(self, room: Room, needed_pct: int) -> str:
+    def _lacking(self, space: DiskSpace, needed_pct: int) -> str:
         for what, free, total in (
-            ("disk pressure", room.free_bytes, room.total_bytes),
-            ("disk pressure (inodes)", room.free_inodes, room.inodes),
+            ("disk pressure", space.free_bytes, space.total_bytes),
+            ("disk pressure (inodes)", space.free_inodes, space.inodes),
         ):
             if free * 100 < needed_pct * total:
                 return f"{what}: {free * 100 // total} % free on {self._path}, {needed_pct} % needed"
@@ -107,30 +108,33 @@ class Disk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The directories that a live task may fill, and how much they may hold together."""
+    """The directories that a live task may fill."""
 
     allocation_id: str
     paths: tuple[Path, ...]
+    #: What they may hold together; 0: no bound.
     limit_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """`is_part`: there is more than was counted."""
+    """What directories hold."""
 
     held_bytes: int
+    #: Whether there is more than was counted.
     is_part: bool = False
 
 
 class WorkQuota:
-    """Which working directories hold more than they may. A task can write more than its limit between two looks."""
+    """Finds the working directories that hold more than they may. A task can write more than its limit between two
+    looks."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._due: dict[str, float] = {}
 
     async def over(self, works: Iterable[Work]) -> list[tuple[str, str]]:
-        """(allocation, what to say of it), of those whose turn it is to be measured."""
+        """Return allocation and finding of those that are over, among the directories that are due to be measured."""
         limited = [work for work in works if work.limit_bytes]
         self._due = {work.allocation_id: self._due.get(work.allocation_id, 0.0) for work in limited}
         now = self._clock()
@@ -155,7 +159,7 @@ class WorkQuota:
 
 
 def measure_all(paths: Iterable[Path], enough_bytes: int) -> Measured:
-    """As `measure`, of several directories together."""
+    """Measure several directories together, as `measure` does."""
     held, is_part = 0, False
     for path in paths:
         found = measure(path, enough_bytes - held)
@@ -166,9 +170,9 @@ def measure_all(paths: Iterable[Path], enough_bytes: int) -> Measured:
 
 
 def measure(path: Path, enough_bytes: int) -> Measured:
-    """What the files below it hold on its own file system; it stops once that is more than `enough_bytes`. A file with
-    several names counts once, a hole does not count. What vanishes meanwhile is not there, and no link is followed,
-    whatever the task swaps for one while it is looked at."""
+    """Return what the files below a directory hold on its own file system, and stop once that is more than
+    `enough_bytes`. A file with several names counts once, a hole does not count. What vanishes meanwhile is not there,
+    and no link is followed, whatever the task swaps for one meanwhile."""
     try:
         with opened(path, os.O_PATH | os.O_DIRECTORY) as root:
             return _measure(root, enough_bytes)
@@ -202,8 +206,8 @@ def _measure(root: int, enough_bytes: int) -> Measured:
 
 
 def _entries(root: int, directory: str, device: int) -> Iterator[os.DirEntry[str]]:
-    """None of one that cannot be looked at: it has gone, is another's, lies deeper than a path can name, or its task
-    closed it to an agent that is not root."""
+    """Return the entries of a directory; none of one that cannot be looked at: it has gone, is another's, lies deeper
+    than a path can name, or its task closed it to an agent that is not root."""
     try:
         fd = open_beneath(root, directory, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
@@ -227,20 +231,21 @@ def _over(work: Work, held: Measured) -> str:
 
 
 class DiskUsers(Protocol):
-    """The tasks of this node."""
+    """The tasks of this node, which use the disk."""
 
     def works(self) -> list[Work]:
-        """Of those that live; `limit_bytes` 0: no bound."""
+        """Return what each live task may fill."""
 
     def stop_for_quota(self, allocation_id: str, detail: str) -> None:
-        """Ends one with reason DISK_QUOTA; nothing for one that has ended."""
+        """End a task with reason DISK_QUOTA; does nothing for one that has ended."""
 
     async def clean(self, keep_s: float) -> None:
-        """Removes what ended, and was forgotten, longer ago than this."""
+        """Remove what ended, and was forgotten, longer ago than this."""
 
 
 async def watch(tasks: DiskUsers, disk: Disk, keep_s: float) -> NoReturn:
-    """`disk.look` is called by whoever owns it."""
+    """Stop tasks over their quota, and clean up early, for as long as the agent runs. `disk.look` is called by its
+    owner."""
     quota = WorkQuota()
     was_tight = False
     while True:
@@ -255,8 +260,8 @@ async def watch(tasks: DiskUsers, disk: Disk, keep_s: float) -> NoReturn:
 
 
 async def clean_early(tasks: DiskUsers, disk: Disk, keep_s: float) -> float:
-    """The oldest first: keeps for half as long, a quarter, ... until there is room again or nothing is left. Returns
-    for how long it kept."""
+    """Remove the oldest first: keep ended tasks for half as long, a quarter, ... until enough is free or nothing is
+    left. Return for how long they were kept."""
     for kept_s in (keep_s / 2, keep_s / 4, keep_s / 8, keep_s / 16):
         await tasks.clean(kept_s)
         await asyncio.to_thread(disk.look)

@@ -1,7 +1,7 @@
-"""The GPUs of this machine: which there are, what they do, and which of them are broken.
+"""The GPUs of this host: which there are, what they do, and which of them are broken.
 
-The one rule: a GPU's number is its place in the order of PCI addresses, and one that was found broken takes no work
-until the agent starts again: only a person knows that it was repaired.
+Invariant: a GPU's number is its place in the order of PCI addresses, and one that was found broken takes no work until
+the agent starts again: only a person knows that it was repaired.
 """
 
 from __future__ import annotations
@@ -45,20 +45,24 @@ _SHARED_NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """`bus`: its PCI address, "0000:3b:00.0". `minor`: of /dev/nvidiaN; -1: not known. `numa`: the kernel's number; -1:
-    not known. `island`: those with the same one are joined by NVLink; -1: not known."""
+    """A GPU, as it was found."""
 
+    #: Its PCI address, "0000:3b:00.0".
     bus: str = ""
     name: str = ""
     uuid: str = ""
+    #: Number of /dev/nvidiaN; -1: not known.
     minor: int = -1
     memory_bytes: int = 0
+    #: The kernel's number of its NUMA node; -1: not known.
     numa: int = -1
+    #: GPUs with the same number are joined by NVLink; -1: not known.
     island: int = -1
 
 
 class Gpus:
-    """For one thread at a time, but for `gpus`, `states` and `bad`, which change in one step."""
+    """The GPUs and their state. For one thread at a time, but for `gpus`, `states` and `bad`, which change in one
+    step."""
 
     def __init__(self, gpus: Sequence[Gpu], nvml: Nvml | None = None, kernel_log: KernelLog | None = None) -> None:
         self.gpus = tuple(gpus)
@@ -73,7 +77,7 @@ class Gpus:
         return tuple([number for number, state in enumerate(self.states) if state.problem])
 
     def look(self) -> None:
-        """Some milliseconds for each GPU; as long as the driver takes where one hangs."""
+        """Look at each GPU: some milliseconds each, and as long as the driver takes where one hangs."""
         xids = [(number, xid) for number in range(len(self.gpus)) for xid in self._new_xids(number)]
         if self._kernel_log is not None:
             by_bus = {gpu.bus: number for number, gpu in enumerate(self.gpus) if gpu.bus}
@@ -92,25 +96,25 @@ class Gpus:
         )
 
     def visible_devices(self, gpus: tuple[int, ...]) -> str:
-        """For CUDA_VISIBLE_DEVICES: by UUID, which no setting of CUDA_DEVICE_ORDER turns into another GPU; by number
-        where the GPUs are pretended."""
+        """Return the value of CUDA_VISIBLE_DEVICES: by UUID, which no setting of CUDA_DEVICE_ORDER turns into another
+        GPU; by number where the GPUs are pretended."""
         known = [self.gpus[number].uuid for number in gpus if number < len(self.gpus)]
         if len(known) == len(gpus) and all(known):
             return ",".join(known)
         return ",".join(str(number) for number in gpus)
 
     def device_paths(self, gpus: tuple[int, ...], dev: Path = Path("/dev")) -> tuple[str, ...]:
-        """The device nodes that a task with these GPUs needs, as far as they are there."""
+        """Return the device nodes that a task with these GPUs needs, as far as they are there."""
         minors = [self.gpus[number].minor for number in gpus if number < len(self.gpus)]
         names = [f"nvidia{minor}" for minor in minors if minor >= 0]
         return tuple([str(dev / name) for name in (*names, *(_SHARED_NODES if names else ())) if (dev / name).exists()])
 
     def device_majors(self, dev: Path = Path("/dev")) -> frozenset[int]:
-        """Of all device nodes of the driver; empty where no GPU is here."""
+        """Return the majors of all device nodes of the driver; empty where no GPU is here."""
         return frozenset([MAJOR, *[major for major, _ in _shared_numbers(dev)]] if self.gpus else [])
 
     def device_numbers(self, gpus: tuple[int, ...], dev: Path = Path("/dev")) -> tuple[tuple[int, int], ...]:
-        """Major and minor of each device node that a task with these GPUs needs."""
+        """Return major and minor of each device node that a task with these GPUs needs."""
         own = [(MAJOR, self.gpus[number].minor) for number in gpus if number < len(self.gpus)]
         return (*own, *_shared_numbers(dev)) if own else ()
 
@@ -136,15 +140,15 @@ class Gpus:
 
 
 class KernelLog:
-    """The Xid messages in the kernel's log since it started; for drivers that do not tell of them themselves."""
+    """The Xid messages in the kernel's log since it was opened; for drivers that do not report them themselves."""
 
     def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
-        """Raises OSError where only others may read it."""
+        """Open the log. Raises OSError where this process may not read it."""
         self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         os.lseek(self._fd, 0, os.SEEK_END)
 
     def new_xids(self) -> list[tuple[str, int]]:
-        """PCI address and number, since the last call."""
+        """Return PCI address and number of those since the last call."""
         found = []
         for _ in range(MAX_LOG_RECORDS_A_LOOK):
             try:
@@ -166,7 +170,7 @@ NO_GPUS = Gpus(())
 
 
 def find_gpus(root: Path = Path("/"), nvml: Nvml | None = None) -> Gpus:
-    """By NVIDIA's library; else what the driver's files say: then memory and links are not known."""
+    """Find the GPUs by NVIDIA's library; else by what the driver's files say: then memory and links are not known."""
     nvml = nvml if nvml is not None else open_nvml()
     if nvml is not None:
         described = nvml.describe()
@@ -194,7 +198,8 @@ def find_gpus(root: Path = Path("/"), nvml: Nvml | None = None) -> Gpus:
 
 
 def _islands(buses: Sequence[str], peers: Sequence[frozenset[str]], switched: Sequence[bool]) -> list[int]:
-    """Connected components, numbered from 0 in order. All that reach a switch are one: nodes have one fabric."""
+    """Return the connected components, numbered from 0 in order. All that reach a switch are one: a node has one
+    fabric."""
     island = list(range(len(buses)))
     place = {bus: number for number, bus in enumerate(buses) if bus}
     first_switched = switched.index(True) if True in switched else -1
@@ -208,7 +213,7 @@ def _islands(buses: Sequence[str], peers: Sequence[frozenset[str]], switched: Se
 
 
 def _by_files(root: Path) -> list[Gpu]:
-    """From /proc/driver/nvidia, those whose device node is here; else bare device nodes."""
+    """Find them in /proc/driver/nvidia, those whose device node is here; else by bare device nodes."""
     minors = {int(m[1]) for p in root.glob("dev/nvidia*") if (m := re.fullmatch(r"nvidia(\d+)", p.name))}
     told = []
     for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information"), key=lambda p: _full_bus(p.parent.name)):
@@ -229,7 +234,7 @@ def _by_files(root: Path) -> list[Gpu]:
 
 
 def _numa_node(root: Path, bus: str) -> int:
-    """The kernel says -1 where the firmware does not tell."""
+    """Return the NUMA node. The kernel says -1 where the firmware does not name one."""
     file = root / "sys/bus/pci/devices" / bus / "numa_node"
     return int(file.read_text(encoding="ascii")) if bus and file.exists() else -1
 
@@ -248,5 +253,6 @@ def _shared_numbers(dev: Path) -> list[tuple[int, int]]:
 
 
 def _full_bus(written: str) -> str:
-    """The driver leaves out the function, "0000:3b:00", and writes capitals."""
+    """Return the kernel's form of a PCI address: the driver leaves out the function, "0000:3b:00", and writes
+    capitals."""
     return written.lower() if "." in written else f"{written.lower()}.0"

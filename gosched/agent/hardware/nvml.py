@@ -1,7 +1,7 @@
-"""Asks NVIDIA's management library (NVML) about the GPUs of this machine.
+"""Asks NVIDIA's management library (NVML) about the GPUs of this host.
 
-The one rule: the library is imported here alone, and only when GPUs are looked for; what it cannot say of a GPU is left
-out, and a machine without its driver has no library.
+Invariant: the library is imported here alone, and only when GPUs are looked for; what it cannot say of a GPU is left
+out, and a host without its driver has no library.
 """
 
 from __future__ import annotations
@@ -21,31 +21,36 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvmlGpu:
-    """`bus`: its PCI address as the kernel writes it, "0000:3b:00.0". `minor`: of its device node; -1: not known.
-    `peers`: the PCI addresses at the other ends of its active NVLinks. `switched`: one of them ends in an NVSwitch.
-    `problem`: why it could not even be described."""
+    """A GPU, as the library describes it."""
 
+    #: Its PCI address as the kernel writes it, "0000:3b:00.0".
     bus: str = ""
     name: str = ""
     uuid: str = ""
+    #: Number of its device node; -1: not known.
     minor: int = -1
     memory_bytes: int = 0
+    #: The PCI addresses at the other ends of its active NVLinks.
     peers: frozenset[str] = frozenset()
+    #: Whether one of them ends in an NVSwitch.
     switched: bool = False
+    #: Why it could not even be described. Empty: it was.
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuState:
-    """How a GPU is now. `problem`: what it says of itself, in words; empty: nothing."""
+    """How a GPU is now."""
 
     busy_milli: int = 0
     memory_bytes: int = 0
+    #: What the GPU reports, in words. Empty: nothing.
     problem: str = ""
 
 
 class Nvml:
-    """Handles by index, which is NVML's own: the order of PCI addresses. Not for several threads at once."""
+    """The library. Handles are by index, which is NVML's own: the order of PCI addresses. Not for several threads at
+    once."""
 
     def __init__(self, library: Any) -> None:
         self._nvml = library
@@ -55,7 +60,7 @@ class Nvml:
 
     @property
     def hears_xids(self) -> bool:
-        """False on a virtual GPU, for one: then only the kernel's log has them."""
+        """Return whether it reports Xids; False on a virtual GPU, for one: then only the kernel's log has them."""
         return all(events is not None for events in self._events)
 
     def describe(self) -> list[NvmlGpu]:
@@ -76,7 +81,7 @@ class Nvml:
             return GpuState(problem=f"the driver says: {error}")
 
     def new_xids(self, index: int) -> list[int]:
-        """What the driver has reported of it since the last call."""
+        """Return what the driver has reported of it since the last call."""
         events = self._events[index]
         found: list[int] = []
         try:
@@ -93,14 +98,14 @@ class Nvml:
         self._nvml.nvmlShutdown()
 
     def _handle(self, index: int) -> Any:
-        """Or why there is none, as text."""
+        """Return the handle, or why there is none, as text."""
         try:
             return self._nvml.nvmlDeviceGetHandleByIndex(index)
         except self._nvml.NVMLError as error:
             return f"the driver says: {error}"
 
     def _listen(self, handle: Any) -> Any:
-        """A set of its own for each GPU: an event then needs no question whose it is."""
+        """Make a set of its own for each GPU: an event then needs no question which GPU's it is."""
         nvml = self._nvml
         try:
             events = nvml.nvmlEventSetCreate()
@@ -140,8 +145,8 @@ class Nvml:
         return frozenset(peers), switched
 
     def _memory_problem(self, handle: Any) -> str:
-        """GPUs since Ampere remap rows (and keep away from a bad one by themselves until their next reset); older ones
-        retire pages, and use a bad one until their next reset."""
+        """Return what is wrong with the memory. GPUs since Ampere remap rows (and keep away from a bad one by
+        themselves until their next reset); older ones retire pages, and use a bad one until their next reset."""
         nvml = self._nvml
         if self._known(lambda: nvml.nvmlDeviceGetRemappedRows(handle)[3], 0):
             return "its memory has bad rows that cannot be replaced"
@@ -163,7 +168,8 @@ class Nvml:
         return f"the driver says that it needs {needs}" if needs else ""
 
     def _known(self, ask: Callable[[], T], otherwise: T) -> T:
-        """Many questions make no sense for many GPUs. Raises NVMLError for one that is gone."""
+        """Return the answer, or a default: many questions make no sense for many GPUs. Raises NVMLError for one that is
+        gone."""
         try:
             return ask()
         except self._nvml.NVMLError as error:
@@ -173,7 +179,7 @@ class Nvml:
 
 
 def open_nvml() -> Nvml | None:
-    """None where there is no NVIDIA driver."""
+    """Return the library; None where there is no NVIDIA driver."""
     import pynvml  # small, but of no use to most nodes
 
     try:
@@ -191,7 +197,8 @@ def open_nvml() -> Nvml | None:
 
 
 def _bus(pci: Any) -> str:
-    """Its own text has a domain of eight digits; the kernel's has four, more only where they are needed."""
+    """Return the kernel's form: NVML's text has a domain of eight digits, the kernel's has four, more only where
+    needed."""
     domain, bus, rest = _text(pci.busId).lower().split(":")
     return f"{int(domain, 16):04x}:{bus}:{rest}"
 

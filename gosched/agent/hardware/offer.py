@@ -1,6 +1,6 @@
 """What this node offers and how it is built: the settings, over what is found in /proc, /sys and the GPUs' driver.
 
-The one rule: what cannot be known for sure is left out. With `hardware: static` nothing is looked for at all.
+Invariant: what cannot be known for sure is left out. With `hardware: static` nothing is looked for at all.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ _FAMILIES = ("rtx", "gtx", "titan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """`labels`: sorted, those of the settings and those that were found."""
+    """What the node offers."""
 
     capacity: Resources
     gpu_model: str
+    #: Those of the settings and those that were found, sorted.
     labels: StringMap
     hardware: Hardware
 
 
 def make_offer(settings: AgentSettings, data_dir: Path, gpus: Gpus, root: Path = Path("/")) -> Offer:
-    """Raises ConfigError where the settings contradict themselves."""
+    """Return the offer. Raises ConfigError where the settings contradict themselves."""
     if settings.hardware_from == "static":
         capacity = settings.capacity(ZERO)
         hardware = settings.hardware(Hardware(), capacity)
@@ -63,7 +64,7 @@ def make_offer(settings: AgentSettings, data_dir: Path, gpus: Gpus, root: Path =
 
 
 def find_resources(data_dir: Path, gpus: int) -> Resources:
-    """CPUs that this process may use, memory, the disk where tasks write. The same at every start."""
+    """Return the CPUs that this process may use, memory, and the disk where tasks write. The same at every start."""
     return Resources(
         cpu_millis=len(psutil.Process().cpu_affinity()) * 1000,
         memory_bytes=psutil.virtual_memory().total,
@@ -73,8 +74,8 @@ def find_resources(data_dir: Path, gpus: int) -> Resources:
 
 
 def find_hardware(root: Path, gpus: Sequence[Gpu]) -> Hardware:
-    """NUMA nodes with the CPUs that this process may use; of each GPU its NUMA node and its island of NVLinks; the
-    memory of the smallest one."""
+    """Return the NUMA nodes with the CPUs that this process may use; of each GPU its NUMA node and its island of
+    NVLinks; the memory of the smallest one."""
     usable = sum(1 << cpu for cpu in psutil.Process().cpu_affinity())
     masks = {number: mask & usable for number, mask in numa_nodes(root).items() if mask & usable}
     place = {number: index for index, number in enumerate(masks)}
@@ -87,13 +88,14 @@ def find_hardware(root: Path, gpus: Sequence[Gpu]) -> Hardware:
 
 
 def find_gpu_model(gpus: Sequence[Gpu]) -> str:
-    """As job files write it: "NVIDIA H100 80GB HBM3" is an h100. Empty where they are not all of one model."""
+    """Return the model as job files write it: "NVIDIA H100 80GB HBM3" is an h100. Empty where they are not all of one
+    model."""
     models = {_short_model(gpu.name) for gpu in gpus if gpu.name}
     return models.pop() if len(models) == 1 else ""
 
 
 def find_labels(root: Path, data_dir: Path, gpus: Sequence[Gpu]) -> dict[str, str]:
-    """What jobs may ask for in a node's hardware, beyond amounts."""
+    """Return what jobs may ask for in a node's hardware, beyond amounts."""
     products = {gpu.name for gpu in gpus}
     memories = {gpu.memory_bytes for gpu in gpus}
     found = {
@@ -108,7 +110,7 @@ def find_labels(root: Path, data_dir: Path, gpus: Sequence[Gpu]) -> dict[str, st
 
 
 def numa_nodes(root: Path) -> dict[int, int]:
-    """Number -> mask of its CPUs, ascending; numbers may have gaps."""
+    """Return number -> mask of its CPUs, ascending; numbers may have gaps."""
     lists = {
         int(path.parent.name.removeprefix("node")): path.read_text(encoding="ascii").strip()
         for path in root.glob("sys/devices/system/node/node[0-9]*/cpulist")
@@ -123,15 +125,15 @@ def _short_model(name: str) -> str:
 
 
 def _operating_system(root: Path) -> str:
-    """ "debian-12", as /etc/os-release says."""
+    """Return "debian-12", as /etc/os-release says."""
     release = root / "etc/os-release"
     parts = [_first(rf'^{key}="?([^"\n]*)"?$', release) for key in ("ID", "VERSION_ID")]
     return "-".join(part for part in parts if part)
 
 
 def _disk_kind(root: Path, data_dir: Path) -> str:
-    """ssd or hdd, of the device that holds the directory; empty where the kernel shows none (overlay, btrfs, NFS), and
-    for a virtual one, which is called rotating whatever is below it."""
+    """Return ssd or hdd, of the device that holds the directory; empty where the kernel shows none (overlay, btrfs,
+    NFS), and for a virtual one, which is called rotating whatever is below it."""
     device = data_dir.stat().st_dev
     block = (root / f"sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
     for whole in (block, block.parent):  # a partition has no queue of its own

@@ -1,8 +1,8 @@
-"""How this machine does: what its CPUs, memory, disk and GPUs are used for, what waits for them, and whether it should
-take work at all.
+"""The host's vital signs: how much of CPUs, memory, disk and GPUs is in use, what waits for them, and whether the node
+should take work at all.
 
-The one rule: looking happens in a thread of its own, so that a disk or a driver that hangs stops no heartbeat; whoever
-asks gets the last look.
+Invariant: looking happens in a thread of its own, so that a disk or a driver that hangs stops no heartbeat; a caller
+gets the last look.
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ _SOME = re.compile(r"^some avg10=([\d.]+) .*total=(\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pressure:
-    """Time in which some task waited (PSI): its share of the last 10 s, -1 where the kernel does not count it; and its
-    sum since boot."""
+    """Time in which some task waited (PSI)."""
 
+    #: Its share of the last 10 s, in thousandths; -1: the kernel does not count it.
     milli: int = -1
+    #: Its sum since boot.
     stalled_us: int = 0
 
 
 class Vitals:
-    """`on_change` is called in the looking thread, after a look at which `unfit` or the bad GPUs changed."""
+    """The newest look. `on_change` is called in the looking thread, after a look at which `unfit` or the bad GPUs
+    changed."""
 
     def __init__(
         self,
@@ -63,7 +65,7 @@ class Vitals:
         self._ended = threading.Event()
 
     def start(self) -> None:
-        """Looks once, and then again and again in a thread that nobody has to wait for."""
+        """Look once, and then again and again in a thread that the agent's end does not wait for."""
         self.look()
         threading.Thread(target=self._look_on, name="vitals", daemon=True).start()
 
@@ -85,15 +87,15 @@ class Vitals:
         self._looked_at = self._clock()
 
     def unfit(self) -> str:
-        """Why no more work should come to this node for now; empty: it should."""
+        """Return why no more work should come to this node for now; empty: it should."""
         silent_s = self._clock() - self._looked_at
         if silent_s > HANGS_AFTER_S:
             return "the agent's look at its disk and GPUs hangs: one of them does not answer"
         return self.disk.problem or self._fault
 
     def note_fault(self, detail: str) -> None:
-        """A task could not be started here for want of disk or memory: no more of them for FAULT_S, and until the disk
-        takes data again."""
+        """Take no more tasks for FAULT_S, and until the disk takes data again: one could not be started for want of
+        disk or memory."""
         self._fault_until = self._clock() + FAULT_S
         self._fault = detail
 
@@ -142,6 +144,6 @@ def read_pressure(file: Path) -> Pressure:
 
 
 def _busy_seconds() -> float:
-    """Of all CPUs together. What a virtual machine's host took away is not used here."""
+    """Return the busy time of all CPUs together, without what a virtual machine's host took away."""
     times = psutil.cpu_times()
     return float(times.user + times.nice + times.system + times.irq + times.softirq)

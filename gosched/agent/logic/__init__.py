@@ -1,1 +1,1 @@
-"""The agent's brain, pure: what is wanted and what is there, into what to do."""
+"""The agent's decisions, pure: what is wanted and what is there, into what to do."""

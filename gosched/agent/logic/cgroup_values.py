@@ -1,6 +1,6 @@
-"""What a task's order means in the files of its cgroup. Pure; docs/isolation.md has it as a table.
+"""Translates a task's order into the values of its cgroup's files. Pure; docs/isolation.md has it as a table.
 
-The one rule: a value is given for controllers that are there, and for nothing else; what a value means never depends on
+Invariant: a value is given for controllers that are there, and for nothing else; what a value means never depends on
 the other tasks of the node.
 """
 
@@ -32,7 +32,7 @@ def cgroup_values(
     device: str = "",
     controllers: frozenset[str],
 ) -> dict[str, str]:
-    """File -> value, in the order in which they are to be written.
+    """Return file -> value, in the order in which they are to be written.
 
     `cpus`: that the task alone may use; empty: none, then `shared_cpus` are those that it shares with others; empty:
     all. `numa`: number of each NUMA node -> mask of its CPUs. `device`: MAJ:MIN of the disk that I/O limits are for.
@@ -58,12 +58,12 @@ def cpu_weight(cpu_millis: int) -> int:
 
 
 def memory_low(limit: int, isolation: Isolation) -> int:
-    """Bytes that are kept for a task with this memory limit (0: none)."""
+    """Return the bytes that are kept for a task with this memory limit (0: none)."""
     return min(isolation.memory_low_bytes, limit or isolation.memory_low_bytes)
 
 
 def shared_cpus(all_cpus: str, owned: Iterable[str]) -> str:
-    """The CPUs of a node that no task owns; empty where none is owned (nothing to keep clear of) or all are."""
+    """Return the CPUs of a node that no task owns; empty where none is owned (nothing to keep clear of) or all are."""
     taken = 0
     for cpus in owned:
         taken |= parse_cpulist(cpus)
@@ -71,7 +71,7 @@ def shared_cpus(all_cpus: str, owned: Iterable[str]) -> str:
 
 
 def huge_page_name(size: str) -> str:
-    """2Mi -> 2MB, as the kernel's files are named."""
+    """Return the kernel's name of a page size: 2MB for 2Mi."""
     for unit, name in _UNITS:
         if size.endswith(unit):
             return size.removesuffix(unit) + name
@@ -79,7 +79,7 @@ def huge_page_name(size: str) -> str:
 
 
 def agrees(file: str, wanted: str, got: str) -> bool:
-    """Whether what a file says means what was written to it; the kernel words some values in its own way."""
+    """Return whether what a file says means what was written to it; the kernel words some values in its own way."""
     if wanted.isdigit() and file.startswith("memory.") and file != "memory.oom.group":
         return got.strip().isdigit() and 0 <= int(wanted) - int(got) < MAX_PAGE_BYTES
     if file == "io.max":

@@ -1,6 +1,6 @@
-"""The agent's brain: what a master wants, against what is here, gives what to do. Pure.
+"""Compares what a master wants with what is here, and returns what to do. Pure.
 
-The one rule: an allocation that is known here, in whatever state, is never started again. Pushed orders and heartbeat
+Invariant: an allocation that is known here, in whatever state, is never started again. Pushed orders and heartbeat
 answers go through the same function, so an order that arrives twice, late, or in the wrong order does no harm.
 """
 
@@ -9,34 +9,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from gosched.core.orders import StopOrder
 from gosched.core.records.task import TaskState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopWish:
-    """First `checkpoint_signal`, and up to `checkpoint_ms` to save itself (either 0: none of it); then SIGTERM, and up
-    to `grace_ms` until the kill; 0 kills at once. `ends_as`: KILLED by a master; FAILED where the task broke a rule of
-    the node."""
+class LocalStop(StopOrder):
+    """A stop order with what the agent adds of its own, for a task that broke a rule of the node."""
 
-    allocation_id: str
-    grace_ms: int
-    reason: str = ""
-    checkpoint_signal: int = 0
-    checkpoint_ms: int = 0
+    #: Name of the state in which the task ends: KILLED by a master, FAILED by its own fault.
     ends_as: str = "KILLED"
+    #: One line for people. Empty: what its supervisor says of the end.
     detail: str = ""
-
-    @property
-    def saves(self) -> bool:
-        return self.checkpoint_signal > 0 and self.checkpoint_ms > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
     """What one message of a master asks for. It says nothing about tasks that it does not name."""
 
+    #: Allocation ids, as those of the last three.
     start: tuple[str, ...] = ()
-    stop: tuple[StopWish, ...] = ()
+    stop: tuple[StopOrder, ...] = ()
     forget: tuple[str, ...] = ()
     freeze: tuple[str, ...] = ()
     thaw: tuple[str, ...] = ()
@@ -49,24 +42,26 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    wish: StopWish
+    order: StopOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tombstone:
-    """Record the end of a task that never came here, so that its start order, should it come late, is refused."""
+    """Records the end of a task that never came here, so that its start order, should it come late, is refused."""
 
-    wish: StopWish
+    order: StopOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forget:
+    """Forgets the result of a task that has ended."""
+
     allocation_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeze:
-    """Make it stand still, or go on."""
+    """Freezes a task, or thaws it."""
 
     allocation_id: str
     frozen: bool
@@ -75,25 +70,25 @@ class Freeze:
 Action = Start | Stop | Tombstone | Forget | Freeze
 
 
-def hastened(now: StopWish, wish: StopWish) -> StopWish:
-    """What is in force after one more order to stop: it brings the end nearer, and never puts it off."""
-    grace_ms = min(now.grace_ms, wish.grace_ms)
-    checkpoint_ms = min(now.checkpoint_ms, wish.checkpoint_ms)
+def hastened(now: StopOrder, later: StopOrder) -> StopOrder:
+    """Return the order in force after one more to stop: it brings the end nearer, and never puts it off."""
+    grace_ms = min(now.grace_ms, later.grace_ms)
+    checkpoint_ms = min(now.checkpoint_ms, later.checkpoint_ms)
     if (grace_ms, checkpoint_ms) == (now.grace_ms, now.checkpoint_ms):
         return now
-    return replace(now, reason=wish.reason, grace_ms=grace_ms, checkpoint_ms=checkpoint_ms)
+    return replace(now, reason=later.reason, grace_ms=grace_ms, checkpoint_ms=checkpoint_ms)
 
 
 def reconcile(desired: Desired, observed: Mapping[str, TaskState]) -> tuple[Action, ...]:
-    """Stops first, then starts. `observed` has every allocation whose record is on this node."""
-    stops = {wish.allocation_id: wish for wish in desired.stop}
+    """Return what to do: stops first, then starts. `observed` has every allocation whose record is on this node."""
+    stops = {order.allocation_id: order for order in desired.stop}
     actions: list[Action] = []
-    for allocation_id, wish in stops.items():
+    for allocation_id, order in stops.items():
         state = observed.get(allocation_id)
         if state is None:
-            actions.append(Tombstone(wish=wish))
+            actions.append(Tombstone(order=order))
         elif not state.is_final:
-            actions.append(Stop(wish=wish))
+            actions.append(Stop(order=order))
     actions.extend(
         Start(allocation_id=wanted)
         for wanted in dict.fromkeys(desired.start)

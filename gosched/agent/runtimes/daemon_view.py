@@ -1,4 +1,4 @@
-"""Whether a container daemon sees this machine as the agent does.
+"""Whether a container daemon sees this host as the agent does.
 
 A docker task needs both: its supervisor follows the container's process by pid, and the daemon binds the task's
 directory by its path. An agent that runs in a container itself has a view of its own, unless it is given the daemon's.

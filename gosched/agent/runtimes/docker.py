@@ -1,6 +1,6 @@
 """Tasks in Docker containers: what the daemon is asked to make, and the launcher that the supervisor runs for it.
 
-The one rule: this process never speaks to the daemon; docker_launcher does, in processes of its own, so that neither a
+Invariant: this process never speaks to the daemon; docker_launcher does, in processes of its own, so that neither a
 slow daemon nor the library's size is the agent's.
 """
 
@@ -18,15 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from gosched.agent.cgroups.place import block_device
-from gosched.agent.orders import Order
 from gosched.agent.runtimes import daemon_view
 from gosched.agent.runtimes.environment import DEFAULT_PATH
 from gosched.agent.runtimes.inside import SHM_BYTES, AllowedPaths, Bind, binds, inner_cwd, inner_env
-from gosched.agent.runtimes.interface import Account, CannotRun, Launch, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.names import AGENT_LABEL, ALLOCATION_LABEL, container_name, hostname
 from gosched.agent.runtimes.oci_bundle import ROOT_CAPABILITIES
+from gosched.agent.supervisor.launch import Account, Launch
 from gosched.config.agent_settings import Registry
 from gosched.core.cpulist import parse_cpulist
+from gosched.core.orders import TaskOrder
 from gosched.core.spec.isolation import Isolation, Network, Pull
 
 SPEC = "docker.json"  # in the allocation's directory
@@ -39,8 +40,11 @@ _MIN_IO_WEIGHT, _MAX_IO_WEIGHT = 10, 1000
 
 
 class Docker:
-    """`host`: unix:// and the path of the daemon's socket, Docker's or podman's. `pids_max`: of a task that does not
-    say. `paths`: what of the node tasks may name. `data_dir`: has to be the same to the daemon."""
+    """The docker runtime.
+
+    `host`: unix:// and the path of the daemon's socket, Docker's or podman's. `pids_max`: of a task that names no
+    limit. `paths`: what of the host tasks may name. `data_dir`: has to be the same to the daemon.
+    """
 
     def __init__(
         self,
@@ -70,9 +74,9 @@ class Docker:
                 return f"no daemon answers at {path}: {error.strerror or error}"
             return daemon_view.difference(line, self._data_dir)
 
-    def launch(self, order: Order, place: Place, env: dict[str, str]) -> Launch:
-        """CannotRun: BAD_IMAGE, REGISTRY_NOT_FOUND, VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED, BAD_VOLUME,
-        UNSUPPORTED_LIMIT."""
+    def launch(self, order: TaskOrder, place: Place, env: dict[str, str]) -> Launch:
+        """Return the launch. Raises CannotRun: BAD_IMAGE, REGISTRY_NOT_FOUND, VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED,
+        BAD_VOLUME, UNSUPPORTED_LIMIT."""
         if not order.image:
             raise CannotRun("BAD_IMAGE", "a docker task needs the name of an image")
         name = container_name(order.allocation_id)
@@ -87,7 +91,7 @@ class Docker:
             "account": asdict(place.account) if place.account is not None else None,
         }
         file = place.path / SPEC
-        file.touch(mode=0o600)  # the environment is nobody else's to read
+        file.touch(mode=0o600)  # only the agent's user may read the environment
         file.write_text(json.dumps(spec))
         if place.cgroup is not None:
             _lift_limits(place.cgroup)
@@ -111,7 +115,7 @@ class Docker:
         found = self._registries[name]
         return {"username": found.username, "password_file": found.password_file}
 
-    def _container(self, order: Order, place: Place, env: Mapping[str, str]) -> dict[str, Any]:
+    def _container(self, order: TaskOrder, place: Place, env: Mapping[str, str]) -> dict[str, Any]:
         inner = inner_env(order, place, env, path="")
         # An image may ask for all GPUs, which is for the order to say.
         inner |= {"NVIDIA_VISIBLE_DEVICES": "void"} if not order.gpus else {}
@@ -130,7 +134,7 @@ class Docker:
 
 
 def container_config(
-    order: Order,
+    order: TaskOrder,
     *,
     agent: str,
     env: Mapping[str, str],
@@ -141,8 +145,8 @@ def container_config(
     device: str,
     pids_max: int,
 ) -> dict[str, Any]:
-    """The body of the API's request. `agent`: the value of AGENT_LABEL. `account` None: the image's user. `gpus`: UUIDs
-    or numbers. `device`: MAJ:MIN of the disk that I/O limits are for."""
+    """Return the body of the API's request. `agent`: the value of AGENT_LABEL. `account` None: the image's user.
+    `gpus`: UUIDs or numbers. `device`: MAJ:MIN of the disk that I/O limits are for."""
     own = {"User": f"{account.uid}:{account.gid}"} if account is not None else {}
     # What is to run is in the order; an image's entrypoint is for those that order nothing.
     command = {"Entrypoint": list(order.command), "Cmd": []} if order.command else {}
@@ -174,8 +178,8 @@ def container_config(
 
 
 def remove_orphans(host: str, tasks: Path, known: Collection[str], made_before_s: float) -> list[str]:
-    """Ends the containers of the former tasks of the agent whose directory this is, once the masters have said which
-    allocations are `known`; what was made since that moment stays. Returns those that were removed. Raises OSError."""
+    """Remove the containers of former tasks of the agent whose directory this is, once the masters have said which
+    allocations are `known`; what was made since that moment stays. Return those that were removed. Raises OSError."""
     words = [*_launcher("orphans", host, str(tasks), str(int(made_before_s)))]
     try:
         done = subprocess.run(
@@ -193,19 +197,21 @@ def _launcher(*words: str) -> tuple[str, ...]:
 
 
 def _lift_limits(cgroup: Path) -> None:
-    """Of the launcher, which is all that is in it: the container's own limits are the daemon's to set."""
+    """Lift the limits of the launcher's cgroup, which holds nothing else: the container's own limits are the daemon's
+    to set."""
     for name in ("memory.max", "memory.high", "memory.swap.max", "pids.max", "cpu.max"):
         if (cgroup / name).exists():
             (cgroup / name).write_text("max")
 
 
 def _own_account() -> Account | None:
-    """An agent that is not root may run tasks as itself only, whatever its daemon would let it do."""
+    """Return the agent's own account where it is not root: it runs tasks as itself only, whatever its daemon would let
+    it do."""
     return None if os.geteuid() == 0 else Account(uid=os.geteuid(), gid=os.getegid())
 
 
 def _cpus_there(cpus: str) -> str:
-    """None of a node whose hardware is pretended."""
+    """Return the CPUs that are there; none on a node whose hardware is pretended."""
     there = sum(1 << cpu for cpu in os.sched_getaffinity(0))
     return cpus if not parse_cpulist(cpus) & ~there else ""
 
@@ -214,7 +220,7 @@ def _mount(bind: Bind) -> dict[str, Any]:
     return {"Type": "bind", "Source": bind.host, "Target": bind.to, "ReadOnly": bind.read_only}
 
 
-def _limits(order: Order, cpus: str, device: str, pids_max: int) -> dict[str, Any]:
+def _limits(order: TaskOrder, cpus: str, device: str, pids_max: int) -> dict[str, Any]:
     resources, isolation = order.resources, order.isolation
     if problem := _unsupported(isolation):
         raise CannotRun("UNSUPPORTED_LIMIT", f"docker cannot set {problem}: use runtime rootfs or process")
@@ -238,7 +244,7 @@ def _limits(order: Order, cpus: str, device: str, pids_max: int) -> dict[str, An
 
 
 def _unsupported(isolation: Isolation) -> str:
-    """What would have to be pretended."""
+    """Return what Docker cannot enforce; empty: it can enforce all."""
     if isolation.hugepages:
         return "limits of huge pages"
     if isolation.memory_high_bytes:

@@ -1,6 +1,6 @@
 """Runs a command in a task's container, as `docker exec -i` does: stdin, stdout, stderr, a terminal, an exit code.
 
-The one rule: the command ends with this process, which passes on the signals that tell it to end.
+Invariant: the command ends with this process, which passes on the signals that tell it to end.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _RESIZE_TRIES, _RESIZE_AGAIN_S = 50, 0.05
 
 
 def execute(client: Any, host: str, words: Sequence[str]) -> int:
-    """`client`: of the daemon at `host`. `words`: [--tty] [--env NAME=VALUE]... CONTAINER COMMAND... Returns the
-    command's exit code."""
+    """Run the command, and return its exit code. `client`: of the daemon at `host`. `words`: [--tty] [--env
+    NAME=VALUE]... CONTAINER COMMAND..."""
     rest = list(words)
     env: list[str] = []
     terminal = False
@@ -63,7 +63,7 @@ def execute(client: Any, host: str, words: Sequence[str]) -> int:
 
 
 def _start(host: str, path: str, terminal: bool) -> socket.socket:
-    """The connection that its input and output come and go on. By hand: the library's has lost what the command wrote,
+    """Start it, and return the connection for its input and output. By hand: the library loses what the command wrote,
     if that came together with the header of the answer. Raises OSError."""
     body = json.dumps({"Tty": terminal, "Detach": False}).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
@@ -86,7 +86,7 @@ def _start(host: str, path: str, terminal: bool) -> socket.socket:
 
 @contextlib.contextmanager
 def _raw_terminal(terminal: bool) -> Iterator[None]:
-    """Echo and line editing are done by the container's terminal."""
+    """Set the terminal to raw: echo and line editing are done by the container's terminal."""
     if not terminal:
         yield
         return
@@ -126,7 +126,7 @@ def _pass_on(client: Any, made: str, line: socket.socket, terminal: bool, signal
 
 
 def _feed(line: socket.socket) -> bool:
-    """False at the end of the input."""
+    """Pass on input; return False at its end."""
     try:
         data = os.read(0, CHUNK)
         if data:
@@ -139,7 +139,7 @@ def _feed(line: socket.socket) -> bool:
 
 
 def _resize(client: Any, made: str) -> bool:
-    """False: the command has not begun yet, or has ended."""
+    """Pass on the terminal's size; return False where the command has not begun yet, or has ended."""
     try:
         size = os.get_terminal_size(0)
         if size.lines and size.columns:
@@ -150,7 +150,7 @@ def _resize(client: Any, made: str) -> bool:
 
 
 def _signal(client: Any, made: str, number: int) -> None:
-    """To the command and all that it started."""
+    """Send a signal to the command and all that it started."""
     pid = client.exec_inspect(made)["Pid"]
     if not pid:
         return
@@ -163,7 +163,7 @@ def _signal(client: Any, made: str, number: int) -> None:
 
 
 def _exit_code(client: Any, made: str) -> int:
-    """Known a moment after its output has ended."""
+    """Return the exit code, which is known a moment after its output has ended."""
     deadline = time.monotonic() + _END_S
     while True:
         found = client.exec_inspect(made)

@@ -3,7 +3,7 @@
     python -I -S docker_follow.py ATTACHED_FD PID STOP_SIGNAL SPEC
 
 Started in the place of the launcher, and replaced by it again when the container has ended: so that what waits for
-hours takes a few megabytes, it is on its own with the standard library. The one rule: it ends with the container's
+hours takes a few megabytes, it is on its own with the standard library. Invariant: it ends with the container's
 main process, and passes all of its output on before.
 """
 
@@ -57,7 +57,7 @@ def main(attached: int, pid: int, stop_signal: int, spec: str) -> None:
 
 
 def open_process(pid: int) -> int:
-    """-1: it has ended."""
+    """Return a pidfd; -1: it has ended."""
     try:
         return os.pidfd_open(pid) if pid else -1
     except ProcessLookupError:
@@ -65,7 +65,7 @@ def open_process(pid: int) -> int:
 
 
 def follow(output: Output, process: int, pid: int, signals: int, stop_signal: int) -> dict[str, int]:
-    """Returns what the container used."""
+    """Follow the container to its end, and return what it used."""
     group = ControlGroup(cgroup_of(pid) if process >= 0 else "")
     end_as_one(group)
     usage: dict[str, int] = {}
@@ -100,15 +100,16 @@ def follow(output: Output, process: int, pid: int, signals: int, stop_signal: in
 
 
 def end_as_one(group: ControlGroup) -> None:
-    """A task that is out of memory ends whole, which Docker's API cannot say. Where there is no such file, or it is not
-    ours to write, one process of it may end alone."""
+    """Make a task that is out of memory end whole, which Docker's API cannot express. Where there is no such file, or
+    it is not ours to write, one process of it may end alone."""
     if group.path:
         with contextlib.suppress(OSError), open(f"{group.path}/memory.oom.group", "w", encoding="ascii") as file:
             file.write("1")
 
 
 def forward(number: int, process: int, pid: int, stop_signal: int) -> None:
-    """SIGTERM asks the container's main process to end; others go to each process that handles them."""
+    """Pass a signal on. SIGTERM asks the container's main process to end; others go to each process that handles
+    them."""
     if number == signal.SIGTERM:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(process, stop_signal)
@@ -123,7 +124,7 @@ def forward(number: int, process: int, pid: int, stop_signal: int) -> None:
 
 
 def sample(group: ControlGroup, last: dict[str, int]) -> dict[str, int]:
-    """The cgroup may have gone already: what was read last is kept."""
+    """Read the usage. The cgroup may have gone already: what was read last is kept."""
     found = group.usage()
     return found if found.get("cpu_ms", 0) >= last.get("cpu_ms", 0) else last
 
@@ -139,11 +140,11 @@ class Output:
         self.left = 0  # of the block
 
     def copy(self) -> None:
-        """A terminal's: without headers."""
+        """Copy a terminal's stream, which has no headers."""
         write_all(1, self._read(CHUNK))
 
     def pump(self) -> None:
-        """As much as there is, of one block."""
+        """Write as much as there is, of one block."""
         if self.left:
             data = self._read(min(self.left, CHUNK))
             self.left -= len(data)

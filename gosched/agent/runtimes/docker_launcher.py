@@ -6,7 +6,7 @@
                                                      exec HOST [--tty] [--env NAME=VALUE]... NAME COMMAND...
 
 `run` makes the container and then becomes docker_follow, a small program that stays with it, which becomes `finish`.
-All are one process, the supervisor's child. The one rule: the docker package is imported in such processes alone.
+All are one process, the supervisor's child. Invariant: the docker package is imported in such processes alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from urllib3.exceptions import HTTPError
 from gosched.agent.runtimes import docker_follow, docker_volumes, faults
 from gosched.agent.runtimes.docker_exec import execute
 from gosched.agent.runtimes.docker_removal import ASKED, remove_of_task, remove_orphans
-from gosched.agent.runtimes.interface import Account, CannotRun
+from gosched.agent.runtimes.interface import CannotRun
+from gosched.agent.supervisor.launch import account_of
 from gosched.agent.supervisor.records import RESULT, TASK, now_ms, write
 
 CALL_S = 60  # for an answer
@@ -105,7 +106,7 @@ def connect(host: str, timeout_s: int = CALL_S) -> Any:
 
 
 def run(spec_file: str) -> None:
-    """Does not return. Raises Failed."""
+    """Make the container and become docker_follow; does not return. Raises Failed."""
     spec = json.loads(Path(spec_file).read_text())
     directory = Path(spec_file).parent
     try:
@@ -127,8 +128,8 @@ def run(spec_file: str) -> None:
 
 
 def hold_volumes(spec: dict[str, Any], directory: Path) -> None:
-    """Raises Failed."""
-    account = Account(**{**spec["account"], "groups": tuple(spec["account"]["groups"])}) if spec["account"] else None
+    """Hold the volumes until the container has started. Raises Failed."""
+    account = account_of(spec["account"])
     try:
         docker_volumes.hold(spec["container"]["HostConfig"]["Mounts"][1:], directory, spec["allowed"], account)
     except CannotRun as error:
@@ -205,7 +206,7 @@ def credentials(spec: dict[str, Any]) -> dict[str, str] | None:
 
 @contextlib.contextmanager
 def noted(file: Path) -> Iterator[None]:
-    """The file is there until the daemon has answered. Raises Failed."""
+    """Note that the daemon is being asked: the file is there until it has answered. Raises Failed."""
     try:
         file.touch()
     except OSError as error:
@@ -220,7 +221,7 @@ def noted(file: Path) -> Iterator[None]:
 
 
 def create(client: Any, spec: dict[str, Any]) -> int:
-    """The signal that asks it to end."""
+    """Make the container, and return the signal that asks it to end."""
     try:
         made = client.create_container_from_config(spec["container"], name=spec["name"])
     except errors.ImageNotFound as error:
@@ -240,7 +241,7 @@ def create(client: Any, spec: dict[str, Any]) -> int:
 
 
 def start(client: Any, spec: dict[str, Any]) -> int:
-    """A descriptor that all of its output comes from."""
+    """Start the container, and return a descriptor that all of its output comes from."""
     name = spec["name"]
     try:
         line = client.attach_socket(name, {"stdout": 1, "stderr": 1, "stream": 1})  # podman makes it ready here
@@ -267,7 +268,7 @@ def signal_number(text: str) -> int:
 
 
 def pid_of(client: Any, name: str) -> int:
-    """0: it has ended already."""
+    """Return its pid; 0: it has ended already."""
     deadline = time.monotonic() + APPEAR_S
     while True:
         state = client.inspect_container(name)["State"]
@@ -281,7 +282,7 @@ def pid_of(client: Any, name: str) -> int:
 
 
 def finish(spec_file: str, usage: dict[str, int]) -> int:
-    """The container's own exit code; `result.json` says more where there is more to say."""
+    """Return the container's own exit code; `result.json` says more where there is more to say."""
     spec = json.loads(Path(spec_file).read_text())
     deadline = time.monotonic() + WAIT_S
     while True:
@@ -303,7 +304,7 @@ def finish(spec_file: str, usage: dict[str, int]) -> int:
 
 
 def was_killed_for_memory(client: Any, spec: dict[str, Any], code: int, usage: dict[str, int]) -> bool:
-    """Daemons hear of it apart from the container's end, and perhaps after it."""
+    """Return whether it was. Daemons learn of it apart from the container's end, and perhaps after it."""
     if usage.get("oom_kills"):
         return True
     may_be_late = code == 128 + signal.SIGKILL and spec["container"]["HostConfig"].get("Memory")

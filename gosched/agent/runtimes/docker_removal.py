@@ -1,6 +1,6 @@
-"""Removes the containers of tasks that have ended, and of those that nobody knows any more.
+"""Removes the containers of tasks that have ended, and of those that are not known any more.
 
-The one rule: a container that the daemon was asked for goes with its task, even if the daemon makes it only later.
+Invariant: a container that the daemon was asked for is removed with its task, even if the daemon makes it only later.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from docker import errors
 from gosched.agent.runtimes.names import AGENT_LABEL, ALLOCATION_LABEL
 
 ASKED = "docker.asked"  # in the allocation's directory: the daemon is to make the container, and has not answered
-MADE_S = 15.0  # for that, once nobody waits for its answer any more
+MADE_S = 15.0  # for that, once its answer is not waited for any more
 REMOVED_S = 20.0  # for a daemon that is busy with the container
 RETRY_S = 0.1
 
 
 def remove_of_task(client: Any, name: str, directory: Path) -> None:
-    """Also one that the daemon makes only now, for a launcher that was killed before it had its answer."""
+    """Remove it, also one that the daemon makes only now, for a launcher that was killed before it had its answer."""
     deadline = time.monotonic() + MADE_S
     while not remove(client, name) and (directory / ASKED).exists() and time.monotonic() < deadline:
         time.sleep(RETRY_S)
 
 
 def remove(client: Any, name: str) -> bool:
-    """Returns once it is gone; False: there was none. Raises what the daemon says when it cannot."""
+    """Remove a container; it is gone on return. False: there was none. Raises what the daemon says when it cannot."""
     deadline = time.monotonic() + REMOVED_S
     was_there = False
     while True:
@@ -36,7 +36,7 @@ def remove(client: Any, name: str) -> bool:
             return True
         except errors.NotFound:
             return was_there
-        except errors.APIError:  # it is being started, or removed by somebody else
+        except errors.APIError:  # it is being started, or removed by another program
             if time.monotonic() > deadline:
                 raise
         was_there = True

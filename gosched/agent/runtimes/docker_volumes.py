@@ -14,8 +14,8 @@ from typing import Any
 
 from gosched.agent.host_paths import is_fixed, path_of
 from gosched.agent.runtimes.inside import open_named
-from gosched.agent.runtimes.interface import Account
 from gosched.agent.supervisor.binding import MS_BIND, checked, libc, make_place
+from gosched.agent.supervisor.launch import Account
 
 HELD = "volumes"  # in the allocation's directory
 _MS_PRIVATE = 0x4_0000
@@ -24,7 +24,7 @@ _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 
 def hold(mounts: Sequence[dict[str, Any]], directory: Path, allowed: Sequence[str], account: Account | None) -> None:
     """Give each of the API's mounts a source that stays what it is. Raises CannotRun, OSError."""
-    if os.geteuid() != 0:  # who may ask the daemon for containers needs no trick to see a file
+    if os.geteuid() != 0:  # a user that may ask the daemon for containers needs no trick to see a file
         return
     for number, mount in enumerate(mounts):
         fd = open_named("volume", mount["Source"], allowed, account)
@@ -36,7 +36,7 @@ def hold(mounts: Sequence[dict[str, Any]], directory: Path, allowed: Sequence[st
 
 
 def release(directory: Path) -> None:
-    """Harmless when repeated: a container that has started has mounts of its own."""
+    """Release what is held. Harmless when repeated: a container that has started has mounts of its own."""
     held = directory / HELD
     if held.is_dir():
         for place in held.iterdir():
@@ -46,7 +46,7 @@ def release(directory: Path) -> None:
 
 
 def _bound(fd: int, at: Path) -> str:
-    """Without what is mounted below it: to unmount that again would unmount it everywhere."""
+    """Bind it without what is mounted below it: to unmount that again would unmount it everywhere."""
     at.parent.mkdir(mode=0o700, exist_ok=True)
     place = os.fsencode(make_place(str(at), os.fstat(fd).st_mode))
     bind, private = ctypes.c_ulong(MS_BIND), ctypes.c_ulong(_MS_PRIVATE)

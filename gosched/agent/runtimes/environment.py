@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from gosched.agent.orders import Order
-from gosched.agent.runtimes.interface import Account
+from gosched.agent.supervisor.launch import Account
 from gosched.agent.tasks.processes import MARK
+from gosched.core.orders import TaskOrder
 
 # What a task gets from the agent's own environment when its order does not say otherwise.
 INHERITED = ("PATH", "LANG", "TZ")
@@ -14,8 +14,8 @@ OF_THE_USER = ("HOME", "USER", "LOGNAME")
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def environment(order: Order, account: Account | None, checkpoint_file: str) -> dict[str, str]:
-    """MARK tells the task's processes from all others."""
+def environment(order: TaskOrder, account: Account | None, checkpoint_file: str) -> dict[str, str]:
+    """Return the environment. MARK tells the task's processes from all others."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return {
         "PATH": DEFAULT_PATH,

@@ -1,7 +1,9 @@
-"""Whose fault it is that a container did not start, by the words of an OCI runtime, of a daemon or of a registry.
+"""Says what is at fault when a container did not start, by the words of an OCI runtime, of a daemon or of a registry.
 
-Pure, and on its own: what imports it starts fast. The one rule: of the runtime's words, what is not known to be the
-order's or the image's fault is the node's; of a registry's, nothing is.
+Pure, and on its own: what imports it starts fast.
+
+Invariant: of the runtime's words, what is not known to be the order's or the image's fault is the node's; of a
+registry's, nothing is.
 """
 
 from __future__ import annotations
@@ -38,16 +40,19 @@ _ADDRESS = re.compile(r"https?://\S+|\"[^\"]*\"|\S+:\d+\S*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """`detail`: one line for people. `blames_node`: another task would meet the same."""
+    """Why a container did not start."""
 
     reason: str
+    #: One line for people.
     detail: str
     exit_code: int = 125
+    #: Whether another task would meet the same.
     blames_node: bool = False
 
 
 def of_runtime(text: str, *, cwd: str, volumes: Collection[str]) -> Fault:
-    """Of crun or runc, which did not start a task. `volumes`: their paths, on the node and as tasks see them."""
+    """Return the fault of crun or runc that did not start a task. `volumes`: their paths, on the host and as tasks see
+    them."""
     said = text.lower()
     if _NO_ROOM in said:
         return Fault(reason="CANNOT_STORE", detail=f"this node has no room to start it: {text}", blames_node=True)
@@ -68,9 +73,9 @@ def of_runtime(text: str, *, cwd: str, volumes: Collection[str]) -> Fault:
 
 
 def of_registry(image: str, text: str) -> Fault:
-    """Of a daemon that did not get an image. Nothing of it blames the node: whether the registry is down, its name is
-    wrong or this node alone has no way to it cannot be told from here, and a node that is closed for a registry that is
-    down would be one of many."""
+    """Return the fault of a daemon that did not get an image. Nothing of it blames the node: whether the registry is
+    down, its name is wrong or this node alone has no way to it cannot be told from here, and a node that is closed for
+    a registry that is down would be one of many."""
     said = _without_names(image, text.lower())
     # A registry that does not want to say whether it has the image lets both be read: it is refused first.
     if _REFUSED.search(said):
@@ -92,7 +97,7 @@ def of_registry(image: str, text: str) -> Fault:
 
 
 def _without_names(image: str, said: str) -> str:
-    """An image may be called `timeout`, and a port 401."""
+    """Return the text without names: an image may be called `timeout`, and a port 401."""
     repository = re.sub(r"(:[^:/]*|@.*)$", "", image)
     for name in (image, repository):
         said = re.sub(rf"(?<![\w./-]){re.escape(name.lower())}(?![\w/-])", "", said)
@@ -104,5 +109,5 @@ def one_line(text: str) -> str:
 
 
 def _quotes(text: str, path: str) -> bool:
-    """As crun and runc do, from the root or without that."""
+    """Return whether the text quotes a path, from the root or without that, as crun and runc do."""
     return any(f"{mark}{name}{mark}" in text for mark in "`\"'" for name in (path, path.lstrip("/")))

@@ -1,6 +1,6 @@
 """Root filesystems that were unpacked from tarballs, kept for the next task that needs them.
 
-The one rule: what has its final name is whole, is never written to again, and is not removed while a task uses it.
+Invariant: what has its final name is whole, is never written to again, and is not removed while a task uses it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _UNPACK_S = 1800
 
 
 class Images:
-    """`path`: a directory of its own; made when it is first needed."""
+    """Root filesystems below `path`, a directory of its own, made when it is first needed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def ready(self, archive: int, user: Path) -> Path | None:
-        """As `unpacked`, but at once: None where it is not unpacked yet."""
+        """Return the root filesystem as `unpacked` does, but at once: None where it is not unpacked yet."""
         image = self._place(archive)
         if not image.is_dir():
             return None
@@ -45,8 +45,8 @@ class Images:
         return image
 
     def unpacked(self, archive: int, user: Path) -> Path:
-        """The root filesystem in an archive, of which `archive` is a descriptor that was opened with the rights of the
-        task's user. It stays at least as long as `user`, a directory, is there.
+        """Return the root filesystem in an archive, of which `archive` is a descriptor that was opened with the rights
+        of the task's user. It stays at least as long as `user`, a directory, is there.
 
         Waits while the archive is unpacked, by this caller or another. Raises CannotRun, OSError.
         """
@@ -60,8 +60,8 @@ class Images:
         return image
 
     def _place(self, archive: int) -> Path:
-        """A file that was written anew is another image; reading 10 GB at each start to be certain is no choice. Its
-        owner can set back the time of a change, but not that of the inode's."""
+        """Return where it is unpacked. A file that was written anew is another image; reading 10 GB at each start to be
+        certain is no choice. Its owner can set back the time of a change, but not that of the inode's."""
         seen = os.fstat(archive)
         known = (path_of(archive), seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
         return self._path / blake2b(repr(known).encode(), digest_size=16).hexdigest()
@@ -79,7 +79,7 @@ class Images:
         half.rename(image)
 
     def _fill(self, archive: int, directory: Path) -> None:
-        """Raises CannotRun."""
+        """Unpack the archive. Raises CannotRun."""
         name = path_of(archive)
         words = [sys.executable, "-I", "-S", unpack.__file__, str(directory), str(MAX_BYTES), str(MAX_ENTRIES)]
         file = reopen(archive, os.O_RDONLY)
@@ -98,7 +98,7 @@ class Images:
             raise CannotRun("BAD_IMAGE", f"{name} is no archive that can be unpacked ({known}): {why}")
 
     def _evict(self, keep: Path) -> None:
-        """The images that were not needed for the longest time go, beyond MAX_IMAGES; those in use stay."""
+        """Remove the images that were not needed for the longest time, beyond MAX_IMAGES; those in use stay."""
         locks = sorted(self._path.glob("*.lock"), key=lambda lock: lock.stat().st_mtime_ns)
         surplus = len(locks) - MAX_IMAGES
         for lock in locks:
@@ -131,7 +131,7 @@ def _mark(image: Path, user: Path) -> None:
 
 
 def _in_use(users: Path) -> bool:
-    """Forgets those that are gone."""
+    """Return whether a task uses it, and forget users that are gone."""
     if not users.is_dir():
         return False
     used = False
@@ -145,7 +145,7 @@ def _in_use(users: Path) -> bool:
 
 @contextlib.contextmanager
 def _locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Yields whether the lock is held."""
+    """Yield whether the lock is held."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -1,6 +1,6 @@
 """What a container of either kind shows its task: the working directory, volumes, an environment.
 
-Invariant: of the node it shows what the agent's settings allow and the task's user could reach.
+Invariant: of the host it shows what the agent's settings allow and the task's user could reach.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from pathlib import PurePosixPath
 from gosched.agent.acting import as_account
 from gosched.agent.beneath import reopen
 from gosched.agent.host_paths import NotAllowed, open_host_path
-from gosched.agent.orders import Order
 from gosched.agent.runtimes.environment import OF_THE_USER
-from gosched.agent.runtimes.interface import Account, CannotRun, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
+from gosched.agent.supervisor.launch import Account
+from gosched.core.orders import TaskOrder
 
 WORK = "/work"  # where a task in a container finds its working directory
 SHM_BYTES = 64 << 20  # of /dev/shm, where the task asks for no memory
@@ -25,7 +26,7 @@ _OWN_PATHS = ("/proc", "/sys", "/dev", WORK)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedPaths:
-    """Prefixes of paths of the node that jobs may name, as host_paths has them."""
+    """Prefixes of paths of the host that jobs may name, as host_paths has them."""
 
     volumes: tuple[str, ...]
     images: tuple[str, ...]
@@ -33,16 +34,16 @@ class AllowedPaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bind:
-    """A file or directory of the node, absolute, at an absolute path of the task's."""
+    """A file or directory of the host, absolute, at an absolute path of the task's."""
 
     host: str
     to: str
     read_only: bool = False
 
 
-def inner_env(order: Order, place: Place, env: Mapping[str, str], *, path: str) -> dict[str, str]:
-    """Of the task: paths below its working directory as they are inside, and nothing of the agent's own. `path`: its
-    PATH where the order has none; empty: the image's."""
+def inner_env(order: TaskOrder, place: Place, env: Mapping[str, str], *, path: str) -> dict[str, str]:
+    """Return the task's environment: paths below its working directory as they are inside, and nothing of the agent's
+    own. `path`: its PATH where the order has none; empty: the image's."""
     own = dict(order.env)
     work = str(place.work)
     inner = {"PATH": path} if path else {}
@@ -52,14 +53,14 @@ def inner_env(order: Order, place: Place, env: Mapping[str, str], *, path: str) 
     return inner
 
 
-def inner_cwd(order: Order) -> str:
-    """A relative one is below the task's working directory."""
+def inner_cwd(order: TaskOrder) -> str:
+    """Return the directory it starts in. A relative one is below the task's working directory."""
     return str(PurePosixPath(WORK, order.working_dir))
 
 
-def binds(order: Order, place: Place, allowed: Sequence[str]) -> list[Bind]:
-    """The working directory, then the volumes, which lie below a prefix of `allowed` and are in reach of the task's
-    user. Raises CannotRun: VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED, BAD_VOLUME."""
+def binds(order: TaskOrder, place: Place, allowed: Sequence[str]) -> list[Bind]:
+    """Return the working directory, then the volumes, which lie below a prefix of `allowed` and are in reach of the
+    task's user. Raises CannotRun: VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED, BAD_VOLUME."""
     found = [Bind(host=str(place.work), to=WORK)]
     for volume in order.isolation.volumes:
         os.close(open_named("volume", volume.host, allowed, place.account))

@@ -1,5 +1,4 @@
-"""Where a path of a task's is, and whether its command can run: looked up in its image and volumes before they are
-mounted.
+"""Looks up a path of a task's, and whether its command can run, in its image and volumes before they are mounted.
 
 Invariant: what is looked up is looked up as the task would, with its user's rights, and never outside of what the task
 will see, whatever is swapped there meanwhile.
@@ -18,8 +17,9 @@ from typing import BinaryIO
 from gosched.agent.acting import as_account
 from gosched.agent.beneath import open_beneath, open_file, reopen
 from gosched.agent.runtimes.faults import one_line
-from gosched.agent.runtimes.interface import Account, CannotRun
+from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.runtimes.program_file import interpreter
+from gosched.agent.supervisor.launch import Account
 
 _MAX_LINKS = 40
 
@@ -56,7 +56,7 @@ def find_command(command: Sequence[str], cwd: str, path: str, roots: Sequence[Ro
 
 
 def _find_command(name: str, cwd: str, path: str, roots: Sequence[Root]) -> None:
-    """Raises CannotRun, PermissionError."""
+    """Look along the PATH. Raises CannotRun, PermissionError."""
     is_there = False
     for place in [cwd] if "/" in name else path.split(":"):
         program = resolve(str(PurePosixPath(place or "/", name)), roots)
@@ -97,7 +97,7 @@ def resolve(path: str, roots: Sequence[Root]) -> Found | None:
 
 
 def _find_interpreter(name: str, program: Found, cwd: str, roots: Sequence[Root]) -> None:
-    """Without it the kernel says of the program itself that there is no such file."""
+    """Look for the interpreter: without it the kernel says of the program itself that there is no such file."""
     try:
         with _read(program) as file:
             wanted = interpreter(name, file)
@@ -116,7 +116,7 @@ def _read(found: Found) -> BinaryIO:
 
 
 def _look(root: Root, path: str) -> Found | None:
-    """None: it is not there. Raises PermissionError."""
+    """Look at one name; None: it is not there. Raises PermissionError."""
     if not path:
         return Found(root=root, path=path, mode=os.fstat(root.fd).st_mode)
     try:
@@ -134,7 +134,7 @@ def _look(root: Root, path: str) -> Found | None:
 
 
 def _place(roots: Sequence[Root], parts: Sequence[str]) -> tuple[Root, str]:
-    """The innermost mount that covers it, and the path below that."""
+    """Return the innermost mount that covers it, and the path below that."""
     inner = PurePosixPath("/", *parts)
     root = max((r for r in roots if inner.is_relative_to(r.to)), key=lambda r: len(PurePosixPath(r.to).parts))
     below = str(inner.relative_to(root.to))
@@ -142,5 +142,5 @@ def _place(roots: Sequence[Root], parts: Sequence[str]) -> tuple[Root, str]:
 
 
 def _parts(path: str) -> list[str]:
-    """The last one first."""
+    """Return the names of a path, the last one first."""
     return [part for part in path.split("/") if part not in ("", ".")][::-1]

@@ -10,10 +10,10 @@ ALLOCATION_LABEL, AGENT_LABEL = "gosched.allocation", "gosched.agent"
 
 
 def hostname(task_id: str) -> str:
-    """The task's id as a host name: letters, digits and dashes, at most 63."""
+    """Return the task's id as a host name: letters, digits and dashes, at most 63."""
     return re.sub(r"[^A-Za-z0-9]+", "-", task_id)[-63:].strip("-").lower() or "task"
 
 
 def container_name(allocation_id: str) -> str:
-    """Readable, and the allocation's alone."""
+    """Return a readable name that is the allocation's alone."""
     return f"gosched-{hostname(allocation_id)}-{blake2b(allocation_id.encode(), digest_size=4).hexdigest()}"

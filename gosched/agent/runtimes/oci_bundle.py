@@ -1,7 +1,7 @@
 """The OCI configuration of one task on a root filesystem: pure, from what the task may have to what crun or runc reads.
 
-The one rule: a task gets what its order names and nothing else: its own processes, devices, host name and semaphores,
-no privileges to gain, and of the node's files only those that were bound.
+Invariant: a task gets what its order names and nothing else: its own processes, devices, host name and semaphores, no
+privileges to gain, and of the host's files only those that were bound.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gosched.agent.runtimes.inside import Bind
-from gosched.agent.runtimes.interface import Account
 from gosched.agent.runtimes.process import DEFAULT_UMASK
 from gosched.agent.runtimes.seccomp import seccomp
+from gosched.agent.supervisor.launch import Account
 from gosched.core.spec.isolation import Isolation, Network
 
 _UNLIMITED = (1 << 64) - 1
@@ -58,26 +58,30 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """`account` None: root. `cgroups_path`: of the task's cgroup from the hierarchy's root, for a runtime that insists
-    on one. `cgroup_view`: the task may read its own cgroup at /sys/fs/cgroup. `shm_bytes` > 0. `machine`: as uname
-    says."""
+    """A task as its OCI configuration describes it."""
 
     command: Sequence[str]
     env: Mapping[str, str]
+    #: Its working directory, absolute.
     cwd: str
     hostname: str
     isolation: Isolation
+    #: None: root.
     account: Account | None
     binds: Sequence[Bind]
     devices: Sequence[Device]
+    #: Size of /dev/shm; > 0.
     shm_bytes: int
+    #: The task's cgroup from the hierarchy's root, for a runtime that insists on one. Empty: it does not.
     cgroups_path: str
+    #: Whether the task may read its own cgroup at /sys/fs/cgroup.
     cgroup_view: bool
-    machine: str
+    #: As uname says, "x86_64".
+    architecture: str
 
 
 def config(container: Container) -> dict[str, Any]:
-    """What becomes config.json. The root filesystem is in `rootfs` beside it."""
+    """Return what becomes config.json. The root filesystem is in `rootfs` beside it."""
     return {
         "ociVersion": "1.0.2",
         "hostname": container.hostname,
@@ -89,7 +93,7 @@ def config(container: Container) -> dict[str, Any]:
             "maskedPaths": list(_MASKED),
             "readonlyPaths": list(_READ_ONLY),
             "devices": [_device(device) for device in container.devices],
-            "seccomp": seccomp(container.machine),
+            "seccomp": seccomp(container.architecture),
             **({"cgroupsPath": container.cgroups_path} if container.cgroups_path else {}),
         },
     }

@@ -2,7 +2,7 @@
 
     python -I -S oci_exec.py BUNDLE CGROUP RUNTIME... -- [--tty] [--env NAME=VALUE]... CONTAINER COMMAND...
 
-The one rule: the command may do what the task may. Left to themselves crun starts it as root in /, without the groups
+Invariant: the command may do what the task may. Left to themselves crun starts it as root in /, without the groups
 and the environment, and outside of the task's cgroup. CGROUP empty: the runtime finds it. Standard library only.
 """
 
@@ -30,7 +30,7 @@ def main(bundle: str, cgroup: str, words: list[str]) -> None:
         else:
             sys.exit(f"unknown flag {flag}")
     container, *process["args"] = rest
-    # In memory: an environment is nobody else's to read, and nothing is left of it.
+    # In memory: no other user may read an environment, and nothing is left of it.
     fd = os.memfd_create("process", 0)
     with open(fd, "w", encoding="utf-8", closefd=False) as file:
         json.dump(process, file)

@@ -1,8 +1,8 @@
-"""Tells an OCI runtime that did not start its task from a task that failed, and says whose fault it was.
+"""Tells an OCI runtime that did not start its task from a task that failed, and says what was at fault.
 
     python -I -m gosched.agent.runtimes.oci_failure BUNDLE RUNTIME CGROUP CODE
 
-Run in the place of a runtime that has ended, with CODE, before it had started the task's first process. The one rule:
+Run in the place of a runtime that has ended, with CODE, before it had started the task's first process. Invariant:
 of what was started nothing is said here: that is the task's own end.
 """
 
@@ -30,7 +30,7 @@ _TOLD_TO_END = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 
 
 def explained(words: Sequence[str], bundle: Path, runtime: str, cgroup: str, agents_cgroup: str) -> tuple[str, ...]:
-    """The words, which run in `bundle`, and this program if they end before the task started.
+    """Return the words, which run in `bundle`, and run this program if they end before the task started.
 
     The shell that waits for them has 100 kB of its own. It lets SIGTERM pass, which the runtime gets too.
     """
@@ -83,7 +83,7 @@ def _words(log: Path) -> list[str]:
 
 
 def _message(line: str) -> str:
-    """Of a line as it is, or in JSON, where warnings are left out."""
+    """Return the message of a line as it is, or in JSON, where warnings are left out."""
     try:
         record = json.loads(line)
     except ValueError:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gosched.agent.orders import Order
-from gosched.agent.runtimes.interface import CannotRun, Launch, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
+from gosched.agent.supervisor.launch import Launch
+from gosched.core.orders import TaskOrder
 
 DEFAULT_UMASK = 0o022
 
@@ -15,7 +16,7 @@ class Process:
     def problem(self) -> str:
         return ""
 
-    def launch(self, order: Order, place: Place, env: dict[str, str]) -> Launch:
+    def launch(self, order: TaskOrder, place: Place, env: dict[str, str]) -> Launch:
         if not order.command or not order.command[0]:
             raise CannotRun("COMMAND_NOT_FOUND", "the command is empty", exit_code=127)
         isolation = order.isolation

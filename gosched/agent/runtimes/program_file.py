@@ -1,6 +1,6 @@
 """What the kernel needs to run a file, by the file's first bytes.
 
-The one rule: a file is called wrong only if the kernel would say so; what cannot be told is left to it.
+Invariant: a file is called wrong only if the kernel would say so; what cannot be told is left to it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The root of a rootfs task: a layer over its image, or a copy where the kernel has no overlayfs; and the view of the
-node's mounts that the task's runtime is started in.
+host's mounts that the task's runtime is started in.
 
-The one rule: a layer is mounted in a mount namespace of the task's own, so it goes with the last process of the task.
+Invariant: a layer is mounted in a mount namespace of the task's own, so it goes with the last process of the task.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ MOUNT_LAYER = f"mount -t overlay overlay -o lowerdir={LOWER},upperdir=upper,work
 _PROBE_S = 10
 _COPY_S = 3600
 _TAR = ("tar", "--file=-", "--numeric-owner")
-_CHANGED = 1  # tar's exit code where somebody wrote to the image meanwhile
+_CHANGED = 1  # tar's exit code where the image was written to meanwhile
 _MAX_SAID = 64 * 1024
 
 
 def lay_over(image: int, bundle: Path) -> None:
-    """What MOUNT_LAYER needs, but for what is found at `lower`; it is mounted when the task starts. `image`: a
+    """Make what MOUNT_LAYER needs, but for what is found at `lower`; it is mounted when the task starts. `image`: a
     descriptor."""
     for name in ("upper", "scratch", "rootfs"):
         (bundle / name).mkdir(exist_ok=True)
@@ -42,15 +42,16 @@ def lay_over(image: int, bundle: Path) -> None:
 
 
 def link_lower(image: Path, bundle: Path) -> None:
-    """The image of the agent's own at `lower`. One of the node's is bound there when the task starts."""
+    """Link the agent's own image at `lower`. One of the host's is bound there when the task starts."""
     if not (bundle / LOWER).is_symlink():
         (bundle / LOWER).symlink_to(image)
 
 
 def copy(bundle: Path) -> None:
-    """What is found at `lower`. Takes its time. Raises CannotRun.
+    """Copy what is found at `lower`, which takes its time. Raises CannotRun.
 
-    By tar, which goes down a tree by descriptors: cp follows what the image's owner links there meanwhile."""
+    By tar, which goes down a tree by descriptors: cp follows what the image's owner links there meanwhile.
+    """
     (bundle / "rootfs").mkdir(exist_ok=True)
     with tempfile.TemporaryFile() as said:
         read = subprocess.Popen(
@@ -77,7 +78,7 @@ def _last_line(words: bytes) -> str:
 
 @functools.cache
 def has_overlay(directory: Path) -> bool:
-    """Whether the kernel lays one directory over another, on the file system of this one."""
+    """Return whether the kernel lays one directory over another, on the file system of this one."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, suffix=".probe") as probe:
         with opened(probe) as image:
@@ -89,14 +90,14 @@ def has_overlay(directory: Path) -> bool:
 
 @functools.cache
 def hierarchy() -> Path:
-    """Where cgroup v2 is: on a hybrid host not at the place where the runtimes look for it."""
+    """Return where cgroup v2 is: on a hybrid host not at the place where the runtimes look for it."""
     unified = CGROUPS / "unified"
     hybrid = not (CGROUPS / "cgroup.controllers").exists() and (unified / "cgroup.controllers").exists()
     return unified if hybrid else CGROUPS
 
 
 def in_own_view(words: Sequence[str], *steps: str) -> tuple[str, ...]:
-    """The command, after the steps, with mounts that nobody else sees; unmounting on the node reaches them."""
+    """Return the command, after the steps, in a mount namespace of its own; unmounting on the host reaches it."""
     if hierarchy() != CGROUPS:
         steps = (f"mount --bind {hierarchy()} {CGROUPS}", *steps)
     script = "; ".join([*steps, 'exec "$@"'])
@@ -104,5 +105,5 @@ def in_own_view(words: Sequence[str], *steps: str) -> tuple[str, ...]:
 
 
 def missing_program() -> str:
-    """Of those that are needed here; empty: none."""
+    """Return one that is needed here and missing; empty: none."""
     return next((name for name in ("unshare", "mount", "sh", "tar", "rm") if shutil.which(name) is None), "")

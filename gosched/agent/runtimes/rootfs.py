@@ -1,6 +1,6 @@
 """Tasks on a root filesystem: an OCI runtime (crun or runc) on a bundle that is made for the task.
 
-The one rule: nothing of a task is in the node's own view. Its root is a layer above the image, mounted where only the
+Invariant: nothing of a task is in the node's own view. Its root is a layer above the image, mounted where only the
 task sees it, so that mounts go with its last process and the image is never written to. The cgroup stays the agent's.
 
 A program that is PID 1 does not die of a signal that it has no handler for: a task that does not handle SIGTERM is
@@ -22,12 +22,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from gosched.agent.beneath import opened
-from gosched.agent.orders import Order
 from gosched.agent.runtimes import oci_exec
 from gosched.agent.runtimes.environment import DEFAULT_PATH
 from gosched.agent.runtimes.images import Images
 from gosched.agent.runtimes.inside import SHM_BYTES, AllowedPaths, binds, inner_cwd, inner_env, open_archive, open_named
-from gosched.agent.runtimes.interface import Account, CannotRun, HostBind, Launch, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.lookup import Root, find_command
 from gosched.agent.runtimes.names import hostname
 from gosched.agent.runtimes.oci_bundle import Container, Device, config
@@ -45,6 +44,8 @@ from gosched.agent.runtimes.root_layer import (
 )
 from gosched.agent.runtimes.rootfs_launcher import SPEC
 from gosched.agent.supervisor.control_group import cgroup_of
+from gosched.agent.supervisor.launch import Account, HostBind, Launch
+from gosched.core.orders import TaskOrder
 
 RUNTIMES = ("crun", "runc")  # the first that is there
 VOLUMES = "volumes"  # in the bundle
@@ -54,8 +55,11 @@ DevicePaths = Callable[[tuple[int, ...]], tuple[str, ...]]
 
 
 class Rootfs:
-    """`oci_runtime`: its name or path; empty: crun, or else runc. `cache`: for what was unpacked. `paths`: what of the
-    node tasks may name. `device_paths`: the device nodes of GPUs, by their numbers."""
+    """The rootfs runtime.
+
+    `oci_runtime`: its name or path; empty: crun, or else runc. `cache`: for what was unpacked. `paths`: what of the
+    host tasks may name. `device_paths`: the device nodes of GPUs, by their numbers.
+    """
 
     def __init__(
         self, oci_runtime: str, cache: Path, paths: AllowedPaths, device_paths: DevicePaths = lambda gpus: ()
@@ -77,9 +81,10 @@ class Rootfs:
             return "the agent is not root"
         return ""
 
-    def launch(self, order: Order, place: Place, env: dict[str, str]) -> Launch:
-        """The bundle is `oci` in the allocation's directory. CannotRun: IMAGE_NOT_FOUND, IMAGE_NOT_ALLOWED, BAD_IMAGE,
-        VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED, BAD_VOLUME, COMMAND_NOT_FOUND, NOT_EXECUTABLE, NO_CGROUP."""
+    def launch(self, order: TaskOrder, place: Place, env: dict[str, str]) -> Launch:
+        """Return the launch. The bundle is `oci` in the allocation's directory. Raises CannotRun: IMAGE_NOT_FOUND,
+        IMAGE_NOT_ALLOWED, BAD_IMAGE, VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED, BAD_VOLUME, COMMAND_NOT_FOUND,
+        NOT_EXECUTABLE, NO_CGROUP."""
         bundle = place.path / "oci"
         bundle.mkdir(mode=0o700, exist_ok=True)
         with contextlib.ExitStack() as held:
@@ -111,7 +116,7 @@ class Rootfs:
         )
 
     def _open_image(self, name: str, account: Account | None) -> tuple[int, bool]:
-        """A descriptor of it, and whether it is a directory; else it is an archive, open for reading."""
+        """Return a descriptor of it, and whether it is a directory; else it is an archive, open for reading."""
         if not os.path.isabs(name):
             raise CannotRun("BAD_IMAGE", f"image {name!r}: a rootfs task needs an absolute path on the node")
         fd = open_named("image", os.path.normpath(name), self._paths.images, account)
@@ -126,7 +131,7 @@ class Rootfs:
             os.close(fd)
 
     def _ready(self, archive: int, bundle: Path, held: contextlib.ExitStack) -> int | None:
-        """A descriptor of what was unpacked from it already."""
+        """Return a descriptor of what was unpacked from it already; None: nothing was."""
         image = self._images.ready(archive, bundle)
         if image is None:
             return None
@@ -138,7 +143,8 @@ class Rootfs:
         return (HostBind(what="image", host=host, at=str(at), allowed=self._paths.images, account=account),)
 
     def _volumes(self, container: Container, bundle: Path, account: Account | None) -> tuple[HostBind, ...]:
-        """Bound in the bundle before the runtime binds them from there: it knows only names, which may change."""
+        """Return the volumes, bound in the bundle before the runtime binds them from there: it knows only names, which
+        may change."""
         if container.binds[1:]:
             (bundle / VOLUMES).mkdir(mode=0o700, exist_ok=True)
         allowed = self._paths.volumes
@@ -207,13 +213,14 @@ class Rootfs:
         return Path(self._runtime).name.startswith("crun")
 
     def _beside(self, runtime: Sequence[str], bundle: Path, cgroup: Path | None) -> tuple[str, ...]:
-        """It ends with the container's name; --tty and --env may stand before that."""
+        """Return the words before a command beside the task. They end with the container's name; --tty and --env may
+        stand before that."""
         own = [sys.executable, "-I", "-S", oci_exec.__file__, str(bundle)]
         if self._is_crun:
             return (*own, str(cgroup or ""), *runtime, "--", _ID)
         return in_own_view([*own, "", *runtime, "--", _ID])
 
-    def _container(self, order: Order, place: Place, env: Mapping[str, str]) -> Container:
+    def _container(self, order: TaskOrder, place: Place, env: Mapping[str, str]) -> Container:
         cgroups_path = ""
         if not self._is_crun:
             if place.cgroup is None:
@@ -233,18 +240,19 @@ class Rootfs:
             shm_bytes=order.resources.memory_bytes or SHM_BYTES,
             cgroups_path=cgroups_path,
             cgroup_view=place.cgroup is not None and hierarchy() == CGROUPS,
-            machine=platform.machine(),
+            architecture=platform.machine(),
         )
 
 
 def _removal(runtime: Sequence[str], bundle: Path) -> list[str]:
-    """A runtime that still runs may remove its container by itself in the same moment."""
+    """Return the command that removes the container. A runtime that still runs may remove it by itself in the same
+    moment."""
     gone = f"[ ! -e {shlex.quote(str(bundle / 'state' / _ID))} ]"
     return ["sh", "-c", f'"$@" || {gone}', "sh", *runtime, "delete", "--force", _ID]
 
 
 def _from_bundle(container: Container, volumes: Sequence[HostBind]) -> Container:
-    """As the OCI runtime gets it: each volume is taken from where the supervisor has bound it."""
+    """Return the container as the OCI runtime gets it: each volume is taken from where the supervisor has bound it."""
     work, *others = container.binds
     bound = [replace(bind, host=volume.at) for bind, volume in zip(others, volumes, strict=True)]
     return replace(container, binds=(work, *bound))

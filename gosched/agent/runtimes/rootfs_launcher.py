@@ -2,8 +2,10 @@
 
     python -I -m gosched.agent.runtimes.rootfs_launcher BUNDLE
 
-The supervisor's child, so that no other task of the node waits for it, and that it can be stopped. The one rule: what
-it writes is not the task's memory: it works in its supervisor's cgroup, and comes to the task's before it starts it.
+It is the supervisor's child, so that no other task of the node waits for it, and that it can be stopped.
+
+Invariant: what it writes is not the task's memory: it works in its supervisor's cgroup, and comes to the task's before
+it starts it.
 """
 
 from __future__ import annotations
@@ -18,17 +20,18 @@ from typing import Any
 from gosched.agent.beneath import opened
 from gosched.agent.runtimes.images import Images
 from gosched.agent.runtimes.inside import open_archive, open_named
-from gosched.agent.runtimes.interface import Account, CannotRun
+from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.runtimes.lookup import Root, find_command
 from gosched.agent.runtimes.root_layer import LOWER, copy, lay_over, link_lower
 from gosched.agent.supervisor.control_group import cgroup_of
+from gosched.agent.supervisor.launch import account_of
 from gosched.agent.supervisor.records import RESULT, TASK, now_ms, write
 
 SPEC = "launcher.json"  # in the bundle
 
 
 def main(bundle: Path) -> None:
-    """Does not return. Raises CannotRun."""
+    """Make the root and become the runtime; does not return. Raises CannotRun."""
     os.chdir(bundle.parent)
     spec = json.loads((bundle / SPEC).read_text())
     try:
@@ -43,7 +46,7 @@ def main(bundle: Path) -> None:
 
 
 def make_root(spec: dict[str, Any], bundle: Path) -> None:
-    account = Account(**{**spec["account"], "groups": tuple(spec["account"]["groups"])}) if spec["account"] else None
+    account = account_of(spec["account"])
     if spec["archive"]:
         image = open_named("image", spec["image"], spec["allowed"], account)
         archive = open_archive(image, spec["image"], account)

@@ -1,6 +1,6 @@
 """The system calls that a task on a root filesystem is refused, as a part of its OCI configuration.
 
-The one rule: a list of what is refused, not of what is allowed: a program that needs a new call runs.
+Invariant: a list of what is refused, not of what is allowed: a program that needs a new call runs.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ _ARCHITECTURES = {
 }
 
 
-def seccomp(machine: str) -> dict[str, Any]:
-    """`machine`: as uname says."""
+def seccomp(architecture: str) -> dict[str, Any]:
+    """Return the OCI configuration's part. `architecture`: as uname says."""
 
     def refuse(names: Sequence[str], number: int = _EPERM, *args: dict[str, Any]) -> dict[str, Any]:
         return {"names": list(names), "action": "SCMP_ACT_ERRNO", "errnoRet": number, "args": list(args)}
@@ -91,7 +91,7 @@ def seccomp(machine: str) -> dict[str, Any]:
 
     return {
         "defaultAction": "SCMP_ACT_ALLOW",
-        "architectures": list(_ARCHITECTURES.get(machine, ())),
+        "architectures": list(_ARCHITECTURES.get(architecture, ())),
         "syscalls": [
             refuse(_REFUSED),
             # Flags of clone3 are in memory, where no filter sees them: programs fall back to clone.

@@ -1,6 +1,6 @@
 """The spark runtime: spark-submit, and the two roles of an application that is a gang of its own.
 
-Rule kept: the Spark and the Java that are used are those of the node, and all that a JVM writes is in the task's own
+Invariant: the Spark and the Java that are used are those of the host, and all that a JVM writes is in the task's own
 working directory.
 """
 
@@ -14,11 +14,12 @@ import sys
 from pathlib import Path
 
 from gosched.agent.acting import as_account
-from gosched.agent.orders import Order
 from gosched.agent.runtimes import spark_role
-from gosched.agent.runtimes.interface import Account, CannotRun, Launch, Place
+from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.process import DEFAULT_UMASK
+from gosched.agent.supervisor.launch import Account, Launch
 from gosched.config.spark_model import DAEMON_MIB, cores, heap_mib
+from gosched.core.orders import TaskOrder
 from gosched.core.spec.task_group import SPARK_DRIVER, SPARK_WORKER
 
 _MIB = 1 << 20
@@ -26,7 +27,7 @@ _PROGRAMS = ("spark-submit", "spark-class")
 
 
 class Spark:
-    """`spark_home`: where Spark is; empty: where SPARK_HOME says, else pyspark, else by the PATH."""
+    """The spark runtime. `spark_home`: where Spark is; empty: where SPARK_HOME says, else pyspark, else by the PATH."""
 
     def __init__(self, spark_home: str) -> None:
         self._wanted = spark_home
@@ -40,7 +41,7 @@ class Spark:
             )
         return "" if _java() is not None else "no Java is installed: Spark needs java in the PATH, or JAVA_HOME"
 
-    def launch(self, order: Order, place: Place, env: dict[str, str]) -> Launch:
+    def launch(self, order: TaskOrder, place: Place, env: dict[str, str]) -> Launch:
         home, java = _home(self._wanted), _java()
         if home is None or java is None:
             why = f"this node cannot run spark tasks: {self.problem()}"
@@ -60,7 +61,8 @@ class Spark:
 
 
 def _make_scratch(scratch: Path, account: Account | None) -> None:
-    """As the task's user, to whom the working directory belongs: whatever stands there by now, it gains nothing."""
+    """Make it as the task's user, which owns the working directory: whatever stands there by now, it gains
+    nothing."""
     try:
         with as_account(account):
             scratch.mkdir(exist_ok=True)
@@ -68,7 +70,7 @@ def _make_scratch(scratch: Path, account: Account | None) -> None:
         raise CannotRun("BAD_WORKING_DIR", f"cannot make {scratch.name} in its working directory: {error}") from error
 
 
-def _command(order: Order, home: Path, scratch: Path, env: dict[str, str]) -> tuple[str, ...]:
+def _command(order: TaskOrder, home: Path, scratch: Path, env: dict[str, str]) -> tuple[str, ...]:
     role, words = order.command[:1], order.command[1:]
     # 4040 and the 16 after it would be the bound of drivers on one node.
     submit = (str(home / "bin" / "spark-submit"), "--conf", "spark.ui.port=0")
@@ -87,8 +89,8 @@ def _command(order: Order, home: Path, scratch: Path, env: dict[str, str]) -> tu
     return (*started_by, "worker", spark_class, *of_worker)
 
 
-def _environment(order: Order, home: Path, java: Path, scratch: Path, env: dict[str, str]) -> dict[str, str]:
-    """What the job's own variables say goes before what is only a default."""
+def _environment(order: TaskOrder, home: Path, java: Path, scratch: Path, env: dict[str, str]) -> dict[str, str]:
+    """Return the environment. The job's own variables go before defaults."""
     java_options = f"{shlex.quote(f'-Djava.io.tmpdir={scratch}')} -XX:-UsePerfData"
     found = {
         "JAVA_HOME": str(java.parent.parent),
@@ -97,7 +99,7 @@ def _environment(order: Order, home: Path, java: Path, scratch: Path, env: dict[
         "SPARK_DAEMON_MEMORY": f"{DAEMON_MIB}m",
         "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData",
         "SPARK_SUBMIT_OPTS": java_options,
-        # A port that is taken is an error, not a reason to listen where nobody looks.
+        # A port that is taken is an error, not a reason to listen where no client looks.
         "SPARK_DAEMON_JAVA_OPTS": f"{java_options} -Dspark.port.maxRetries=0",
         "MASTER": f"local[{cores(order.resources.cpu_millis)}]",  # if spark-submit is told no other
         **_heap(order),
@@ -110,8 +112,8 @@ def _environment(order: Order, home: Path, java: Path, scratch: Path, env: dict[
     return found
 
 
-def _heap(order: Order) -> dict[str, str]:
-    """Of the driver's JVM."""
+def _heap(order: TaskOrder) -> dict[str, str]:
+    """Return the variable for the heap of the driver's JVM. Raises CannotRun."""
     memory_bytes = order.resources.memory_bytes
     if not memory_bytes or order.command[:1] == (SPARK_WORKER,):
         return {}
@@ -123,7 +125,7 @@ def _heap(order: Order) -> dict[str, str]:
 
 
 def _own_host(env: dict[str, str]) -> dict[str, str]:
-    """As the other tasks reach it: there the JVMs listen, and nowhere else."""
+    """Return the host as the other tasks reach it: there the JVMs listen, and nowhere else."""
     hosts, index = env.get("GOSCHED_HOSTS", "").split(","), env.get("GOSCHED_TASK_INDEX", "")
     own = hosts[int(index)] if index.isdecimal() and int(index) < len(hosts) else ""
     return {"SPARK_LOCAL_IP": own} if own else {}

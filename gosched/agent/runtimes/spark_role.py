@@ -3,7 +3,7 @@
     spark_role.py driver SPARK_CLASS SPARK_SUBMIT WORDS...     the application's own master, and the driver beside it
     spark_role.py worker SPARK_CLASS WORDS...                  a worker, in which the executors are started
 
-Where the master is say MASTER_ADDR and MASTER_PORT. The one rule: the driver's end is the end of the master, and its
+Where the master is say MASTER_ADDR and MASTER_PORT. Invariant: the driver's end is the end of the master, and its
 exit code is the task's.
 """
 
@@ -43,7 +43,7 @@ def _become_worker(spark_class: str, words: Sequence[str], address: tuple[str, i
 
 
 class _Stop:
-    """What SIGTERM does: it goes on to the driver; before there is one it ends the wait for the master."""
+    """Handles SIGTERM: passes it on to the driver; before there is one it ends the wait for the master."""
 
     def __init__(self) -> None:
         self.told = False
@@ -84,7 +84,7 @@ def _drive(spark_class: str, submit: Sequence[str], address: tuple[str, int]) ->
 
 
 def _until_one_ends(driver: subprocess.Popen[bytes], master: subprocess.Popen[bytes], stop: _Stop) -> int:
-    """The driver's exit code; 128 and more: a signal. Once it is told to stop, the master may go before it."""
+    """Return the driver's exit code; 128 and more: a signal. Once it is told to stop, the master may end before it."""
     while True:
         pid, status = os.wait()
         code = os.waitstatus_to_exitcode(status)
@@ -99,7 +99,7 @@ def _until_one_ends(driver: subprocess.Popen[bytes], master: subprocess.Popen[by
 
 
 def _listens(address: tuple[str, int], limit_s: float, in_vain: Callable[[], bool] = lambda: False) -> bool:
-    """Whether somebody does within the time, which is not waited for in vain."""
+    """Return whether a program listens there within the time. `in_vain` ends the wait."""
     ends = time.monotonic() + limit_s
     while True:
         try:

@@ -34,14 +34,14 @@ _EXTENDED = (
 
 
 class BadArchive(Exception):
-    """One line that says what is wrong with it."""
+    """One line that says what is wrong with the archive."""
 
 
 class Member(tarfile.TarInfo):
-    """A header of an archive that nobody has looked at yet."""
+    """A header of an archive that was not checked yet."""
 
     def _proc_member(self, archive: Any) -> Any:
-        """Called by tarfile for each header, before it reads what the header says that follows."""
+        """Check the header. tarfile calls it for each, before it reads what the header says that follows."""
         if self.size < 0:
             raise BadArchive("it has a file of less than no bytes")
         if self.type in _EXTENDED and self.size > MAX_HEADER:

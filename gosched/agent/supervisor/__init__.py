@@ -1,5 +1,5 @@
 """Small processes that outlive the agent: a nursery, and one supervisor for each task, forked from it.
 
-The one rule: standard library only, all of it imported before the first fork. So a supervisor shares nearly all its
-memory with the others, starts in a millisecond, and does not care when the files it came from are replaced.
+Invariant: standard library only, all of it imported before the first fork. So a supervisor shares nearly all its memory
+with the others, starts in a millisecond, and keeps running when its source files are replaced.
 """

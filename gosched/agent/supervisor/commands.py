@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 
 from gosched.agent.supervisor.records import complain
 
 LIMIT_S = 30.0
 
 
-def run(command: list[str]) -> bool:
-    """Whether it succeeded; what it prints goes to supervisor.log."""
+def run(command: Sequence[str]) -> bool:
+    """Run a command and return whether it succeeded; its output goes to supervisor.log."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         complain(f"{command[0]}: {error}")
         return False
     if done.returncode:
-        complain(f"{command} ended with exit code {done.returncode}")
+        complain(f"{list(command)} ended with exit code {done.returncode}")
     return done.returncode == 0

@@ -1,7 +1,7 @@
 """The task's cgroup, as its supervisor uses it: what is born in it, what it counted, and its end.
 
-The one rule: once `empty` has returned True no process of the task is left; the limits were written by the agent.
-What fails is said, and keeps no task from its end.
+Invariant: once `empty` has returned True no process of the task is left; the limits were written by the agent. A
+failure is logged, and keeps no task from its end.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ FREEZE_LIMIT_S = 2.0  # likewise; what its processes write waits so long
 CLONE3 = 435  # of clone3(2), on every architecture
 CLONE_INTO_CGROUP = 0x2_0000_0000
 
-libc = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock: in the child nobody would give it back
+libc = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock: in the child no thread would give it back
 
 
 class ControlGroup:
-    """`path` empty: the task has none, and every question gets the answer of an empty one."""
+    """A cgroup. With an empty `path` the task has none, and every method answers as for an empty one."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def fork(self) -> int:
-        """As os.fork, of a process with one thread. The child is born in the cgroup where the kernel can do so (Linux
-        5.7): to move it there later takes 10 ms and more, in which no other process of the machine is moved. It calls
-        `join` in either case, and execs soon: each page that it writes to before that is the task's memory."""
+        """Fork as os.fork does, in a process with one thread. The child is born in the cgroup where the kernel can do
+        so (Linux 5.7): to move it there later takes 10 ms and more, in which no other process of the host is moved. It
+        calls `join` in either case, and execs soon: each page that it writes to before that is the task's memory."""
         if self.path:
             try:
                 return clone_into(self.path)
-            except OSError:  # an old kernel; or nobody can enter the cgroup, and `join` says why
+            except OSError:  # an old kernel; or no process can enter the cgroup, and `join` says why
                 pass
         return os.fork()
 
     def join(self) -> None:
-        """The calling process, and what it starts from then on. Raises OSError."""
+        """Put the calling process into it, with what that starts from then on. Raises OSError."""
         if self.path and cgroup_of(os.getpid()) != self.path:
             with open(f"{self.path}/cgroup.procs", "w", encoding="ascii") as file:
                 file.write("0")
 
     def set_frozen(self, frozen: bool) -> bool:
-        """Returns once all of it stands still, or goes on. False: there is no cgroup, or somebody has removed it."""
+        """Freeze or thaw all of it; it is done on return. False: there is no cgroup, or it was removed."""
         if not self.path:
             return False
         try:
@@ -66,7 +66,7 @@ class ControlGroup:
         return True
 
     def kill(self) -> None:
-        """All of it at once, the frozen and the forking alike."""
+        """Kill all processes of it at once, frozen and forking ones alike."""
         if not self.path:
             return
         try:
@@ -75,7 +75,7 @@ class ControlGroup:
             complain(str(error))
 
     def empty(self) -> bool:
-        """Kills what is left, and waits until it is gone."""
+        """Kill what is left, and wait until it is gone. Return whether it is."""
         if not self.path:
             return True
         pause_s, deadline = 0.001, time.monotonic() + EMPTY_LIMIT_S
@@ -92,7 +92,8 @@ class ControlGroup:
         return True
 
     def is_over_memory(self) -> bool:
-        """It was killed for its own limit, and not because another limit, or the node, had no memory left."""
+        """Return whether it was killed for its own limit, rather than for another limit or for want of memory on the
+        node."""
         try:
             return not self.path or files.hit_own_limit(self.path)
         except files.CgroupError as error:
@@ -100,7 +101,7 @@ class ControlGroup:
             return True
 
     def usage(self) -> dict[str, int]:
-        """As gosched.core.usage.Usage has it, at the task's end."""
+        """Return the task's usage at its end, with the fields of gosched.core.usage.Usage."""
         if not self.path:
             return {}
         try:
@@ -110,7 +111,7 @@ class ControlGroup:
             return {}
 
     def remove(self) -> None:
-        """With what the task has made below it."""
+        """Remove it, with the cgroups that the task has made below it."""
         if not self.path:
             return
         try:
@@ -121,7 +122,7 @@ class ControlGroup:
 
 
 def clone_into(cgroup: str) -> int:
-    """As os.fork, without what that does for the sake of other threads. Raises OSError."""
+    """Fork as os.fork does, without its care for other threads. Raises OSError."""
     directory = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     arguments = struct.pack("=11Q", CLONE_INTO_CGROUP, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, directory)
     pid: int = libc.syscall(ctypes.c_long(CLONE3), arguments, ctypes.c_size_t(len(arguments)))
@@ -134,7 +135,7 @@ def clone_into(cgroup: str) -> int:
 
 
 def cgroup_of(pid: int) -> str:
-    """The path of a process' cgroup v2; empty where it has none of its own."""
+    """Return the path of a process' cgroup v2; empty where it has none of its own."""
     try:
         with open(f"/proc/{pid}/cgroup", encoding="utf-8") as file:
             path = next((line[3:].strip() for line in file if line.startswith("0::")), "/")

@@ -1,7 +1,8 @@
-"""The processes of a task: its main process, what that started, and the orphans, which come to the supervisor.
+"""The processes of a task: its main process, what that started, and its orphans, which become the supervisor's
+children.
 
-The one rule: a pid is signalled only while it can't have become another's: it is an own child that nobody else reaps,
-or it was looked at through a pidfd.
+Invariant: a pid is signalled only while it cannot have become another process': it is an own child that only this
+process reaps, or it was looked at through a pidfd.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ STOP_ROUNDS = 50
 
 
 def reap() -> dict[int, int]:
-    """Statuses of the children that have ended, the task's orphans among them."""
+    """Return the statuses of the children that have ended, the task's orphans among them."""
     ended: dict[int, int] = {}
     while True:
         try:
@@ -29,7 +30,7 @@ def reap() -> dict[int, int]:
 
 
 def kill_leftovers() -> None:
-    """What they leave behind becomes a child of this process, until there is none."""
+    """Kill children until there are none: what they leave behind becomes a child of this process."""
     pause_s = 0.002
     while True:
         reap()
@@ -42,7 +43,8 @@ def kill_leftovers() -> None:
 
 
 def stopped_family() -> set[int]:
-    """All of the task. Who forks as fast as others are killed is stopped first: what stands still makes no more."""
+    """Return the processes of the task, each stopped first: one that forks as fast as others are killed makes no
+    more."""
     stopped: set[int] = set()
     for _ in range(STOP_ROUNDS):
         new = descendants() - stopped
@@ -55,8 +57,8 @@ def stopped_family() -> set[int]:
 
 
 def signal_handlers(number: int) -> bool:
-    """Sends the signal to each process of the task that handles it, and to no other: a shell around the program
-    would die of it, and the task with it. False when there is none (yet)."""
+    """Send the signal to each process of the task that handles it, and to no other: a shell around the program would
+    die of it, and the task with it. Return False where none handles it (yet)."""
     family = descendants()
     return sum(signal_one(pid, number, family) for pid in family) > 0
 
@@ -86,7 +88,7 @@ def signal_one(pid: int, number: int, handlers_of: set[int] | None) -> bool:
 
 
 def handles(number: int, pid: int, family: set[int]) -> bool:
-    """It has a handler. One that waits with sigwait instead cannot be told from one that would die."""
+    """Return whether it has a handler. One that waits with sigwait cannot be told from one that would die."""
     with open(f"/proc/{pid}/status", "rb") as file:
         status = dict(line.partition(b":")[::2] for line in file)
     if int(status[b"PPid"]) not in {*family, os.getpid()}:
@@ -110,7 +112,7 @@ def own_children() -> list[int]:
 
 
 def descendants() -> set[int]:
-    """The whole task: its orphans are children of this process."""
+    """Return the whole task: its orphans are children of this process."""
     children = children_by_pid()
     found = list(children.get(os.getpid(), []))
     for pid in found:
@@ -119,7 +121,7 @@ def descendants() -> set[int]:
 
 
 def children_by_pid() -> dict[int, list[int]]:
-    """Of all processes."""
+    """Return the children of each process of the host."""
     found: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -131,11 +133,11 @@ def children_by_pid() -> dict[int, list[int]]:
 
 
 def start_time(pid: int) -> int:
-    """In clock ticks since boot; with the pid and the boot id it names a process for good."""
+    """Return its start in clock ticks since boot; with the pid and the boot id that names a process for good."""
     return int(stat_of(pid)[19])
 
 
 def stat_of(pid: int | str) -> list[bytes]:
-    """The fields of /proc/PID/stat after the name."""
+    """Return the fields of /proc/PID/stat after the name."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()

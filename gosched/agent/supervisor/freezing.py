@@ -1,6 +1,6 @@
-"""Makes a task stand still and go on: by its runtime's own commands, by its cgroup, or else by signals.
+"""Freezes and thaws a task: by its runtime's own commands, by its cgroup, or else by signals.
 
-The one rule: `frozen.json` says how the task stands, for the agent to tell.
+Invariant: `frozen.json` says whether the task is frozen, for the agent to report.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import signal
 from gosched.agent.supervisor.commands import run
 from gosched.agent.supervisor.control_group import ControlGroup
 from gosched.agent.supervisor.family import signal_all
-from gosched.agent.supervisor.records import FROZEN, Launch, note
+from gosched.agent.supervisor.launch import Launch
+from gosched.agent.supervisor.records import FROZEN, note
 
 
 class Freezing:

@@ -1,6 +1,6 @@
 """Starts the task's command: in its cgroup, as its user, within its limits; a failure has an exit code and a reason.
 
-The one rule: everything that confines the task is in force before its first instruction.
+Invariant: everything that confines the task is in force before its first instruction.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from gosched.agent.supervisor.binding import BOUND, bind_all
 from gosched.agent.supervisor.control_group import ControlGroup
-from gosched.agent.supervisor.records import Launch
+from gosched.agent.supervisor.launch import Launch
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -39,7 +39,7 @@ class NotStarted(Exception):
 
 
 def start_task(launch: Launch, writers: list[int]) -> int:
-    """The pid of its main process. `writers`: its stdout and stderr. Raises NotStarted."""
+    """Start it and return the pid of its main process. `writers`: its stdout and stderr. Raises NotStarted."""
     read_end, write_end = os.pipe()  # closed by a successful exec
     parent = os.getpid()
     group = ControlGroup(launch.cgroup)
@@ -76,7 +76,7 @@ def become_task(launch: Launch, group: ControlGroup, writers: list[int], failure
 
 
 def run_confined(launch: Launch, at: list[str], parent: int) -> NoReturn:
-    """Confines this process, and turns it into the command. `at`: its only item names the step."""
+    """Confine this process, and turn it into the command. `at`: its only item names the step."""
     confine(launch, at)
     if os.getppid() != parent:  # it died before the line above
         os._exit(1)
@@ -92,13 +92,13 @@ def run_confined(launch: Launch, at: list[str], parent: int) -> NoReturn:
 
 
 def tell_failure(failure_fd: int, at: list[str], error: BaseException) -> None:
-    """For `explain`, in the process that forked this one."""
+    """Write the failure for `explain`, which runs in the process that forked this one."""
     number = error.errno if isinstance(error, OSError) and error.errno else 0
     os.write(failure_fd, json.dumps([at[0], number, str(error)[:200]]).encode())
 
 
 def confine(launch: Launch, at: list[str]) -> None:
-    """Limits, CPUs, user and privileges of the calling process, for good. `at`: as in run_confined."""
+    """Set limits, CPUs, user and privileges of the calling process, for good. `at`: as in run_confined."""
     at[0] = "rlimits"
     for name, (soft, hard) in launch.rlimits.items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name.upper()}"), (soft, hard))
@@ -108,9 +108,9 @@ def confine(launch: Launch, at: list[str]) -> None:
     at[0] = "user"
     os.umask(launch.umask)
     if launch.account is not None:
-        os.setgroups(launch.account["groups"])
-        os.setresgid(launch.account["gid"], launch.account["gid"], launch.account["gid"])
-        os.setresuid(launch.account["uid"], launch.account["uid"], launch.account["uid"])
+        os.setgroups(launch.account.groups)
+        os.setresgid(launch.account.gid, launch.account.gid, launch.account.gid)
+        os.setresuid(launch.account.uid, launch.account.uid, launch.account.uid)
     at[0] = "start"
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user clears it, so it comes last
@@ -124,7 +124,7 @@ def reset_signals() -> None:
 
 
 def explain(launch: Launch, step: str, number: int, text: str) -> NotStarted:
-    """Exit codes as shells and container tools give them."""
+    """Return why it did not start, with the exit codes that shells and container tools give."""
     command = launch.command[0]
     message = os.strerror(number) if number else text
     if step == "cgroup":
@@ -134,7 +134,7 @@ def explain(launch: Launch, step: str, number: int, text: str) -> NotStarted:
     if step == "rlimits":
         return NotStarted(125, "BAD_LIMIT", f"the node cannot set its rlimits {sorted(launch.rlimits)}: {message}")
     if step == "cpus":
-        return NotStarted(125, "BAD_CPUS", f"the node cannot keep it to CPUs {launch.cpus}: {message}", True)
+        return NotStarted(125, "BAD_CPUS", f"the node cannot keep it to CPUs {list(launch.cpus)}: {message}", True)
     if step == "user":
         return NotStarted(125, "USER_REFUSED", f"the node cannot run it as another user: {message}")
     if step == "cwd":
@@ -151,14 +151,15 @@ def explain(launch: Launch, step: str, number: int, text: str) -> NotStarted:
 
 
 def is_there(launch: Launch) -> bool:
-    """Asked where exec says no: it says the same of a directory in PATH that the task's user may not enter."""
+    """Return whether the file exists, where exec has failed: exec fails the same for a directory in PATH that is closed
+    to the task's user."""
     command = launch.command[0]
     places = [launch.cwd] if "/" in command else os.get_exec_path(launch.env)
     return any(os.path.lexists(os.path.join(launch.cwd, place, command)) for place in places)
 
 
 def become_subreaper() -> None:
-    """Orphans of the task come to this process."""
+    """Make orphans of the task children of this process."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 

@@ -1,7 +1,7 @@
 """Ends a task that must not run while the masters may have replaced it (`on_disconnect: stop`).
 
 Invariant: SIGKILL is sent before the masters may count the task's node as dead, whether its agent lives or not, and
-whatever time another order has given the task. Where the machine stood still beyond that, it is sent at once.
+whatever time another order has given the task. Where the host was suspended beyond that, it is sent at once.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ DISCONNECTED = "DISCONNECTED"
 
 
 class Lease:
-    """`path`: a file with two numbers, the end of the lease by CLOCK_BOOTTIME and its length, in milliseconds; empty:
-    the task does not mind. `grace_ms`: what the job wants for SIGTERM."""
+    """The node's lease, as the task's supervisor reads it.
+
+    `path`: a file with two numbers, the end of the lease by CLOCK_BOOTTIME and its length, in milliseconds; empty: the
+    task goes on without the masters. `grace_ms`: what the job wants between SIGTERM and SIGKILL.
+    """
 
     def __init__(self, path: str, grace_ms: int) -> None:
         self.path = path
         self.grace_ms = grace_ms
 
     def left_ms(self) -> float:
-        """Until the task has to be killed. A lease that can't be read is over."""
+        """Return the time until the task has to be killed. A lease that cannot be read is over."""
         return math.inf if not self.path else self._kill_at_ms(*self._read()) - boot_ms()
 
     def expired(self) -> StopOrder | None:
-        """The order to stop, once it is time for it: early enough for the grace. None of it is left where nobody could
-        look in time."""
+        """Return the order to stop, once it is time for it: early enough for the grace, of which nothing is left where
+        the supervisor could not look in time."""
         if not self.path:
             return None
         until_ms, length_ms = self._read()

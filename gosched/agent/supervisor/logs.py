@@ -1,6 +1,6 @@
-"""The two streams of a task, into files that are capped and rotated.
+"""Writes the two streams of a task into files that are capped and rotated.
 
-The one rule: a task is never held up for longer than a write takes, and a gap is seen as one.
+Invariant: a task is never held up for longer than a write takes, and a gap is seen as one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DRAIN_BYTES = 1 << 20  # at most so much is read once the task is gone: only a s
 
 
 def open_logs(max_bytes: int, keep: int) -> tuple[list[Log], list[int]]:
-    """The logs of stdout and stderr, and the descriptors for the task to write to."""
+    """Return the logs of stdout and stderr, and the descriptors for the task to write to."""
     logs: list[Log] = []
     writers: list[int] = []
     for name in ("stdout", "stderr"):
@@ -39,12 +39,12 @@ class Log:
         self.keep = keep
         self.offset = 0
         self.file = -1
-        self.room = 0
+        self.left_bytes = 0
         self.names: list[str] = []
         self.retry_at = 0.0
 
     def pump(self) -> bool:
-        """Moves what is there, at most one chunk; False at the end of the stream."""
+        """Write at most one chunk of what is there; return False at the end of the stream."""
         try:
             data = os.read(self.fd, CHUNK)
         except BlockingIOError:
@@ -63,17 +63,17 @@ class Log:
         written = 0
         try:
             while written < len(data) and time.monotonic() >= self.retry_at:
-                if self.room <= 0:
+                if self.left_bytes <= 0:
                     self.rotate(self.offset + written)
-                count = os.write(self.file, data[written : written + self.room])
-                self.room -= count
+                count = os.write(self.file, data[written : written + self.left_bytes])
+                self.left_bytes -= count
                 written += count
         except OSError:
-            self.room = 0
+            self.left_bytes = 0
             self.retry_at = time.monotonic() + RETRY_S
         self.offset += len(data)
         if written < len(data):
-            self.room = 0  # what comes next begins a file of its own
+            self.left_bytes = 0  # what comes next begins a file of its own
 
     def rotate(self, base: int) -> None:
         name = f"logs/{self.name}-{base:020d}.log"
@@ -81,7 +81,7 @@ class Log:
         if self.file >= 0:
             os.close(self.file)
         self.file = file
-        self.room = self.max_bytes
+        self.left_bytes = self.max_bytes
         if name not in self.names:
             self.names.append(name)
         while len(self.names) > self.keep:

@@ -2,10 +2,12 @@
 
     nursery SOCKET_FD DATA_DIR
 
-One message for each task: the allocation's directory, and with it the descriptor of its lock; the answer is the
-supervisor's pid and its start time, nothing where it ended before it was looked at, or an error: then none was started,
-and the task is placed again. The data directory of the agent is there to be read by others, on the command line
-of the nursery and of the supervisors. The one rule: the nursery ends with its agent, the supervisors go on.
+It gets one message for each task: the allocation's directory, and with it the descriptor of its lock. It answers with
+the supervisor's pid and its start time, with nothing where the supervisor ended before it was looked at, or with an
+error: then none was started, and the task is placed again. The agent's data directory is on the command line of the
+nursery and of the supervisors, for others to read.
+
+Invariant: the nursery ends with its agent, the supervisors go on.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ def seen(pid: int) -> dict[str, object]:
 
 
 def fork_supervisor(directory: bytes, lock: int, agent: socket.socket) -> int:
-    """Its pid. Raises OSError: there is none."""
+    """Fork one and return its pid. Raises OSError: there is none."""
     pid = os.fork()
     if pid:
         return pid

@@ -1,6 +1,6 @@
-"""The files through which a supervisor and its agent speak, in the allocation's directory.
+"""The files by which a supervisor and its agent talk to each other, in the allocation's directory.
 
-The one rule: a file is whole or not there; the agent has reserved room on the disk for each, so a full disk stops none.
+Invariant: a file is whole or not there; the agent has reserved disk blocks for each, so a full disk stops none.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 RETRY_S = 1.0
 CHECKPOINT_FILE = "work/.gosched-checkpoint"  # the task writes it when it has saved itself
 
 # Written by the agent, and by the supervisor.
-LAUNCH, STOP, FREEZE = "launch.json", "stop.json", "freeze.json"
+STOP, FREEZE = "stop.json", "freeze.json"
 SUPERVISOR, TASK, SAVING, FROZEN, RESULT, EXIT = (
     "supervisor.json",
     "task.json",
@@ -35,69 +35,40 @@ BY_SUPERVISOR = (SUPERVISOR, TASK, SAVING, FROZEN, RESULT, EXIT)
 
 
 @dataclass(slots=True)
-class Launch:
-    """As gosched.agent.runtimes.interface.Launch has it, and what every task needs.
-
-    `account`: uid, gid, groups, or None. `cpus`: those that it may run on; empty: all. `lease`, `lease_grace_ms`: as
-    Lease has them. `binds`: as HostBind has them.
-    """
-
-    command: list[str]
-    env: dict[str, str]
-    cwd: str
-    boot_id: str
-    log_max_bytes: int
-    log_files: int
-    cgroup: str = ""
-    account: dict[str, Any] | None = None
-    umask: int = 0o022
-    rlimits: dict[str, list[int]] = field(default_factory=dict)
-    cpus: list[int] = field(default_factory=list)
-    announces: bool = False
-    exec: list[str] = field(default_factory=list)
-    freeze: list[str] = field(default_factory=list)
-    thaw: list[str] = field(default_factory=list)
-    cleanup: list[list[str]] = field(default_factory=list)
-    lease: str = ""
-    lease_grace_ms: int = 0
-    binds: list[dict[str, Any]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class StopOrder:
-    """First the signal and the time to save itself, unless either is 0; then SIGTERM, its grace, SIGKILL. `ends_as`:
-    the state that it ends in."""
+    """An order to end the task: the checkpoint signal and time for it, then SIGTERM and the grace, then SIGKILL."""
 
+    #: Between SIGTERM and SIGKILL; 0: killed at once.
     grace_ms: int
+    #: Code of why it ends.
     reason: str
+    #: Number of the signal that asks the task to save itself; 0: it is not asked.
     checkpoint_signal: int = 0
+    #: How long it may take to do so; 0: it is not asked.
     checkpoint_ms: int = 0
+    #: Name of the state in which the task ends.
     ends_as: str = "KILLED"
+    #: One line for people. Empty: how the process ended.
     detail: str = ""
 
 
-def read_launch() -> Launch:
-    with open(LAUNCH, encoding="utf-8") as file:
-        return Launch(**known(Launch, json.load(file)))
-
-
 def read_stop() -> StopOrder | None:
+    """Return the order to stop, once there is one. A later agent may have written more than is known here."""
     found = read(STOP)
-    return StopOrder(**known(StopOrder, found)) if found is not None else None
-
-
-def known(kind: type[Launch] | type[StopOrder], record: dict[str, Any]) -> dict[str, Any]:
-    """A later agent may write more than this supervisor, which is older, knows."""
-    names = {each.name for each in fields(kind)}
-    return {name: value for name, value in record.items() if name in names}
+    if found is None:
+        return None
+    known = {each.name: found[each.name] for each in fields(StopOrder) if each.name in found}
+    return StopOrder(**known)
 
 
 def wants_frozen() -> bool:
+    """Return whether the agent wants the task frozen."""
     found = read(FREEZE)
     return bool(found and found["frozen"])
 
 
 def read(name: str) -> dict[str, Any] | None:
+    """Return the record in a file; None: there is no such file."""
     try:
         with open(name, encoding="utf-8") as file:
             found: dict[str, Any] = json.load(file)
@@ -107,7 +78,7 @@ def read(name: str) -> dict[str, Any] | None:
 
 
 def write(name: str, record: object, sync: bool = False) -> None:
-    """Into the temporary file that is there, if one is."""
+    """Write a record into the temporary file, which may be there already, and rename it."""
     temporary = name + ".tmp"
     with open(temporary, "r+", encoding="utf-8", opener=own) as file:
         json.dump(record, file)
@@ -123,12 +94,12 @@ def write(name: str, record: object, sync: bool = False) -> None:
 
 
 def own(name: str, flags: int) -> int:
-    """Tasks of other users may know the path, and must not read it."""
+    """Open a file that only its owner reads: tasks of other users may know its path."""
     return os.open(name, flags | os.O_CREAT, 0o600)
 
 
 def note(name: str, record: object) -> None:
-    """For the agent to tell. A full disk must not keep the task from its end."""
+    """Write a record for the agent to report. A full disk must not keep the task from its end."""
     try:
         write(name, record)
     except OSError as error:
@@ -136,7 +107,7 @@ def note(name: str, record: object) -> None:
 
 
 def record_exit(record: dict[str, Any]) -> None:
-    """Tries for as long as there is a place to write to, so that no result is lost."""
+    """Write the end, trying for as long as the directory is there, so that no result is lost."""
     while os.stat(".").st_nlink > 0:
         try:
             write(EXIT, record, sync=True)
@@ -147,7 +118,7 @@ def record_exit(record: dict[str, Any]) -> None:
 
 
 def complain(text: str) -> None:
-    """Into supervisor.log."""
+    """Print a line into supervisor.log."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -156,5 +127,5 @@ def now_ms() -> int:
 
 
 def boot_ms() -> int:
-    """Goes on while the machine sleeps, and is never set."""
+    """Return the time since boot. It goes on while the host is suspended, and is never set."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000

@@ -1,7 +1,7 @@
-"""How a task is brought to its end: it saves itself, has its grace, is killed.
+"""Ends a task: it saves itself, has its grace, is killed.
 
-Invariant: a later order may only bring the end nearer; what was sent is not sent again; a task's lease outlasts no
-order: once it is over the task is killed.
+Invariant: a later order may only bring the end nearer; what was sent is not sent again; no order outlasts a task's
+lease: once that is over the task is killed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ LOOK_AGAIN_S = 0.05  # while the task saves itself
 
 
 class Stopping:
+    """One task's end, step by step."""
+
     def __init__(self, pid: int, group: ControlGroup, freezing: Freezing) -> None:
         self.pid = pid
         self.group = group
@@ -28,13 +30,13 @@ class Stopping:
         self.asked_at: float | None = None  # to end
 
     def go_on(self, order: StopOrder, left_s: float) -> float:
-        """Does what is due. Returns in how many seconds to come again. `left_s`: until the task's lease is over."""
+        """Do what is due, and return in how many seconds to come again. `left_s`: until the task's lease is over."""
         if left_s <= 0:
             return self.kill()  # as it stands: one that is frozen must not run again
         return min(self.end_by(order), left_s)
 
     def end_by(self, order: StopOrder) -> float:
-        """As `go_on`, of a task without a lease."""
+        """Do as `go_on` does, for a task whose lease is not over."""
         self.freezing.end()  # else no signal but the last would reach it
         if self.asked_at is None:
             wait_s = self.save(order)
@@ -60,7 +62,7 @@ class Stopping:
 
 
 class Saving:
-    """The task is asked to save itself, and has until then written CHECKPOINT_FILE, or not."""
+    """A task that was asked to save itself, and waits for CHECKPOINT_FILE to be written."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -69,7 +71,7 @@ class Saving:
         self.record: dict[str, int] = {}
 
     def go_on(self, limit_s: float) -> float:
-        """As Stopping.go_on; 0 when it is over."""
+        """Do as Stopping.go_on does; return 0 when it is over."""
         if not self.record and signal_handlers(self.number):
             self.note("signalled_at_ms")
         left_s = self.began_at + limit_s - time.monotonic()
@@ -87,7 +89,8 @@ class Saving:
 
 
 def checkpoint_stamp() -> tuple[int, int] | None:
-    """Another one after each write of the file, or rename onto it: nobody can set the time of change of an inode."""
+    """Return a stamp that differs after each write of the file, or rename onto it: no user can set an inode's change
+    time."""
     try:
         found = os.lstat(CHECKPOINT_FILE)
     except OSError:

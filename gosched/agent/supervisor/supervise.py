@@ -1,10 +1,11 @@
 """Runs one task, outlives the agent, and records how the task ended.
 
 In the allocation's directory it reads `launch.json` and, whenever SIGURG comes, `stop.json` and `freeze.json`; it
-writes `supervisor.json`, `task.json` once the task runs, and `exit.json`. The one rule: `exit.json` is written, synced,
-after the last process of the task is gone, and the allocation's lock is held until then.
-SIGURG because its default is to be ignored: the agent may send it before the handler is there, since the files are read
-after that too.
+writes `supervisor.json`, `task.json` once the task runs, and `exit.json`. SIGURG is ignored by default: the agent may
+send it before the handler is there, since the files are read after that too.
+
+Invariant: `exit.json` is written, synced, after the last process of the task is gone, and the allocation's lock is held
+until then.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gosched.agent.supervisor.commands import run
 from gosched.agent.supervisor.control_group import ControlGroup
 from gosched.agent.supervisor.family import kill_leftovers, reap, start_time
 from gosched.agent.supervisor.freezing import Freezing
+from gosched.agent.supervisor.launch import Launch, read_launch
 from gosched.agent.supervisor.launching import NotStarted, become_subreaper, start_task
 from gosched.agent.supervisor.lease import LOOK_EVERY_S, Lease
 from gosched.agent.supervisor.logs import CHUNK, Log, open_logs
@@ -30,12 +32,10 @@ from gosched.agent.supervisor.records import (
     SUPERVISOR,
     TASK,
     USAGE,
-    Launch,
     StopOrder,
     note,
     now_ms,
     read,
-    read_launch,
     read_stop,
     record_exit,
     wants_frozen,
@@ -57,7 +57,7 @@ def main() -> None:
             end(launch, group, ending(stop.ends_as, None, stop.reason, "stopped before it started", 0))
             return
         late = Lease(launch.lease, launch.lease_grace_ms).expired()
-        if late is not None:  # the machine stood still while its order was on the way
+        if late is not None:  # the host was suspended while its order was on the way
             end(launch, group, ending(late.ends_as, None, late.reason, f"{late.detail}: it was not started", 0))
             return
         logs, writers = open_logs(launch.log_max_bytes, launch.log_files)
@@ -82,7 +82,7 @@ def main() -> None:
     kill_leftovers()
     for log in logs:
         log.drain()
-    # By the clock that nobody sets: a task never ends before it started.
+    # By the clock that is never set: a task never ends before it started.
     ended_at_ms = started_at_ms + int((time.monotonic() - began_at) * 1000)
     record = describe(status, stop, started_at_ms, group)
     detail = record["detail"] if is_gone else f"{record['detail']}; some of its processes hang in the kernel"
@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def prepare_process() -> int:
-    """Signals go to the pipe that is returned; orphans of the task come to this process."""
+    """Return the pipe that signals are written to. Orphans of the task become children of this process."""
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     os.set_blocking(write_end, False)
@@ -102,7 +102,8 @@ def prepare_process() -> int:
 
 
 def watch(pid: int, launch: Launch, group: ControlGroup, logs: list[Log], woken: int) -> tuple[int, StopOrder | None]:
-    """Returns the task's wait status and the stop order, if one came, once the task's main process has ended."""
+    """Wait for the end of the task's main process, obeying orders meanwhile. Return its wait status and the stop order,
+    if one came."""
     poll = select.poll()
     poll.register(woken, select.POLLIN)
     by_fd = {log.fd: log for log in logs}
@@ -137,7 +138,8 @@ def watch(pid: int, launch: Launch, group: ControlGroup, logs: list[Log], woken:
 
 
 def describe(status: int, stop: StopOrder | None, started_at_ms: int, group: ControlGroup) -> dict[str, Any]:
-    """What the runtime says of the end (`result.json`) counts for more than its command's exit code."""
+    """Return the record of the end. What the runtime says of it (`result.json`) counts for more than its command's exit
+    code."""
     code = os.waitstatus_to_exitcode(status)
     detail = f"ended with exit code {code}"
     if code < 0:

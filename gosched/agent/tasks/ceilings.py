@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import resource
 
-from gosched.agent.orders import Order
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.config.agent_settings import Ceilings
+from gosched.core.orders import TaskOrder
 from gosched.core.spec.isolation import Rlimit
 
 REFUSED = "LIMIT_NOT_ALLOWED"
@@ -18,7 +18,7 @@ REFUSED = "LIMIT_NOT_ALLOWED"
 DEFAULTS = {"memlock": 8 << 20, "nice": 0, "rtprio": 0}
 
 
-def check_ceilings(order: Order, ceilings: Ceilings) -> None:
+def check_ceilings(order: TaskOrder, ceilings: Ceilings) -> None:
     """Raise CannotRun where the order asks for more than this node gives."""
     isolation = order.isolation
     _check("limits.pids", isolation.pids, ceilings.pids, "ceilings.pids")
@@ -36,7 +36,7 @@ def check_ceilings(order: Order, ceilings: Ceilings) -> None:
 
 
 def _ceiling(limit: Rlimit) -> int:
-    """Root could raise any; this is what a task of an agent that is not root gets, too."""
+    """Return the hard limit that a task of an agent that is not root gets; root could raise any."""
     if limit.name in DEFAULTS:
         return DEFAULTS[limit.name]
     number = getattr(resource, f"RLIMIT_{limit.name.upper()}", None)
@@ -44,7 +44,7 @@ def _ceiling(limit: Rlimit) -> int:
 
 
 def _check(what: str, asked: int, ceiling: int, by: str) -> None:
-    """A negative amount is no limit at all."""
+    """Raise CannotRun for more than the ceiling. A negative amount is no limit at all."""
     if asked < 0 or asked > ceiling:
         shown = "unlimited" if asked < 0 else asked
         raise CannotRun(REFUSED, f"{what}: it asks for {shown}, and this node gives at most {ceiling} ({by})")

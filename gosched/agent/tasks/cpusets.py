@@ -1,6 +1,6 @@
 """Keeps CPUs that a task owns clear of the others: tasks that own none share what is left.
 
-The one rule: only cgroups' cpuset controller can do so; without it nothing is done here.
+Invariant: only cgroups' cpuset controller can do so; without it nothing is done here.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import structlog
 from gosched.agent.cgroups.files import CgroupError
 from gosched.agent.cgroups.tree import CgroupTree, write_values
 from gosched.agent.logic.cgroup_values import shared_cpus
-from gosched.agent.orders import Order
 from gosched.agent.tasks.task import Task
 from gosched.core.cpulist import format_cpulist, parse_cpulist
+from gosched.core.orders import TaskOrder
 
 
 class SharedCpus:
-    """`numa`: number of each NUMA node of this machine -> mask of its CPUs. `current`: the CPUs of tasks that own none;
-    empty: all."""
+    """The CPUs of tasks that own none.
+
+    `numa`: number of each NUMA node of this host -> mask of its CPUs. `current`: their CPUs now; empty: all.
+    """
 
     def __init__(self, tree: CgroupTree, numa: Mapping[int, int]) -> None:
         self._is_kept = "cpuset" in tree.controllers
@@ -29,13 +31,14 @@ class SharedCpus:
         self._there = sum(numa.values()) or usable
         self.current = ""
 
-    def owned(self, order: Order) -> str:
-        """The CPUs that are the task's alone; none of a node whose hardware is pretended."""
+    def owned(self, order: TaskOrder) -> str:
+        """Return the CPUs that are the task's alone; none on a node whose hardware is pretended."""
         return order.cpus if not parse_cpulist(order.cpus) & ~self._there else ""
 
     def follow(self, tasks: Iterable[Task]) -> None:
-        """Before and after each start, and after each end. `tasks`: those that have not ended, the new ones included.
-        Where the kernel refuses, a task stays where it was, until the next call."""
+        """Give the tasks that own none what is left. Call it before and after each start, and after each end. `tasks`:
+        those that have not ended, the new ones included. Where the kernel refuses, a task stays where it was until the
+        next call."""
         if not self._is_kept:
             return
         tasks = list(tasks)
@@ -46,7 +49,7 @@ class SharedCpus:
                 self._move(task)
 
     def _move(self, task: Task) -> None:
-        """One that ends just now has no cgroup any more; one that starts just now has none yet."""
+        """Move one task. It has no cgroup where it has just ended, or is about to start."""
         if task.cgroup is None or not task.cgroup.exists():
             return
         try:

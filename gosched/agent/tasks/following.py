@@ -1,6 +1,6 @@
-"""Watches a task's supervisor, from its birth to its end, and concludes what became of a task that lost it.
+"""Watches a task's supervisor, from its start to its end, and decides what became of a task that lost it.
 
-The one rule: how a task ended is what its supervisor recorded; only where there is no such record the agent judges, and
+Invariant: how a task ended is what its supervisor recorded; only where there is no such record the agent decides, and
 not before what is left of the task is gone.
 """
 
@@ -18,9 +18,8 @@ import structlog
 from gosched.agent.cgroups import files as cgroup_files
 from gosched.agent.supervisor import commands
 from gosched.agent.tasks.processes import boot_id, kill_marked
-from gosched.agent.tasks.spool import Ending
-from gosched.agent.tasks.task import Task, now_ms
-from gosched.core.records.task import TaskState
+from gosched.agent.tasks.task import Task
+from gosched.core.commands.nodes import TaskReport
 from gosched.core.records.usage import NO_USAGE, Usage
 
 CLEAN_UP_S = 30.0
@@ -31,9 +30,12 @@ _POLL_MAX_S = 0.1
 
 
 class Following:
-    """`on_change` is called whenever a master should hear of a task, `on_start` with a task that has started, and
+    """Watches all tasks that have not ended.
+
+    `on_change` is called whenever the masters should learn of a task, `on_start` with a task that has started, and
     `on_end` with one that has ended. `joined` is set once the masters have let this node in: until then it may be a
-    copy of the one whose tasks run here."""
+    copy of the node whose tasks run here.
+    """
 
     def __init__(
         self,
@@ -61,14 +63,15 @@ class Following:
     def follow_freezing(self, task: Task) -> None:
         self._watch(self._freezing(task))
 
-    def end(self, task: Task, ending: Ending) -> None:
+    def end(self, task: Task, ending: TaskReport) -> None:
+        """End a task, once what it did last is read from its directory."""
         self._look_at_start(task)  # it may have ended before it was looked at
         task.checkpoint_at_ms = max(task.checkpoint_at_ms, task.spool.checkpoint_at_ms())
         self._look_at_saving(task)
         self.end_unstarted(task, ending)
 
-    def end_unstarted(self, task: Task, ending: Ending) -> None:
-        """Looks at nothing on the disk, which may not be there to look at."""
+    def end_unstarted(self, task: Task, ending: TaskReport) -> None:
+        """End a task without reading its directory, which may not be there."""
         task.ending = ending
         task.frozen = False
         self._on_end(task)
@@ -83,7 +86,7 @@ class Following:
         self.changed()
 
     async def close(self) -> None:
-        """Watches nothing any more. The tasks go on."""
+        """Stop watching. The tasks go on."""
         followers = list(self._followers)
         for follower in followers:
             follower.cancel()
@@ -117,12 +120,13 @@ class Following:
             finally:
                 loop.remove_reader(task.pidfd)
                 task.close_supervisor()
-        if task.adopted and task.spool.ending() is None:
+        if task.adopted and task.spool.ending(task.order.allocation_id) is None:
             await self._joined.wait()
         self.end(task, await asyncio.to_thread(_conclude, task))
 
     async def _find_supervisor(self, task: Task) -> None:
-        """Of this agent or of an earlier one; it may be at its first instruction still. None is found when it ended."""
+        """Find the supervisor, which this agent or an earlier one started; it may be at its first instruction still.
+        None is found once it has ended."""
         pause = _POLL_MIN_S
         while task.pidfd < 0 and task.spool.is_supervised():
             record = task.spool.supervisor()
@@ -148,7 +152,7 @@ class Following:
             pause = min(pause * 1.5, _POLL_MAX_S)
 
     def _look_at_start(self, task: Task) -> bool:
-        """Tells of it once. Whether it has started."""
+        """Return whether the task has started, and report it the first time."""
         if not task.started_at_ms and (record := task.spool.task()) is not None:
             task.pid, task.started_at_ms = record.pid, record.started_at_ms
             self._on_start(task)
@@ -161,7 +165,7 @@ class Following:
             await asyncio.sleep(_POLL_MAX_S)
 
     def _look_at_saving(self, task: Task) -> None:
-        """Tells what the supervisor has recorded since the last look."""
+        """Report what the supervisor has recorded since the last look."""
         before, now = task.saving, task.spool.saving()
         if now == before:
             return
@@ -180,7 +184,8 @@ class Following:
             self.changed()
 
     async def _freezing(self, task: Task) -> None:
-        """Until it stands as it should, or is about to end. A runtime that could not do it is asked again."""
+        """Wait until the task is frozen or thawed as wanted, or is about to end. A runtime that could not do it is
+        asked again."""
         asked_at = time.monotonic()
         while task.ending is None and task.stop is None and task.frozen != task.freeze:
             frozen = task.spool.is_frozen()
@@ -195,9 +200,9 @@ class Following:
             await asyncio.sleep(_POLL_MAX_S)
 
 
-def _conclude(task: Task) -> Ending:
-    """What the supervisor recorded; else the task is lost, and what is left of it is killed before anyone hears so."""
-    ending = task.spool.ending()
+def _conclude(task: Task) -> TaskReport:
+    """Return what the supervisor recorded. Without a record the task is lost: what is left of it is killed first."""
+    ending = task.spool.ending(task.order.allocation_id)
     if ending is not None:
         return ending
     record = task.spool.supervisor()
@@ -211,14 +216,7 @@ def _conclude(task: Task) -> Ending:
     if not _kill_what_is_left(task):
         detail += "; some of its processes could not be killed"
     ran = task.spool.task()
-    ending = Ending(
-        state=TaskState.LOST,
-        reason=reason,
-        detail=detail,
-        started_at_ms=ran.started_at_ms if ran is not None else 0,
-        ended_at_ms=now_ms(),
-        usage=usage,
-    )
+    ending = task.lost(reason, detail, started_at_ms=ran.started_at_ms if ran is not None else 0, usage=usage)
     # A full disk: the next start of the agent comes to the same conclusion.
     with contextlib.suppress(OSError):
         task.spool.record_ending(ending)
@@ -230,10 +228,10 @@ def _kill_what_is_left(task: Task) -> bool:
         cgroup_files.kill(task.cgroup)
     killed = kill_marked(task.spool.checkpoint_file)
     for command in task.launch.cleanup if task.launch is not None else ():
-        commands.run(list(command))
+        commands.run(command)
     return killed and (task.cgroup is None or cgroup_files.remove(task.cgroup, CLEAN_UP_S))
 
 
 def _shown(at_ms: int) -> str:
-    """What happened while no agent was there is logged later: each line says when it was."""
+    """Return the time as text: what happened while no agent ran is logged later, and each line says when it was."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")

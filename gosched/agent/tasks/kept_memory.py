@@ -1,7 +1,7 @@
-"""Keeps memory for the tasks that ask for it: the cgroups above them keep what their tasks keep together, without which
+"""Keeps memory for the tasks that ask for it: the cgroups above them keep what their tasks keep together. Without that
 a task's own `memory.low` would mean nothing.
 
-The one rule: what the cgroups above keep follows from the tasks that have not ended, and so falls when one ends.
+Invariant: what the cgroups above keep follows from the tasks that have not ended, and so falls when one ends.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from gosched.agent.tasks.task import Task
 
 
 class KeptMemory:
-    """`problem`: why the newest sum is not kept; empty: it is."""
+    """The memory that is kept for tasks. `problem`: why the newest sum is not kept; empty: it is."""
 
     def __init__(self, tree: CgroupTree) -> None:
         self._tree = tree
         self.problem = ""
 
     def follow(self, tasks: Iterable[Task]) -> None:
-        """Before each start, and after each end. `tasks`: those that have not ended, the new ones included."""
+        """Keep the sum of what the tasks ask for. Call it before each start, and after each end. `tasks`: those that
+        have not ended, the new ones included."""
         orders = [task.order for task in tasks]
         try:
             self._tree.keep_memory(sum(memory_low(order.resources.memory_bytes, order.isolation) for order in orders))

@@ -1,6 +1,6 @@
 """Reads what the supervisor writes: the two streams of a task, by offset, over rotations, while they grow.
 
-The one rule: a byte is sent at most once and never silently left out; what is gone is said in a note.
+Invariant: a byte is sent at most once and never silently left out; what is gone is said in a note.
 """
 
 from __future__ import annotations
@@ -28,17 +28,20 @@ class Stream(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """`offset` is of the first byte of `data`, since the start of the stream."""
+    """A piece of a task's stream."""
 
     stream: Stream
+    #: Of the first byte of `data`, from the start of the stream.
     offset: int
     data: bytes = b""
+    #: Whether the task has ended and all was read.
     end: bool = False
+    #: What is missing before `data`, for people. Empty: nothing.
     note: str = ""
 
 
 async def read_logs(task: Task, start: Mapping[Stream, int], *, follow: bool) -> AsyncIterator[Piece]:
-    """What is there from the given offsets on; with `follow`, until the task has ended and all is read."""
+    """Yield what is there from the given offsets on; with `follow`, until the task has ended and all is read."""
     readers = [StreamReader(task.spool.logs, stream, start.get(stream, 0)) for stream in Stream]
     pause = _POLL_MIN_S
     while True:
@@ -70,7 +73,7 @@ class StreamReader:
         self.offset = max(0, offset)
 
     def read(self) -> Piece | None:
-        """The next piece, or None while there is no more."""
+        """Return the next piece, or None while there is no more."""
         for base, name in self._files():
             try:
                 data = _read(self._logs, name, max(0, self.offset - base))
@@ -85,7 +88,7 @@ class StreamReader:
         return None
 
     def _files(self) -> list[tuple[int, str]]:
-        """Oldest first, from the one that holds the offset."""
+        """Return the files from the one that holds the offset, the oldest first."""
         try:
             names = sorted(n for n in os.listdir(self._logs) if n.startswith(f"{self.stream.value}-"))
         except FileNotFoundError:  # the task never had logs, or they were cleaned away
@@ -96,7 +99,7 @@ class StreamReader:
 
 
 def _read(logs: Path, name: str, offset: int) -> bytes:
-    """Of a file of the supervisor's. A task with the agent's own rights may have put anything in its place."""
+    """Read a file of the supervisor's. A task with the agent's own rights may have put anything in its place."""
     with opened(logs, os.O_PATH | os.O_DIRECTORY) as directory:
         fd = open_file(directory, name)
     try:

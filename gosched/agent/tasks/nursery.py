@@ -1,6 +1,6 @@
-"""The agent's end of its nursery: asks it for supervisors, and starts another one when it is gone.
+"""The agent's end of its nursery: asks it for supervisors, and starts another nursery when it is gone.
 
-The one rule: a supervisor holds its allocation's lock from before its first instruction.
+Invariant: a supervisor holds its allocation's lock from before its first instruction.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ _SOURCES = str(Path(gosched.__file__).parent.parent)
 
 
 class NurseryError(OSError):
-    """No supervisor could be had."""
+    """No supervisor could be started."""
 
 
 class Nursery:
-    """Starts its process with the first task. `enter` is told its pid before it forks anything: it puts it, and so all
-    supervisors, into the cgroup where they belong. `data_dir`, the agent's, stands on the command line of all of them:
-    they can be told apart without any file (`tasks.orphans`)."""
+    """The nursery's process, started with the first task.
+
+    `enter` gets its pid before it forks anything, and puts it, and so all supervisors, into their cgroup. `data_dir`,
+    the agent's, is on the command line of all of them: they can be told apart without any file (`tasks.orphans`).
+    """
 
     def __init__(self, enter: Callable[[int], None], data_dir: Path) -> None:
         self._enter = enter
@@ -41,8 +43,9 @@ class Nursery:
         self._socket: socket.socket | None = None
 
     def spawn(self, directory: Path, lock: int) -> tuple[int, int] | None:
-        """Starts a supervisor in the directory. Its pid, and its start time in clock ticks; None when it has ended, or
-        nobody knows whether it was started: then the allocation's lock tells. Raises NurseryError: it was not."""
+        """Start a supervisor in the directory. Return its pid and its start time in clock ticks; None when it has
+        ended, or when it is not known whether it was started: then the allocation's lock says. Raises NurseryError: it
+        was not."""
         with self._turn:
             self._ask(directory, lock)
             try:
@@ -59,7 +62,7 @@ class Nursery:
             self._end()
 
     def _ask(self, directory: Path, lock: int) -> None:
-        """What was not sent was not heard, so a nursery that has died meanwhile is replaced."""
+        """Send the request. What was not sent was not received, so a nursery that has died is replaced."""
         try:
             socket.send_fds(self._connected(), [bytes(directory)], [lock])
         except OSError:

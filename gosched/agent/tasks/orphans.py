@@ -1,9 +1,11 @@
-"""Ends tasks of this machine that no agent can adopt any more, before this agent offers what they use.
+"""Ends tasks of this host that no agent can adopt any more, before this agent offers what they use.
 
-A supervisor tells whose it is without any file: its command line names the data directory of its agent, its working
-directory is the allocation's. No agent can adopt it once that directory was removed, or once the data directory was
-moved away and another one, this agent's, stands in its place. Invariant: nothing is touched that a living agent, which
-holds the lock of its data directory, can reach, nor what an agent that is down finds again when it is started.
+A supervisor shows which agent's it is without any file: its command line names the data directory of its agent, its
+working directory is the allocation's. No agent can adopt it once that directory was removed, or once the data directory
+was moved away and another one, this agent's, stands in its place.
+
+Invariant: nothing is touched that a living agent, which holds the lock of its data directory, can reach, nor what an
+agent that is down finds again when it is started.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _LOOK_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervisor:
-    """A supervisor of some agent of this machine."""
+    """A supervisor of some agent of this host."""
 
     #: Its process.
     pid: int

@@ -1,4 +1,4 @@
-"""Other processes of this machine: naming one for good, and finding what a dead supervisor left behind."""
+"""Other processes of this host: identifies one for good, and finds what a dead supervisor left behind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 # In the environment of every process of a task, so that its leftovers can be told from all others: the path of its
-# checkpoint file. Another agent of this machine, in another cluster, may have a task of the same allocation id.
+# checkpoint file. Another agent of this host, in another cluster, may have a task of the same allocation id.
 MARK = "GOSCHED_CHECKPOINT_FILE"
 
 _KILL_LIMIT_S = 10.0
@@ -19,7 +19,7 @@ def boot_id() -> str:
 
 
 def open_process(pid: int, start_time: int) -> int:
-    """A pidfd of the process with this pid that began at this clock tick, or -1 when there is none to be had."""
+    """Return a pidfd of the process with this pid that began at this clock tick, or -1 where there is none."""
     try:
         fd = os.pidfd_open(pid)
     except OSError:  # it is gone, or this process has no descriptor left just now
@@ -32,8 +32,8 @@ def open_process(pid: int, start_time: int) -> int:
 
 
 def kill_marked(checkpoint_file: str) -> bool:
-    """Kills every process that carries the task's mark. False when some are still there after ten seconds. Who forks as
-    fast as others are killed is stopped first: what stands still makes no more."""
+    """Kill every process that carries the task's mark. Return False when some are still there after ten seconds. Each
+    is stopped first: one that forks as fast as others are killed makes no more."""
     mark = f"{MARK}={checkpoint_file}".encode(errors="surrogateescape")
     deadline = time.monotonic() + _KILL_LIMIT_S
     while found := _marked(mark):

@@ -65,7 +65,7 @@ def _empty(name: str, beside: int, prefix: str, moved: int) -> list[str] | None:
 
 @contextlib.contextmanager
 def _taken(name: str, beside: int) -> Iterator[int]:
-    """Yield a descriptor of the directory, in which from now on nobody but the agent can make or move anything."""
+    """Yield a descriptor of the directory, in which from now on only the agent can make or move anything."""
     with opened(name, os.O_PATH | os.O_DIRECTORY, dir_fd=beside) as seen:
         if os.geteuid() == 0:
             os.chown(f"/proc/self/fd/{seen}", 0, 0)
@@ -78,7 +78,7 @@ def _taken(name: str, beside: int) -> Iterator[int]:
 
 
 def _let_move(name: str, directory: int) -> None:
-    """Its owner, where that is not root, may move a directory only if its mode lets it write there."""
+    """Let a directory be moved: its owner, where that is not root, may do so only if its mode lets it write there."""
     if os.geteuid() != 0:
         with opened(name, os.O_PATH | os.O_DIRECTORY, dir_fd=directory) as seen:
             os.chmod(f"/proc/self/fd/{seen}", 0o700)

@@ -1,6 +1,6 @@
 """One allocation's directory: its order, its supervisor's records, its logs. Everything the agent knows survives here.
 
-The one rule: the order is stored and synced before anything starts; what has a stored order is never started again.
+Invariant: the order is stored and synced before anything starts; what has a stored order is never started again.
 """
 
 from __future__ import annotations
@@ -11,52 +11,45 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import quote
 
 from gosched.agent.files import replace, reserve, sync_directory, write_synced
-from gosched.agent.logic.reconcile import StopWish
-from gosched.agent.orders import Order, encode_order, parse_order
-from gosched.agent.runtimes.interface import Account, Launch
+from gosched.agent.logic.reconcile import LocalStop
+from gosched.agent.orders import parse_order
 from gosched.agent.supervisor import records
+from gosched.agent.supervisor.launch import LAUNCH, Account, Launch, launch_of
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.processes import boot_id, open_process
 from gosched.agent.tasks.removal import remove_tree
+from gosched.core.commands.nodes import TaskReport
+from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.records.task import TaskState
-from gosched.core.records.usage import NO_USAGE, Usage
+from gosched.core.records.usage import Usage
+from gosched.wire.codec import to_message
 from gosched.wire.v1 import worker_pb2
 
 STORES_AT_ONCE = 16
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """How a task ended. `exit_code` is None where none is known."""
-
-    state: TaskState
-    exit_code: int | None = None
-    reason: str = ""
-    detail: str = ""
-    started_at_ms: int = 0
-    ended_at_ms: int = 0
-    usage: Usage = NO_USAGE
-    blames_node: bool = False
+# What of a report is not recorded of an end: the directory is the allocation's, and the rest is of live tasks.
+_NOT_OF_AN_ENDING = ("allocation_id", "checkpoint_at_ms", "frozen")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorRecord:
-    """`start_time` in clock ticks since boot. The three together name one process for good."""
+    """A supervisor's process. The three fields together name it for good."""
 
     pid: int
+    #: In clock ticks since boot.
     start_time: int
     boot_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRecord:
-    """Of a task that runs, or ran: its main process."""
+    """The main process of a task that runs, or ran."""
 
     pid: int
     started_at_ms: int
@@ -64,10 +57,13 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavingRecord:
-    """When a task was asked to save itself, and when it had, or its time was over; 0: not yet."""
+    """A task's checkpoint before its end; times by the wall clock, 0: not yet."""
 
+    #: When the task was asked to save itself.
     signalled_at_ms: int = 0
+    #: When it had.
     saved_at_ms: int = 0
+    #: When its time for that was over.
     over_at_ms: int = 0
 
     @property
@@ -78,19 +74,9 @@ class SavingRecord:
 NOT_SAVING = SavingRecord()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpoolSettings:
-    """What a supervisor needs beside its Launch. Of each of the two streams: size of a log file, and how many stay.
-    `cpus`, `lease`, `lease_grace_ms` as in supervisor.records.Launch."""
-
-    log_max_bytes: int
-    log_files: int
-    cpus: tuple[int, ...] = ()
-    lease: str = ""
-    lease_grace_ms: int = 0
-
-
 class Spool:
+    """The directory of one allocation."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._checkpoint = str(path / records.CHECKPOINT_FILE)
@@ -105,19 +91,18 @@ class Spool:
 
     # Written by the agent
 
-    def store(self, order: Order) -> None:
-        """The order is on the disk afterwards, but for the sync of the parent directory."""
+    def store(self, order: TaskOrder) -> None:
+        """Store the order. It is on the disk on return, but for the sync of the parent directory."""
         self.path.mkdir(mode=0o700, exist_ok=True)
-        write_synced(self.path / "order", encode_order(order))
+        write_synced(self.path / "order", to_message(order, worker_pb2.TaskOrder).SerializeToString())
 
-    def start(self, launch: Launch, settings: SpoolSettings, nursery: Nursery) -> tuple[int, int] | None:
-        """Starts the supervisor, which holds the allocation's lock from before its first instruction to its end. Its
-        pid and start time; None where only the lock tells whether it lives. Raises OSError."""
+    def start(self, launch: Launch, nursery: Nursery) -> tuple[int, int] | None:
+        """Start the supervisor, which holds the allocation's lock from before its first instruction to its end. Return
+        its pid and start time; None where only the lock says whether it lives. Raises OSError."""
         self.logs.mkdir(mode=0o700, exist_ok=True)
-        record = {**launch.record(), "boot_id": boot_id(), **asdict(settings)}
         for name in records.BY_SUPERVISOR + records.BY_AGENT:
             reserve(self.path / name)
-        replace(self.path / records.LAUNCH, json.dumps(record).encode())
+        replace(self.path / LAUNCH, json.dumps(asdict(launch)).encode())
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -126,7 +111,8 @@ class Spool:
             os.close(lock)
 
     def prepare(self, account: Account | None) -> Path:
-        """The working directory, which is the account's own. Others may pass through, and see nothing."""
+        """Make the working directory, which is the account's own, and return it. Others may pass through, and see
+        nothing."""
         self.path.chmod(0o711)
         work = self.path / "work"
         work.mkdir(mode=0o700, exist_ok=True)
@@ -134,17 +120,19 @@ class Spool:
             os.chown(work, account.uid, account.gid, follow_symlinks=False)
         return work
 
-    def order_stop(self, wish: StopWish) -> None:
-        """Stays in force until the task has ended; the supervisor reads it when it is signalled."""
-        stop = asdict(wish)
+    def order_stop(self, order: StopOrder) -> None:
+        """Write the order to stop. It stays in force until the task has ended; the supervisor reads it when it is
+        signalled."""
+        stop = asdict(order)
         del stop["allocation_id"]
         replace(self.path / records.STOP, json.dumps(stop).encode())
 
     def order_freeze(self, frozen: bool) -> None:
         replace(self.path / records.FREEZE, json.dumps({"frozen": frozen}).encode())
 
-    def record_ending(self, ending: Ending) -> None:
-        write_synced(self.path / records.EXIT, json.dumps({**asdict(ending), "state": ending.state.name}).encode())
+    def record_ending(self, ending: TaskReport) -> None:
+        record = {name: value for name, value in asdict(ending).items() if name not in _NOT_OF_AN_ENDING}
+        write_synced(self.path / records.EXIT, json.dumps({**record, "state": ending.state.name}).encode())
 
     def mark_forgotten(self) -> None:
         (self.path / "forgotten").touch()
@@ -153,7 +141,7 @@ class Spool:
         (self.path / "forgotten").unlink(missing_ok=True)
 
     def remove(self, trash: Path) -> None:
-        """Out of sight at once, so that a crash halfway leaves no half of an allocation."""
+        """Remove the directory: out of `tasks` at once, so that a crash halfway leaves no part of an allocation."""
         target = trash / f"{self.path.name[:200]}-{time.monotonic_ns()}"
         self.path.rename(target)
         sync_directory(self.path.parent)
@@ -161,8 +149,8 @@ class Spool:
 
     # Read by the agent
 
-    def order(self) -> Order | None:
-        """None where a crash came before the order was stored: then nothing ran."""
+    def order(self) -> TaskOrder | None:
+        """Return the order; None where a crash came before it was stored: then nothing ran."""
         try:
             data = (self.path / "order").read_bytes()
         except FileNotFoundError:
@@ -178,7 +166,7 @@ class Spool:
         return TaskRecord(**json.loads(data)) if data else None
 
     def is_supervised(self) -> bool:
-        """Its supervisor lives, even if it has not written its record yet."""
+        """Return whether its supervisor lives, even if that has not written its record yet."""
         try:
             lock = os.open(self.path / "lock", os.O_RDWR)
         except FileNotFoundError:
@@ -192,8 +180,8 @@ class Spool:
         return False
 
     def runs_elsewhere(self) -> str:
-        """The directory of which this one is a copy: there the supervisor lives that is recorded here. Empty: none, or
-        it has been removed, so that nobody can take the task up again."""
+        """Return the directory of which this one is a copy: there the supervisor lives that is recorded here. Empty:
+        there is none, or it was removed, so that no agent can adopt the task."""
         record = self.supervisor()
         pidfd = open_process(record.pid, record.start_time) if record and record.boot_id == boot_id() else -1
         if record is None or pidfd < 0:
@@ -208,34 +196,38 @@ class Spool:
         finally:
             os.close(pidfd)
 
-    def stop_ordered(self) -> StopWish | None:
+    def stop_ordered(self) -> LocalStop | None:
         data = _read(self.path / records.STOP)
         if not data:
             return None
-        return StopWish(allocation_id="", **json.loads(data))
+        return LocalStop(allocation_id="", **json.loads(data))
 
     def saving(self) -> SavingRecord:
         data = _read(self.path / records.SAVING)
         return SavingRecord(**json.loads(data)) if data else NOT_SAVING
 
     def checkpoint_at_ms(self) -> int:
-        """When the task last saved itself, as it says; 0: never."""
+        """Return when the task last saved itself, by its own word; 0: never."""
         try:
             return os.lstat(self._checkpoint).st_ctime_ns // 1_000_000
         except OSError:
             return 0
 
-    def ending(self) -> Ending | None:
+    def ending(self, allocation_id: str) -> TaskReport | None:
+        """Return how the task ended, as its supervisor or the agent recorded it. None: it has not, or there is no
+        record."""
         data = _read(self.path / records.EXIT)
         if not data:
             return None
         record = json.loads(data)
-        usage = Usage(**record.pop("usage", {}))
-        return Ending(**{**record, "state": TaskState[record["state"]], "usage": usage})
+        # A supervisor that a later agent started may have recorded more than is known here.
+        known = {each.name: record[each.name] for each in fields(TaskReport) if each.name in record}
+        known["state"], known["usage"] = TaskState[record["state"]], Usage(**record.get("usage", {}))
+        return TaskReport(allocation_id=allocation_id, **known)
 
     def launch(self) -> Launch | None:
-        data = _read(self.path / records.LAUNCH)
-        return Launch.of(json.loads(data)) if data else None
+        data = _read(self.path / LAUNCH)
+        return launch_of(json.loads(data)) if data else None
 
     def freeze_ordered(self) -> bool:
         data = _read(self.path / records.FREEZE)
@@ -253,15 +245,16 @@ class Spool:
 
 
 def spool_for(tasks: Path, allocation_id: str) -> Spool:
-    """The directory's name is readable where it can be, and always one name within the limit of file systems."""
+    """Return the allocation's directory. Its name is readable where it can be, and always one name within the limit of
+    file systems."""
     name = quote(allocation_id, safe="")
     if len(name) > 200:
         name = f"{name[:160]}~{blake2b(allocation_id.encode(), digest_size=16).hexdigest()}"
     return Spool(tasks / name)
 
 
-def store_all(tasks: Path, orders: Sequence[Order]) -> None:
-    """On the disk when it returns; many at once share the disk's turns."""
+def store_all(tasks: Path, orders: Sequence[TaskOrder]) -> None:
+    """Store the orders; they are on the disk on return. Many at once share the disk's syncs."""
     with ThreadPoolExecutor(STORES_AT_ONCE) as pool:
         list(pool.map(lambda order: spool_for(tasks, order.allocation_id).store(order), orders))
     sync_directory(tasks)

@@ -1,13 +1,13 @@
 """Starts a task: finds its account, makes its cgroup, asks its runtime for a Launch, and the nursery for a supervisor.
 
-The one rule: a task that cannot be started as it was ordered is not started at all, and leaves nothing behind.
+Invariant: a task that cannot be started as it was ordered is not started at all, and leaves nothing behind.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gosched.agent.cgroups import devices
@@ -17,19 +17,21 @@ from gosched.agent.cgroups.tree import CgroupTree
 from gosched.agent.datadir import DataDir
 from gosched.agent.hardware.gpus import Gpus
 from gosched.agent.logic.cgroup_values import cgroup_values
-from gosched.agent.orders import Order
 from gosched.agent.runtimes.environment import environment
-from gosched.agent.runtimes.interface import Account, CannotRun, Place, TaskRuntime
+from gosched.agent.runtimes.interface import CannotRun, Place, TaskRuntime
+from gosched.agent.supervisor.launch import Account, Launch
 from gosched.agent.tasks.ceilings import check_ceilings
 from gosched.agent.tasks.cpusets import SharedCpus
 from gosched.agent.tasks.kept_memory import KeptMemory
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.processes import boot_id
-from gosched.agent.tasks.spool import Ending, SpoolSettings, SupervisorRecord
-from gosched.agent.tasks.task import Task, failed, not_started
+from gosched.agent.tasks.spool import SupervisorRecord
+from gosched.agent.tasks.task import Task
 from gosched.agent.tasks.users import account_for
 from gosched.config import AgentSettings
+from gosched.core.commands.nodes import TaskReport
 from gosched.core.cpulist import parse_cpulist
+from gosched.core.orders import TaskOrder
 from gosched.core.spec.task_group import Runtime
 
 CLEAN_UP_S = 1.0
@@ -37,8 +39,7 @@ CLEAN_UP_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
-    """`filters_devices`: the kernel keeps tasks off GPUs that are not theirs. `numa`: number of each NUMA node of this
-    machine -> mask of its CPUs."""
+    """What a start needs of the host."""
 
     settings: AgentSettings
     data_dir: DataDir
@@ -46,23 +47,25 @@ class Starter:
     tree: CgroupTree
     nursery: Nursery
     gpus: Gpus
+    #: Whether the kernel keeps tasks off GPUs that are not theirs.
     filters_devices: bool
     shared_cpus: SharedCpus
     kept_memory: KeptMemory
+    #: Number of each NUMA node of this host -> mask of its CPUs.
     numa: Mapping[int, int]
 
     def start(self, task: Task) -> None:
-        """In a worker thread. Sets the task's launch and its supervisor, or how it ended."""
+        """Start the task: set its launch and its supervisor, or how it ended. Runs in a worker thread."""
         try:
             self._start(task)
         except CannotRun as error:
-            refused = failed(error.reason, error.detail, exit_code=error.exit_code, blames_node=error.blames_node)
+            refused = task.failed(error.reason, error.detail, exit_code=error.exit_code, blames_node=error.blames_node)
             self._give_up(task, refused)
         except CgroupError as error:
             detail = f"the node cannot make its cgroup: {error}"
-            self._give_up(task, failed("CGROUP_FAILED", detail, blames_node=True))
+            self._give_up(task, task.failed("CGROUP_FAILED", detail, blames_node=True))
         except OSError as error:
-            self._give_up(task, not_started("START_FAILED", "the node cannot start the task", error))
+            self._give_up(task, task.not_started("START_FAILED", "the node cannot start the task", error))
 
     def _start(self, task: Task) -> None:
         order = task.order
@@ -79,14 +82,14 @@ class Starter:
             cgroup=self._make_cgroup(task),
             account=account,
         )
-        task.launch = runtime.launch(order, place, self._environment(task, account))
-        supervisor = task.spool.start(task.launch, self._spool_settings(order), self.nursery)
+        task.launch = self._completed(runtime.launch(order, place, self._environment(task, account)), order)
+        supervisor = task.spool.start(task.launch, self.nursery)
         if supervisor is not None:
             pid, start_time = supervisor
             task.open_supervisor(SupervisorRecord(pid=pid, start_time=start_time, boot_id=boot_id()))
 
     def _make_cgroup(self, task: Task) -> Path | None:
-        """Raises CgroupError."""
+        """Make the task's cgroup, if there are cgroups. Raises CgroupError."""
         if task.order.isolation.memory_low_bytes and self.kept_memory.problem:
             raise CgroupError(self.kept_memory.problem)
         task.shared_cpus = self.shared_cpus.current  # before it is written: what changes meanwhile is written later
@@ -95,7 +98,7 @@ class Starter:
             devices.confine(cgroup, self.gpus.device_majors(), self.gpus.device_numbers(task.order.gpus))
         return cgroup
 
-    def _values(self, order: Order, shared_cpus: str) -> Mapping[str, str]:
+    def _values(self, order: TaskOrder, shared_cpus: str) -> Mapping[str, str]:
         return cgroup_values(
             order.resources,
             order.isolation,
@@ -111,10 +114,13 @@ class Starter:
         found = environment(task.order, account, task.spool.checkpoint_file)
         return {**found, "CUDA_VISIBLE_DEVICES": self.gpus.visible_devices(task.order.gpus)}
 
-    def _spool_settings(self, order: Order) -> SpoolSettings:
-        """Without the cpuset controller a task is put on its CPUs at its start, and could leave them."""
+    def _completed(self, launch: Launch, order: TaskOrder) -> Launch:
+        """Return the launch with what every runtime's tasks need. Without the cpuset controller a task is put on its
+        CPUs at its start, and could change that."""
         by_affinity = "cpuset" not in self.tree.controllers
-        return SpoolSettings(
+        return replace(
+            launch,
+            boot_id=boot_id(),
             log_max_bytes=self.settings.log_max_bytes,
             log_files=self.settings.log_files,
             cpus=_numbers(self.shared_cpus.owned(order)) if by_affinity else (),
@@ -122,7 +128,7 @@ class Starter:
             lease_grace_ms=order.stop_grace_ms,
         )
 
-    def _give_up(self, task: Task, ending: Ending) -> None:
+    def _give_up(self, task: Task, ending: TaskReport) -> None:
         task.ending = ending
         # A full disk: the masters hear of it now, and the next start of the agent says that it never started.
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
-"""Every task of this node, from its order to the day its record is cleaned away.
+"""Every task of this node, from its order to the removal of its record.
 
-The one rule: what a task is follows from its directory. This table is a picture of it, for the event loop's thread; a
+Invariant: what a task is follows from its directory. This table is a picture of it, for the event loop's thread; a
 restart draws the same picture again.
 """
 
@@ -23,20 +23,21 @@ from gosched.agent.logic.reconcile import (
     Desired,
     Forget,
     Freeze,
+    LocalStop,
     Start,
     Stop,
-    StopWish,
     Tombstone,
     hastened,
     reconcile,
 )
-from gosched.agent.orders import BadOrder, Order, buried_order
+from gosched.agent.orders import BadOrder, tombstone_order
 from gosched.agent.tasks.following import Following
 from gosched.agent.tasks.removal import remove_tree
-from gosched.agent.tasks.spool import Ending, Spool, spool_for, store_all
+from gosched.agent.tasks.spool import Spool, spool_for, store_all
 from gosched.agent.tasks.starting import Starter
-from gosched.agent.tasks.task import Task, not_started, now_ms
+from gosched.agent.tasks.task import Task, now_ms
 from gosched.core.commands.nodes import TaskReport
+from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.records.task import TaskState
 
 DISK_QUOTA = "DISK_QUOTA"
@@ -46,7 +47,7 @@ MAX_FORGOTTEN = 1000  # records of ended tasks that are kept for their logs; the
 
 
 class Tasks:
-    """`following` tells the masters' session whenever they should hear of a task."""
+    """The tasks by allocation id. `following` tells the session whenever the masters should learn of a task."""
 
     def __init__(self, data_dir: DataDir, starter: Starter, following: Following, work_max_bytes: int) -> None:
         self._data_dir = data_dir
@@ -62,67 +63,69 @@ class Tasks:
     # What masters and readers ask
 
     def observed(self) -> list[TaskReport]:
-        """All tasks that the masters still have to know of."""
+        """Return the reports of all tasks that the masters still have to learn of."""
         now = time.monotonic()
         for task in self.running():
             task.look(now)
         return [task.report() for task in self._tasks.values() if task.forgotten_at is None]
 
     def running(self) -> list[Task]:
-        """All that have not ended."""
+        """Return all that have not ended."""
         return [task for task in self._tasks.values() if task.ending is None]
 
     def find(self, allocation_id: str) -> Task | None:
         return self._tasks.get(allocation_id)
 
     def live(self, allocation_ids: Iterable[str]) -> list[str]:
+        """Return those of the allocations that have not ended."""
         return [i for i in allocation_ids if (task := self._tasks.get(i)) is not None and task.ending is None]
 
     def all(self) -> list[Task]:
         return list(self._tasks.values())
 
     def names(self) -> set[str]:
-        """Of the directories, and so of the cgroups, of all tasks."""
+        """Return the names of the directories, and so of the cgroups, of all tasks."""
         return {task.spool.path.name for task in self._tasks.values()}
 
-    async def obey(self, desired: Desired, orders: Mapping[str, Order], *, epoch: int) -> bool:
-        """Does what a master wants, unless a higher epoch was seen: then nothing, and False.
+    async def obey(self, desired: Desired, orders: Mapping[str, TaskOrder], *, epoch: int) -> bool:
+        """Do what a master wants, unless a higher epoch was seen: then do nothing, and return False.
 
-        Returns once all started tasks are on the disk and have their supervisors, even if the caller goes away.
+        Returns once all started tasks are on the disk and have their supervisors, even if the caller is cancelled.
         """
         work = asyncio.create_task(self._obey(desired, orders, epoch))
         self._works.add(work)
         work.add_done_callback(self._works.discard)
         return await asyncio.shield(work)
 
-    def stop(self, task: Task, wish: StopWish) -> None:
-        wish = wish if task.stop is None else hastened(task.stop, wish)
-        if wish == task.stop or task.ending is not None:
+    def stop(self, task: Task, order: StopOrder) -> None:
+        """Stop a task, or bring its end nearer."""
+        order = order if task.stop is None else hastened(task.stop, order)
+        if order == task.stop or task.ending is not None:
             return
-        task.spool.order_stop(wish)
-        task.stop = wish
+        task.spool.order_stop(order)
+        task.stop = order
         self._following.logger(task).info(
-            "task told to stop", reason=wish.reason, checkpoint_ms=wish.checkpoint_ms, grace_ms=wish.grace_ms
+            "task told to stop", reason=order.reason, checkpoint_ms=order.checkpoint_ms, grace_ms=order.grace_ms
         )
         task.wake()
         if task.may_save:
             self._following.follow_saving(task)
         self._following.changed()
 
-    async def _obey(self, desired: Desired, orders: Mapping[str, Order], epoch: int) -> bool:
+    async def _obey(self, desired: Desired, orders: Mapping[str, TaskOrder], epoch: int) -> bool:
         async with self._turn:
             if epoch < self._data_dir.epoch:
                 return False
             await asyncio.to_thread(self._data_dir.raise_epoch, epoch)
-            starts: list[Order] = []
+            starts: list[TaskOrder] = []
             for action in reconcile(desired, {i: task.state for i, task in self._tasks.items()}):
                 match action:
                     case Start():
                         starts.append(orders[action.allocation_id])
                     case Stop():
-                        self.stop(self._tasks[action.wish.allocation_id], action.wish)
+                        self.stop(self._tasks[action.order.allocation_id], action.order)
                     case Tombstone():
-                        await self._bury(action.wish)
+                        await self._record_tombstone(action.order)
                     case Freeze():
                         self._freeze(self._tasks[action.allocation_id], action.frozen)
                     case Forget():
@@ -135,18 +138,18 @@ class Tasks:
             return True
 
     async def correct_epoch(self, seen: int, epoch: int) -> None:
-        """Forgets an epoch that no leader had, unless another was seen meanwhile. Raises OSError."""
+        """Forget an epoch that no leader had, unless another was seen meanwhile. Raises OSError."""
         async with self._turn:
             if self._data_dir.epoch == seen:
                 await asyncio.to_thread(self._data_dir.correct_epoch, epoch)
 
     def share(self) -> None:
-        """At each start and end, so that the CPUs that a task owns, and the memory that is kept for it, are its own."""
+        """Share CPUs and kept memory anew. Call it at each start and end, so that what a task owns is its own."""
         running = self.running()
         self._starter.shared_cpus.follow(running)
         self._starter.kept_memory.follow(running)
 
-    async def _start(self, orders: list[Order]) -> None:
+    async def _start(self, orders: list[TaskOrder]) -> None:
         now = now_ms()
         tasks = [
             Task(order=o, spool=spool_for(self._data_dir.tasks, o.allocation_id), ordered_at_ms=now) for o in orders
@@ -158,7 +161,7 @@ class Tasks:
         except OSError as error:
             # Nothing was started and nothing will be: what a crash leaves on the disk is reported, never run.
             for task in tasks:
-                ending = not_started("CANNOT_STORE", "the node cannot store the task's order", error)
+                ending = task.not_started("CANNOT_STORE", "the node cannot store the task's order", error)
                 self._following.end_unstarted(task, ending)
             return
         self.share()
@@ -172,19 +175,24 @@ class Tasks:
                 self._following.follow(task)
 
     def _start_all(self, tasks: list[Task]) -> None:
-        """In worker threads, since a start waits for the disk; the tasks are not watched yet, so nobody else touches
-        them."""
+        """Start them in worker threads, since a start waits for the disk. They are not watched yet, so no other thread
+        touches them."""
         if len(tasks) == 1:
             self._starter.start(tasks[0])
             return
         with ThreadPoolExecutor(STARTS_AT_ONCE) as pool:
             list(pool.map(self._starter.start, tasks))
 
-    async def _bury(self, wish: StopWish) -> None:
-        order = buried_order(wish.allocation_id)
+    async def _record_tombstone(self, stop: StopOrder) -> None:
+        """Record the end of a task that never came here."""
+        order = tombstone_order(stop.allocation_id)
         task = Task(order=order, spool=spool_for(self._data_dir.tasks, order.allocation_id))
-        ending = Ending(
-            state=TaskState.KILLED, reason=wish.reason, detail="stopped before it started", ended_at_ms=now_ms()
+        ending = TaskReport(
+            allocation_id=order.allocation_id,
+            state=TaskState.KILLED,
+            reason=stop.reason,
+            detail="stopped before it started",
+            ended_at_ms=now_ms(),
         )
         await asyncio.to_thread(store_all, self._data_dir.tasks, [order])
         await asyncio.to_thread(task.spool.record_ending, ending)
@@ -223,7 +231,7 @@ class Tasks:
     # What keeps the disk free (gosched.agent.hardware.disk)
 
     def works(self) -> list[Work]:
-        """Of what runs: its working directory, and what it changed in a root filesystem."""
+        """Return what each running task may fill: its working directory, and its layer of a root filesystem."""
         return [
             Work(
                 allocation_id=task.order.allocation_id,
@@ -234,7 +242,7 @@ class Tasks:
         ]
 
     def stop_for_quota(self, allocation_id: str, detail: str) -> None:
-        wish = StopWish(
+        order = LocalStop(
             allocation_id=allocation_id,
             grace_ms=QUOTA_GRACE_MS,
             reason=DISK_QUOTA,
@@ -243,10 +251,10 @@ class Tasks:
         )
         task = self._tasks.get(allocation_id)
         if task is not None:
-            self.stop(task, wish)
+            self.stop(task, order)
 
     async def clean(self, keep_s: float) -> None:
-        """Removes what the masters have forgotten for long enough, logs and working directories with it."""
+        """Remove what the masters have forgotten for long enough, with logs and working directories."""
         forgotten = [(t.forgotten_at, i) for i, t in self._tasks.items() if t.forgotten_at is not None]
         forgotten.sort()
         surplus = len(forgotten) - MAX_FORGOTTEN
@@ -264,14 +272,14 @@ class Tasks:
         try:
             await asyncio.to_thread(remove)
         except FileNotFoundError:
-            pass  # a full disk had no room for it
+            pass  # it was never stored, the disk was full
         except OSError as error:
             self._log.warning("cannot clean up after a task", task=what, error=str(error))
 
     # Over restarts
 
     def load(self) -> None:
-        """Takes up every stored allocation: ended ones to report, live ones to adopt, lost ones to conclude."""
+        """Load every stored allocation: ended ones to report, live ones to adopt, lost ones to conclude."""
         self._trash = list(self._data_dir.trash.iterdir())  # the last agent was killed while it cleaned
         loaded = [self._loaded(path) for path in sorted(self._data_dir.tasks.iterdir())]
         for task in [task for task in loaded if task is not None]:
@@ -291,7 +299,8 @@ class Tasks:
         if order is None:
             spool.remove(self._data_dir.trash)
             return None
-        task = Task(order=order, spool=spool, stop=spool.stop_ordered(), ending=spool.ending(), adopted=True)
+        ending = spool.ending(order.allocation_id)
+        task = Task(order=order, spool=spool, stop=spool.stop_ordered(), ending=ending, adopted=True)
         if task.ending is None and (elsewhere := spool.runs_elsewhere()):
             raise DataDirError(
                 f"{self._data_dir.path} is a copy: its task {order.allocation_id} runs in {elsewhere}; start the agent "
@@ -303,6 +312,6 @@ class Tasks:
         return task
 
     async def close(self) -> None:
-        """Stops watching, once the orders in hand are done. The tasks go on."""
+        """Stop watching, once the orders in hand are done. The tasks go on."""
         await asyncio.gather(*self._works, return_exceptions=True)
         await self._following.close()

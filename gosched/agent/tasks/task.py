@@ -7,22 +7,21 @@ import math
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
 
 from gosched.agent.cgroups import files as cgroup_files
-from gosched.agent.logic.reconcile import StopWish
-from gosched.agent.orders import Order
-from gosched.agent.runtimes.interface import Launch
 from gosched.agent.supervisor.control_group import cgroup_of
+from gosched.agent.supervisor.launch import Launch
 from gosched.agent.supervisor.records import NODE_FAULTS
 from gosched.agent.tasks.nursery import NurseryError
 from gosched.agent.tasks.processes import open_process
-from gosched.agent.tasks.spool import NOT_SAVING, Ending, SavingRecord, Spool, SupervisorRecord
+from gosched.agent.tasks.spool import NOT_SAVING, SavingRecord, Spool, SupervisorRecord
 from gosched.core.commands.nodes import TaskReport
 from gosched.core.lifecycle import SAVING
+from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.records.task import NODE_FAULT, TaskState
 from gosched.core.records.usage import NO_USAGE, Usage
 from gosched.core.spec.task_group import Runtime
@@ -33,28 +32,42 @@ USAGE_EVERY_S = 4.0  # less than a heartbeat
 
 @dataclass(slots=True, kw_only=True)
 class Task:
-    """Mutable, of this package. `ending` is set once; `forgotten_at` (a wall clock time) only after it. `adopted`: an
-    earlier agent started it."""
+    """A task of this node. Mutable, by this package alone."""
 
-    order: Order
+    order: TaskOrder
     spool: Spool
+    #: Whether an earlier agent started it.
     adopted: bool = False
-    ordered_at_ms: int = 0  # when its order came; 0: to an earlier agent
+    #: When its order came, by the wall clock; 0: to an earlier agent.
+    ordered_at_ms: int = 0
+    #: What its supervisor runs. None: it was not started, or not yet.
     launch: Launch | None = None
-    pidfd: int = -1  # of its supervisor
-    pid: int = 0  # of its main process
+    #: Of its supervisor; -1: none is open.
+    pidfd: int = -1
+    #: Of its main process; 0: it has not started.
+    pid: int = 0
+    #: By the wall clock; 0: it has not started.
     started_at_ms: int = 0
-    stop: StopWish | None = None
-    freeze: bool = False  # as it is wished
+    #: The stop order in force. None: it is to run.
+    stop: StopOrder | None = None
+    #: Whether it should be frozen.
+    freeze: bool = False
+    #: Whether it is frozen.
     frozen: bool = False
     saving: SavingRecord = NOT_SAVING
+    #: When it last saved itself, by the wall clock; 0: never.
     checkpoint_at_ms: int = 0
     usage: Usage = NO_USAGE
-    looked_at: float = -math.inf  # for a checkpoint, by the monotonic clock
+    #: When its checkpoint was looked at last, by the monotonic clock.
+    looked_at: float = -math.inf
+    #: When its usage was read last, by the monotonic clock.
     counted_at: float = -math.inf
-    ending: Ending | None = None
+    #: How it ended; set once. None: it has not.
+    ending: TaskReport | None = None
+    #: When the masters had no more need of it, by the wall clock; only of one that has ended.
     forgotten_at: float | None = None
-    shared_cpus: str | None = None  # that its cgroup was given, as it owns none; None: not known, an earlier agent did
+    #: The CPUs that its cgroup was given, as it owns none. None: not known, an earlier agent gave them.
+    shared_cpus: str | None = None
 
     @property
     def state(self) -> TaskState:
@@ -66,15 +79,16 @@ class Task:
 
     @property
     def may_save(self) -> bool:
-        """It is to stop, and has time to save itself first."""
+        """Return whether it is to stop, and has time to save itself first."""
         return self.stop is not None and self.stop.saves and not self.saving.is_over
 
     @property
     def cgroup(self) -> Path | None:
+        """Return its cgroup; None: it has none."""
         return Path(self.launch.cgroup) if self.launch is not None and self.launch.cgroup else None
 
     def look(self, now: float) -> None:
-        """At what it has done lately, as often as that is worth its price."""
+        """Look at its checkpoint and its usage, not more often than that is worth its price."""
         if self.looked_at <= now - CHECKPOINT_EVERY_S:
             self.looked_at = now
             self.checkpoint_at_ms = max(self.checkpoint_at_ms, self.spool.checkpoint_at_ms())
@@ -83,7 +97,8 @@ class Task:
             self.usage = self._read_usage()
 
     def _read_usage(self) -> Usage:
-        """What may not be read is not counted: it must not keep the heartbeat with the other tasks back."""
+        """Return what it uses. What may not be read is not counted: it must not delay the heartbeat with the other
+        tasks."""
         counted = self._counted()
         try:
             return Usage(**cgroup_files.counted(counted)) if counted is not None else NO_USAGE
@@ -94,7 +109,7 @@ class Task:
             return NO_USAGE
 
     def _counted(self) -> Path | None:
-        """The cgroup that counts what it uses: a container's is its daemon's."""
+        """Return the cgroup that counts what it uses: for a container, the one that its daemon made."""
         if self.order.runtime is not Runtime.DOCKER:
             return self.cgroup
         found = cgroup_of(self.pid) if self.pid else ""
@@ -109,7 +124,7 @@ class Task:
             self.pidfd = -1
 
     def wake(self) -> None:
-        """Makes the supervisor read its orders. It reads them at its start too, so no signal is needed before."""
+        """Make the supervisor read its orders. It reads them at its start too, so no signal is needed before."""
         if self.pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 # A task of the agent's own user may have stopped it.
@@ -117,51 +132,52 @@ class Task:
                 signal.pidfd_send_signal(self.pidfd, signal.SIGURG)
 
     def report(self) -> TaskReport:
-        if self.ending is None:
-            return TaskReport(
-                allocation_id=self.order.allocation_id,
-                state=self.state,
-                reason=SAVING if self.may_save else "",
-                started_at_ms=self.started_at_ms,
-                checkpoint_at_ms=self.checkpoint_at_ms,
-                usage=self.usage,
-                frozen=self.frozen,
-            )
-        end = self.ending
+        """Return what the masters are told of it."""
+        if self.ending is not None:
+            return replace(self.ending, checkpoint_at_ms=self.checkpoint_at_ms)
         return TaskReport(
             allocation_id=self.order.allocation_id,
-            state=end.state,
-            exit_code=end.exit_code,
-            reason=end.reason,
-            detail=end.detail,
-            started_at_ms=end.started_at_ms,
-            ended_at_ms=end.ended_at_ms,
+            state=self.state,
+            reason=SAVING if self.may_save else "",
+            started_at_ms=self.started_at_ms,
             checkpoint_at_ms=self.checkpoint_at_ms,
-            usage=end.usage,
-            blames_node=end.blames_node,
+            usage=self.usage,
+            frozen=self.frozen,
         )
 
-
-def failed(reason: str, detail: str, *, exit_code: int = 125, blames_node: bool = False) -> Ending:
-    """Of a task that never ran."""
-    return Ending(
-        state=TaskState.FAILED,
-        exit_code=exit_code,
-        reason=reason,
-        detail=detail,
-        ended_at_ms=now_ms(),
-        blames_node=blames_node,
-    )
-
-
-def not_started(reason: str, detail: str, error: OSError) -> Ending:
-    """Of a task that this node could not start. For want of disk or memory it is the node's affair alone: LOST, so that
-    it is placed again; otherwise another task would fail as well, and it FAILED."""
-    if isinstance(error, NurseryError) or error.errno in NODE_FAULTS:
-        return Ending(
-            state=TaskState.LOST, reason=NODE_FAULT, detail=f"{detail}: {error}", ended_at_ms=now_ms(), blames_node=True
+    def failed(self, reason: str, detail: str, *, exit_code: int = 125, blames_node: bool = False) -> TaskReport:
+        """Return the end of a task that never ran."""
+        return TaskReport(
+            allocation_id=self.order.allocation_id,
+            state=TaskState.FAILED,
+            exit_code=exit_code,
+            reason=reason,
+            detail=detail,
+            ended_at_ms=now_ms(),
+            blames_node=blames_node,
         )
-    return failed(reason, f"{detail}: {error}", blames_node=True)
+
+    def not_started(self, reason: str, detail: str, error: OSError) -> TaskReport:
+        """Return the end of a task that this node could not start. Want of disk or memory is the node's fault alone:
+        the task is LOST, and placed again. Otherwise another task would fail as well, and this one has FAILED."""
+        if isinstance(error, NurseryError) or error.errno in NODE_FAULTS:
+            return self.lost(NODE_FAULT, f"{detail}: {error}", blames_node=True)
+        return self.failed(reason, f"{detail}: {error}", blames_node=True)
+
+    def lost(
+        self, reason: str, detail: str, *, started_at_ms: int = 0, usage: Usage = NO_USAGE, blames_node: bool = False
+    ) -> TaskReport:
+        """Return the end of a task whose result is unknown, or that never was one."""
+        return TaskReport(
+            allocation_id=self.order.allocation_id,
+            state=TaskState.LOST,
+            reason=reason,
+            detail=detail,
+            started_at_ms=started_at_ms,
+            ended_at_ms=now_ms(),
+            usage=usage,
+            blames_node=blames_node,
+        )
 
 
 def now_ms() -> int:

@@ -1,6 +1,6 @@
-"""As which user of this machine a task runs.
+"""As which user of this host a task runs.
 
-The one rule: nobody gets root, or the agent's own user, unless the agent's settings say so.
+Invariant: no task runs as root, or as the agent's own user, unless the agent's settings say so.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gosched.agent.acting import as_account
-from gosched.agent.runtimes.interface import Account, CannotRun
+from gosched.agent.runtimes.interface import CannotRun
+from gosched.agent.supervisor.launch import Account
 from gosched.config.agent_settings import ANYBODY, Users
 
 NOT_FOUND, NOT_ALLOWED = "USER_NOT_FOUND", "USER_NOT_ALLOWED"
 
 
 def account_for(wanted: str, rules: Users) -> Account | None:
-    """`wanted`: the name a job asks for; empty: none. None: the task runs as the agent does. Raises CannotRun."""
+    """Return the account of a task; None: it runs as the agent does. `wanted`: the name a job asks for; empty: none.
+    Raises CannotRun."""
     own = os.geteuid()
     if own != 0:
         _check_is_own(wanted, own)
@@ -86,7 +88,7 @@ def _first_closed(directory: Path, account: Account) -> Path | None:
 
 
 def _check_is_own(wanted: str, own: int) -> None:
-    """Only root can become another user."""
+    """Raise CannotRun for another user where the agent is not root: only root can become one."""
     if wanted and _uid(wanted) != own:
         why = f"the agent is not root, so its tasks run as its own user, {_name(own)}"
         raise CannotRun(NOT_ALLOWED, f"user {wanted}: {why}")

@@ -1,6 +1,6 @@
-"""Tells agents at once what was just committed: start these tasks, stop those, let others stand still or go on.
+"""Tells agents at once what was just committed: start these tasks, stop those, freeze or thaw others.
 
-Rule: only committed facts are told, and a message that gets lost is left to the next heartbeat, which compares
+Invariant: only committed facts are told, and a message that gets lost is left to the next heartbeat, which compares
 everything.
 """
 
@@ -20,6 +20,7 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.base.channels import Channels
 from gosched.replication.interface import Replication
+from gosched.wire.codec import to_message
 from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
 
 MAX_CALLS = 64  # to agents, at the same time
@@ -31,11 +32,12 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class _Due:
-    """Allocation ids, in order of commit. `still`: those whose job was frozen, or is not any more."""
+    """Ids of allocations that an agent is to be told of, in order of commit."""
 
     start: dict[str, None] = field(default_factory=dict)
     stop: dict[str, None] = field(default_factory=dict)
-    still: dict[str, None] = field(default_factory=dict)
+    #: Those whose job was frozen or thawed.
+    frozen: dict[str, None] = field(default_factory=dict)
 
 
 class Dispatcher:
@@ -49,13 +51,13 @@ class Dispatcher:
         self._calls = asyncio.Semaphore(MAX_CALLS)
 
     def begin(self, epoch: int) -> None:
-        """A new leader tells again what the one before it may have been about to tell."""
+        """Tell again what the leader before may not have told."""
         self._epoch = epoch
         state = self._state
         for allocation in state.allocations.values():
             self._note(allocation.node_id, allocation.id, state.tasks[allocation.task_id].state)
             if state.jobs[allocation.job_id].frozen:
-                self._note_still(allocation.node_id, allocation.id)
+                self._note_freeze(allocation.node_id, allocation.id)
 
     def end(self) -> None:
         self._epoch = 0
@@ -73,7 +75,7 @@ class Dispatcher:
                 job = self._state.jobs.get(event.job_id)
                 for task in self._state.tasks_of(job) if job is not None else ():
                     if task.state.is_active:
-                        self._note_still(task.node_id, task.allocation_id)
+                        self._note_freeze(task.node_id, task.allocation_id)
             elif isinstance(event, NodeChanged) and event.after is NodeState.DEAD:
                 self._drop_channel(event.node_id)
 
@@ -95,8 +97,8 @@ class Dispatcher:
             return
         self._send_soon(node_id)
 
-    def _note_still(self, node_id: str, allocation_id: str) -> None:
-        self._due.setdefault(node_id, _Due()).still[allocation_id] = None
+    def _note_freeze(self, node_id: str, allocation_id: str) -> None:
+        self._due.setdefault(node_id, _Due()).frozen[allocation_id] = None
         self._send_soon(node_id)
 
     def _send_soon(self, node_id: str) -> None:
@@ -106,7 +108,7 @@ class Dispatcher:
             task.add_done_callback(lambda _: self._senders.pop(node_id, None))
 
     async def _send_all(self, node_id: str) -> None:
-        """One call after the other to a node; different nodes are called at the same time."""
+        """Make one call after the other to a node; different nodes are called at the same time."""
         while (due := self._due.pop(node_id, None)) is not None:
             async with self._calls:
                 try:
@@ -125,22 +127,26 @@ class Dispatcher:
             "incarnation": node.incarnation,
             "cluster_id": self._state.cluster_id,
         }
-        for ids in _chunks(self._still(due.stop, TaskState.STOPPING)):
-            stops = [stop_order(self._state, self._state.allocations[i]) for i in ids]
+        for ids in _chunks(self._those_in(due.stop, TaskState.STOPPING)):
+            stops = [to_message(stop_order(self._state, self._state.allocations[i]), worker_pb2.StopOrder) for i in ids]
             request = worker_pb2.StopTasksRequest(orders=stops, **header)  # type: ignore[arg-type]
             await stub.StopTasks(request, timeout=CALL_TIMEOUT_S)
-        for ids in _chunks(self._still(due.start, TaskState.PLACED)):
-            starts = [self._orders.start(self._state, self._state.allocations[i]) for i in ids if self._is(i)]
+        for ids in _chunks(self._those_in(due.start, TaskState.PLACED)):
+            starts = [
+                to_message(self._orders.start(self._state, self._state.allocations[i]), worker_pb2.TaskOrder)
+                for i in ids
+                if self._has_state(i)
+            ]
             if starts:
                 start = worker_pb2.StartTasksRequest(orders=starts, **header)  # type: ignore[arg-type]
                 await stub.StartTasks(start, timeout=CALL_TIMEOUT_S)
-        freeze, thaw = self._still_and_going(due.still)
+        freeze, thaw = self._freeze_and_thaw(due.frozen)
         if freeze or thaw:
             both = worker_pb2.FreezeTasksRequest(freeze=freeze, thaw=thaw, **header)  # type: ignore[arg-type]
             await stub.FreezeTasks(both, timeout=CALL_TIMEOUT_S)
 
-    def _still_and_going(self, ids: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Those that are to stand still now, and those that are to go on; what has to leave is let go."""
+    def _freeze_and_thaw(self, ids: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Return those that are to be frozen now, and those that are to be thawed; one that is to stop is neither."""
         freeze: list[str] = []
         thaw: list[str] = []
         for allocation_id in ids:
@@ -150,11 +156,11 @@ class Dispatcher:
             (freeze if self._state.jobs[allocation.job_id].frozen else thaw).append(allocation_id)
         return freeze, thaw
 
-    def _still(self, ids: Iterable[str], wanted: TaskState) -> list[str]:
-        """Those whose task is in that state now; the world moved on while the order waited."""
-        return [i for i in ids if self._is(i, wanted)]
+    def _those_in(self, ids: Iterable[str], wanted: TaskState) -> list[str]:
+        """Return those whose task is in that state now: the state has changed since the order was noted."""
+        return [i for i in ids if self._has_state(i, wanted)]
 
-    def _is(self, allocation_id: str, wanted: TaskState = TaskState.PLACED) -> bool:
+    def _has_state(self, allocation_id: str, wanted: TaskState = TaskState.PLACED) -> bool:
         allocation = self._state.allocations.get(allocation_id)
         return allocation is not None and self._state.tasks[allocation.task_id].state is wanted
 

@@ -1,6 +1,7 @@
-"""A command beside a task: passed on to the agent of the node where the task runs.
+"""Runs a command beside a task: passes it on to the agent of the node where the task runs.
 
-Rule: nothing is kept here; the command ends when either side of the stream does. It goes on when another master leads.
+Invariant: nothing is kept here; the command ends when either side of the stream does. It goes on when another master
+leads.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Execs:
     async def run(
         self, job: Job, start: scheduler_pb2.ExecStart, requests: Requests
     ) -> AsyncIterator[scheduler_pb2.ExecResponse]:
-        """`requests`: what comes after `start`. Raises ApiError, AioRpcError."""
+        """Run it. `requests`: what comes after `start`. Raises ApiError, AioRpcError."""
         if self._open >= self._limit:
             raise busy(f"{self._limit} commands run beside tasks by way of this master: try again later")
         state = self._replication.state
@@ -73,7 +74,7 @@ async def _with_start(start: scheduler_pb2.ExecStart, requests: Requests) -> Req
 
 
 async def start_of(requests: Requests) -> scheduler_pb2.ExecStart:
-    """The first message. Raises ApiError."""
+    """Return the first message. Raises ApiError."""
     try:
         async with asyncio.timeout(START_LIMIT_S):
             first = await anext(aiter(requests), None)
@@ -85,7 +86,7 @@ async def start_of(requests: Requests) -> scheduler_pb2.ExecStart:
 
 
 def chosen(state: ClusterState, job: Job, wanted: str) -> Task:
-    """The task of that name, or the first by rank that runs. Raises ApiError."""
+    """Return the task of that name, or the first by rank that runs. Raises ApiError."""
     name = job.spec.name
     if job.spec.is_parent:
         raise invalid(f"job {name} has no tasks of its own: name one of its jobs, see goschedctl job show {name}")

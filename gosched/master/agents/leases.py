@@ -1,7 +1,7 @@
 """The leader's belief that nodes live: when each was heard last, in memory, on the monotonic clock.
 
-Rule: only a node's own silence counts against it, never the time that this process stood still; and what a node is
-told of its lease is over before any leader, this one or the next, takes it for dead.
+Invariant: only a node's own silence counts against it, never the time that this process stood still; and the lease that
+a node was given is over before any leader, this one or the next, counts it as dead.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Leases:
 
     @property
     def timeout_ms(self) -> int:
-        """What a node is told: so long it lives without another answer, counted from its question."""
+        """Return what a node is told: how long it lives without another answer, counted from when it asked."""
         return int(self._timeout_s * 1000)
 
     def begin(self, nodes: Iterable[str]) -> None:
-        """Under a new leader every living node gets a longer first term: its heartbeats have to find us."""
+        """Give every living node a longer first lease under a new leader: its heartbeats have to find this master."""
         now = self._checked = self._clock.monotonic_s()
         self._ends = dict.fromkeys(nodes, now + self._first_s)
         self._heard = {}
@@ -40,11 +40,11 @@ class Leases:
         self._confirmed = -math.inf
 
     def confirmed(self, at_s: float) -> None:
-        """This master led at that moment: what it proposed then was committed."""
+        """Note that this master led at that moment: what it proposed then was committed."""
         self._confirmed = max(self._confirmed, at_s)
 
     def is_confirmed(self) -> bool:
-        """It has led so lately that a lease given now ends before the first ones of a next leader."""
+        """Return whether it has led so lately that a lease given now ends before the first ones of a next leader."""
         return self._clock.monotonic_s() - self._confirmed < (self._first_s - self._timeout_s) / 2
 
     def renew(self, node: str) -> None:
@@ -58,11 +58,11 @@ class Leases:
         self._given_up.discard(node)
 
     def is_given_up(self, node: str) -> bool:
-        """It is about to be taken for dead, or has been: nobody may tell it of a lease."""
+        """Return whether the node is about to be counted as dead, or has been: it must be given no lease."""
         return node in self._given_up
 
     def expired(self) -> list[str]:
-        """Nodes whose lease is over, which are given up until the next call. Call every CHECK_S."""
+        """Return the nodes whose lease is over, which are given up until the next call. Call every CHECK_S."""
         now = self._clock.monotonic_s()
         gap, self._checked = now - self._checked, now
         if gap > STALL_S:
@@ -72,6 +72,6 @@ class Leases:
         return over
 
     def age_ms(self, node: str) -> int:
-        """Since its last heartbeat; -1 when it sent none to this leader."""
+        """Return the time since its last heartbeat; -1 where it sent none to this leader."""
         heard = self._heard.get(node)
         return -1 if heard is None else int((self._clock.monotonic_s() - heard) * 1000)

@@ -1,6 +1,6 @@
 """What nodes and their tasks use now, by the newest heartbeats: in the leader's memory, never in the log.
 
-Rule: it is bounded by what is there: a node that has died, or another epoch, takes its figures along.
+Invariant: it is bounded by the nodes that live: the figures of one that has died, or of another epoch, are dropped.
 """
 
 from __future__ import annotations
@@ -23,14 +23,19 @@ BREATH = 1000  # tasks that are listed before others get their turn
 
 @dataclass(slots=True)
 class _Seen:
-    """Of one node. `base`: CPU time by allocation at `base_s`, which the next rates are measured from."""
+    """The newest heartbeat of a node."""
 
     usage: node_pb2.NodeUsage
+    #: When it came, by the monotonic clock.
     at_s: float
     tasks: Mapping[str, Usage]
+    #: When `base` was read; the next rates are measured from there.
     base_s: float
+    #: CPU time by allocation.
     base: Mapping[str, int]
+    #: Of the agent.
     version: str
+    #: CPUs in use by allocation, between the last two values of `base`; in thousandths.
     cpu_milli: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -46,7 +51,7 @@ class LiveUsage:
         self._nodes.pop(node_id, None)
 
     def take(self, node_id: str, usage: node_pb2.NodeUsage, observed: Sequence[TaskReport], version: str = "") -> None:
-        """From a heartbeat. `version`: of the agent."""
+        """Take the figures of a heartbeat. `version`: of the agent."""
         now_s = self._clock.monotonic_s()
         tasks = {report.allocation_id: report.usage for report in observed if not report.state.is_final}
         cpu_ms = {allocation_id: used.cpu_ms for allocation_id, used in tasks.items()}
@@ -63,7 +68,7 @@ class LiveUsage:
             before.base_s, before.base = now_s, cpu_ms
 
     def nodes(self, state: ClusterState, node_id: str = "") -> Iterable[node_pb2.NodeUsageView]:
-        """Of one node, or of all."""
+        """Return the usage of one node, or of all."""
         now_s = self._clock.monotonic_s()
         for seen_id, seen in self._nodes.items():
             node = state.nodes.get(seen_id)
@@ -74,7 +79,7 @@ class LiveUsage:
                 )
 
     async def tasks(self, state: ClusterState, allocation_ids: Iterable[str]) -> list[node_pb2.TaskUsageView]:
-        """Of the tasks that hold these allocations, also where no heartbeat has told of them yet."""
+        """Return the usage of the tasks that hold these allocations, also where no heartbeat has named them yet."""
         wanted = list(allocation_ids)
         views = []
         for at, allocation_id in enumerate(wanted):

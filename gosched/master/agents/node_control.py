@@ -1,6 +1,6 @@
-"""Closing and opening nodes: what operators ask for, and what a node says of itself.
+"""Cordons and uncordons nodes: at an operator's request, and by what a node reports of itself.
 
-Rule: a node that says what the state says already changes nothing, and none changes it by itself more than once in
+Invariant: a report that the state has already changes nothing, and no node changes its own state more than once in
 PACE_S: heartbeats stay out of the log.
 """
 
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 
 def control_command(request: node_pb2.ControlNodeRequest, action: NodeAction, now_ms: int) -> ControlNode:
-    """By an operator. Raises ApiError."""
+    """Return an operator's command. Raises ApiError."""
     check_request_id(request)
     if not 0 <= request.drain_in_ms <= MAX_DURATION_MS:
         raise invalid(f"the deadline of a drain lies at most {MAX_DURATION_MS // 86_400_000} days ahead")
@@ -39,13 +39,13 @@ def control_command(request: node_pb2.ControlNodeRequest, action: NodeAction, no
 
 
 def check_request_id(request: node_pb2.ControlNodeRequest) -> None:
-    """Raises ApiError."""
+    """Raise ApiError for a request without an id."""
     if max(len(request.client_id), len(request.request_id)) > MAX_NAME_LENGTH:
         raise invalid(f"client_id and request_id have at most {MAX_NAME_LENGTH} characters")
 
 
 def staying_jobs(state: ClusterState, node_id: str) -> list[str]:
-    """Ids of the jobs with tasks on the node that have not been told to leave."""
+    """Return the ids of the jobs with tasks on the node that are not told to stop."""
     stay: dict[str, None] = {}
     for allocation_id in state.node_allocations.get(node_id, ()):
         allocation = state.allocations[allocation_id]
@@ -55,7 +55,7 @@ def staying_jobs(state: ClusterState, node_id: str) -> list[str]:
 
 
 class UnfitNodes:
-    """Takes over what agents say of their own fitness."""
+    """Takes over what agents report of their own fitness."""
 
     def __init__(self, proposals: Proposals, clock: Clock) -> None:
         self._proposals = proposals
@@ -66,7 +66,7 @@ class UnfitNodes:
         self._changed.pop(node_id, None)
 
     async def take(self, node: Node, unfit: str, epoch: int) -> None:
-        """Raises ApiError."""
+        """Cordon or uncordon the node as it reports. Raises ApiError."""
         action = _wanted(node, unfit)
         now_s = self._clock.monotonic_s()
         if action is None or now_s - self._changed.get(node.id, -PACE_S) < PACE_S:

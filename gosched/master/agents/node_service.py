@@ -1,7 +1,8 @@
-"""NodeService: agents join, report and are told; operators close nodes and open them. Served by the leader.
+"""NodeService: agents register, report and get their orders; operators cordon, drain and remove nodes. Served by the
+leader.
 
-Rule: a heartbeat itself never enters the log, only what changed; an agent may forget a result only once it is
-committed; and no agent is told of a lease that another leader may not know of.
+Invariant: a heartbeat itself never enters the log, only what changed; an agent may forget a result only once it is
+committed; and no agent is given a lease that another leader may not know of.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from gosched.config import MasterSettings
 from gosched.core.commands.command import Body
 from gosched.core.commands.nodes import ControlNode, NodeAction, RemoveNode, ReportTasks, TaskReport
 from gosched.core.limits import MAX_LOST_AT_ONCE, MAX_NAME_LENGTH, MAX_TASKS
+from gosched.core.orders import StopOrder
 from gosched.core.outcome import Accepted, Rejected
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.resources import ZERO
@@ -35,7 +37,7 @@ from gosched.master.base.errors import ApiError, accepted, not_found, unavailabl
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.replication.interface import Replication
-from gosched.wire.codec import fill, map_pairs
+from gosched.wire.codec import fill, map_pairs, to_message
 from gosched.wire.roles import ANY_NODE, Role
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, worker_pb2, worker_pb2_grpc
 
@@ -123,7 +125,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                     epoch=epoch, register_again=True, cluster_id=state.cluster_id, lineage=state.lineage
                 )
             verdict = compare(self.replication.state, request.node_id, observed)
-        if _holds_lonely_tasks(self.replication.state, request.node_id):
+        if _holds_tasks_with_lease(self.replication.state, request.node_id):
             await self._confirm(epoch)
         self._check_kept(request.node_id)
         return self._answer(verdict, epoch)
@@ -136,7 +138,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
 
     async def DrainNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
         answer = await self._control(request, NodeAction.DRAIN)
-        await self._send_rest_away(answer.node_id)
+        await self._drain_the_rest(answer.node_id)
         answer.staying.extend(staying_jobs(self.replication.state, answer.node_id))
         return answer
 
@@ -173,8 +175,8 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                 fill(state.usage.get(node.id, ZERO), view.used)
         return answer
 
-    async def _send_rest_away(self, node_id: str) -> None:
-        """One command of a drain sends only so many tasks away."""
+    async def _drain_the_rest(self, node_id: str) -> None:
+        """Repeat a drain until nothing is left to stop: one command stops only so many tasks."""
         for _ in range(MAX_TASKS // MAX_LOST_AT_ONCE):
             node = self.replication.state.nodes.get(node_id)
             if node is None or node.state is not NodeState.DRAINING:
@@ -196,8 +198,8 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         return node_pb2.ControlNodeResponse(node_id=taken.subject, unchanged=taken.unchanged, revision=revision)
 
     async def _confirm(self, epoch: int) -> None:
-        """That this master still leads. Raises ApiError, and the agent asks another one: a lease from a leader of the
-        past could outlive the patience of the one after it."""
+        """Confirm that this master still leads. Raises ApiError, and the agent asks another one: a lease from a former
+        leader could outlast the time after which the next one counts the node as dead."""
         if self.leases.is_confirmed():
             return
         asked_s = self.clock.monotonic_s()
@@ -206,12 +208,12 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         self.leases.confirmed(asked_s)
 
     def _check_leads(self, epoch: int) -> None:
-        """Raises ApiError."""
+        """Raise ApiError where another master leads by now."""
         if self.leadership.epoch != epoch:
             raise unavailable("this master does not lead any more; ask again")
 
     def _check_own_node(self, node_id: str, name: str, context: Any) -> None:
-        """An agent's certificate names its node, by id or by name. Raises ApiError for another node's."""
+        """Check that the agent's certificate names its node, by id or by name. Raises ApiError for another node's."""
         caller = caller_of(context)
         if caller.role is not Role.AGENT or caller.name in (ANY_NODE, node_id):
             return
@@ -222,13 +224,13 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             raise denied(f"the certificate is of node {caller.name}, not {node_id} ({others}): each needs its own")
 
     def _check_kept(self, node_id: str) -> None:
-        """Raises ApiError."""
+        """Raise ApiError for a node that is being given up."""
         if self.leases.is_given_up(node_id):
             raise unavailable("the node was silent for too long, and is being given up; ask again")
 
     def _check_cluster(self, request: node_pb2.RegisterNodeRequest) -> None:
-        """A node of another cluster is sent away before it is told to stop anything. One that has not joined any yet,
-        and has tasks, must be known here."""
+        """Refuse a node of another cluster before it is told to stop anything. One that has not joined any yet, and has
+        tasks, must be known here."""
         state = self.replication.state
         if request.cluster_id and request.cluster_id not in (state.cluster_id, *state.lineage):
             whose = f"belongs to cluster {request.cluster_id[:MAX_NAME_LENGTH]!a}"
@@ -243,7 +245,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         )
 
     def _check_clock(self, request: node_pb2.RegisterNodeRequest) -> None:
-        """Raises ApiError. While the masters do not agree, no node's clock is to blame."""
+        """Check the node's clock. Raises ApiError. While the masters do not agree, no node's clock is refused."""
         agreed_ms = self.clock.agreed_ms()
         self.clock.heard_agent(request.node_id, request.clock_ms)
         if agreed_ms is None:
@@ -258,7 +260,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             )
 
     async def _check_not_in_use(self, request: node_pb2.RegisterNodeRequest) -> None:
-        """Two agents with one data directory (or a copy of it) would fight over the node."""
+        """Refuse a second agent with one data directory (or a copy of it), which would fight over the node."""
         node = self.replication.state.nodes.get(request.node_id)
         if node is None or node.state is NodeState.DEAD or node.incarnation == request.incarnation:
             return
@@ -270,7 +272,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:  # it may be slow; if it is gone, its lease ends soon
                 raise unavailable(f"cannot tell yet whether the agent at {node.address} lives; ask again") from error
-            return  # nobody is there any more
+            return  # no agent is there any more
         if (found.node_id, found.incarnation) == (node.id, node.incarnation):
             raise ApiError(
                 grpc.StatusCode.FAILED_PRECONDITION,
@@ -278,7 +280,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             )
 
     async def _commit(self, request: node_pb2.HeartbeatRequest, reports: Sequence[TaskReport], epoch: int) -> bool:
-        """False when the node is not counted as alive under this incarnation any more."""
+        """Commit the reports. Return False when the node is not counted as alive under this incarnation any more."""
         for start in range(0, len(reports), MAX_REPORTS):
             command = ReportTasks(
                 node_id=request.node_id,
@@ -305,13 +307,12 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         for allocation_id in verdict.start:
             if size > MAX_START_BYTES:
                 break
-            order = self.orders.start(state, state.allocations[allocation_id])
+            order = to_message(self.orders.start(state, state.allocations[allocation_id]), worker_pb2.TaskOrder)
             size += order.ByteSize()
             answer.start.append(order)
-        answer.stop.extend(stop_order(state, state.allocations[i]) for i in verdict.stop)
-        answer.stop.extend(
-            worker_pb2.StopOrder(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in verdict.leftovers
-        )
+        stops = [stop_order(state, state.allocations[i]) for i in verdict.stop]
+        stops += [StopOrder(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in verdict.leftovers]
+        answer.stop.extend(to_message(order, worker_pb2.StopOrder) for order in stops)
         return answer
 
 
@@ -319,7 +320,8 @@ def _is_alive(node: Node | None, incarnation: str) -> TypeGuard[Node]:
     return node is not None and node.state is not NodeState.DEAD and node.incarnation == incarnation
 
 
-def _holds_lonely_tasks(state: ClusterState, node_id: str) -> bool:
-    """Tasks that end by their lease once the node has lost the masters, so that they may be replaced."""
+def _holds_tasks_with_lease(state: ClusterState, node_id: str) -> bool:
+    """Return whether tasks there end by their lease once the node has lost the masters, so that they may be
+    replaced."""
     held = state.node_allocations.get(node_id, ())
     return any(state.jobs[state.allocations[a].job_id].spec.on_disconnect is OnDisconnect.STOP for a in held)

@@ -1,12 +1,14 @@
-"""What an agent is told to run: a task's order, whole, from the state alone.
+"""Orders for agents: a task's start order, whole, and its stop order, from the state alone.
 
-Rule: the same allocation gives the same order from every leader, so that an order sent twice is the same order.
+Invariant: the same allocation gives the same order from every leader, so that an order sent twice is the same order.
 """
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from hashlib import blake2b
 
+from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.job import Job, JobIntent
 from gosched.core.records.task import Task, allocation_id
@@ -15,44 +17,45 @@ from gosched.core.spec.job_spec import OnDisconnect
 from gosched.core.spec.task_group import Framework, TaskGroup
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.gangs import MEMBER_FAILED
-from gosched.wire.codec import fill
-from gosched.wire.v1 import types_pb2, worker_pb2
 
 # MASTER_PORT of a distributed job: below the ports that the kernel gives out for outgoing connections (32768 and up).
 FIRST_PORT = 20_000
 PORTS = 10_000
 MAX_GANGS_REMEMBERED = 64
 
+# Fields of an order that hold what the task's group has in the field of the same name.
+_AS_IN_THE_GROUP = {each.name for each in fields(TaskOrder)} & {each.name for each in fields(TaskGroup)}
+_AS_IN_THE_GROUP -= {"env", "resources"}
+
 
 class Orders:
-    """Makes start orders; remembers the hosts of the gangs it made orders for last, since all members share them."""
+    """Makes start orders. It remembers the hosts of the last gangs it made orders for, since all members share them."""
 
     def __init__(self) -> None:
         self._hosts: dict[tuple[str, int, int], str] = {}
 
-    def start(self, state: ClusterState, allocation: Allocation) -> worker_pb2.TaskOrder:
+    def start(self, state: ClusterState, allocation: Allocation) -> TaskOrder:
+        """Return the order to start an allocation."""
         job = state.jobs[allocation.job_id]
         task = state.tasks[allocation.task_id]
         group = next(g for g in job.spec.groups if g.name == task.group)
-        order = worker_pb2.TaskOrder(
+        env = (
+            dict(group.env)
+            | element_variables(state, job)
+            | environment(job, task, group, self._hosts_of(state, job, task))
+        )
+        return TaskOrder(
             allocation_id=allocation.id,
             task_id=task.id,
             job_id=job.id,
-            runtime=types_pb2.Runtime.Name(group.runtime),
-            image=group.image,
-            command=group.command,
-            env=dict(group.env)
-            | element_variables(state, job)
-            | environment(job, task, group, self._hosts_of(state, job, task)),
-            working_dir=group.working_dir,
+            env=tuple(sorted(env.items())),
+            resources=allocation.resources,
             gpus=allocation.gpus,
             cpus=allocation.cpus,
             stop_alone=job.spec.on_disconnect is OnDisconnect.STOP,
             stop_grace_ms=job.spec.stop_grace_ms,
+            **{name: getattr(group, name) for name in _AS_IN_THE_GROUP},
         )
-        fill(allocation.resources, order.resources)
-        fill(group.isolation, order.isolation)
-        return order
 
     def _hosts_of(self, state: ClusterState, job: Job, task: Task) -> str:
         key = (job.id, task.attempt, task.placed_at_ms)
@@ -63,29 +66,29 @@ class Orders:
         return self._hosts[key]
 
 
-def stop_order(state: ClusterState, allocation: Allocation) -> worker_pb2.StopOrder:
+def stop_order(state: ClusterState, allocation: Allocation) -> StopOrder:
+    """Return the order to stop an allocation."""
     job, task = state.jobs[allocation.job_id], state.tasks[allocation.task_id]
     spec = job.spec
-    # What was told to leave and is cancelled meanwhile has no time to save itself any more.
+    # A task that is being evicted when its job is cancelled has no time to save itself any more.
     reason = job.reason if job.intent is JobIntent.CANCEL else task.reason
-    order = worker_pb2.StopOrder(allocation_id=allocation.id, grace_ms=spec.stop_grace_ms, reason=reason)
-    if may_save(job, task):
-        order.checkpoint_signal = spec.preemption.checkpoint_signal
-        if order.checkpoint_signal:
-            order.checkpoint_ms = spec.preemption.grace_ms
-        else:
-            order.grace_ms = spec.preemption.grace_ms or spec.stop_grace_ms
-    return order
+    order = StopOrder(allocation_id=allocation.id, grace_ms=spec.stop_grace_ms, reason=reason)
+    if not may_save(job, task):
+        return order
+    preemption = spec.preemption
+    if preemption.checkpoint_signal:
+        return replace(order, checkpoint_signal=preemption.checkpoint_signal, checkpoint_ms=preemption.grace_ms)
+    return replace(order, grace_ms=preemption.grace_ms or spec.stop_grace_ms)
 
 
 def may_save(job: Job, task: Task) -> bool:
-    """A task that is STOPPING has to leave though nothing is wrong with its gang, and goes on later: it may save itself
-    first. Otherwise the job is at its end, or has failed and starts again."""
+    """Return whether a task that is STOPPING may save itself first: nothing is wrong with its gang, and it goes on
+    later. Otherwise the job is at its end, or has failed and starts again."""
     return task.reason != MEMBER_FAILED and job.intent in (JobIntent.RUN, JobIntent.RESTART, JobIntent.SUSPEND)
 
 
 def element_variables(state: ClusterState, job: Job) -> dict[str, str]:
-    """What tells an array's element from the others: its index, and the values of the matrix."""
+    """Return what tells an array's element from the others: its index, and the values of the matrix."""
     parent = state.jobs.get(job.parent)
     if parent is None or not parent.spec.array.size:
         return {}
@@ -93,7 +96,7 @@ def element_variables(state: ClusterState, job: Job) -> dict[str, str]:
 
 
 def environment(job: Job, task: Task, group: TaskGroup, hosts: str) -> dict[str, str]:
-    """What gosched adds to the task's own environment. The index is the rank: it points into GOSCHED_HOSTS."""
+    """Return what gosched adds to the task's own environment. The index is the rank: it points into GOSCHED_HOSTS."""
     env = {
         "GOSCHED_JOB_ID": job.id,
         "GOSCHED_JOB_NAME": job.spec.name,
@@ -114,26 +117,27 @@ def environment(job: Job, task: Task, group: TaskGroup, hosts: str) -> dict[str,
 
 
 def hosts_by_rank(state: ClusterState, task: Task) -> list[str]:
-    """The host of each member's agent, as others reach it. Empty for elastic members that had no place yet when this
-    task was placed: the list is the same whenever the order is made."""
+    """Return the host of each member's agent, as others reach it. Empty for elastic members that had no place yet when
+    this task was placed: the list is the same whenever the order is made."""
     return [_host_of(state, member, task) for member in state.tasks_of(state.jobs[task.job_id])]
 
 
 def rendezvous_port(job: Job) -> int:
-    """The same for all members; another one for another attempt, whose port may still be in use."""
+    """Return the same port for all members; another one for another attempt, whose port may still be in use."""
     seed = f"{job.id}.{job.attempt}".encode()
     return FIRST_PORT + int.from_bytes(blake2b(seed, digest_size=8).digest(), "big") % PORTS
 
 
 def traceparent(job: Job, task: Task) -> str:
-    """W3C trace context: a job is one trace, each start of a task a span of it."""
+    """Return the W3C trace context: a job is one trace, each start of a task a span of it."""
     trace = blake2b(job.id.encode(), digest_size=16).hexdigest()
     span = blake2b(task.allocation_id.encode(), digest_size=8).hexdigest()
     return f"00-{trace}-{span}-01"
 
 
 def _distributed(job: Job, task: Task, group: TaskGroup, master: str) -> dict[str, str]:
-    """One process per task (RANK ...), and the same facts for torchrun, which reads its flags from PET_*."""
+    """Return the variables of one process per task (RANK ...), and the same facts for torchrun, which reads its flags
+    from PET_*."""
     port, count = str(rendezvous_port(job)), str(job.spec.task_count)
     floor = str(job.spec.gang.min_tasks)
     env = {

@@ -1,7 +1,7 @@
 """Compares what should be on a node with what its agent saw there. Pure: a state and a heartbeat in, a verdict out.
 
-Rule: a start is ordered only for an allocation that is PLACED and that the agent has no record of; what was seen to run
-or to end is never started again. What a live task uses, and whether it stands still, is no news for the log.
+Invariant: a start is ordered only for an allocation that is PLACED and of which the agent has no record; what was seen
+to run or to end is never started again. What a live task uses, and whether it is frozen, does not enter the log.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ CHECKPOINT_EVERY_MS = 1000  # at most so often a job's checkpoint gets into the 
 
 @dataclass(slots=True)
 class Verdict:
-    """`reports` are news for the log; `start`, `stop`, `forget`, `freeze`, `thaw` are allocation ids for the agent;
-    `leftovers` run there and belong to nobody; `missing` should run there and were not seen."""
+    """What a heartbeat calls for. But for `reports`, ids of allocations."""
 
+    #: What is new, for the log.
     reports: list[TaskReport] = field(default_factory=list)
     start: list[str] = field(default_factory=list)
     stop: list[str] = field(default_factory=list)
     forget: list[str] = field(default_factory=list)
+    #: Run there, and the cluster does not know them.
     leftovers: list[str] = field(default_factory=list)
+    #: Should run there, and were not seen.
     missing: list[str] = field(default_factory=list)
     freeze: list[str] = field(default_factory=list)
     thaw: list[str] = field(default_factory=list)
@@ -37,8 +39,8 @@ class Verdict:
 def compare(
     state: ClusterState, node_id: str, observed: Sequence[TaskReport], missing_before: Sequence[str] = ()
 ) -> Verdict:
-    """`missing_before`: of the heartbeat before this one. A task counts as lost when two in a row do not name it: one
-    alone may have been overtaken on its way."""
+    """Compare the state with what was observed. `missing_before`: of the heartbeat before this one. A task counts as
+    lost when two in a row do not name it: one alone may have been overtaken on its way."""
     verdict = Verdict()
     held = state.node_allocations.get(node_id, {})
     seen: Mapping[str, TaskReport] = {o.allocation_id: o for o in observed}
@@ -67,29 +69,31 @@ def _expected(verdict: Verdict, state: ClusterState, observation: TaskReport) ->
     else:
         if task.state < observation.state <= TaskState.RUNNING or _saved_since(state, observation):
             verdict.reports.append(_without_figures(observation))
-        _stands_still(verdict, state, observation)
+        _compare_frozen(verdict, state, observation)
 
 
 def _without_figures(observation: TaskReport) -> TaskReport:
-    """Of a live task."""
+    """Return the report of a live task for the log."""
     return replace(observation, usage=NO_USAGE, frozen=False)
 
 
-def _stands_still(verdict: Verdict, state: ClusterState, observation: TaskReport) -> None:
-    """A task that leaves is not stopped on its way, whoever told it to."""
+def _compare_frozen(verdict: Verdict, state: ClusterState, observation: TaskReport) -> None:
+    """Order a task frozen or thawed as its job is; one that is stopping is left alone."""
     should = state.jobs[state.allocations[observation.allocation_id].job_id].frozen
     if should is not observation.frozen and observation.state is not TaskState.STOPPING:
         (verdict.freeze if should else verdict.thaw).append(observation.allocation_id)
 
 
 def _saved_since(state: ClusterState, observation: TaskReport) -> bool:
-    """Later than what the log knows of its job. The members of a gang save themselves together: one tells for all."""
+    """Return whether it saved itself later than the log knows of its job. The members of a gang save themselves
+    together: one reports for all."""
     known_ms = state.jobs[state.allocations[observation.allocation_id].job_id].checkpoint_at_ms
     return observation.checkpoint_at_ms >= known_ms + CHECKPOINT_EVERY_MS
 
 
 def _saves_in_vain(state: ClusterState, observation: TaskReport) -> bool:
-    """It was told to leave, and nobody needs its checkpoint any more: its job is cancelled, say."""
+    """Return whether it takes time to save itself, and its checkpoint is not needed any more: its job is cancelled,
+    say."""
     if observation.reason != SAVING:
         return False
     return not stop_order(state, state.allocations[observation.allocation_id]).checkpoint_signal

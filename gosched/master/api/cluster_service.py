@@ -71,7 +71,8 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
         )
 
     async def AddMaster(self, request: cluster_pb2.AddMasterRequest, context: Any) -> cluster_pb2.AddMasterResponse:
-        return cluster_pb2.AddMasterResponse(member=await self.members.add(request.id, request.address))
+        member = await self.members.add(request.id, request.address)
+        return cluster_pb2.AddMasterResponse(member=to_message(member, cluster_pb2.MemberStatus))
 
     async def RemoveMaster(
         self, request: cluster_pb2.RemoveMasterRequest, context: Any
@@ -83,7 +84,8 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
     ) -> cluster_pb2.ListMembersResponse:
         configuration = self.replication.state.configuration
         version = configuration.version if configuration is not None else 0
-        return cluster_pb2.ListMembersResponse(members=self.members.list(), version=version)
+        members = [to_message(member, cluster_pb2.MemberStatus) for member in self.members.list()]
+        return cluster_pb2.ListMembersResponse(members=members, version=version)
 
     async def GetStateDigests(
         self, request: cluster_pb2.GetStateDigestsRequest, context: Any
@@ -102,7 +104,8 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
     async def GetMasterHealth(
         self, request: cluster_pb2.GetMasterHealthRequest, context: Any
     ) -> cluster_pb2.MasterHealth:
-        return master_health(self.replication, self.clock, self.data_dir)
+        health = master_health(self.replication, self.clock, self.data_dir)
+        return to_message(health, cluster_pb2.MasterHealth)
 
 
 async def keep_announced(replication: Replication, leadership: Leadership, masters: Channels, me: Master) -> None:

@@ -6,13 +6,14 @@ Rule: whoever asks gets one of a revision that is not older than its question; t
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
+from gosched.api.status import Status
 from gosched.core.state.cluster_state import restore
 from gosched.master.api.status import StatusReader
 from gosched.master.base.cancel import unattended
 from gosched.master.base.errors import busy
 from gosched.replication.interface import Replication
-from gosched.wire.v1 import scheduler_pb2
 
 MAX_WAITING = 64
 
@@ -22,10 +23,10 @@ class Digests:
         self._replication = replication
         self._status = status
         self._turn = asyncio.Lock()
-        self._next: asyncio.Task[scheduler_pb2.ClusterStatus] | None = None
+        self._next: asyncio.Task[Status] | None = None
         self._waiting = 0
 
-    async def status(self) -> scheduler_pb2.ClusterStatus:
+    async def status(self) -> Status:
         """The status of the cluster, with the digest of the state at its revision. Raises ApiError."""
         if self._waiting >= MAX_WAITING:
             raise busy(f"{MAX_WAITING} callers wait for a digest of the state already: try again later")
@@ -38,10 +39,9 @@ class Digests:
         finally:
             self._waiting -= 1
 
-    async def _made(self) -> scheduler_pb2.ClusterStatus:
+    async def _made(self) -> Status:
         async with self._turn:
             self._next = None  # who asks from now on might know of something newer
             status = self._status.read()
             frozen = self._replication.state.freeze()
-            status.digest = await asyncio.to_thread(lambda: restore(frozen).digest())
-            return status
+            return replace(status, digest=await asyncio.to_thread(lambda: restore(frozen).digest()))

@@ -1,33 +1,35 @@
 """What would become of jobs if they were submitted now.
 
-Rule: nothing is committed; a spec is refused here for the same reasons, in the same words, as at its submission.
+Invariant: nothing is committed; a spec is refused here for the same reasons, in the same words, as at its submission.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gosched.api.explanation import WaitExplanation
+from gosched.api.forecast import JobPlan, MovedStart, PlannedJob
+from gosched.core.records.job import Job
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec, OnMiss
 from gosched.core.state.cluster_state import ClusterState
-from gosched.master.api.explanation import fill_explanation
-from gosched.master.api.victims import fill_victims
+from gosched.master.api.explanation import node_tasks
+from gosched.master.api.victims import victims_of
 from gosched.master.jobs.admission import Admissions, refusal
 from gosched.master.planning.cycles import Cycles
 from gosched.scheduling.queries.what_if import WhatIf, what_if
 from gosched.state_machine.queues import submission_refusal
 from gosched.state_machine.specs import spec_problem
-from gosched.wire.v1 import scheduler_pb2
+from gosched.wire.codec import to_record
+from gosched.wire.v1 import types_pb2
 
 MAX_SPECS = 100
 REFUSED = "refused"
+_NO_JOB = to_record(types_pb2.Job(), Job)  # what is planned is no job yet
 
 
-async def forecast(
-    state: ClusterState, cycles: Cycles, admissions: Admissions, specs: Sequence[JobSpec]
-) -> scheduler_pb2.PlanJobResponse:
+async def forecast(state: ClusterState, cycles: Cycles, admissions: Admissions, specs: Sequence[JobSpec]) -> JobPlan:
     """Each deadline is looked at by itself. Raises ApiError when the planner has no time for it."""
     problems = [_problem(state, spec) for spec in specs]
     unmet = ["" if problem else await admissions.obstacle(s) for s, problem in zip(specs, problems, strict=True)]
@@ -38,19 +40,19 @@ async def forecast(
     planned = tuple([_as_planned(spec) for spec, problem in zip(specs, problems, strict=True) if not problem])
     found = await cycles.questions.ask(lambda view, policy, at_ms, seed: what_if(view, policy, planned, at_ms, seed))
     answers = iter(found.jobs)
-    response = scheduler_pb2.PlanJobResponse(revision=state.revision)
+    jobs = []
     for spec, problem, why in zip(specs, problems, unmet, strict=True):
-        job = response.jobs.add(name=spec.name)
         if problem:
-            job.outcome = REFUSED
-            job.explanation.message = problem
+            refused = WaitExplanation(message=problem).of_job(_NO_JOB)
+            jobs.append(PlannedJob(name=spec.name, outcome=REFUSED, explanation=refused))
         else:
-            _fill(state, next(answers), job)
-            job.warnings.extend([*_left_out(spec), *([why] if why else []), *cycles.warnings(spec)])
-    for job_id, before_ms, after_ms in found.moved:
-        name = state.jobs[job_id].spec.name if job_id in state.jobs else ""
-        response.moved.add(job_id=job_id, name=name, before_ms=before_ms, after_ms=after_ms)
-    return response
+            warnings = (*_left_out(spec), *([why] if why else []), *cycles.warnings(spec))
+            jobs.append(_planned(state, next(answers), spec.name, warnings))
+    moved = [
+        MovedStart(job_id=job_id, name=_name(state, job_id), before_ms=before_ms, after_ms=after_ms)
+        for job_id, before_ms, after_ms in found.moved
+    ]
+    return JobPlan(jobs=tuple(jobs), moved=tuple(moved), revision=state.revision)
 
 
 def _problem(state: ClusterState, spec: JobSpec) -> str:
@@ -79,11 +81,18 @@ def _left_out(spec: JobSpec) -> list[str]:
     return lines
 
 
-def _fill(state: ClusterState, found: WhatIf, job: scheduler_pb2.PlannedJob) -> None:
-    job.outcome, job.start_ms = found.outcome, found.start_ms
-    if found.placement is not None:
-        for node_id, tasks in sorted(Counter(task.node_id for task in found.placement.tasks).items()):
-            job.nodes.add(node_id=node_id, tasks=tasks)
-        fill_victims(state, found.placement.evictions, state.clock_ms, job.victims)
-    if found.explanation is not None:
-        fill_explanation(found.explanation, job.explanation)
+def _planned(state: ClusterState, found: WhatIf, name: str, warnings: tuple[str, ...]) -> PlannedJob:
+    placement, why = found.placement, found.explanation
+    return PlannedJob(
+        name=name,
+        outcome=found.outcome,
+        nodes=node_tasks(task.node_id for task in placement.tasks) if placement else (),
+        victims=victims_of(state, placement.evictions, state.clock_ms) if placement else (),
+        start_ms=found.start_ms,
+        explanation=why.of_job(_NO_JOB) if why else None,
+        warnings=warnings,
+    )
+
+
+def _name(state: ClusterState, job_id: str) -> str:
+    return state.jobs[job_id].spec.name if job_id in state.jobs else ""

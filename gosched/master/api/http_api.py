@@ -14,10 +14,12 @@ from http import HTTPStatus
 import grpc
 from aiohttp import web
 
-from gosched.client.forecast import Reserved
-from gosched.client.forecast_shapes import reserved_json
-from gosched.client.model import JobExplanation, QuotaStatus, Status
-from gosched.client.shapes import explanation_json, queue_json, quota_json, status_json
+from gosched.api.explanation import JobExplanation
+from gosched.api.forecast import Reserved
+from gosched.api.json.cluster import queue_json, quota_json, status_json
+from gosched.api.json.explanations import explanation_json
+from gosched.api.json.reservations import reserved_json
+from gosched.api.status import QuotaStatus, Status
 from gosched.config import ConfigError, Listen
 from gosched.config.settings import Tls
 from gosched.master.api.lanes import Lane, Lanes
@@ -29,6 +31,7 @@ from gosched.master.base.clock import Clock
 from gosched.master.base.errors import HTTP_STATUS, ApiError
 from gosched.master.base.leadership import Leadership
 from gosched.observe.metrics import MasterMetrics
+from gosched.wire.codec import to_record
 from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -95,33 +98,34 @@ class HttpApi:
 
     async def _get_status(self, request: web.Request) -> web.Response:
         leader = self._leadership.leader()
-        message = self._status.read()
+        status = self._status.read()
         if leader is not None and not self._leadership.epoch:
             stub = scheduler_pb2_grpc.SchedulerServiceStub(self._masters.to(leader.grpc_address))
             try:
                 message = await stub.GetClusterStatus(
                     scheduler_pb2.GetClusterStatusRequest(), timeout=FORWARD_TIMEOUT_S, metadata=((FORWARDED, UNNAMED),)
                 )
+                status = to_record(message, Status)
             except grpc.aio.AioRpcError:
-                message = self._status.read()  # the leader is gone: what this master knows is the best there is
-        return web.json_response(status_json(Status.of(message)))
+                status = self._status.read()  # the leader is gone: what this master knows is the best there is
+        return web.json_response(status_json(status))
 
     async def _get_queues(self, request: web.Request) -> web.Response:
         message = await self._calls.call("GetClusterStatus", scheduler_pb2.GetClusterStatusRequest())
-        return web.json_response([queue_json(queue) for queue in Status.of(message).queues])
+        return web.json_response([queue_json(queue) for queue in to_record(message, Status).queues])
 
     async def _get_quotas(self, request: web.Request) -> web.Response:
         message = await self._calls.call("ListQuotas", scheduler_pb2.ListQuotasRequest())
-        return web.json_response([quota_json(QuotaStatus.of(quota)) for quota in message.quotas])
+        return web.json_response([quota_json(to_record(quota, QuotaStatus)) for quota in message.quotas])
 
     async def _get_reservations(self, request: web.Request) -> web.Response:
         message = await self._calls.call("ListReservations", scheduler_pb2.ListReservationsRequest())
-        return web.json_response(reserved_json(Reserved.of(message)))
+        return web.json_response(reserved_json(to_record(message, Reserved)))
 
     async def _explain(self, request: web.Request) -> web.Response:
         asked = scheduler_pb2.GetJobRequest(job=request.match_info["job"])
         message = await self._calls.call("ExplainJob", asked)
-        return web.json_response(explanation_json(JobExplanation.of(message)))
+        return web.json_response(explanation_json(to_record(message, JobExplanation)))
 
     async def _healthz(self, request: web.Request) -> web.Response:
         return web.Response(text="ok\n")

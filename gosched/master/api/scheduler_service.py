@@ -38,7 +38,7 @@ from gosched.master.planning.cycles import Cycles
 from gosched.master.planning.windows import chosen_nodes, in_the_way, list_reservations, named_nodes
 from gosched.replication.interface import Replication
 from gosched.state_machine.names import line_problem
-from gosched.wire.codec import fill, map_pairs
+from gosched.wire.codec import fill, map_pairs, to_message
 from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 
 DEFAULT_PAGE = 1000
@@ -112,18 +112,20 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
             raise invalid(f"1 to {MAX_SPECS} jobs are planned together; {len(request.specs)} were given")
         specs = [parsed(spec, JobSpec) for spec in request.specs]
         await self.proposals.barrier()
-        return await forecast(self.replication.state, self.cycles, self.admissions, specs)
+        plan = await forecast(self.replication.state, self.cycles, self.admissions, specs)
+        return to_message(plan, scheduler_pb2.PlanJobResponse)
 
     async def GetJob(self, request: scheduler_pb2.GetJobRequest, context: Any) -> scheduler_pb2.JobView:
         job = await self._fresh_job(request.job)
-        return job_view(self.replication.state, job, self.cycles.explanations)
+        view = job_view(self.replication.state, job, self.cycles.explanations)
+        return to_message(view, scheduler_pb2.JobView)
 
     async def WatchJob(
         self, request: scheduler_pb2.GetJobRequest, context: Any
     ) -> AsyncIterator[scheduler_pb2.JobView]:
         job = await self._fresh_job(request.job)
         async for view in watch_job(self.replication, self.leadership, self.changes, self.cycles, job.id):
-            yield view
+            yield to_message(view, scheduler_pb2.JobView)
 
     async def ListJobs(self, request: scheduler_pb2.ListJobsRequest, context: Any) -> scheduler_pb2.ListJobsResponse:
         before = _parse_token(request.page_token)
@@ -163,7 +165,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
 
     async def ExplainJob(self, request: scheduler_pb2.GetJobRequest, context: Any) -> scheduler_pb2.JobExplanation:
         job = await self._fresh_job(request.job)
-        return await explain_job(self.replication.state, job.id, self.cycles, self.status)
+        explanation = await explain_job(self.replication.state, job.id, self.cycles, self.status)
+        return to_message(explanation, scheduler_pb2.JobExplanation)
 
     async def SetQueues(self, request: scheduler_pb2.SetQueuesRequest, context: Any) -> scheduler_pb2.SetQueuesResponse:
         queues = tuple([parsed(queue, Queue) for queue in request.queues])
@@ -181,7 +184,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         self, request: scheduler_pb2.ListQuotasRequest, context: Any
     ) -> scheduler_pb2.ListQuotasResponse:
         await self.proposals.barrier()
-        return self.status.quotas()
+        quotas = [to_message(quota, scheduler_pb2.QuotaStatus) for quota in self.status.quotas()]
+        return scheduler_pb2.ListQuotasResponse(quotas=quotas, revision=self.replication.state.revision)
 
     async def SetWindow(self, request: scheduler_pb2.SetWindowRequest, context: Any) -> scheduler_pb2.SetWindowResponse:
         window = parsed(request.window, Window)
@@ -213,7 +217,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         self, request: scheduler_pb2.ListReservationsRequest, context: Any
     ) -> scheduler_pb2.ListReservationsResponse:
         await self.proposals.barrier()
-        return list_reservations(self.replication.state)
+        return to_message(list_reservations(self.replication.state), scheduler_pb2.ListReservationsResponse)
 
     async def SetClock(self, request: scheduler_pb2.SetClockRequest, context: Any) -> scheduler_pb2.SetClockResponse:
         _check_request_id(request.client_id, request.request_id)
@@ -226,7 +230,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def GetClusterStatus(
         self, request: scheduler_pb2.GetClusterStatusRequest, context: Any
     ) -> scheduler_pb2.ClusterStatus:
-        return await self.digests.status() if request.digest else self.status.read()
+        status = await self.digests.status() if request.digest else self.status.read()
+        return to_message(status, scheduler_pb2.ClusterStatus)
 
     async def _change(self, command: Body, request: _Change) -> Accepted:
         """Raises ApiError."""

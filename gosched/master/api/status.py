@@ -1,25 +1,23 @@
-"""The cluster, its queues and its quotas in messages, from this master's own state. Each carries its revision."""
+"""The cluster, its queues and its quotas, from this master's own state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from gosched import __version__
+from gosched.api.status import BackupStatus, MasterStatus, QueueStatus, QuotaStatus, Status
 from gosched.core.limits import MAX_STATE_BYTES
 from gosched.core.records.job import JobState
 from gosched.core.records.node import NodeState
 from gosched.core.records.tenant import Quota
 from gosched.core.resources import ZERO
 from gosched.core.sharing import as_map, resources_of
-from gosched.master.backups.scheduled_backups import BackupFacts
 from gosched.master.cluster.clock_keeper import ClockKeeper
 from gosched.master.cluster.feature_levels import FeatureLevels
 from gosched.master.cluster.members import MemberList
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.sharing import QueueUse, Shares, queue_uses, tenant_uses
 from gosched.replication.interface import Part, Replication
-from gosched.wire.codec import fill
-from gosched.wire.v1 import scheduler_pb2
 
 
 class StatusReader:
@@ -33,7 +31,7 @@ class StatusReader:
         keeper: ClockKeeper,
         levels: FeatureLevels,
         members: MemberList,
-        backup: Callable[[], BackupFacts | None],
+        backup: Callable[[], BackupStatus | None],
     ) -> None:
         self._replication = replication
         self._counts = counts
@@ -43,9 +41,9 @@ class StatusReader:
         self._members = members
         self._backup = backup
 
-    def read(self) -> scheduler_pb2.ClusterStatus:
+    def read(self) -> Status:
         state, counts = self._replication.state, self._counts
-        status = scheduler_pb2.ClusterStatus(
+        return Status(
             leader=self._replication.role.leader,
             epoch=state.epoch,
             revision=state.revision,
@@ -55,6 +53,10 @@ class StatusReader:
             jobs=len(state.jobs),
             pending=counts.jobs_being(JobState.PENDING),
             running=counts.jobs_being(JobState.RUNNING),
+            total=resources_of(state.total),
+            used=sum(state.charges.values(), ZERO),
+            queues=tuple([_queue_status(use) for use in self.queue_uses().values()]),
+            digest="",
             version=__version__,
             state_bytes=state.footprint.total,
             state_bytes_limit=MAX_STATE_BYTES,
@@ -62,32 +64,29 @@ class StatusReader:
             clock_problem=self._keeper.problem(),
             feature_level=state.feature_level,
             newest_feature_level=self._levels.common(),
+            backup=self._backup(),
         )
-        fill(resources_of(state.total), status.total)
-        fill(sum(state.charges.values(), ZERO), status.used)
-        if (backup := self._backup()) is not None:
-            status.backup.last_success_ms, status.backup.last_bytes = backup.last_success_ms, backup.last_bytes
-            status.backup.failures, status.backup.problem = backup.failures, backup.problem
-        status.queues.extend([_queue_status(use) for use in self.queue_uses().values()])
-        return status
 
-    def queue(self, path: str) -> scheduler_pb2.QueueStatus | None:
+    def queue(self, path: str) -> QueueStatus | None:
         use = self.queue_uses().get(path)
         return _queue_status(use) if use else None
 
     def queue_uses(self) -> dict[str, QueueUse]:
         return queue_uses(self._replication.state, self._counts, self._shares())
 
-    def quotas(self) -> scheduler_pb2.ListQuotasResponse:
+    def quotas(self) -> list[QuotaStatus]:
         state = self._replication.state
-        answer = scheduler_pb2.ListQuotasResponse(revision=state.revision)
-        for tenant, use in sorted(tenant_uses(state).items()):
-            item = answer.quotas.add(used=dict(as_map(use.used)), running_jobs=use.running_jobs)
-            fill(state.quotas.get(tenant, Quota(tenant=tenant)), item.quota)
-            fill(use.spent, item.spent)
-        return answer
+        return [
+            QuotaStatus(
+                quota=state.quotas.get(tenant, Quota(tenant=tenant)),
+                used=as_map(use.used),
+                running_jobs=use.running_jobs,
+                spent=use.spent,
+            )
+            for tenant, use in sorted(tenant_uses(state).items())
+        ]
 
-    def _masters(self) -> list[scheduler_pb2.MasterStatus]:
+    def _masters(self) -> tuple[MasterStatus, ...]:
         """All members, also those that have not said yet where they listen."""
         role, me = self._replication.role, self._replication.member_id
         offsets_ms = self._keeper.offsets_ms()
@@ -99,7 +98,7 @@ class StatusReader:
             record = self._replication.state.masters.get(member)
             healthy = member == me or member in role.connected
             masters.append(
-                scheduler_pb2.MasterStatus(
+                MasterStatus(
                     id=member,
                     address=record.grpc_address if record else addresses.get(member, ""),
                     role=self._part_of(member, healthy),
@@ -111,7 +110,7 @@ class StatusReader:
                     version=versions.get(member, "") if healthy else "",
                 )
             )
-        return masters
+        return tuple(masters)
 
     def _part_of(self, member: str, healthy: bool) -> str:
         role = self._replication.role
@@ -122,16 +121,15 @@ class StatusReader:
         return Part.FOLLOWER.value if healthy and role.leader else "unknown"
 
 
-def _queue_status(use: QueueUse) -> scheduler_pb2.QueueStatus:
-    message = scheduler_pb2.QueueStatus(
+def _queue_status(use: QueueUse) -> QueueStatus:
+    return QueueStatus(
         path=use.queue.path,
         type=use.queue.type.name.lower(),
         pending=use.pending,
         running=use.running,
-        used=dict(as_map(use.used)),
-        demand=dict(as_map(use.demand)),
-        fair_share=use.fair_share,
-        ceiling=use.ceiling,
+        used=as_map(use.used),
+        demand=as_map(use.demand),
+        fair_share=tuple(sorted(use.fair_share.items())),
+        ceiling=tuple(sorted(use.ceiling.items())),  # a ceiling of 0 is one
+        rules=use.queue,
     )
-    fill(use.queue, message.rules)
-    return message

@@ -15,6 +15,7 @@ from gosched.master.base.errors import busy, unavailable
 from gosched.replication.backup import content
 from gosched.replication.interface import Replication
 from gosched.wire.backup_file import BackupInfo
+from gosched.wire.codec import to_message
 from gosched.wire.v1 import cluster_pb2
 
 MAX_AT_ONCE = 2
@@ -52,19 +53,7 @@ class BackupSource:
         try:
             await self._reach(min_revision)
             info, chunks = self.take()
-            yield cluster_pb2.BackupPart(
-                info=cluster_pb2.BackupInfo(
-                    release=info.release,
-                    master=info.master,
-                    cluster_id=info.cluster_id,
-                    revision=info.revision,
-                    feature_level=info.feature_level,
-                    taken_at_ms=info.taken_at_ms,
-                    jobs=info.jobs,
-                    nodes=info.nodes,
-                    allocations=info.allocations,
-                )
-            )
+            yield cluster_pb2.BackupPart(info=to_message(info, cluster_pb2.BackupInfo))
             while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
                 yield cluster_pb2.BackupPart(data=chunk)
         finally:

@@ -12,12 +12,12 @@ import math
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
 
+from gosched.api.status import BackupStatus
 from gosched.config.backup_model import NAME_PLACE, Backup
 from gosched.config.cron import next_run_ms
 from gosched.core.text import printable
@@ -40,17 +40,6 @@ class BackupFailed(Exception):
     """One line that says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackupFacts:
-    """Of this master. 0: never, as far as it knows."""
-
-    last_success_ms: int = 0
-    last_bytes: int = 0
-    failures: int = 0
-    #: Of the last try; empty: it went well.
-    problem: str = ""
-
-
 class ScheduledBackups:
     """`leads`: whether this master does. `cluster_id`: of its state."""
 
@@ -71,7 +60,7 @@ class ScheduledBackups:
         self._folder = Path(settings.directory)
         self._began_ms = now_ms()
         self._retry_ms = 0
-        self.facts = BackupFacts()
+        self.status = BackupStatus()
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -86,13 +75,13 @@ class ScheduledBackups:
                 await self.take()
 
     async def take(self) -> None:
-        """Make one now; what comes of it is in `facts` and in the log."""
-        before = self.facts
+        """Make one now; what comes of it is in `status` and in the log."""
+        before = self.status
         try:
             path, size = await self._write()
         except (BackupFailed, BadBackup, OSError) as error:
             what = f"{error.filename or self._folder}: {error.strerror}" if isinstance(error, OSError) else str(error)
-            self.facts = BackupFacts(
+            self.status = BackupStatus(
                 last_success_ms=before.last_success_ms,
                 last_bytes=before.last_bytes,
                 failures=before.failures + 1,
@@ -103,7 +92,7 @@ class ScheduledBackups:
             log.error("a backup failed", why=what, again_in_s=retry_ms / 1000)
             return
         self._retry_ms = 0
-        self.facts = BackupFacts(last_success_ms=self._now_ms(), last_bytes=size, failures=before.failures)
+        self.status = BackupStatus(last_success_ms=self._now_ms(), last_bytes=size, failures=before.failures)
         dropped = await asyncio.to_thread(self._prune)
         log.info("backup made", file=str(path), bytes=size, dropped=dropped)
 
@@ -156,12 +145,12 @@ class ScheduledBackups:
         own = await asyncio.to_thread(self._own_files)
         if own:
             at = datetime.strptime(_at(own[-1]), "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-            last_ms = max(self.facts.last_success_ms, int(at.timestamp() * 1000))
-            failures = self.facts.failures
-            self.facts = BackupFacts(last_success_ms=last_ms, last_bytes=own[-1].stat().st_size, failures=failures)
+            last_ms = max(self.status.last_success_ms, int(at.timestamp() * 1000))
+            failures = self.status.failures
+            self.status = BackupStatus(last_success_ms=last_ms, last_bytes=own[-1].stat().st_size, failures=failures)
 
     def _due_ms(self) -> int:
-        last_ms, every_ms = self.facts.last_success_ms, self._settings.every_ms
+        last_ms, every_ms = self.status.last_success_ms, self._settings.every_ms
         if self._retry_ms:
             return self._retry_ms
         if every_ms is not None:
@@ -192,12 +181,12 @@ class ScheduledBackups:
         return sorted(found, key=lambda path: (_at(path), path.name))
 
 
-def backup_gauges(facts: BackupFacts | None, now_ms: int) -> BackupGauges | None:
+def backup_gauges(status: BackupStatus | None, now_ms: int) -> BackupGauges | None:
     """As metrics show them; None: none are scheduled here."""
-    if facts is None:
+    if status is None:
         return None
-    age_s = max(0, now_ms - facts.last_success_ms) / 1000 if facts.last_success_ms else math.inf
-    return BackupGauges(age_s=age_s, last_bytes=facts.last_bytes, failures=facts.failures)
+    age_s = max(0, now_ms - status.last_success_ms) / 1000 if status.last_success_ms else math.inf
+    return BackupGauges(age_s=age_s, last_bytes=status.last_bytes, failures=status.failures)
 
 
 def _at(path: Path) -> str:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 
 from gosched import __version__
+from gosched.api.status import MasterHealth
 from gosched.core.features import NEWEST_LEVEL
 from gosched.master.base.clock import StateClock
 from gosched.replication.interface import Replication
-from gosched.wire.v1 import cluster_pb2
 
 _ROOM_BYTES = 64 << 20  # beside what the state needs
 
 
-def master_health(replication: Replication, clock: StateClock, data_dir: str) -> cluster_pb2.MasterHealth:
+def master_health(replication: Replication, clock: StateClock, data_dir: str) -> MasterHealth:
     """Raises OSError where the data directory cannot be looked at."""
     role, state = replication.role, replication.state
     disk = os.statvfs(data_dir or ".")
-    return cluster_pb2.MasterHealth(
+    return MasterHealth(
         id=replication.member_id,
         release=__version__,
         feature_level=state.feature_level,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import grpc
 import structlog
 
+from gosched.api.status import MasterMember
 from gosched.config import MasterSettings
 from gosched.config.address import split_address
 from gosched.core.records.master import Configuration, Member
@@ -70,7 +71,7 @@ class MemberControl:
     masters: Channels
     members: MemberList
 
-    async def add(self, member: str, address: str) -> cluster_pb2.MemberStatus:
+    async def add(self, member: str, address: str) -> MasterMember:
         """A learner at first; the answer says whether it votes yet. Raises ApiError."""
         if problem := name_problem("master id", member):
             raise invalid(problem)
@@ -96,7 +97,7 @@ class MemberControl:
             raise unavailable(f"{member} is not removed yet: ask again")
         return known
 
-    def list(self) -> list[cluster_pb2.MemberStatus]:
+    def list(self) -> list[MasterMember]:
         """On the leader: only it knows how far the others are."""
         role, state, me = self.replication.role, self.replication.state, self.replication.member_id
         members = state.configuration.members if state.configuration is not None else self.members.listed()
@@ -104,18 +105,17 @@ class MemberControl:
         for member in members:
             record = state.masters.get(member.id)
             part = "leader" if member.id == role.leader else "voter" if member.voter else "learner"
-            status = cluster_pb2.MemberStatus(
-                id=member.id,
-                address=member.address,
-                role=part,
-                healthy=member.id == me or member.id in role.connected,
-                grpc_address=record.grpc_address if record else "",
+            behind = max(role.last_index - role.acknowledged[member.id], 0) if member.id in role.acknowledged else None
+            found.append(
+                MasterMember(
+                    id=member.id,
+                    address=member.address,
+                    role=part,
+                    healthy=member.id == me or member.id in role.connected,
+                    behind=0 if member.id == me else behind,
+                    grpc_address=record.grpc_address if record else "",
+                )
             )
-            if member.id == me:
-                status.behind = 0
-            elif member.id in role.acknowledged:
-                status.behind = max(role.last_index - role.acknowledged[member.id], 0)
-            found.append(status)
         return found
 
     async def admit(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
+from gosched.api.details import JobDetail, WaitLine
 from gosched.core.records.job import Job
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.kept_jobs import KeptGroup, KeptKind
@@ -15,32 +16,25 @@ from gosched.master.jobs.wait_reasons import why_unplanned
 from gosched.master.planning.cycles import Cycles
 from gosched.replication.interface import Replication
 from gosched.scheduling import Explanation
-from gosched.wire.codec import fill
-from gosched.wire.v1 import scheduler_pb2
 
 COALESCE_S = 0.05  # between two views of one stream
 FAILED_SHOWN = 10  # elements of an array
 
 
-def job_view(state: ClusterState, job: Job, explanations: Mapping[str, Explanation]) -> scheduler_pb2.JobView:
-    view = scheduler_pb2.JobView(revision=state.revision)
-    fill(job, view.job)
-    for task in state.tasks_of(job):
-        fill(task, view.tasks.add())
-    why = explanations.get(job.id)
-    if why is not None and job.id in state.pending:
-        view.explanation.code, view.explanation.message = why.code, why.message
-    elif (unplanned := why_unplanned(state, job)) is not None:
-        view.explanation.code, view.explanation.message = unplanned
-    if job.children.failed:
-        failed = state.kept.newest(KeptGroup(KeptKind.FAILED, job.id), FAILED_SHOWN)
-        view.failed_elements.extend([state.jobs[element].spec.name for element in failed])
-    return view
+def job_view(state: ClusterState, job: Job, explanations: Mapping[str, Explanation]) -> JobDetail:
+    failed = state.kept.newest(KeptGroup(KeptKind.FAILED, job.id), FAILED_SHOWN) if job.children.failed else ()
+    return JobDetail(
+        job=job,
+        tasks=tuple(state.tasks_of(job)),
+        explanation=_wait_line(state, job, explanations.get(job.id)),
+        revision=state.revision,
+        failed_elements=tuple([state.jobs[element].spec.name for element in failed]),
+    )
 
 
 async def watch_job(
     replication: Replication, leadership: Leadership, changes: JobChanges, cycles: Cycles, job_id: str
-) -> AsyncIterator[scheduler_pb2.JobView]:
+) -> AsyncIterator[JobDetail]:
     """Ends with the job; raises ApiError when this master stops leading, so that the client goes on elsewhere."""
     epoch = leadership.epoch
     with changes.of(job_id) as changed:
@@ -56,3 +50,10 @@ async def watch_job(
             await changed.wait()
             if leadership.epoch != epoch:
                 raise unavailable("this master does not lead any more; ask again")
+
+
+def _wait_line(state: ClusterState, job: Job, why: Explanation | None) -> WaitLine | None:
+    if why is not None and job.id in state.pending:
+        return WaitLine(why.code, why.message)
+    unplanned = why_unplanned(state, job)
+    return WaitLine(*unplanned) if unplanned else None

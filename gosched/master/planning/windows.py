@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from gosched.api.forecast import Reserved
 from gosched.core.preemption_rules import may_restart
 from gosched.core.records.job import Job
 from gosched.core.records.node import Node, NodeState
@@ -15,8 +16,6 @@ from gosched.core.sharing import Amounts, charge_of, lineage
 from gosched.core.spec.policies import RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.errors import ApiError, invalid, not_found, unmet
-from gosched.wire.codec import fill
-from gosched.wire.v1 import scheduler_pb2
 
 MAX_SHOWN = 64  # characters of a name that nobody has
 
@@ -74,16 +73,14 @@ def in_the_way(state: ClusterState, window: Window) -> list[str]:
     )
 
 
-def list_reservations(state: ClusterState) -> scheduler_pb2.ListReservationsResponse:
-    """Those that start first before the others."""
-    answer = scheduler_pb2.ListReservationsResponse(revision=state.revision)
-    for window in sorted(state.windows.values(), key=lambda w: (w.start_ms, w.name)):
-        fill(window, answer.windows.add())
-    for reservation in sorted(state.reservations.values(), key=lambda r: (r.start_ms, r.job_id)):
-        fill(reservation, answer.reservations.add())
-    for fence in sorted(state.fences.values(), key=lambda f: (f.made_at_ms, f.job_id)):
-        fill(fence, answer.fences.add())
-    return answer
+def list_reservations(state: ClusterState) -> Reserved:
+    """Return what is reserved; what starts first comes before the others."""
+    return Reserved(
+        windows=tuple(sorted(state.windows.values(), key=lambda w: (w.start_ms, w.name))),
+        reservations=tuple(sorted(state.reservations.values(), key=lambda r: (r.start_ms, r.job_id))),
+        fences=tuple(sorted(state.fences.values(), key=lambda f: (f.made_at_ms, f.job_id))),
+        revision=state.revision,
+    )
 
 
 def _overlap(one: Window, other: Window) -> bool:

@@ -12,6 +12,7 @@ from operator import gt
 
 import numpy as np
 
+from gosched.api.explanation import Refused
 from gosched.core.amounts import amount_text, short_of
 from gosched.core.sharing import BUILT_IN
 from gosched.core.spec.job_spec import JobSpec
@@ -105,7 +106,7 @@ class Explainer:
         return self._domain(gang, index, request, refused)
 
     def _domain(
-        self, gang: PendingGang, index: int, request: TaskRequest, refused: tuple[tuple[str, int], ...]
+        self, gang: PendingGang, index: int, request: TaskRequest, refused: tuple[Refused, ...]
     ) -> Explanation | None:
         """Enough room in all, but not in one domain of the level that is required."""
         level, _ = self._feasibility.bounds(gang, request.constraints)
@@ -147,9 +148,7 @@ class Explainer:
             code=Reason.CONSTRAINTS, message=message, refused=self._refused(gang, request), nearest=nearest
         )
 
-    def _refused(
-        self, gang: PendingGang, request: TaskRequest, banned: tuple[str, ...] = ()
-    ) -> tuple[tuple[str, int], ...]:
+    def _refused(self, gang: PendingGang, request: TaskRequest, banned: tuple[str, ...] = ()) -> tuple[Refused, ...]:
         """Each node counted once, at the first filter that it failed; those short of something last."""
         left = np.ones(len(self._capacity.nodes), dtype=np.bool_)
         counts: list[tuple[str, int]] = []
@@ -157,7 +156,7 @@ class Explainer:
         for name, mask in [*self._feasibility.filters(gang, request), models, *self._resources(request)]:
             counts.append((name, int(np.count_nonzero(left & ~mask))))
             left &= mask
-        return tuple([(name, count) for name, count in counts if count])
+        return tuple([Refused(name, count) for name, count in counts if count])
 
     def _resources(self, request: TaskRequest) -> list[Filter]:
         free = self._capacity.free
@@ -241,7 +240,7 @@ def _no_node_could(nodes: NodeColumns, request: TaskRequest, found: Sequence[Fil
         refused.append((name, int(np.count_nonzero(mask & ~passes))))
         mask &= passes
         if not mask.any():
-            counts = tuple([(n, count) for n, count in refused if count])
+            counts = tuple([Refused(n, count) for n, count in refused if count])
             code, message = _refusal(nodes, request, name)
             return Explanation(code=code, message=message, refused=counts)
     return _too_small(nodes, request, mask)
@@ -320,7 +319,7 @@ def _too_few_slots(
     return Explanation(code=Reason.FRAGMENTED, message=message)
 
 
-def _said(refused: tuple[tuple[str, int], ...], nodes: int) -> str:
+def _said(refused: tuple[Refused, ...], nodes: int) -> str:
     """Such as "of 4 nodes 3 are short of CPU, 1 is not ready"."""
     said = [f"{count} {'is' if count == 1 else 'are'} {name}" for name, count in refused]
     return f"of {nodes} nodes {', '.join(said) or 'all have room for some'}"

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from gosched.core.commands.plans import Cause
+from gosched.api.explanation import Victim as ShownVictim
+from gosched.api.explanation import WaitExplanation
 from gosched.core.records.reservation import Reservation
-from gosched.core.resources import AmountMap
 from gosched.scheduling.preemption.eviction_rules import Victim
 from gosched.scheduling.snapshot.task_requests import PendingGang
 
@@ -37,47 +37,12 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
-    """`held`: of what is waited for, by resource. `until_ms`: 0 if nobody knows."""
-
-    job_id: str
-    name: str
-    queue: str
-    held: AmountMap
-    until_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """A victim, had there been one. `lost_ms`: its work since the start or the last checkpoint, times its tasks."""
-
-    job_id: str
-    name: str
-    tasks: int
-    whole: bool
-    cause: Cause
-    lost_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
-    """`limit`: the queue's or tenant's limit that holds it. `refused`: filters, each with the nodes that it turned
-    away first. `nearest`: what came closest. `brief`: there is more to say, at the cost of a look at every node.
-    `start_ms`: the estimated start, 0 if none is in sight, and `start_from` what it rests on. `holders`: who holds what
-    it waits for, the first to end first. `change`: the smallest change found that would start it now. `victims`: whom
-    it would evict if its queue did more than observe."""
+class Explanation(WaitExplanation):
+    """What a cycle finds out about a job that waits."""
 
     code: Reason
-    message: str
-    limit: str = ""
-    refused: tuple[tuple[str, int], ...] = ()
-    nearest: str = ""
+    #: There is more to say, at the cost of a look at every node.
     brief: bool = False
-    start_ms: int = 0
-    start_from: str = ""
-    holders: tuple[Holder, ...] = ()
-    change: str = ""
-    victims: tuple[Observed, ...] = ()
 
 
 def reserved(why: Explanation, reservation: Reservation | None) -> Explanation:
@@ -107,15 +72,15 @@ def would_evict(why: Explanation, victims: Sequence[Victim], now_ms: int) -> Exp
     return replace(why, victims=observed(victims, now_ms))
 
 
-def observed(victims: Sequence[Victim], now_ms: int) -> tuple[Observed, ...]:
+def observed(victims: Sequence[Victim], now_ms: int) -> tuple[ShownVictim, ...]:
     return tuple(
         [
-            Observed(
+            ShownVictim(
                 job_id=victim.gang.job_id,
                 name=victim.gang.name,
                 tasks=victim.tasks,
                 whole=not victim.ranks,
-                cause=victim.cause,
+                cause=victim.cause.name.lower(),
                 lost_ms=victim.gang.lost_ms(now_ms, victim.tasks),
             )
             for victim in victims

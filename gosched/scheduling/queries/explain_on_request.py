@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from gosched.api.explanation import Holder
 from gosched.core.sharing import Amounts, add_to, as_map, charge_of
 from gosched.scheduling.cycle_state import CycleState
-from gosched.scheduling.explain.explanation import Explanation, Holder, Reason, held_back
+from gosched.scheduling.explain.explanation import Explanation, Reason, held_back
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.policy import Policy

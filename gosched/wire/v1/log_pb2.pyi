@@ -348,34 +348,8 @@ class ReportTasks(_message.Message):
     REPORTS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: str
-    reports: _containers.RepeatedCompositeFieldContainer[TaskReport]
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., reports: _Optional[_Iterable[_Union[TaskReport, _Mapping]]] = ...) -> None: ...
-
-class TaskReport(_message.Message):
-    __slots__ = ("allocation_id", "state", "exit_code", "reason", "detail", "started_at_ms", "ended_at_ms", "checkpoint_at_ms", "usage", "frozen", "blames_node")
-    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
-    STATE_FIELD_NUMBER: _ClassVar[int]
-    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
-    REASON_FIELD_NUMBER: _ClassVar[int]
-    DETAIL_FIELD_NUMBER: _ClassVar[int]
-    STARTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
-    ENDED_AT_MS_FIELD_NUMBER: _ClassVar[int]
-    CHECKPOINT_AT_MS_FIELD_NUMBER: _ClassVar[int]
-    USAGE_FIELD_NUMBER: _ClassVar[int]
-    FROZEN_FIELD_NUMBER: _ClassVar[int]
-    BLAMES_NODE_FIELD_NUMBER: _ClassVar[int]
-    allocation_id: str
-    state: _types_pb2.TaskState
-    exit_code: int
-    reason: str
-    detail: str
-    started_at_ms: int
-    ended_at_ms: int
-    checkpoint_at_ms: int
-    usage: _types_pb2.Usage
-    frozen: bool
-    blames_node: bool
-    def __init__(self, allocation_id: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.TaskState, str]] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., frozen: bool = ..., blames_node: bool = ...) -> None: ...
+    reports: _containers.RepeatedCompositeFieldContainer[_types_pb2.TaskReport]
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., reports: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ...) -> None: ...
 
 class SnapshotHeader(_message.Message):
     __slots__ = ("schema", "previous", "last", "revision", "clock_ms", "epoch", "leader", "next_sequence", "records", "feature_level", "cluster_id", "lineage")

@@ -8,32 +8,6 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class TaskObservation(_message.Message):
-    __slots__ = ("allocation_id", "state", "exit_code", "reason", "detail", "started_at_ms", "ended_at_ms", "checkpoint_at_ms", "usage", "frozen", "blames_node")
-    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
-    STATE_FIELD_NUMBER: _ClassVar[int]
-    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
-    REASON_FIELD_NUMBER: _ClassVar[int]
-    DETAIL_FIELD_NUMBER: _ClassVar[int]
-    STARTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
-    ENDED_AT_MS_FIELD_NUMBER: _ClassVar[int]
-    CHECKPOINT_AT_MS_FIELD_NUMBER: _ClassVar[int]
-    USAGE_FIELD_NUMBER: _ClassVar[int]
-    FROZEN_FIELD_NUMBER: _ClassVar[int]
-    BLAMES_NODE_FIELD_NUMBER: _ClassVar[int]
-    allocation_id: str
-    state: _types_pb2.TaskState
-    exit_code: int
-    reason: str
-    detail: str
-    started_at_ms: int
-    ended_at_ms: int
-    checkpoint_at_ms: int
-    usage: _types_pb2.Usage
-    frozen: bool
-    blames_node: bool
-    def __init__(self, allocation_id: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.TaskState, str]] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., frozen: bool = ..., blames_node: bool = ...) -> None: ...
-
 class RegisterNodeRequest(_message.Message):
     __slots__ = ("node_id", "name", "address", "incarnation", "capacity", "gpu_model", "labels", "tasks", "clock_ms", "version", "taints", "hardware", "isolation", "cluster_id")
     class LabelsEntry(_message.Message):
@@ -64,14 +38,14 @@ class RegisterNodeRequest(_message.Message):
     capacity: _types_pb2.Resources
     gpu_model: str
     labels: _containers.ScalarMap[str, str]
-    tasks: _containers.RepeatedCompositeFieldContainer[TaskObservation]
+    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.TaskReport]
     clock_ms: int
     version: str
     taints: _containers.RepeatedCompositeFieldContainer[_types_pb2.Taint]
     hardware: _types_pb2.Hardware
     isolation: str
     cluster_id: str
-    def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., capacity: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[TaskObservation, _Mapping]]] = ..., clock_ms: _Optional[int] = ..., version: _Optional[str] = ..., taints: _Optional[_Iterable[_Union[_types_pb2.Taint, _Mapping]]] = ..., hardware: _Optional[_Union[_types_pb2.Hardware, _Mapping]] = ..., isolation: _Optional[str] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, node_id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., incarnation: _Optional[str] = ..., capacity: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ..., clock_ms: _Optional[int] = ..., version: _Optional[str] = ..., taints: _Optional[_Iterable[_Union[_types_pb2.Taint, _Mapping]]] = ..., hardware: _Optional[_Union[_types_pb2.Hardware, _Mapping]] = ..., isolation: _Optional[str] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class RegisterNodeResponse(_message.Message):
     __slots__ = ("stop_first", "heartbeat_ms", "epoch", "lease_ms", "cluster_id", "epoch_confirmed", "lineage", "forget")
@@ -105,13 +79,13 @@ class HeartbeatRequest(_message.Message):
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: str
-    tasks: _containers.RepeatedCompositeFieldContainer[TaskObservation]
+    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.TaskReport]
     epoch: int
     unfit: str
     usage: NodeUsage
     version: str
     clock_ms: int
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[TaskObservation, _Mapping]]] = ..., epoch: _Optional[int] = ..., unfit: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., version: _Optional[str] = ..., clock_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ..., epoch: _Optional[int] = ..., unfit: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., version: _Optional[str] = ..., clock_ms: _Optional[int] = ...) -> None: ...
 
 class NodeUsage(_message.Message):
     __slots__ = ("cpu_milli", "memory_bytes", "disk_bytes", "cpu_pressure_milli", "memory_pressure_milli", "io_pressure_milli", "gpus")

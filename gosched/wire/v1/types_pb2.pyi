@@ -828,6 +828,32 @@ class Task(_message.Message):
     usage: Usage
     def __init__(self, id: _Optional[str] = ..., job_id: _Optional[str] = ..., group: _Optional[str] = ..., index: _Optional[int] = ..., rank: _Optional[int] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., allocation_id: _Optional[str] = ..., node_id: _Optional[str] = ..., gpus: _Optional[_Iterable[int]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., placed_at_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., cpus: _Optional[str] = ..., moves: _Optional[int] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ...) -> None: ...
 
+class TaskReport(_message.Message):
+    __slots__ = ("allocation_id", "state", "exit_code", "reason", "detail", "started_at_ms", "ended_at_ms", "checkpoint_at_ms", "usage", "frozen", "blames_node")
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    FROZEN_FIELD_NUMBER: _ClassVar[int]
+    BLAMES_NODE_FIELD_NUMBER: _ClassVar[int]
+    allocation_id: str
+    state: TaskState
+    exit_code: int
+    reason: str
+    detail: str
+    started_at_ms: int
+    ended_at_ms: int
+    checkpoint_at_ms: int
+    usage: Usage
+    frozen: bool
+    blames_node: bool
+    def __init__(self, allocation_id: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., exit_code: _Optional[int] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., frozen: bool = ..., blames_node: bool = ...) -> None: ...
+
 class Allocation(_message.Message):
     __slots__ = ("id", "task_id", "job_id", "node_id", "resources", "gpus", "placed_at_ms", "cpus", "gpu_model", "leaves_for")
     ID_FIELD_NUMBER: _ClassVar[int]

@@ -5,14 +5,15 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gosched.agent.logic.reconcile import Action, Desired, Forget, Start, Stop, StopWish, Tombstone, hastened, reconcile
+from gosched.agent.logic.reconcile import Action, Desired, Forget, Start, Stop, Tombstone, hastened, reconcile
+from gosched.core.orders import StopOrder
 from gosched.core.records.task import TaskState
 
 STEADY = settings(deadline=None, derandomize=True)
 
 
-def wish(allocation_id: str) -> StopWish:
-    return StopWish(allocation_id=allocation_id, grace_ms=1000)
+def wish(allocation_id: str) -> StopOrder:
+    return StopOrder(allocation_id=allocation_id, grace_ms=1000)
 
 
 def test_only_what_is_not_here_is_started_and_only_once() -> None:
@@ -23,11 +24,11 @@ def test_only_what_is_not_here_is_started_and_only_once() -> None:
 def test_a_stop_of_a_live_task_is_a_stop_of_an_ended_one_nothing_of_an_unknown_one_a_burial() -> None:
     desired = Desired(stop=(wish("live"), wish("ended"), wish("unknown")))
     observed = {"live": TaskState.STARTING, "ended": TaskState.KILLED}
-    assert reconcile(desired, observed) == (Stop(wish=wish("live")), Tombstone(wish=wish("unknown")))
+    assert reconcile(desired, observed) == (Stop(order=wish("live")), Tombstone(order=wish("unknown")))
 
 
 def test_a_stop_wins_over_a_start_in_one_message() -> None:
-    assert reconcile(Desired(start=("a",), stop=(wish("a"),)), {}) == (Tombstone(wish=wish("a")),)
+    assert reconcile(Desired(start=("a",), stop=(wish("a"),)), {}) == (Tombstone(order=wish("a")),)
 
 
 def test_only_ended_tasks_are_forgotten() -> None:
@@ -38,7 +39,7 @@ def test_only_ended_tasks_are_forgotten() -> None:
 
 _times = st.integers(0, 3)
 _wishes = st.builds(
-    StopWish,
+    StopOrder,
     allocation_id=st.just("a"),
     grace_ms=_times,
     checkpoint_ms=_times,
@@ -50,7 +51,7 @@ _wishes = st.builds(
 @STEADY
 @given(_wishes, _wishes)
 def test_one_more_order_to_stop_only_brings_the_end_nearer_and_the_same_again_changes_nothing(
-    now: StopWish, more: StopWish
+    now: StopOrder, more: StopOrder
 ) -> None:
     after = hastened(now, more)
     assert after.grace_ms == min(now.grace_ms, more.grace_ms)
@@ -62,9 +63,9 @@ def test_one_more_order_to_stop_only_brings_the_end_nearer_and_the_same_again_ch
 
 
 def test_an_order_without_a_checkpoint_ends_the_saving() -> None:
-    evicted = StopWish(allocation_id="a", grace_ms=10, checkpoint_signal=10, checkpoint_ms=300, reason="PREEMPTED")
+    evicted = StopOrder(allocation_id="a", grace_ms=10, checkpoint_signal=10, checkpoint_ms=300, reason="PREEMPTED")
     assert evicted.saves
-    assert not hastened(evicted, StopWish(allocation_id="a", grace_ms=900, reason="CANCELLED")).saves
+    assert not hastened(evicted, StopOrder(allocation_id="a", grace_ms=900, reason="CANCELLED")).saves
 
 
 _ids = st.lists(st.sampled_from("abcdef"), max_size=6)
@@ -78,9 +79,9 @@ def after(observed: dict[str, TaskState], actions: tuple[Action, ...]) -> dict[s
                 assert action.allocation_id not in result, "started twice"
                 result[action.allocation_id] = TaskState.STARTING
             case Stop():
-                result[action.wish.allocation_id] = TaskState.STOPPING
+                result[action.order.allocation_id] = TaskState.STOPPING
             case Tombstone():
-                result[action.wish.allocation_id] = TaskState.KILLED
+                result[action.order.allocation_id] = TaskState.KILLED
             case Forget():
                 assert result[action.allocation_id].is_final
     return result

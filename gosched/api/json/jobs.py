@@ -1,0 +1,165 @@
+"""The JSON of jobs and their tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gosched.api.details import JobDetail
+from gosched.api.json.document import Document, made, part
+from gosched.api.json.usage import spent_json, usage_json
+from gosched.api.json.values import Json
+from gosched.api.usage import TaskUsage
+from gosched.core.records.job import Job
+from gosched.core.records.task import Task
+from gosched.core.resources import Resources
+
+
+def _parent(job: Job) -> str | None:
+    return job.parent or None
+
+
+def _element(job: Job) -> int | None:
+    return job.element if job.parent else None
+
+
+def _is_array(job: Job) -> bool:
+    return bool(job.spec.array.size) and not job.spec.cron
+
+
+def _timezone(job: Job) -> str:
+    return job.spec.timezone or "UTC"
+
+
+_CHILDREN = ("children.made", "children.live", "children.succeeded", "children.failed", "children.cancelled")
+
+#: A job without its tasks. `array`, `schedule`: of a parent, else null.
+job_json = Document(
+    Job,
+    "id",
+    "spec.name",
+    "spec.queue",
+    "spec.tenant",
+    "spec.priority",
+    "spec.labels",
+    "state=shown_state",
+    "reason",
+    "detail",
+    "attempt",
+    "restarts",
+    "preemptions",
+    "spec.task_count",
+    "running",
+    "succeeded",
+    "failed",
+    "exit_code",
+    made("parent", _parent),
+    made("element", _element),
+    part("array", "spec.array.size", *_CHILDREN, when=_is_array),
+    part(
+        "schedule",
+        "spec.cron",
+        made("timezone", _timezone),
+        "spec.overlap",
+        "next_run_at=children.next_run_at_ms",
+        *_CHILDREN,
+        when=lambda job: bool(job.spec.cron),
+    ),
+    "held",
+    "frozen",
+    "waits_for",
+    "deadline=deadline_ms",
+    "deadline_missed",
+    "spec.estimate_ms",
+    "spec.timeout_ms",
+    "checkpoint_at_ms",
+    "evictable_from=until_ms",
+    "spent",
+    "submitted_at_ms",
+    "started_at_ms",
+    "ended_at_ms",
+    nested=(spent_json,),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TaskLine:
+    """A task in the document of its job."""
+
+    task: Task
+    #: What its group asks for.
+    resources: Resources
+    usage: TaskUsage
+
+    @property
+    def node(self) -> str | None:
+        return self.task.node_id or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _JobWithTasks:
+    """A job with its tasks. `reason` and `detail`: its own, or why it waits."""
+
+    job: Job
+    reason: str
+    detail: str
+    failed_elements: tuple[str, ...]
+    tasks: tuple[_TaskLine, ...]
+
+
+_task_json = Document(
+    _TaskLine,
+    "task.id",
+    "task.group",
+    "task.index",
+    "task.rank",
+    "task.state",
+    "node",
+    "task.exit_code",
+    "task.reason",
+    "task.detail",
+    "task.attempt",
+    "task.started_at_ms",
+    "task.ended_at_ms",
+    "cpus=resources.cpu_millis",
+    "task.gpus",
+    "usage",
+    nested=(usage_json,),
+)
+#: What `job_detail_json` makes.
+job_with_tasks = Document(
+    _JobWithTasks,
+    *job_json.under("job"),
+    "reason",
+    "detail",
+    part(
+        "array",
+        "job.spec.array.size",
+        *[f"job.{name}" for name in _CHILDREN],
+        "failed_elements",
+        when=lambda shown: _is_array(shown.job),
+    ),
+    "tasks",
+    nested=(_task_json,),
+)
+
+
+def job_detail_json(detail: JobDetail, live: Iterable[TaskUsage] = ()) -> Json:
+    """Return a job with its tasks; `live`: what those of them use that hold a place now."""
+    job, why = detail.job, detail.waiting_for
+    uses = {use.task_id: use for use in live}
+    asked = {group.name: group.resources for group in job.spec.groups}
+    shown = _JobWithTasks(
+        job=job,
+        reason=job.reason or (why.code if why else ""),
+        detail=why.message if why and not job.reason else job.detail,
+        failed_elements=detail.failed_elements,
+        tasks=tuple([_task_line(task, asked[task.group], uses.get(task.id)) for task in detail.tasks]),
+    )
+    return job_with_tasks(shown)
+
+
+def _task_line(task: Task, resources: Resources, live: TaskUsage | None) -> _TaskLine:
+    if live is None or not task.state.is_active:
+        live = TaskUsage(task_id=task.id, job_id=task.job_id, node_id=task.node_id, cpu_milli=0, usage=task.usage)
+    return _TaskLine(task=task, resources=resources, usage=live)
