@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gosched.config.address import Listen
 from gosched.config.errors import shown
-from gosched.config.isolation_model import MAX_PIDS, Rlimits
+from gosched.config.isolation_model import Rlimits
 from gosched.config.quantity import gpu_count
 from gosched.config.settings import Address, Listed, PositiveMillis, Settings, Target, health_listen
 from gosched.config.validation import CpuMillis, LabelKey, MemoryBytes, Model, Name, Pairs, Text, problem_at
@@ -21,7 +21,9 @@ from gosched.config.vector import with_custom
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.limits import MAX_AMOUNT, MAX_GPUS, MAX_RULES
 from gosched.core.records.node import Hardware
-from gosched.core.resources import MILLI, AmountMap, Resources
+from gosched.core.resources import MILLI, ZERO, AmountMap, Resources
+from gosched.core.rules.isolation import MAX_PIDS
+from gosched.core.rules.values import check_capacity
 from gosched.core.sharing import BUILT_IN
 from gosched.core.spec.placement_rules import Taint, TaintEffect
 
@@ -36,9 +38,9 @@ _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\$?")
 class NodeResources(Model):
     """What the node offers, instead of what the agent finds. An amount that is left out is found by the agent."""
 
-    cpu_millis: Annotated[CpuMillis, Field(le=MAX_AMOUNT)] | None = Field(default=None, alias="cpu")
-    memory_bytes: Amount | None = Field(default=None, alias="memory")
-    storage_bytes: Amount | None = Field(default=None, alias="storage")
+    cpu_millis: CpuMillis | None = Field(default=None, alias="cpu")
+    memory_bytes: MemoryBytes | None = Field(default=None, alias="memory")
+    storage_bytes: MemoryBytes | None = Field(default=None, alias="storage")
     gpu_millis: int | None = Field(default=None, alias="gpu")
     custom: AmountMap = Field(default=(), alias="custom resources")
 
@@ -54,6 +56,13 @@ class NodeResources(Model):
             value = {**value, "gpu": _gpus(value["gpu"])}
         return value
 
+    @model_validator(mode="after")
+    def _can_be_had(self) -> NodeResources:
+        found = check_capacity("resources", self.over(ZERO))
+        if found:
+            raise problem_at(found.path, found.words)
+        return self
+
     def over(self, found: Resources) -> Resources:
         """`found`, with the amounts that were set in its place."""
         return Resources(
@@ -67,12 +76,9 @@ class NodeResources(Model):
 
 def _gpus(value: object) -> int:
     try:
-        count = gpu_count(value)
+        return gpu_count(value) * MILLI
     except ValueError as error:
         raise problem_at(("gpu",), str(error)) from error
-    if count > MAX_GPUS:
-        raise problem_at(("gpu",), f"expected at most {MAX_GPUS}, got {count}")
-    return count * MILLI
 
 
 class TaintConfig(Model):

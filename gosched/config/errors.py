@@ -20,6 +20,10 @@ def shown(value: object) -> str:
     """A value as people wrote it, on one line and short."""
     if value is None:
         return "nothing"
-    text = repr(value) if isinstance(value, str) else str(value)
-    text = "".join(c if c.isprintable() else "?" for c in text)
+    return shown_key(repr(value) if isinstance(value, str) else str(value))
+
+
+def shown_key(text: str) -> str:
+    """Return text without quotes, on one line and short."""
+    text = "".join(c if c.isprintable() else "?" for c in text[:100])
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -5,16 +5,14 @@ from __future__ import annotations
 import shlex
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from gosched.config.errors import shown
 from gosched.config.isolation_model import ContainerFile
 from gosched.config.placement_model import PlacementFile
 from gosched.config.quantity import gpu_millis
-from gosched.config.validation import CpuMillis, MemoryBytes, Model, Name, Pairs, env_name, problem_at
+from gosched.config.validation import CpuMillis, Int32, MemoryBytes, Model, Pairs, Text, Word, problem_at, text
 from gosched.config.vector import with_custom
-from gosched.core.limits import MAX_AMOUNT, MAX_GPUS, MAX_TASKS_PER_JOB
-from gosched.core.primitives import StringMap
 from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.sharing import BUILT_IN
 from gosched.core.spec.task_group import Runtime
@@ -23,46 +21,14 @@ from gosched.core.spec.task_group import Runtime
 def _run(value: object) -> str | tuple[str, ...]:
     """Text stays text: what it means depends on the runtime. A list is executed as it stands."""
     if isinstance(value, str) and value.strip():
-        return _clean(value)
+        return text(value)
     if isinstance(value, list | tuple) and value:
-        words = tuple(_clean(str(word)) for word in value if not isinstance(word, dict | list | bool | None))
+        words = tuple(text(word) for word in value if not isinstance(word, dict | list | bool | None))
         if len(words) == len(value) and words[0]:
             return words
     raise ValueError(
         f"expected a line for the shell, or a list of words such as [python3, train.py], got {shown(value)}"
     )
-
-
-def _clean(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("has a NUL character")
-    return text
-
-
-def _env(pairs: StringMap) -> StringMap:
-    for key, _ in pairs:
-        env_name(key)
-    return pairs
-
-
-def _absolute(value: str) -> str:
-    if not value.startswith("/"):
-        raise ValueError(f"expected an absolute path on the node, got {shown(value)}")
-    return _clean(value)
-
-
-Env = Annotated[Pairs, AfterValidator(_env)]
-NodePath = Annotated[str, AfterValidator(_absolute)]
-
-
-def _task_gpus(value: object) -> int:
-    """A share of one GPU, or whole ones: in thousandths."""
-    millis = gpu_millis(value)
-    if millis > MILLI and millis % MILLI:
-        raise ValueError(f"{value} GPUs: a task has a share of one GPU, such as 0.5, or whole ones, such as 2")
-    if millis > MAX_GPUS * MILLI:
-        raise ValueError(f"expected at most {MAX_GPUS} GPUs for a task, got {value}")
-    return millis
 
 
 def _share(value: object) -> int:
@@ -75,17 +41,15 @@ def _share(value: object) -> int:
 class Gpus(Model):
     """For each task. `memory` is of each GPU; of one that is shared, the task's share of it."""
 
-    count: Annotated[int, BeforeValidator(_task_gpus)] = MILLI  # in thousandths
-    model: Name | None = None
-    memory: Annotated[MemoryBytes, Field(le=MAX_AMOUNT)] = 0
+    count: Annotated[int, BeforeValidator(gpu_millis)] = MILLI  # in thousandths
+    model: Word | None = None
+    memory: MemoryBytes = 0
     share: Annotated[int, BeforeValidator(_share)] | None = None  # in thousandths
 
     @model_validator(mode="after")
     def _agree(self) -> Gpus:
         if self.share is not None and self.count != MILLI:
             raise ValueError("share is of one GPU: leave count out, or make it 1")
-        if self.memory and not self.count:
-            raise ValueError("memory is what each GPU must have, and count is 0")
         return self
 
     @property
@@ -99,16 +63,16 @@ def _gpus(value: Any) -> Any:
         return value
     model, colon, count = value.partition(":") if isinstance(value, str) else ("", "", value)
     written = {"count": count, "model": model} if colon else {"count": value}
-    _task_gpus(written["count"])  # so that an error names the key that people wrote
+    gpu_millis(written["count"])  # so that an error names the key that people wrote
     return written
 
 
 class ResourcesFile(Model):
     """For each task. CPUs that are not asked for are one CPU."""
 
-    cpu: Annotated[CpuMillis, Field(le=MAX_AMOUNT)] = 1000
-    memory: Annotated[MemoryBytes, Field(le=MAX_AMOUNT)] = 0
-    storage: Annotated[MemoryBytes, Field(le=MAX_AMOUNT)] = 0
+    cpu: CpuMillis = 1000
+    memory: MemoryBytes = 0
+    storage: MemoryBytes = 0
     gpu: Annotated[Gpus, BeforeValidator(_gpus)] = Gpus(count=0)
     custom: AmountMap = Field(default=(), alias="custom resources")
 
@@ -145,22 +109,19 @@ class GroupFile(ContainerFile):
     """Equal tasks. Its keys may also stand at the top of the job, for a job of one group."""
 
     run: Annotated[str | tuple[str, ...], BeforeValidator(_run)]
-    count: int = Field(default=1, ge=1, le=MAX_TASKS_PER_JOB)
+    count: Int32 = 1
     resources: ResourcesFile = ResourcesFile()
     placement: PlacementFile = PlacementFile()
     distributed: DistributedFile = DistributedFile()
-    env: Env = ()
-    working_dir: NodePath | None = None
+    env: Pairs = ()
+    working_dir: Text | None = None
 
     @model_validator(mode="after")
-    def _agree(self) -> GroupFile:
-        self.check_limits(self.resources.memory)
+    def _has_words(self) -> GroupFile:
         try:
-            words = self.command()
+            self.command()
         except ValueError as error:
             raise problem_at(("run",), f"cannot be split into words ({error}): write a list") from error
-        if not words[0]:
-            raise problem_at(("run",), "the first word is empty: expected words after spark-submit")
         return self
 
     def command(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from gosched.config.errors import shown, suggestion
 from gosched.config.group_model import GroupFile
@@ -15,17 +15,12 @@ from gosched.config.time_model import (
     After,
     ArrayFile,
     DeadlineFile,
-    Duration,
     PositiveDuration,
     PreemptionFile,
     ScheduleFile,
 )
-from gosched.config.validation import Millis, Model, Name, Pairs, problem_at
-from gosched.core.limits import (
-    MAX_BACKOFF_MS,
-    MAX_DURATION_MS,
-    MAX_PRIORITY,
-)
+from gosched.config.validation import Int32, Millis, Model, Pairs, Word
+from gosched.core.limits import MAX_PRIORITY
 
 PRIORITY_CLASSES: Mapping[str, int] = {"low": 250, "normal": 500, "high": 750}
 
@@ -37,7 +32,7 @@ def _priority(value: object) -> int:
         return PRIORITY_CLASSES[value]
     if isinstance(value, str) and value.isdigit() and len(value) < 10:
         value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_PRIORITY:
+    if not isinstance(value, int) or isinstance(value, bool):
         near = suggestion(str(value), PRIORITY_CLASSES)
         raise ValueError(f"expected low, normal, high or a number from 0 to {MAX_PRIORITY}, got {shown(value)}{near}")
     return value
@@ -63,15 +58,15 @@ class GangFile(Model):
 
     min: Annotated[int | str | None, BeforeValidator(_member_floor)] = None
     on_member_failure: Literal["restart_gang", "fail_job", "continue"] = "restart_gang"
-    wait_ms: Duration = Field(default=0, alias="wait")
-    ends_with: Name | None = None
+    wait_ms: Millis = Field(default=0, alias="wait")
+    ends_with: Word | None = None
 
 
 class RetryFile(Model):
     """`when` says what counts: by default only what the job is not to blame for."""
 
-    max: int = Field(default=3, ge=0, le=1000)
-    backoff_ms: Annotated[Millis, Field(le=MAX_BACKOFF_MS)] = Field(default=0, alias="backoff")
+    max: Int32 = 3
+    backoff_ms: Millis = Field(default=0, alias="backoff")
     when: Annotated[tuple[Literal["node_lost", "preempted", "failed"], ...], BeforeValidator(_causes)] = (
         "node_lost",
         "preempted",
@@ -83,13 +78,13 @@ class JobFile(Model):
 
     MOVED: ClassVar[frozenset[str]] = frozenset(GroupFile.model_fields)
 
-    name: Name
-    queue: Name = "default"
-    tenant: Name = "default"
-    priority: Annotated[int, BeforeValidator(_priority)] = PRIORITY_CLASSES["normal"]
+    name: Word
+    queue: Word = "default"
+    tenant: Word = "default"
+    priority: Annotated[Int32, BeforeValidator(_priority)] = PRIORITY_CLASSES["normal"]
     labels: Pairs = ()
     gang: GangFile = GangFile()
-    tasks: dict[Name, GroupFile] = Field(default_factory=dict)
+    tasks: dict[str, GroupFile] = Field(default_factory=dict)
     spark: SparkFile | None = None
     retry: RetryFile = RetryFile()
     preemption: PreemptionFile = PreemptionFile()
@@ -101,13 +96,7 @@ class JobFile(Model):
     array: ArrayFile | None = None
     schedule: ScheduleFile | None = None
     on_disconnect: Literal["keep", "stop"] = "keep"
-    stop_grace_ms: Annotated[Millis, Field(le=MAX_DURATION_MS)] = Field(default=10_000, alias="stop_grace")
-
-    @model_validator(mode="after")
-    def _estimate_fits(self) -> JobFile:
-        if self.estimate_ms is not None and self.timeout_ms is not None and self.estimate_ms > self.timeout_ms:
-            raise problem_at(("estimate",), "is longer than timeout, when the job is ended: make it shorter")
-        return self
+    stop_grace_ms: Millis = Field(default=10_000, alias="stop_grace")
 
     def groups(self) -> dict[str, GroupFile]:
         return self.spark.groups(self.gang.min) if self.spark is not None else self.tasks

@@ -1,4 +1,8 @@
-"""Job files into job specs. Rule kept: what this version cannot carry out is refused, with the key and the line."""
+"""Job files into job specs.
+
+Invariant: a job that is returned passes the state machine's own check, and what that check finds is said with the file,
+the line and the key. What is checked here is the form alone: types, units, keys.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,14 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
-from gosched.config.errors import ConfigError, shown, suggestion
+from gosched.config.errors import ConfigError, shown
 from gosched.config.group_model import GroupFile
 from gosched.config.job_model import GangFile, JobFile
 from gosched.config.spark_model import DRIVER, SparkFile
 from gosched.config.tree import Document, Path, read_documents
 from gosched.config.validation import validate
-from gosched.core.limits import MAX_GROUPS_PER_JOB, MAX_SPEC_BYTES, MAX_TASKS_PER_JOB
+from gosched.core.features import NEWEST_LEVEL
+from gosched.core.rules.jobs import check_job
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec, OnDisconnect, OnMiss, Overlap
 from gosched.core.spec.placement_rules import Affinity, LabelOp, Strategy
@@ -42,35 +47,52 @@ def job_from_flags(job: Mapping[str, object], origins: Mapping[Path, str]) -> Jo
 
 
 def _job(document: Document) -> JobSpec:
-    if document.scalar_bytes > MAX_SPEC_BYTES:
-        limit = f"{document.scalar_bytes} bytes of text; a job has at most {MAX_SPEC_BYTES}"
-        raise document.error((), f"{limit}: put data and programs into files that the tasks can read")
     document = _with_groups(document)
     job = validate(JobFile, document)
     groups = job.groups()
-    count = sum(group.count for group in groups.values())
-    if not 0 < len(groups) <= MAX_GROUPS_PER_JOB:
-        raise document.error(("tasks",), f"expected 1 to {MAX_GROUPS_PER_JOB} task groups, got {len(groups)}")
-    if count > MAX_TASKS_PER_JOB:
-        raise document.error(("tasks",), f"{count} tasks in all; at most {MAX_TASKS_PER_JOB}")
-    _check_gang(document, job.gang, {name: group.count for name, group in groups.items()})
-    parallelism = job.array.parallelism if job.array else None
-    if parallelism and parallelism > 1 and parallelism * count > MAX_TASKS_PER_JOB:
-        problem = f"{parallelism} elements of {count} tasks are more than the {MAX_TASKS_PER_JOB} that may live at once"
-        raise document.error(("array", "parallelism"), problem)
-    return _spec(job, groups)
+    _check_floor(document, job.gang, {name: group.count for name, group in groups.items()})
+    spec = _spec(job, groups)
+    found = check_job(spec, NEWEST_LEVEL)
+    if found:
+        raise document.error(_written(document, _of_spark(found.path) if job.spark else found.path), found.words)
+    return spec
 
 
-def _check_gang(document: Document, gang: GangFile, counts: Mapping[str, int]) -> None:
+def _check_floor(document: Document, gang: GangFile, counts: Mapping[str, int]) -> None:
+    """Check that a number of tasks says how many of each task group start together."""
     floor, count = gang.min, sum(counts.values())
     if isinstance(floor, int) and floor > count:
         raise document.error(("gang", "min"), f"{floor} is more than the {count} tasks of the job")
     if isinstance(floor, int) and floor < count and len(counts) > 1:
         problem = f"{floor} does not say of which task group: use a percent, which is of each of them, or all"
         raise document.error(("gang", "min"), problem)
-    if gang.ends_with is not None and gang.ends_with not in counts:
-        known = suggestion(gang.ends_with, counts) or f"; there are {', '.join(counts)}"
-        raise document.error(("gang", "ends_with"), f"there is no task group {shown(gang.ends_with)}{known}")
+
+
+def _of_spark(path: Path) -> Path:
+    """Return where `spark` says what stands at a path of its two task groups."""
+    match path:
+        case ("tasks", "driver", "resources", *rest):
+            return ("spark", "driver", *rest)
+        case ("tasks", "executor", "resources" | "count" as key, *rest):
+            return ("spark", "executors", key, *rest)
+        case ("tasks", "driver" | "executor", *rest):
+            return ("spark", *rest)
+        case ("tasks", *rest):
+            return ("spark", *rest)
+    return path
+
+
+def _written(document: Document, path: Path) -> Path:
+    """Return the path up to the last key that is in the file: what is left out there has a default in the record."""
+    value = document.value
+    for place, part in enumerate(path):
+        if isinstance(value, dict):
+            if part not in value:
+                return path[:place]
+            value = value[part]
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+    return path
 
 
 def _in_order(specs: list[JobSpec], documents: list[Document]) -> list[JobSpec]:

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from gosched.config.errors import shown
 
-_NUMBER = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([A-Za-z]*)")
+_NUMBER = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?)([A-Za-z]*)")
 _MEMORY_UNITS = {
     **{unit: 1000**power for power, unit in enumerate(("B", "k", "M", "G", "T", "P"))},
     **{unit: 1024**power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi"), start=1)},

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 from gosched.config.address import Listen, join_address, resolve_listen, split_address
 from gosched.config.backup_model import Backup
 from gosched.config.errors import ConfigError, shown
-from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quotas, check_tree, queue_tree
+from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quota_list, check_tree, queue_tree
 from gosched.config.validation import LabelKey, Millis, Model, Name, Pairs, problem_at
 from gosched.core.limits import MAX_LIVE_JOBS
 from gosched.core.records.queue import Queue
@@ -229,7 +229,7 @@ class MasterSettings(Settings):
     @model_validator(mode="after")
     def _lists_agree(self) -> MasterSettings:
         check_tree(self.queues, ("queues",))
-        check_quotas(self.quotas, ("quotas",))
+        check_quota_list(self.quotas, ("quotas",))
         check_distinct([plugin.name for plugin in self.plugins], ("plugins",), "plugin", "name")
         return self
 

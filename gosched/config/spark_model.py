@@ -13,11 +13,10 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, model_validator
 
 from gosched.config.errors import shown
-from gosched.config.group_model import DistributedFile, Env, GroupFile, NodePath, ResourcesFile
+from gosched.config.group_model import DistributedFile, GroupFile, ResourcesFile
 from gosched.config.isolation_model import IsolationFile
 from gosched.config.placement_model import PlacementFile
-from gosched.config.validation import MemoryBytes, Model, Pairs, Text, problem_at
-from gosched.core.limits import MAX_AMOUNT, MAX_TASKS_PER_JOB, MAX_VALUES
+from gosched.config.validation import Int32, MemoryBytes, Model, Pairs, Text, problem_at
 from gosched.core.spec.task_group import SPARK_DRIVER, SPARK_WORKER
 
 DRIVER, EXECUTOR = "driver", "executor"  # the names of the groups
@@ -44,7 +43,7 @@ def cores(cpu_millis: int) -> int:
 
 
 class SparkResources(ResourcesFile):
-    memory: Annotated[MemoryBytes, Field(le=MAX_AMOUNT)] = 2048 * _MIB
+    memory: MemoryBytes = 2048 * _MIB
 
     @model_validator(mode="after")
     def _holds_a_heap(self) -> SparkResources:
@@ -57,7 +56,7 @@ class SparkResources(ResourcesFile):
 class ExecutorsFile(Model):
     """One executor for each task."""
 
-    count: int = Field(default=1, ge=1, lt=MAX_TASKS_PER_JOB)
+    count: Int32 = 1
     resources: SparkResources = SparkResources()
 
 
@@ -69,14 +68,14 @@ class SparkFile(IsolationFile):
     """`placement`, `env`, `working_dir` and all of IsolationFile are of both groups."""
 
     app: Annotated[Text, Field(min_length=1)]
-    args: Annotated[tuple[Text, ...], BeforeValidator(_words), Field(max_length=MAX_VALUES)] = ()
+    args: Annotated[tuple[Text, ...], BeforeValidator(_words)] = ()
     main_class: Text | None = Field(default=None, alias="class")
     driver: SparkResources = SparkResources()
     executors: ExecutorsFile = ExecutorsFile()
     conf: Pairs = ()
     placement: PlacementFile = PlacementFile()
-    env: Env = ()
-    working_dir: NodePath | None = None
+    env: Pairs = ()
+    working_dir: Text | None = None
 
     @model_validator(mode="after")
     def _agree(self) -> SparkFile:
@@ -84,7 +83,6 @@ class SparkFile(IsolationFile):
             raise problem_at(("app",), f"expected a path or an address, got {shown(self.app)}; options belong to conf")
         if self.app.endswith(".jar") and not self.main_class:
             raise problem_at(("app",), "is a jar: name its main class too, with class")
-        self.check_limits(min(self.driver.memory, self.executors.resources.memory))
         for key, value in self.conf:
             self._check_conf(key, value)
         return self

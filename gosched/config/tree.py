@@ -14,13 +14,13 @@ from typing import Any
 
 import yaml
 
-from gosched.config.errors import ConfigError
+from gosched.config.errors import ConfigError, shown_key
 
 Path = tuple[str | int, ...]
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 _MAX_DEPTH = 20
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")  # 64 bits have up to 19 digits
 _FRACTION = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,18}")
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the C parser is ten times as fast, and not everywhere
 
@@ -35,18 +35,24 @@ class Document:
     value: Any
     source: str
     origins: Mapping[Path, str] = field(default_factory=dict)
-    scalar_bytes: int = 0
     hidden: Path = ()
 
     def error(self, path: Path, message: str) -> ConfigError:
         """With the origin of the path, or of the nearest parent that has one."""
-        if self.hidden and path[: len(self.hidden)] == self.hidden:
+        if self.hidden[: len(path)] == path:
+            path = ()
+        elif path[: len(self.hidden)] == self.hidden:
             path = path[len(self.hidden) :]
         where = next(
             (self.origins[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self.origins), self.source
         )
-        key = "" if where.startswith("--") else dotted(path)  # a flag names its key
+        key = "" if where.startswith("--") else _shown(path)  # a flag names its key
         return ConfigError(f"{where}: {key}: {message}" if key else f"{where}: {message}")
+
+
+def _shown(path: Path) -> str:
+    """Return the path on one line, however its keys are written."""
+    return dotted(tuple([part if isinstance(part, int) else shown_key(part) for part in path]))
 
 
 def dotted(path: Path) -> str:
@@ -82,7 +88,7 @@ def _documents(events: Iterator[Any], source: str) -> Iterator[Document]:
         if isinstance(event, yaml.DocumentStartEvent):
             builder = _Builder(events, source)
             value = builder.build(next(events), ())
-            yield Document(value=value, source=source, origins=builder.origins, scalar_bytes=builder.scalar_bytes)
+            yield Document(value=value, source=source, origins=builder.origins)
 
 
 class _Builder:
@@ -90,7 +96,6 @@ class _Builder:
 
     def __init__(self, events: Iterator[Any], source: str) -> None:
         self.origins: dict[Path, str] = {}
-        self.scalar_bytes = 0
         self._events = events
         self._source = source
 
@@ -104,7 +109,6 @@ class _Builder:
         if len(path) > _MAX_DEPTH:
             raise ConfigError(f"{where}: nested more than {_MAX_DEPTH} deep")
         if isinstance(event, yaml.ScalarEvent):
-            self.scalar_bytes += len(event.value)
             return _scalar(event)
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(path)
@@ -125,7 +129,6 @@ class _Builder:
             key = str(event.value)
             if key in items:
                 raise ConfigError(f"{where}: {dotted((*path, key))}: stands here twice")
-            self.scalar_bytes += len(key)
             self.origins[(*path, key)] = where
             items[key] = self.build(next(self._events), (*path, key))
         return items

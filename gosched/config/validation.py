@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from gosched.config.errors import ConfigError, shown, suggestion
@@ -54,6 +54,15 @@ def name(value: object, *, longest: int = 63) -> str:
         raise ValueError(
             f"expected letters, digits, '-', '_' and '.', a letter or digit at both ends, got {shown(value)}"
         )
+    return value
+
+
+def word(value: object) -> str:
+    """Return text that stands for something by its name; what names may look like is checked with the record."""
+    if not isinstance(value, str):
+        raise ValueError(f'expected a name, got {shown(value)}; quote it if it is one: "{shown(value)}"')
+    if not value:
+        raise ValueError("expected a name, got ''")
     return value
 
 
@@ -105,19 +114,13 @@ def text(value: object) -> str:
     return words
 
 
-def env_name(key: str) -> str:
-    """Of a variable that people may set for their tasks."""
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
-        raise ValueError(f"{shown(key)} cannot be the name of an environment variable")
-    if key.startswith("GOSCHED_"):
-        raise ValueError(f"{key}: names that begin with GOSCHED_ are set by gosched")
-    return key
-
-
 Millis = Annotated[int, BeforeValidator(duration_ms)]
 MemoryBytes = Annotated[int, BeforeValidator(memory_bytes)]
 CpuMillis = Annotated[int, BeforeValidator(cpu_millis)]
 Name = Annotated[str, BeforeValidator(name)]
+Word = Annotated[str, BeforeValidator(word)]
+Int32 = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
+Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
 LabelKey = Annotated[str, BeforeValidator(label_key)]
 Pairs = Annotated[StringMap, BeforeValidator(string_map)]
 Text = Annotated[str, BeforeValidator(text)]
@@ -144,6 +147,8 @@ def _explained(model: type[Model], error: ErrorDetails) -> tuple[Path, str]:
             return path, f"expected at least {context['ge']}, got {shown(value)}"
         case "less_than_equal":
             return path, f"expected at most {context['le']}, got {shown(value)}"
+        case "less_than":
+            return path, f"expected at most {context['lt'] - 1}, got {shown(value)}"
         case "int_type" | "int_parsing" | "int_from_float":
             return path, f"expected a whole number, got {shown(value)}"
         case "bool_type" | "bool_parsing":
@@ -185,6 +190,8 @@ def _model_in(annotation: Any) -> type[Model] | None:
 __all__ = [
     "ConfigError",
     "CpuMillis",
+    "Int32",
+    "Int64",
     "LabelKey",
     "MemoryBytes",
     "Millis",
@@ -192,11 +199,12 @@ __all__ = [
     "Name",
     "Pairs",
     "Text",
-    "env_name",
+    "Word",
     "label_key",
     "name",
     "problem_at",
     "string_map",
     "text",
     "validate",
+    "word",
 ]

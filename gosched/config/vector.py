@@ -13,8 +13,7 @@ from pydantic import BeforeValidator
 
 from gosched.config.errors import shown
 from gosched.config.quantity import cpu_millis, gpu_millis, memory_bytes, whole_amount
-from gosched.config.validation import name, problem_at
-from gosched.core.limits import MAX_AMOUNT, MAX_CUSTOM_RESOURCES
+from gosched.config.validation import problem_at
 from gosched.core.resources import AmountMap
 from gosched.core.sharing import BUILT_IN, MODEL_PREFIX
 
@@ -41,8 +40,6 @@ def with_custom(value: Any, known: Iterable[str]) -> Any:
     if not isinstance(value, dict):
         return value
     own = [key for key in value if key not in known]
-    if len(own) > MAX_CUSTOM_RESOURCES:
-        raise ValueError(f"{len(own)} resources of the cluster's own; at most {MAX_CUSTOM_RESOURCES}")
     amounts = [(key, _placed(_custom_amount, key, value[key])) for key in own]
     rest = {key: item for key, item in value.items() if key in known}
     return {**rest, CUSTOM: tuple(sorted(pair for pair in amounts if pair[1]))}
@@ -50,7 +47,6 @@ def with_custom(value: Any, known: Iterable[str]) -> Any:
 
 def _amount(key: str, value: object) -> int:
     if key.startswith(MODEL_PREFIX):
-        name(key.removeprefix(MODEL_PREFIX))
         return gpu_millis(value)
     return _PARSERS[key](value) if key in _PARSERS else _custom_amount(key, value)
 
@@ -59,11 +55,7 @@ def _custom_amount(key: str, value: object) -> int:
     near = [known for known in BUILT_IN if _is_near(key.lower(), known)]
     if near:
         raise ValueError(f'unknown key (did you mean "{near[0]}"?)')
-    name(key)
-    amount = whole_amount(value)
-    if amount > MAX_AMOUNT:
-        raise ValueError(f"{amount} is more than can be counted; at most {MAX_AMOUNT}")
-    return amount
+    return whole_amount(value)
 
 
 def _is_near(word: str, known: str) -> bool:

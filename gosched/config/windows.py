@@ -13,6 +13,7 @@ from gosched.config.vector import Vector
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_NAME_LENGTH, MAX_NODES, MAX_TENANTS_PER_QUEUE
 from gosched.core.records.window import Window
 from gosched.core.resources import AmountMap
+from gosched.core.rules.values import check_vector
 
 Names = Annotated[tuple[Name, ...], Field(max_length=MAX_TENANTS_PER_QUEUE)]
 
@@ -39,6 +40,9 @@ class WindowConfig(Model):
     def _is_sound(self) -> WindowConfig:
         if bool(self.nodes) == bool(self.resources):
             raise ValueError("say which nodes, or how much of which resources, and not both")
+        found = check_vector("resources", self.resources, "resources")
+        if found:
+            raise problem_at(found.path, found.words)
         if self.end_ms and self.end_ms <= self.start_ms:
             raise problem_at(("end_ms",), "is not after the start")
         return self

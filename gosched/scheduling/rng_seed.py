@@ -6,5 +6,5 @@ from hashlib import blake2b
 
 
 def seed_of(epoch: int, revision: int) -> int:
-    """64 bits, the same on every machine."""
+    """Return 64 bits, the same on every machine."""
     return int.from_bytes(blake2b(f"{epoch}/{revision}".encode(), digest_size=8).digest(), "big")

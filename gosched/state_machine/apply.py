@@ -33,6 +33,7 @@ from gosched.core.events import Event, JobChanged
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_DETAIL_LENGTH
 from gosched.core.outcome import Accepted, Answer, Code, Outcome, Rejected
+from gosched.core.rules.values import check_id
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import (
     children,
@@ -54,7 +55,6 @@ from gosched.state_machine import (
     time,
     windows,
 )
-from gosched.state_machine.names import id_problem
 
 Applied = tuple[Outcome, tuple[Event, ...]]
 
@@ -81,9 +81,9 @@ def apply(state: ClusterState, command: Command) -> Applied:
 def _answer(state: ClusterState, command: Command, events: list[Event]) -> Outcome:
     if not command.request_id:
         return _fence(state, command) or _carry_out(state, command.body, events)
-    problem = id_problem("client id", command.client_id) or id_problem("request id", command.request_id)
-    if problem:
-        return Rejected(code=Code.INVALID, detail=problem)
+    found = check_id("client id", command.client_id) or check_id("request id", command.request_id)
+    if found:
+        return Rejected(code=Code.INVALID, detail=str(found))
     first = state.answer_to(command.client_id, command.request_id)
     if first is not None:
         return _outcome(first)

@@ -18,8 +18,9 @@ from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_CLOCK_STEP_MS
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.job import Job
+from gosched.core.rules.finding import text_of
+from gosched.core.rules.values import check_moment
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.names import moment_problem
 
 # Table -> the moments of its records, in groups: the first one says when the others of its group were reckoned.
 STAMPED: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -50,11 +51,11 @@ def moved(state: ClusterState, at_ms: int) -> int:
 
 def set_clock(state: ClusterState, command: SetClock, events: list[Event]) -> Outcome:
     """Set the clock. Back, it costs a look at every record: no leader does that unasked."""
-    problem = moment_problem("the clock", command.to_ms)
+    found = check_moment("the clock", command.to_ms)
     for run in command.runs:
-        problem = problem or moment_problem("the next run of a schedule at", run.at_ms)
-    if problem or not command.to_ms:
-        return Rejected(code=Code.INVALID, detail=problem or "the clock cannot be set to nothing")
+        found = found or check_moment("the next run of a schedule at", run.at_ms)
+    if found or not command.to_ms:
+        return Rejected(code=Code.INVALID, detail=text_of(found) or "the clock cannot be set to nothing")
     from_ms, to_ms = state.clock_ms, command.to_ms
     if to_ms < from_ms:
         _set_back_records(state, to_ms, from_ms - to_ms)

@@ -9,15 +9,16 @@ from gosched.core.commands.cluster import AnnounceMaster, OpenEpoch, SetMembers
 from gosched.core.events import EpochOpened, Event
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.master import Master
+from gosched.core.rules.finding import Finding
+from gosched.core.rules.values import check_id, check_name
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.names import id_problem, name_problem
 
 
 def open_next(state: ClusterState, command: OpenEpoch, events: list[Event]) -> Outcome:
     """Whatever carries an older epoch is refused from here on."""
-    problem = _problem(command.leader)
-    if problem:
-        return Rejected(code=Code.INVALID, detail=problem)
+    found = _check(command.leader)
+    if found:
+        return Rejected(code=Code.INVALID, detail=str(found))
     state.epoch += 1
     state.leader = command.leader.id
     state.put_master(command.leader)
@@ -27,9 +28,9 @@ def open_next(state: ClusterState, command: OpenEpoch, events: list[Event]) -> O
 
 def announce(state: ClusterState, command: AnnounceMaster) -> Outcome:
     """Where a master listens."""
-    problem = _problem(command.master)
-    if problem:
-        return Rejected(code=Code.INVALID, detail=problem)
+    found = _check(command.master)
+    if found:
+        return Rejected(code=Code.INVALID, detail=str(found))
     members = state.configuration.members if state.configuration is not None else ()
     if members and all(member.id != command.master.id for member in members):
         return Rejected(code=Code.CONFLICT, detail=f"{command.master.id} is no member of this cluster")
@@ -44,9 +45,9 @@ def set_members(state: ClusterState, command: SetMembers) -> Outcome:
     return Accepted(subject=str(command.configuration.version))
 
 
-def _problem(master: Master) -> str:
+def _check(master: Master) -> Finding | None:
     return (
-        name_problem("master id", master.id)
-        or id_problem("gRPC address", master.grpc_address)
-        or id_problem("HTTP address", master.http_address)
+        check_name("master id", master.id)
+        or check_id("gRPC address", master.grpc_address)
+        or check_id("HTTP address", master.http_address)
     )

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from gosched.core.commands.cluster import SetFeatureLevel
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.rules.values import check_id
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.names import id_problem
 
 
 def set_level(state: ClusterState, command: SetFeatureLevel) -> Outcome:
     """Founds the cluster while it has no epoch yet, and raises its level later. The leader has seen to it that all
     masters know the level."""
-    problem = id_problem("cluster id", command.cluster_id)
-    if problem:
-        return Rejected(code=Code.INVALID, detail=problem)
+    found = check_id("cluster id", command.cluster_id)
+    if found:
+        return Rejected(code=Code.INVALID, detail=str(found))
     if command.level < state.feature_level:
         detail = f"the cluster is at feature level {state.feature_level}, which never falls"
         return Rejected(code=Code.CONFLICT, detail=detail)

@@ -9,24 +9,25 @@ from gosched.core.limits import MAX_NAME_LENGTH, MAX_TASKS_DROPPED_AT_ONCE, MAX_
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.job import Children, Job, JobIntent
 from gosched.core.records.tenant import Tenant
+from gosched.core.rules.finding import text_of
+from gosched.core.rules.jobs import MAX_PARENT_NAME_LENGTH, check_job
+from gosched.core.rules.values import check_moment, check_name
 from gosched.core.spec.dependency import Dependency
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.children import cancel, fill, full, kept_name_problem
 from gosched.state_machine.dependencies import unmet
 from gosched.state_machine.gangs import add_gang
-from gosched.state_machine.names import moment_problem, name_problem
 from gosched.state_machine.queues import submission_refusal
 from gosched.state_machine.reservations import promise
 from gosched.state_machine.retention import forget, forget_jobs, make_room
 from gosched.state_machine.size_limits import job_size_problem
-from gosched.state_machine.specs import MAX_PARENT_NAME_LENGTH, spec_problem
 
 
 def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outcome:
     """A live job's name with the same spec meets that job. A reservation that cannot be made any more is among the
     refusals of the answer; the job is there all the same."""
     spec = command.spec
-    problem = _command_problem(command)
+    problem = _command_problem(command, state.feature_level)
     if problem:
         return Rejected(code=Code.INVALID, detail=problem)
     namesake = state.jobs.get(state.names.get(spec.name, ""))
@@ -52,18 +53,18 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
     return _create(state, command, waits_for, events)
 
 
-def _command_problem(command: SubmitJob) -> str:
+def _command_problem(command: SubmitJob, level: int) -> str:
     spec, job_id = command.spec, command.job_id
-    problem = name_problem("job id", job_id) or spec_problem(spec)
-    if problem:
-        return problem
+    found = check_name("job id", job_id) or check_job(spec, level)
+    if found:
+        return str(found)
     if spec.is_parent and len(job_id) > MAX_PARENT_NAME_LENGTH:
         return f"job id has {len(job_id)} characters; for an array or a schedule {MAX_PARENT_NAME_LENGTH} are allowed"
     if spec.cron and command.next_run_at_ms <= 0:
         return f"schedule {spec.name} lacks the time of its first run"
     if len(command.reservation) > 1 or any(reservation.job_id != job_id for reservation in command.reservation):
         return "a submission comes with one reservation at most, that of its job"
-    return moment_problem("the first run at", command.next_run_at_ms)
+    return text_of(check_moment("the first run at", command.next_run_at_ms))
 
 
 def _room_refusal(state: ClusterState, command: SubmitJob) -> Rejected | None:

@@ -18,11 +18,12 @@ from gosched.core.preemption_rules import may_restart
 from gosched.core.records.job import Job
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.records.task import Task, TaskState
+from gosched.core.rules.finding import text_of
+from gosched.core.rules.values import check_line, check_moment
 from gosched.core.spec.policies import RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import fences
 from gosched.state_machine.evictions import DRAINED, expel, leave_alone, may_do_without
-from gosched.state_machine.names import line_problem, moment_problem
 from gosched.state_machine.retention import forget_node
 
 EMPTY = "drained"
@@ -118,7 +119,9 @@ def _command_problem(command: ControlNode) -> str:
         return "a node is closed and opened by an operator or by its agent: say which"
     if command.drain_by_ms and command.action is not NodeAction.DRAIN:
         return "only a drain has an end: leave it out"
-    return line_problem("the reason", command.reason) or moment_problem("the end of the drain at", command.drain_by_ms)
+    return text_of(
+        check_line("the reason", command.reason) or check_moment("the end of the drain at", command.drain_by_ms)
+    )
 
 
 def _find(state: ClusterState, id_or_name: str) -> Node | Rejected:

@@ -17,6 +17,9 @@ from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.records.task import Task, TaskState
 from gosched.core.resources import MILLI, Resources
+from gosched.core.rules.finding import text_of
+from gosched.core.rules.placement import check_taints
+from gosched.core.rules.values import check_capacity, check_id, check_line, check_map, check_name
 from gosched.core.spec.placement_rules import Taint, TaintEffect
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import fences
@@ -25,8 +28,6 @@ from gosched.state_machine.evictions import expel
 from gosched.state_machine.fits import Filtered
 from gosched.state_machine.gangs import after_ends
 from gosched.state_machine.hardware import cpu_mask, hardware_problem
-from gosched.state_machine.names import capacity_problem, id_problem, line_problem, map_problem, name_problem
-from gosched.state_machine.placement_rules import taints_problem
 from gosched.state_machine.retention import make_room_for_node
 from gosched.state_machine.size_limits import node_size_refusal
 from gosched.state_machine.tasks import NODE_LOST, end
@@ -77,18 +78,18 @@ def _evict_intolerant(state: ClusterState, events: list[Event], node: Node, tain
 def _problem(command: RegisterNode) -> str:
     if not command.incarnation or not command.address:
         return "a node needs an incarnation and an address"
-    return (
-        name_problem("node id", command.node_id)
-        or id_problem("node name", command.name)
-        or id_problem("node address", command.address)
-        or id_problem("incarnation", command.incarnation)
-        or id_problem("GPU model", command.gpu_model)
-        or capacity_problem("capacity", command.capacity)
-        or map_problem("label", command.labels)
-        or taints_problem("taint", command.taints)
-        or line_problem("what it cannot enforce (isolation)", command.isolation)
-        or hardware_problem(command.hardware, command.capacity)
+    found = (
+        check_name("node id", command.node_id)
+        or check_id("node name", command.name)
+        or check_id("node address", command.address)
+        or check_id("incarnation", command.incarnation)
+        or check_id("GPU model", command.gpu_model)
+        or check_capacity("capacity", command.capacity)
+        or check_map("label", command.labels)
+        or check_taints(command.taints)
+        or check_line("what it cannot enforce (isolation)", command.isolation)
     )
+    return text_of(found) or hardware_problem(command.hardware, command.capacity)
 
 
 def _shrink_problem(state: ClusterState, known: Node, command: RegisterNode) -> str:

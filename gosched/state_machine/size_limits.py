@@ -17,8 +17,6 @@ from gosched.core.limits import (
     MAX_KEPT_BYTES,
     MAX_NODE_BYTES,
     MAX_NODES_BYTES,
-    MAX_QUEUES_BYTES,
-    MAX_QUOTAS_BYTES,
     MAX_STATE_BYTES,
     MAX_WINDOWS_BYTES,
 )
@@ -29,6 +27,9 @@ from gosched.core.records.queue import Queue
 from gosched.core.records.reservation import Reservation
 from gosched.core.records.tenant import Quota
 from gosched.core.records.window import Window
+from gosched.core.rules.finding import Finding
+from gosched.core.rules.queues import check_queues_size
+from gosched.core.rules.quotas import check_quotas_size
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.footprint import content_bytes, reservation_bytes
@@ -78,13 +79,12 @@ def node_size_refusal(state: ClusterState, node: Node) -> Rejected | None:
 
 def queues_size_refusal(state: ClusterState, queues: tuple[Queue, ...]) -> Rejected | None:
     """Return the refusal of queues that are too large together."""
-    return _refusal(state, "queues", content_bytes(queues), MAX_QUEUES_BYTES, "name fewer tenants and resources")
+    return _refused(check_queues_size(queues)) if state.feature_level >= FeatureLevel.BOUNDED else None
 
 
 def quotas_size_refusal(state: ClusterState, quotas: Iterable[Quota]) -> Rejected | None:
     """Return the refusal of quotas that are too large together."""
-    size = sum([content_bytes(quota) for quota in quotas])
-    return _refusal(state, "quotas", size, MAX_QUOTAS_BYTES, "name fewer resources")
+    return _refused(check_quotas_size(quotas)) if state.feature_level >= FeatureLevel.BOUNDED else None
 
 
 def windows_size_refusal(state: ClusterState, window: Window) -> Rejected | None:
@@ -123,6 +123,10 @@ def _even_share(sizes: list[int], total: int) -> int:
             return share
         total -= size
     return max(sizes, default=0)
+
+
+def _refused(found: Finding | None) -> Rejected | None:
+    return None if found is None else Rejected(code=Code.EXHAUSTED, detail=str(found))
 
 
 def _refusal(state: ClusterState, what: str, size: int, most: int, advice: str) -> Rejected | None:

@@ -10,8 +10,9 @@ from gosched.core.events import Event, WindowsChanged
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES, MAX_WINDOWS
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.window import Window
+from gosched.core.rules.finding import text_of
+from gosched.core.rules.values import check_line, check_moment, check_name, check_order
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.names import line_problem, moment_problem, name_problem, order_problem
 from gosched.state_machine.size_limits import windows_size_refusal
 
 
@@ -61,33 +62,33 @@ def _has_ended(state: ClusterState, window: Window) -> bool:
 
 def _problem(window: Window) -> str:
     name = window.name
-    problem = name_problem("window name", name)
-    if problem:
-        return problem
+    found = check_name("window name", name)
+    if found:
+        return str(found)
     if not window.nodes:
         return f"window {name} is of no node: name one at least"
     for tenant in window.tenants:
-        problem = name_problem(f"window {name}: tenant", tenant)
-        if problem:
-            return problem
-    problem = line_problem(f"window {name}: its reason", window.reason)
-    if problem:
-        return problem
+        found = check_name(f"window {name}: tenant", tenant)
+        if found:
+            return str(found)
+    found = check_line(f"window {name}: its reason", window.reason)
+    if found:
+        return str(found)
     size = sum([len(text.encode()) for text in (*window.nodes, *window.queues, *window.tenants)])
     if size > MAX_SPEC_BYTES:
         return f"window {name}: its names take {size} bytes; at most {MAX_SPEC_BYTES} are allowed: make several windows"
-    return (
-        order_problem(f"window {name}: nodes", window.nodes)
-        or order_problem(f"window {name}: queues", window.queues)
-        or order_problem(f"window {name}: tenants", window.tenants)
+    return text_of(
+        check_order(f"window {name}: nodes", window.nodes)
+        or check_order(f"window {name}: queues", window.queues)
+        or check_order(f"window {name}: tenants", window.tenants)
     )
 
 
 def _times_problem(state: ClusterState, window: Window) -> str:
     name, start, end = window.name, window.start_ms, window.end_ms
-    problem = moment_problem(f"window {name}: its start", start) or moment_problem(f"window {name}: its end", end)
-    if problem:
-        return problem
+    found = check_moment(f"window {name}: its start", start) or check_moment(f"window {name}: its end", end)
+    if found:
+        return str(found)
     if end and end <= start:
         return f"window {name} ends at {end} ms, not after its start at {start} ms"
     if _has_ended(state, window):

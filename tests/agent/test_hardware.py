@@ -16,7 +16,7 @@ from gosched.config import AgentSettings
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.records.node import Hardware
 from gosched.core.resources import MILLI, Resources
-from gosched.state_machine.names import map_problem
+from gosched.core.rules.values import check_map
 from gosched.wire.codec import to_record
 from gosched.wire.v1 import types_pb2
 from tests.agent.conftest import Agent, FakeMaster
@@ -105,7 +105,7 @@ def test_labels_say_what_the_hardware_is(tmp_path: Path) -> None:
     (tmp_path / "sys/dev/block").mkdir(parents=True)
     (tmp_path / f"sys/dev/block/{os.major(device)}:{os.minor(device)}").symlink_to("../../devices/nvme0n1/nvme0n1p1")
     found = find_labels(tmp_path, tmp_path, [h100(), h100()])
-    assert map_problem("labels", tuple(sorted(found.items()))) == ""
+    assert check_map("labels", tuple(sorted(found.items()))) is None
     assert found == {
         "gosched.io/arch": os.uname().machine,
         "gosched.io/os": "debian-12",

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gosched.config import load_master_settings, parse_job_file
-from gosched.state_machine.specs import spec_problem
+from gosched.core.features import NEWEST_LEVEL
+from gosched.core.rules.jobs import check_job
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "user-guide.md").read_text()
 FOUND = re.findall(r"(?m)((?:^    .*\n)+(?:\n?(?:^    .*\n)+)*)", GUIDE)
@@ -20,7 +21,7 @@ SETTINGS = [block for block in BLOCKS if re.match(r"(queues|scheduling):", block
 @pytest.mark.parametrize("text", JOBS, ids=lambda text: text.split()[1])
 def test_each_job_of_the_guide_is_accepted(text):
     (spec,) = parse_job_file(text, "guide")
-    assert spec_problem(spec) == ""
+    assert check_job(spec, NEWEST_LEVEL) is None
 
 
 @pytest.mark.parametrize("text", SETTINGS, ids=lambda text: text.split(":")[0])

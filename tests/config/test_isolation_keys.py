@@ -20,6 +20,8 @@ def group_of(text: str) -> TaskGroup:
     [
         ("", PLAIN),
         ("user: nobody", Isolation(user="nobody")),
+        ("user: alice@example.org", Isolation(user="alice@example.org")),
+        ("limits: {hugepages: {64Ki: 1Mi}}", Isolation(hugepages=(("64Ki", 1 << 20),))),
         ("umask: 027", Isolation(umask=0o027)),
         ("umask: 0", Isolation(umask=0)),
         (
@@ -90,17 +92,19 @@ def test_text_for_spark_is_words_and_no_line_for_a_shell():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("user: a b", "f:3: user: expected the name of a user, as agents allow them by name, got 'a b'"),
-        ("user: 1000", "f:3: user: expected the name of a user, as agents allow them by name, got '1000'"),
+        ("user: 1000", "f:3: user: expected the name of a user, as agents allow them by name, got 1000"),
         ("umask: 888", "f:3: umask: expected three octal digits such as 022, got 888"),
         ("rlimits: {nofiles: 1}", 'f:3: rlimits.nofiles: unknown limit (did you mean "nofile"?)'),
-        ("rlimits: {nofile: [2, 1]}", "f:3: rlimits.nofile: the soft limit, 2, is above the hard one, 1"),
+        ("rlimits: {nofile: [2, 1]}", "f:3: rlimits.nofile: the soft limit 2 is beyond the hard one, 1"),
         ("rlimits: {nofile: 1Ki}", "f:3: rlimits.nofile: expected a number, unlimited, or"),
         ("rlimits: {core: 1}\nrlimit: 1", 'f:4: rlimit: unknown key (did you mean "rlimits"?)'),
         ("limits: {cpus: soft}", 'f:3: limits.cpus: unknown key (did you mean "cpu"?)'),
         ("limits: {pids: 0}", "f:3: limits.pids: expected at least 1, got 0"),
-        ("limits: {hugepages: {4Ki: 1Gi}}", "f:3: limits.hugepages.4Ki: there are pages of 2Mi and 1Gi, not of '4Ki'"),
-        ("limits: {hugepages: {2Mi: 3Mi}}", "f:3: limits.hugepages.2Mi: expected whole pages of 2Mi, got '3Mi'"),
+        ("limits: {hugepages: {4Ti: 1Gi}}", "f:3: limits.hugepages.4Ti: huge pages of '4Ti': give a size such as 2Mi"),
+        (
+            "limits: {hugepages: {2Mi: 3Mi}}",
+            "f:3: limits.hugepages.2Mi: expected whole pages of 2Mi, got 3145728 bytes",
+        ),
         ("limits: {io: {weight: 0}}", "f:3: limits.io.weight: expected at least 1"),
         (
             "resources: {memory: 1Gi}\nlimits: {memory_high: 2Gi}",
@@ -116,16 +120,16 @@ def test_text_for_spark_is_words_and_no_line_for_a_shell():
         ("image: a:1\numask: 022", "f:4: umask: is nothing for the runtime docker: Docker has none; set it in"),
         ("runtime: spark\nimage: a:1", "f:4: image: is nothing for the runtime spark"),
         ("image: /a\npull: never", "f:4: pull: is nothing for the runtime rootfs: its image is on the node already"),
-        ("runtime: rootfs", "f:3: runtime: rootfs needs an image, the path of a directory or tarball on the node"),
-        ("runtime: docker", "f:3: runtime: docker needs an image, such as debian:12"),
+        ("runtime: rootfs", "f:3: runtime: rootfs needs an image: say which"),
+        ("runtime: docker", "f:3: runtime: docker needs an image: say which"),
         ("runtime: rootfs\nimage: a", "f:4: image: rootfs takes an absolute path on the node, got 'a'"),
         ("runtime: docker\nimage: /a", "f:4: image: docker takes a name such as debian:12; for '/a' use rootfs"),
         ("runtime: podman", "f:3: runtime: expected process, rootfs, docker or spark, got 'podman'"),
-        ("image: a:1\nvolumes: [data:/b]", "f:4: volumes[0].host: expected an absolute path, got 'data'"),
+        ("image: a:1\nvolumes: [data:/b]", "f:4: volumes[0].host: 'data' must be an absolute path without '..'"),
         ("image: a:1\nvolumes: [/data]", "f:4: volumes[0]: expected host:to, or host:to:ro"),
-        ("image: a:1\nvolumes: [/a:/b, /c:/b]", "f:4: volumes[1].to: there is a volume at /b already"),
+        ("image: a:1\nvolumes: [/a:/b, /c:/b]", "f:4: volumes[1].to: two volumes go to one place"),
         ("image: a:1\nvolumes: /a:/", "f:4: volumes[0].to: a volume cannot stand in place of the whole root"),
-        ("image: a:1\nvolumes: /a:/b/../c", "f:4: volumes[0].to: '/b/../c': write the path without .."),
+        ("image: a:1\nvolumes: /a:/b/../c", "f:4: volumes[0].to: '/b/../c' must be an absolute path without '..'"),
     ],
 )
 def test_mistake_is_one_line_with_its_place(text, message):

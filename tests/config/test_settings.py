@@ -123,6 +123,12 @@ def test_the_depth_of_reservations_and_the_victims_are_bounded(write, text, expe
     assert (scheduling.reservations, scheduling.max_victims, scheduling.max_victims_per_tenant) == expected
 
 
+def test_every_type_of_queue_has_a_weight_and_a_ceiling(write):
+    text = "queues: [{name: a, weight: 2}, {name: b, type: fair, max_pct: 50}, {name: c, half_life: 0}]"
+    a, b, c, _ = load_master_settings(write(text), {}).queue_records()
+    assert (a.weight, b.max_pct, c.half_life_ms) == (2, 50, 0)
+
+
 def test_a_queue_says_what_its_jobs_may_evict_or_leaves_it_to_its_parent(write):
     text = "queues: [{name: a, preemption: never, children: [{name: b}, {name: c, preemption: observe_only}]}]"
     queues = load_master_settings(write(text), {}).queue_records()
@@ -153,7 +159,7 @@ def test_a_queue_file_says_of_quotas_whether_it_has_any():
         ("quotas: []", "f: no queues in it"),
         ("queues: [{name: a}]\n---\nqueues: []", "f:3: a file of queues holds one document"),
         ("queues: [{name: a}]\nqotas: []", 'f:2: qotas: unknown key (did you mean "quotas"?)'),
-        ("queues:\n- {name: a, weight: 2}", "f:2: queues[0]: weight is for queues of type fair or capacity"),
+        ("queues:\n- {name: a, weight: 0}", "f:2: queues[0].weight: 0 is not between 1 and 1000000"),
     ],
 )
 def test_mistake_in_a_queue_file_is_one_line_with_its_place(text, message):
@@ -199,13 +205,17 @@ def test_peers_may_have_ids_and_may_name_this_master_too(write):
         ("raft: {enabled: 3}", 1, "expected true or false, got 3"),
         ("queues:\n- {name: a}\n- {name: b, type: fare}", 3, "queues[1].type: expected fifo, fair or capacity"),
         ("queues:\n- {type: fifo}", 2, 'queues[0]: needs "name"'),
-        ("queues: [{name: a}, {name: a}]", 1, 'queues[1].name: there is a queue "a" already'),
-        ("queues: [{name: a, weight: 2}]", 1, "weight is for queues of type fair or capacity"),
-        ("queues: [{name: a, type: capacity, capacity_pct: 60, max_pct: 50}]", 1, "is below capacity_pct"),
+        ("queues: [{name: a}, {name: a}]", 1, "queues[1].name: is given twice"),
+        ("queues: [{name: a, weight: 1000001}]", 1, "queues[0].weight: 1000001 is not between 1 and 1000000"),
+        (
+            "queues: [{name: a, type: capacity, capacity_pct: 60, max_pct: 50}]",
+            1,
+            "queues[0].max_pct: 50 is not between its capacity_pct",
+        ),
         (
             "queues: [{name: a, type: capacity, capacity_pct: 60}, {name: b, type: capacity, capacity_pct: 60}]",
             1,
-            "120",
+            "queues[1].capacity_pct: its capacity and that of the queues beside it exceed 100 percent",
         ),
         (
             "queues: [{name: a, preemption: {}}]",
@@ -214,36 +224,40 @@ def test_peers_may_have_ids_and_may_name_this_master_too(write):
         ),
         ("queues:\n- name: a\n  limit:\n    cpu: 5\n    memory: 5", 5, "queues[0].limit.memory: needs a unit"),
         ("queues: [{name: a, limit: {memroy: 5Gi}}]", 1, 'limit.memroy: unknown key (did you mean "memory"?)'),
-        ("queues: [{name: a, limit: {'gpu:': 5}}]", 1, "limit.gpu:: expected letters, digits"),
+        ("queues: [{name: a, limit: {'gpu:': 5}}]", 1, "limit.gpu:: gpu: lacks a GPU model: write gpu:MODEL"),
         ("queues: [{name: a, limit: {fpga: 0.5}}]", 1, "limit.fpga: expected a whole number, got 0.5"),
         ("queues: [{name: a, limit: 5}]", 1, "limit: expected amounts such as {cpu: 64, memory: 1Ti}, got 5"),
-        ("queues: [{name: a, guaranteed: {cpu: 1}}]", 1, "guaranteed is for queues of type capacity; this one is fifo"),
+        ("queues: [{name: a, guaranteed: {cpu: 1}}]", 1, "queues[0].guaranteed: only a queue of type capacity has"),
         (
             "queues: [{name: a, type: capacity, guaranteed: {cpu: 2}, limit: {cpu: 1}}]",
             1,
-            "queues[0].guaranteed.cpu: is more than the queue's limit",
+            "queues[0].guaranteed.cpu: is guaranteed 2000 of cpu, more than its limit of 1000",
         ),
         ("queues: [{name: a, max_running_jobs: 0}]", 1, "max_running_jobs: expected at least 1, got 0"),
         ("queues: [{name: a, order: lifo}]", 1, "order: expected fifo, priority, fair or deadline, got 'lifo'"),
         ("queues: [{name: a, half_life: 7}]", 1, "half_life: expected a duration with a unit"),
-        ("queues: [{name: a, half_life: 1s}]", 1, "half_life: expected a minute to 366 days"),
+        ("queues: [{name: a, half_life: 1s}]", 1, "half_life: is not between a minute and 366 days"),
         (
             "queues:\n- name: a\n  type: capacity\n  guaranteed: {gpu: 4}\n  children:\n"
             "  - {name: b, type: capacity, guaranteed: {gpu: 3}}\n  - {name: c, type: capacity, guaranteed: {gpu: 2}}",
             4,
-            "queues[0].guaranteed.gpu: is less than what its children are guaranteed together",
+            "queues[0].guaranteed.gpu: is guaranteed 4000 of gpu, the queues below it 5000 together",
         ),
         ("queues: [{name: a, tenants: [x, x]}]", 1, 'queues[0].tenants[1]: there is a tenant "x" already'),
         ("queues: [{name: a.b}]", 1, "queues[0].name: has a dot: a queue below another one stands among its children"),
-        ("queues:\n- name: a\n  children:\n  - {name: b}\n  - {name: b}", 5, "queues[0].children[1].name: there is"),
+        (
+            "queues:\n- name: a\n  children:\n  - {name: b}\n  - {name: b}",
+            5,
+            "queues[0].children[1].name: is given twice",
+        ),
         (
             "queues:\n- name: a\n  children:\n"
             "  - {name: b, type: capacity, capacity_pct: 60}\n  - {name: c, type: capacity, capacity_pct: 41}",
-            3,
-            "queues[0].children: their capacity_pct add up to 101; at most 100",
+            5,
+            "queues[0].children[1].capacity_pct: its capacity and that of the queues beside it exceed 100",
         ),
         ("queues: [{name: a, children: [{nme: b}]}]", 1, 'children[0].nme: unknown key (did you mean "name"?)'),
-        ("quotas: [{tenant: x}, {tenant: x}]", 1, 'quotas[1].tenant: there is a quota of tenant "x" already'),
+        ("quotas: [{tenant: x}, {tenant: x}]", 1, "quotas[1].tenant: two quotas of tenant x are given"),
         ("quotas: [{limit: {cpu: 1}}]", 1, 'quotas[0]: needs "tenant"'),
         ("topology: [zone, rack, zone]", 1, "topology[2]: zone stands here twice"),
         ("topology: [rack, node]", 1, "topology[1]: node is always a level: name only those above the node"),

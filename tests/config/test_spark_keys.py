@@ -88,7 +88,10 @@ def test_an_application_that_may_start_with_fewer_waits_for_no_more():
         ("spark: {app: a.py, conf: {spark.master: x}}", "f:2: spark.conf.spark.master: is set by gosched"),
         ("spark: {app: a.py, conf: {master: x}}", "f:2: spark.conf.master: expected the name of a setting"),
         ("spark: {app: a.py}\ngang: {min: 1}", "f:3: gang.min: 1 does not say of which task group"),
-        ("spark: {app: a.py}\ngang: {ends_with: drvier}", "f:3: gang.ends_with: there is no task group 'drvier' (did"),
+        (
+            "spark: {app: a.py}\ngang: {ends_with: drvier}",
+            "f:3: gang.ends_with: is 'drvier'; the groups are driver, executor",
+        ),
     ],
 )
 def test_mistake_is_one_line_with_its_place(text, message):

@@ -67,7 +67,7 @@ def test_an_open_job_may_use_a_reserved_node_as_far_as_the_reservation_leaves_ro
 def test_a_planner_that_forgets_what_it_gave_away_of_a_reserved_node_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ReservedStarts, "took", lambda *args: None)
+    monkeypatch.setattr(ReservedStarts, "record_start", lambda *args: None)
     with pytest.raises(AssertionError, match=r"^the plan is"):
         check_what_a_reservation_leaves()
 

@@ -6,7 +6,8 @@ import pytest
 
 from gosched.core.records.node import NodeState
 from gosched.core.spec.placement_rules import Strategy
-from gosched.scheduling import Policy, cycle_state
+from gosched.scheduling import Policy
+from gosched.scheduling.actions import start_now
 from gosched.scheduling.placement import gang_placement
 from tests.scheduling.cluster import allocation, group, job, node, plan_of, resources, where, why
 
@@ -170,8 +171,8 @@ def test_a_gang_larger_than_the_bound_of_a_cycle_is_placed_alone() -> None:
 
 def test_equal_gangs_that_do_not_fit_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
-    place = cycle_state.place
-    monkeypatch.setattr(cycle_state, "place", lambda gang, *rest: tried.append(gang.job_id) or place(gang, *rest))
+    place = start_now.place
+    monkeypatch.setattr(start_now, "place", lambda gang, *rest: tried.append(gang.job_id) or place(gang, *rest))
     jobs = [job(i, group(count=3, cpu=3)) for i in range(1, 100)] + [job(100, group())]
     plan = plan_of([node("a", cpu=4), node("b", cpu=4), node("c", cpu=2)], jobs)
     assert tried == ["j1", "j100"]

@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from gosched.core.commands.jobs import SubmitJob
 from gosched.core.records.job import Job, JobState
 from gosched.core.spec.job_spec import JobSpec
-from gosched.scheduling import Plan, Policy, cycle
+from gosched.scheduling import Plan, Policy
 from gosched.scheduling.backfill import reserved_starts
 from gosched.scheduling.queries.deadline_admission import Admission, admit
+from gosched.scheduling.reservations import ReservationKeeper
 from gosched.scheduling.snapshot import builder
 from tests.scheduling import notation, tables
 from tests.scheduling.driver import MINUTE_MS, Driver, Life, life
@@ -209,11 +210,11 @@ def whoever_was_admitted_may_be_evicted(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def the_room_to_come_belongs_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reserved_starts, "seated", lambda *args: None)
+    monkeypatch.setattr(reserved_starts, "take_shares", lambda *args: None)
 
 
 def promises_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cycle, "keep_promises", lambda state: {})
+    monkeypatch.setattr(ReservationKeeper, "keep", lambda self: {})
 
 
 @pytest.mark.parametrize(

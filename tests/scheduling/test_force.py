@@ -19,14 +19,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from gosched.core.commands.cluster import SetQueues
 from gosched.core.commands.plans import GangPlacement
 from gosched.core.state.cluster_state import ClusterState
-from gosched.scheduling import Plan, Policy, ViewBuilder, cycle, reservations
+from gosched.scheduling import Plan, Policy, View, ViewBuilder, reservations
+from gosched.scheduling.actions.start_reserved import StartReserved
+from gosched.scheduling.backfill.capacity_timeline import CapacityTimeline
 from gosched.scheduling.backfill.capacity_views import CapacityViews
 from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts
-from gosched.scheduling.cycle_state import CycleState
 from gosched.scheduling.fairness.queue_limits import Allowance
 from gosched.scheduling.preemption import victim_search
 from gosched.scheduling.preemption.eviction_rules import EvictionBudget
-from gosched.scheduling.preemption.victim_search import Preemption
+from gosched.scheduling.preemption.victim_search import VictimSearch
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from tests.scheduling import notation
 from tests.scheduling.checks import Checks, check_order
@@ -196,41 +197,41 @@ Mutation = Callable[[pytest.MonkeyPatch], None]
 
 
 def everybody_outranks_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    rescue = Preemption.rescue
-    monkeypatch.setattr(EvictionBudget, "may_help", lambda self, gang: gang.may_evict)
+    rescue = VictimSearch.find
+    monkeypatch.setattr(EvictionBudget, "may_find_victims", lambda self, gang: gang.may_evict)
 
-    def mutated(self: Preemption, gang: PendingGang, *rest: Any) -> Any:
+    def mutated(self: VictimSearch, gang: PendingGang, *rest: Any) -> Any:
         return rescue(self, replace(gang, priority=gang.priority + 100), *rest)
 
-    monkeypatch.setattr(Preemption, "rescue", mutated)
+    monkeypatch.setattr(VictimSearch, "find", mutated)
 
 
 def nobody_has_a_least_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EvictionBudget, "is_evictable", EvictionBudget.may_be_sent)
+    monkeypatch.setattr(EvictionBudget, "is_evictable", EvictionBudget.is_evictable_on_schedule)
 
 
 def nobody_keeps_his_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EvictionBudget, "may_go", lambda *args: True)
+    monkeypatch.setattr(EvictionBudget, "keeps_guarantees", lambda *args: True)
 
 
 def victims_go_before_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    start = reservations._start
+    start = StartReserved.start
 
-    def mutated(state: CycleState, reserved: ReservedStart, allowance: Allowance) -> bool:
-        if start(state, reserved, allowance):
+    def mutated(self: StartReserved, reserved: ReservedStart, allowance: Allowance) -> bool:
+        if start(self, reserved, allowance):
             return True
-        state.lift(reserved)
-        if state.claim_overdue(reserved.gang, reserved.start_ms + 300_000, allowance):
+        self._reserver.remove(reserved)
+        if self._start_after_evictions.start_overdue(reserved.gang, reserved.start_ms + 300_000, allowance):
             return True
-        state.keep(reserved)
+        self._reserver.add(reserved)
         return False
 
-    monkeypatch.setattr(reservations, "_start", mutated)
-    monkeypatch.setattr(victim_search.Preemption, "_is_time", lambda self, victims: True)
+    monkeypatch.setattr(StartReserved, "start", mutated)
+    monkeypatch.setattr(victim_search.VictimSearch, "_is_time", lambda self, victims: True)
 
 
 def whoever_was_to_go_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Preemption, "overdue", lambda *args: None)
+    monkeypatch.setattr(VictimSearch, "overdue", lambda *args: None)
 
 
 def victims_go_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +247,7 @@ def victims_go_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_new_fence_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CycleState, "_fenced", lambda *args: None)
+    monkeypatch.setattr(CapacityTimeline, "fence", lambda *args: None)
 
 
 def old_fences_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +275,7 @@ def claims_bind_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def promises_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cycle, "keep_promises", lambda state: {})
+    monkeypatch.setattr(reservations.ReservationKeeper, "keep", lambda self: {})
 
 
 def claims_bind_those_who_end_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,17 +284,17 @@ def claims_bind_those_who_end_before(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_borrows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CapacityViews, "loan", lambda self, gang: None)
+    monkeypatch.setattr(CapacityViews, "backfill_view", lambda self, gang: None)
 
 
 def promises_are_kept_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    standing = reservations.standing_claims
+    current = reservations.current_reservations
 
-    def mutated(state: CycleState) -> list[ReservedStart]:
-        order = list(state.view.reservations)
-        return sorted(standing(state), key=lambda reserved: order.index(reserved.gang.job_id))
+    def mutated(view: View, policy: Policy, plan: Plan) -> list[ReservedStart]:
+        order = list(view.reservations)
+        return sorted(current(view, policy, plan), key=lambda reserved: order.index(reserved.gang.job_id))
 
-    monkeypatch.setattr(reservations, "standing_claims", mutated)
+    monkeypatch.setattr(reservations, "current_reservations", mutated)
 
 
 def windows_close_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +302,7 @@ def windows_close_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def a_queue_takes_more_than_its_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EvictionBudget, "_owed", lambda *args: True)
+    monkeypatch.setattr(EvictionBudget, "_stays_within_guarantee", lambda *args: True)
     monkeypatch.setattr(EvictionBudget, "evictors", lambda *args: ())
 
 

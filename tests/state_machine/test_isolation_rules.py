@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from gosched.core.commands.jobs import SubmitJob
+from gosched.core.features import FeatureLevel
 from gosched.core.outcome import Code
+from gosched.core.resources import Resources
 from gosched.core.spec.isolation import Isolation, Network, Pull, Rlimit, Volume
+from gosched.core.spec.task_group import Runtime
 from tests.state_machine.cluster import Cluster, group, spec
 
 
@@ -55,8 +58,8 @@ BAD = {
     "two volumes go to one place": asking(volumes=(Volume(host="/a", to="/x"), Volume(host="/b", to="/x"))),
     "huge pages of '4Ti'": asking(hugepages=(("4Ti", 1),)),
     "0 bytes of huge pages of 2Mi": asking(hugepages=(("2Mi", 0),)),
-    "sizes of huge pages must be sorted": asking(hugepages=(("2Mi", 1), ("1Gi", 1))),
-    "65 sizes of huge pages": asking(hugepages=tuple((f"{i:03}Mi", 1) for i in range(100, 165))),
+    "sizes of huge pages must be sorted": asking(hugepages=(("2Mi", 2 << 20), ("1Gi", 1 << 30))),
+    "65 sizes of huge pages": asking(hugepages=tuple((f"{i:03}Mi", i << 20) for i in range(100, 165))),
 }
 
 
@@ -67,21 +70,19 @@ def test_what_cannot_be_is_refused_in_one_line(wrong):
 
 def test_paths_count_towards_the_size_of_a_spec():
     many = tuple(Volume(host="/" + "h" * 1000, to=f"/{i}" + "t" * 1000) for i in range(64))
-    wanted = [replace(group(f"g{i}"), isolation=Isolation(volumes=many)) for i in range(3)]
+    asking_for = {"runtime": Runtime.DOCKER, "image": "a", "isolation": Isolation(volumes=many)}
+    wanted = [replace(group(f"g{i}"), **asking_for) for i in range(3)]
     too_large = SubmitJob(job_id="j1", spec=spec("a", *wanted))
     assert "at most 262144 are allowed" in Cluster().reject(too_large, Code.INVALID)
 
 
-def test_everything_may_be_asked_for_at_once():
+def test_everything_may_be_asked_for_at_once_that_the_runtime_has_a_use_for():
     everything = Isolation(
         user="alice",
-        umask=0,
         rlimits=(Rlimit(name="nofile", soft=1024, hard=-1), Rlimit(name="core", soft=-1, hard=-1)),
         volumes=(Volume(host="/data", to="/mnt/data", read_only=True),),
         network=Network.NONE,
         read_only=True,
-        pull=Pull.NEVER,
-        registry="main",
         cpu_soft=True,
         memory_low_bytes=1,
         memory_high_bytes=2,
@@ -94,4 +95,53 @@ def test_everything_may_be_asked_for_at_once():
         io_reads=1,
         io_writes=1,
     )
-    Cluster().submit(spec("a", replace(group(), isolation=everything)))
+    rootfs = replace(everything, umask=0)
+    docker = replace(everything, pull=Pull.NEVER, registry="main")
+    Cluster().submit(
+        spec(
+            "a",
+            replace(group("r"), runtime=Runtime.ROOTFS, image="/srv/debian", isolation=rootfs),
+            replace(group("d"), runtime=Runtime.DOCKER, image="debian:12", isolation=docker),
+        )
+    )
+
+
+VAIN = {
+    "image is nothing for the runtime process: its command runs on the node's own files": {"image": "debian:12"},
+    "volumes is nothing for the runtime process": {"isolation": Isolation(volumes=(Volume(host="/a", to="/b"),))},
+    "network is nothing for the runtime process": {"isolation": Isolation(network=Network.NONE)},
+    "read_only is nothing for the runtime process": {"isolation": Isolation(read_only=True)},
+    "pull is nothing for the runtime rootfs": {
+        "runtime": Runtime.ROOTFS,
+        "image": "/a",
+        "isolation": Isolation(pull=Pull.ALWAYS),
+    },
+    "registry is nothing for the runtime process": {"isolation": Isolation(registry="ours")},
+    "umask is nothing for the runtime docker: Docker has none": {
+        "runtime": Runtime.DOCKER,
+        "image": "a",
+        "isolation": Isolation(umask=0),
+    },
+    "image: rootfs takes an absolute path on the node, got 'a'": {"runtime": Runtime.ROOTFS, "image": "a"},
+    "image: docker takes a name such as debian:12; for '/a' use rootfs": {"runtime": Runtime.DOCKER, "image": "/a"},
+    "limits.memory_high is above resources.memory, where the task is killed: make it lower": {
+        "resources": Resources(memory_bytes=1),
+        "isolation": Isolation(memory_high_bytes=2),
+    },
+    "a volume cannot stand in place of the whole root filesystem": {
+        "runtime": Runtime.DOCKER,
+        "image": "a",
+        "isolation": Isolation(volumes=(Volume(host="/a", to="/"),)),
+    },
+    "expected whole pages of 2Mi, got 1 bytes": {"isolation": Isolation(hugepages=(("2Mi", 1),))},
+    "GOSCHED_X: names that begin with GOSCHED_ are set by gosched": {"env": (("GOSCHED_X", "1"),)},
+}
+
+
+@pytest.mark.parametrize("wrong", VAIN, ids=str)
+def test_what_the_runtime_has_no_use_for_is_refused_from_level_5_on(wrong):
+    wanted = SubmitJob(job_id="j1", spec=spec("a", replace(group(), **VAIN[wrong])))
+    assert wrong in Cluster().reject(wanted, Code.INVALID)
+    before = Cluster()
+    before.state.feature_level = FeatureLevel.FIRST
+    before.accept(wanted)

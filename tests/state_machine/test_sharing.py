@@ -13,7 +13,7 @@ from gosched.core.records.queue import Queue, QueueType
 from gosched.core.records.task import TaskState
 from gosched.core.records.tenant import Quota
 from gosched.core.resources import MILLI, Resources
-from gosched.state_machine import quotas as quotas_module
+from gosched.core.rules import quotas as quota_rules
 from tests.state_machine.cluster import Cluster, gang, group, registration, spec
 
 
@@ -151,7 +151,7 @@ def test_one_bad_quota_refuses_all(bad):
 
 
 def test_there_are_only_so_many_quotas(monkeypatch):
-    monkeypatch.setattr(quotas_module, "MAX_TENANTS", 1)
+    monkeypatch.setattr(quota_rules, "MAX_TENANTS", 1)
     c = Cluster()
     c.accept(SetQuotas(quotas=(Quota(tenant="a", max_running_jobs=1),)))
     more = (Quota(tenant="b", max_running_jobs=1),)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from gosched.api.explanation import WaitExplanation
 from gosched.api.forecast import JobPlan, MovedStart, PlannedJob
 from gosched.core.records.job import Job
+from gosched.core.rules.jobs import check_job
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec, OnMiss
 from gosched.core.state.cluster_state import ClusterState
@@ -20,7 +21,6 @@ from gosched.master.jobs.admission import Admissions, refusal
 from gosched.master.planning.cycles import Cycles
 from gosched.scheduling.queries.what_if import WhatIf, what_if
 from gosched.state_machine.queues import submission_refusal
-from gosched.state_machine.specs import spec_problem
 from gosched.wire.codec import to_record
 from gosched.wire.v1 import types_pb2
 
@@ -56,9 +56,9 @@ async def forecast(state: ClusterState, cycles: Cycles, admissions: Admissions, 
 
 
 def _problem(state: ClusterState, spec: JobSpec) -> str:
-    problem = spec_problem(spec)
-    if problem:
-        return problem
+    found = check_job(spec, state.feature_level)
+    if found:
+        return str(found)
     refused = submission_refusal(state, spec)
     return refused.detail if refused is not None else ""
 

@@ -19,6 +19,7 @@ from gosched.core.records.job import Job
 from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Quota
 from gosched.core.records.window import Window
+from gosched.core.rules.values import check_line
 from gosched.core.spec.job_spec import JobSpec
 from gosched.master.agents.exec import Execs, start_of
 from gosched.master.api.digests import Digests
@@ -37,7 +38,6 @@ from gosched.master.jobs.job_view import job_view, watch_job
 from gosched.master.planning.cycles import Cycles
 from gosched.master.planning.windows import chosen_nodes, in_the_way, list_reservations, named_nodes
 from gosched.replication.interface import Replication
-from gosched.state_machine.names import line_problem
 from gosched.wire.codec import fill, map_pairs, to_message
 from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 
@@ -90,8 +90,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         )
 
     async def CancelJob(self, request: scheduler_pb2.CancelJobRequest, context: Any) -> scheduler_pb2.CancelJobResponse:
-        if problem := line_problem("reason", request.reason):
-            raise invalid(problem)
+        if found := check_line("reason", request.reason):
+            raise invalid(str(found))
         taken = await self._change(CancelJob(job_id=request.job, reason=request.reason), request)
         return scheduler_pb2.CancelJobResponse(job_id=taken.subject, revision=self.replication.state.revision)
 

@@ -18,11 +18,11 @@ from gosched.api.status import MasterMember
 from gosched.config import MasterSettings
 from gosched.config.address import split_address
 from gosched.core.records.master import Configuration, Member
+from gosched.core.rules.values import check_name
 from gosched.master.base.channels import Channels
 from gosched.master.base.errors import ApiError, invalid, unavailable, unmet
 from gosched.master.base.leadership import Leadership
 from gosched.replication.interface import ChangeRefused, Replication
-from gosched.state_machine.names import name_problem
 from gosched.wire.v1 import cluster_pb2, cluster_pb2_grpc
 
 WAIT_S = 2.0  # for a change to be committed; then the client is told how far it is
@@ -73,8 +73,8 @@ class MemberControl:
 
     async def add(self, member: str, address: str) -> MasterMember:
         """A learner at first; the answer says whether it votes yet. Raises ApiError."""
-        if problem := name_problem("master id", member):
-            raise invalid(problem)
+        if wrong := check_name("master id", member):
+            raise invalid(str(wrong))
         try:
             host, port = split_address(address)
         except ValueError as error:

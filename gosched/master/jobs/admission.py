@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gosched.core.commands.jobs import SubmitJob
 from gosched.core.records.job import Job
+from gosched.core.rules.jobs import check_job
 from gosched.core.spec.job_spec import JobSpec, OnMiss
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.clock import Clock, utc
@@ -22,7 +23,6 @@ from gosched.master.planning.cycles import Cycles
 from gosched.replication.interface import Replication
 from gosched.scheduling.queries.deadline_admission import Admission, admit
 from gosched.state_machine.queues import submission_refusal
-from gosched.state_machine.specs import spec_problem
 
 WAIT_S = 10.0  # for the submissions with deadlines that came before
 
@@ -106,7 +106,7 @@ def _may_be_new(state: ClusterState, spec: JobSpec) -> bool:
     namesake = state.find_job(spec.name)
     if namesake is not None and not namesake.state.is_final:
         return False
-    return not spec_problem(spec) and submission_refusal(state, spec) is None
+    return check_job(spec, state.feature_level) is None and submission_refusal(state, spec) is None
 
 
 def _unforeseen(spec: JobSpec) -> str:

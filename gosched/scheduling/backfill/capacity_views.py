@@ -1,6 +1,7 @@
-"""The room of now, as each gang may use it: without what is claimed before it would end, and what is closed to it.
+"""The capacity of now as each gang may use it: without what is reserved before the gang would end, and without the
+nodes of windows that do not admit it.
 
-Rule: all rooms are kept in step, so what one gang takes is gone for every other.
+Invariant: all views are kept in step, so what one gang takes is taken in every view.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from gosched.core.commands.plans import GangPlacement
 from gosched.core.cpulist import parse_cpulist
-from gosched.scheduling.backfill.reserved_starts import MIN_LOAN_MS, ReservedStarts
+from gosched.scheduling.backfill.reserved_starts import MIN_BACKFILL_MS, ReservedStarts
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.free_devices import Slot
@@ -21,39 +22,42 @@ from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
 from gosched.scheduling.snapshot.view import IntArray, NodeColumns
 
-Key = tuple[tuple[str, ...], tuple[int, ...]]  # whose claims count, which windows do
+Key = tuple[tuple[str, ...], tuple[int, ...]]  # the jobs whose reservations count, and the windows that do
 
 OPEN: Key = ((), ())
 
 
 @dataclass(slots=True)
 class CapacityView:
-    """`key` names what it is without; gangs of one shape and key miss for the same reason. `until_ms`: what starts here
-    has to be gone then; 0: never."""
+    """The capacity that gangs with equal obligations may use."""
 
+    #: What it is without. Gangs of one shape do not fit in views of one key for the same reason.
     key: object
     capacity: FreeCapacity
     feasibility: Feasibility
+    #: When that which starts here has to have ended; 0: never.
     until_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
-    """A room to plan evictions in. Whoever goes: nothing is free on the rows that are `closed`, and no more than in
-    `limits` on theirs."""
+class RestrictedCapacity:
+    """Capacity to plan evictions in: whatever is released, some of it stays out of reach."""
 
     capacity: FreeCapacity
+    #: Rows of nodes on which nothing is free.
     closed: IntArray
+    #: Upper bounds of what is free, for the rows that they name.
     limits: Sequence[Rows] = ()
 
     def after(self, freed: Freed) -> FreeCapacity:
-        """As it will be once that has come free."""
+        """Return the capacity as it will be once that is released."""
         capacity = self.capacity.copy()
         capacity.grow(freed)
-        self.shut(capacity)
+        self.restrict(capacity)
         return capacity
 
-    def shut(self, capacity: FreeCapacity) -> None:
+    def restrict(self, capacity: FreeCapacity) -> None:
+        """Take what is out of reach from the capacity."""
         for limit in self.limits:
             rows = capacity.rows(limit.rows)
             rows.limit_to(limit)
@@ -65,134 +69,142 @@ class Base:
 
 
 class CapacityViews:
+    """The views of one cycle, each made when the first gang needs it."""
+
     def __init__(
         self, plain: FreeCapacity, feasibility: Feasibility, reserved_starts: ReservedStarts, now_ms: int
     ) -> None:
         self.plain = plain
         self._reserved_starts = reserved_starts
         self._now_ms = now_ms
-        self._grounds: dict[Key, CapacityView] = {OPEN: CapacityView(OPEN, plain, feasibility)}
-        self._begins: dict[Key, int] = {}  # the first moment of what counts; 0: there is none
+        self._views: dict[Key, CapacityView] = {OPEN: CapacityView(OPEN, plain, feasibility)}
+        self._first_starts: dict[Key, int] = {}  # when the first of what counts begins; 0: never
+
+    @property
+    def unreserved(self) -> CapacityView:
+        """All that is free now, as if nothing were reserved and no window made."""
+        return self._views[OPEN]
 
     def of(self, gang: PendingGang) -> CapacityView:
-        """Where the gang may start for as long as it wants to run."""
+        """Return the view in which the gang may start for as long as it wants to run."""
         reserved_starts = self._reserved_starts
         if not reserved_starts.all and not reserved_starts.windows:
-            return self._grounds[OPEN]
-        return self._ground(self._key(gang, *self._ends(gang)))
+            return self._views[OPEN]
+        return self._view(self._key(gang, *self._ends(gang)))
 
-    def reach(self, gang: PendingGang) -> object:
-        """Gangs of one queue, tenant and priority with the same reach have to respect the same."""
+    def horizon(self, gang: PendingGang) -> object:
+        """Return what tells gangs of one queue, tenant and priority apart that respect different reservations."""
         reserved_starts = self._reserved_starts
         if not reserved_starts.all and not reserved_starts.windows:
             return 0
-        beside_claims, beside_windows = self._ends(gang)
-        windows = reserved_starts.windows_of(gang, self._now_ms, beside_windows) if reserved_starts.windows else ()
-        return reserved_starts.before(beside_claims), windows
+        reservations_end_ms, windows_end_ms = self._ends(gang)
+        windows = reserved_starts.windows_of(gang, self._now_ms, windows_end_ms) if reserved_starts.windows else ()
+        return reserved_starts.count_before(reservations_end_ms), windows
 
-    def loan(self, gang: PendingGang) -> CapacityView | None:
-        """Where a gang that yields may start if it is gone when the first claim or window begins; None: that would be
-        too soon, or there is nothing to gain."""
+    def backfill_view(self, gang: PendingGang) -> CapacityView | None:
+        """Return the view in which a gang that yields may start if it ends before the first reserved start or window;
+        None: that would be too soon, or nothing is gained by it."""
         reserved_starts = self._reserved_starts
         if (
             not gang.is_preemptible
             or gang.joins
             or not (reserved_starts.all or reserved_starts.windows)
-            or reserved_starts.gave_way_to(gang.job_id)
+            or reserved_starts.is_evictor(gang.job_id)
         ):
             return None
         key = self._key(gang, NEVER_MS, NEVER_MS)
-        until = self._begins.get(key)
+        until = self._first_starts.get(key)
         if until is None:
             jobs, windows = key
             starts = [reserved.start_ms for reserved in reserved_starts.all if reserved.gang.job_id in jobs]
             starts += [reserved_starts.windows[index].start_ms for index in windows]
-            until = self._begins[key] = min([start for start in starts if start > self._now_ms], default=0)
-        if until - self._now_ms < max(MIN_LOAN_MS, 2 * gang.grace_ms):
+            until = self._first_starts[key] = min([start for start in starts if start > self._now_ms], default=0)
+        if until - self._now_ms < max(MIN_BACKFILL_MS, 2 * gang.grace_ms):
             return None
-        now = self._ground(self._key(gang, self._now_ms + 1, self._now_ms + 1))
-        return CapacityView(("loan", now.key), now.capacity, now.feasibility, until)
+        now = self._view(self._key(gang, self._now_ms + 1, self._now_ms + 1))
+        return CapacityView(("backfill", now.key), now.capacity, now.feasibility, until)
 
-    def untouched(self, gang: PendingGang, wait_ms: int) -> Base:
-        """The room of now without the nodes of claims and windows that the gang has to respect if it starts after that
-        while."""
-        beside_claims, beside_windows = self._ends(gang)
-        jobs, windows = self._key(gang, beside_claims + wait_ms, beside_windows + wait_ms)
+    def avoiding_reserved_nodes(self, gang: PendingGang, wait_ms: int) -> RestrictedCapacity:
+        """Return the capacity of now without the nodes of reservations and windows that the gang has to respect if it
+        starts `wait_ms` from now."""
+        reservations_end_ms, windows_end_ms = self._ends(gang)
+        jobs, windows = self._key(gang, reservations_end_ms + wait_ms, windows_end_ms + wait_ms)
         return self._base([*[rows.rows for rows in self._reserved_starts.rows_of(jobs)], *self._closed(windows)], ())
 
-    def beside(self, gang: PendingGang) -> Base:
-        """The room of now with what claims leave of their nodes. For victims that every claim expects to have gone."""
+    def beside_reservations(self, gang: PendingGang) -> RestrictedCapacity:
+        """Return the capacity of now with what reservations leave of their nodes: for victims that have to end before
+        any of them."""
         jobs, windows = self._key(gang, *self._ends(gang))
         return self._base(self._closed(windows), self._reserved_starts.rows_of(jobs))
 
     def _closed(self, windows: Sequence[int]) -> list[IntArray]:
-        return [self._reserved_starts.closed[index] for index in windows]
+        return [self._reserved_starts.window_rows[index] for index in windows]
 
-    def _base(self, closed: list[IntArray], limits: Sequence[Rows]) -> Base:
+    def _base(self, closed: list[IntArray], limits: Sequence[Rows]) -> RestrictedCapacity:
         rows = np.unique(np.concatenate(closed)) if closed else np.zeros(0, dtype=np.int64)
-        base = Base(self.plain.copy(), rows, limits)
-        base.shut(base.capacity)
+        base = RestrictedCapacity(self.plain.copy(), rows, limits)
+        base.restrict(base.capacity)
         return base
 
-    def took(self, gang: PendingGang, placement: GangPlacement, capacity_view: CapacityView) -> None:
-        """What was placed in the ground's room is gone in all others too."""
-        if len(self._grounds) == 1 and capacity_view.capacity is self.plain:
+    def record_start(self, gang: PendingGang, placement: GangPlacement, capacity_view: CapacityView) -> None:
+        """Take what was placed in one view from all others, too."""
+        if len(self._views) == 1 and capacity_view.capacity is self.plain:
             return
-        seats = seats_of(gang, placement, self.plain.nodes)
+        slots = slots_of(gang, placement, self.plain.nodes)
         if capacity_view.capacity is not self.plain:
-            for request, own in seats:
+            for request, own in slots:
                 self.plain.occupy(request, own)
-        self.refresh(np.unique([slot.row for _, own in seats for slot in own]))
+        self.refresh(np.unique([slot.row for _, own in slots for slot in own]))
 
     def refresh(self, rows: IntArray) -> None:
-        """These rows have changed in the plain room, or in the claims."""
-        for key, capacity_view in self._grounds.items():
+        """Make these rows anew: they changed in the plain capacity, or in the reservations."""
+        for key, capacity_view in self._views.items():
             if capacity_view.capacity is not self.plain:
                 capacity_view.capacity.put(self._restricted(key, rows))
 
-    def renew(self) -> None:
-        """The claims are others now."""
-        self._grounds = {OPEN: self._grounds[OPEN]}
-        self._begins.clear()
+    def invalidate(self) -> None:
+        """Forget the views: the reservations changed."""
+        self._views = {OPEN: self._views[OPEN]}
+        self._first_starts.clear()
 
     def _ends(self, gang: PendingGang) -> tuple[int, int]:
-        """Until when it has to fit beside claims, and beside windows: as long as it is promised to run. Beside claims,
-        once its own start has come, as long as that was reserved for, though it be an estimate."""
-        promised = self._now_ms + gang.span_ms if gang.is_bounded else NEVER_MS
-        if gang.span_ms and gang.job_id in self._reserved_starts.due:
-            return self._now_ms + gang.span_ms, promised
-        return promised, promised
+        """Return until when the gang has to fit beside reservations, and beside windows: until its time limit. Beside
+        reservations, once its own start is due, until its reservation ends, even if that is an estimate."""
+        limit_ms = self._now_ms + gang.span_ms if gang.is_bounded else NEVER_MS
+        if gang.span_ms and self._reserved_starts.is_due(gang.job_id):
+            return self._now_ms + gang.span_ms, limit_ms
+        return limit_ms, limit_ms
 
     def _key(self, gang: PendingGang, end_ms: int, windows_end_ms: int) -> Key:
         reserved_starts = self._reserved_starts
         return reserved_starts.binding(gang, end_ms), reserved_starts.windows_of(gang, self._now_ms, windows_end_ms)
 
-    def _ground(self, key: Key) -> CapacityView:
-        found = self._grounds.get(key)
+    def _view(self, key: Key) -> CapacityView:
+        found = self._views.get(key)
         if found is None:
             capacity = self.plain.copy()
             jobs, windows = key
-            touched = [rows.rows for rows in self._reserved_starts.rows_of(jobs)]
-            touched += [self._reserved_starts.closed[index] for index in windows]
-            if touched:
-                capacity.put(self._restricted(key, np.unique(np.concatenate(touched))))
-            found = self._grounds[key] = CapacityView(
-                key, capacity, self._grounds[OPEN].feasibility.with_capacity(capacity)
+            restricted_rows = [rows.rows for rows in self._reserved_starts.rows_of(jobs)]
+            restricted_rows += [self._reserved_starts.window_rows[index] for index in windows]
+            if restricted_rows:
+                capacity.put(self._restricted(key, np.unique(np.concatenate(restricted_rows))))
+            found = self._views[key] = CapacityView(
+                key, capacity, self._views[OPEN].feasibility.with_capacity(capacity)
             )
         return found
 
     def _restricted(self, key: Key, rows: IntArray) -> Rows:
         jobs, windows = key
         found = self.plain.rows(rows)
-        for claimed in self._reserved_starts.rows_of(jobs):
-            found.limit_to(claimed)
+        for reserved in self._reserved_starts.rows_of(jobs):
+            found.limit_to(reserved)
         for index in windows:
-            found.close(self._reserved_starts.closed[index])
+            found.close(self._reserved_starts.window_rows[index])
         return found
 
 
-def seats_of(gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> list[tuple[TaskRequest, list[Slot]]]:
-    """By group."""
+def slots_of(gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> list[tuple[TaskRequest, list[Slot]]]:
+    """Return the places of the gang's tasks, by group."""
     by_rank = {task.rank: task for task in placement.tasks}
     found: list[tuple[TaskRequest, list[Slot]]] = []
     for request in gang.requests:

@@ -1,8 +1,8 @@
-"""When a gang could start, and where: the first moment in the profile of the future at which it fits for as long as it
-runs, without what is claimed meanwhile.
+"""When a gang could start, and where: the first moment of the release profile at which it fits for as long as it runs,
+beside what is reserved meanwhile.
 
-Rule: a start that is named was tried, with a real placement. The search is bounded, so a later moment than the very
-first may be found where room is fragmented.
+Invariant: a start that is returned was tried, with a real placement. The search is bounded, so it may find a later
+moment than the very first where capacity is fragmented.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gosched.core.commands.plans import GangPlacement
-from gosched.scheduling.backfill.release_profile import Future
+from gosched.scheduling.backfill.release_profile import ReleaseProfile
 from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts
 from gosched.scheduling.fairness.queue_limits import UNLIMITED, Allowance
 from gosched.scheduling.placement.feasibility import Feasibility
@@ -25,35 +25,36 @@ from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import BoolArray, IntArray
 
 MAX_TRIES = 24
-_ONE_BY_ONE = 6  # then in growing steps
+_ONE_BY_ONE = 6  # moments that are tried one after the other, before the steps grow
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """`placement`: where it would stand. Its devices may differ in the end."""
+    """When a gang would start, and where."""
 
     at_ms: int
+    #: The devices may differ in the end.
     placement: GangPlacement
 
 
-class Profile:
-    """Looks for starts in one cycle."""
+class EarliestStart:
+    """The search for starts in one cycle."""
 
     def __init__(
         self,
         plain: FreeCapacity,
         feasibility: Feasibility,
-        future: Future,
+        release_profile: ReleaseProfile,
         reserved_starts: ReservedStarts,
         now_ms: int,
     ) -> None:
         self._plain = plain
         self._feasibility = feasibility
-        self._future = future
+        self._release_profile = release_profile
         self._reserved_starts = reserved_starts
         self._now_ms = now_ms
 
-    def earliest(
+    def find(
         self,
         gang: PendingGang,
         seed: int,
@@ -62,8 +63,8 @@ class Profile:
         before_ms: int = NEVER_MS,
         without: ReservedStart | None = None,
     ) -> Start | None:
-        """The first start found, later than now and earlier than `before_ms`; None: there is none in sight. `without`:
-        its own claim, which is not in its way."""
+        """Return the first start found, later than now and earlier than `before_ms`; None: there is none in sight.
+        `without`: the gang's own reserved start, which is not in its way."""
         moments = self._plausible(gang, without)
         moments = moments[moments < before_ms]
         failed = -1
@@ -72,7 +73,7 @@ class Profile:
             if start is None:
                 failed = index
                 continue
-            while index - failed > 1:  # between the last that failed and the one that was found: by halves
+            while index - failed > 1:  # bisect between the last that failed and the one that was found
                 middle = (failed + index) // 2
                 if (tried := self._try(gang, int(moments[middle]), seed, allowance, without)) is None:
                     failed = middle
@@ -86,12 +87,12 @@ class Profile:
     ) -> Start | None:
         reserved_starts, end = self._reserved_starts, _end(gang, moment_ms)
         capacity = reserved_starts.capacity_at(moment_ms, without)
-        for reserved in reserved_starts.surveyed():
+        for reserved in reserved_starts.with_rows():
             if reserved is not without and moment_ms < reserved.start_ms < end and reserved.rows is not None:
                 limited = capacity.rows(reserved.rows.rows)
                 limited.limit_to(reserved.rows)
                 capacity.put(limited)
-        closed = [reserved_starts.closed[index] for index in reserved_starts.windows_of(gang, moment_ms, end)]
+        closed = [reserved_starts.window_rows[index] for index in reserved_starts.windows_of(gang, moment_ms, end)]
         if closed:
             rows = capacity.rows(np.unique(np.concatenate(closed)))
             rows.close(rows.rows)
@@ -100,8 +101,8 @@ class Profile:
         return None if placement is None else Start(moment_ms, placement)
 
     def _plausible(self, gang: PendingGang, without: ReservedStart | None) -> IntArray:
-        """Moments at which something comes free, and from which on the amounts that are free in all suffice for as long
-        as the gang runs. Whether it fits on nodes is another matter."""
+        """Return the moments at which something is released and from which on the total of free amounts suffices for as
+        long as the gang runs. Whether the gang fits on nodes is not known yet."""
         moments, free = self._totals(without)
         enough: BoolArray = np.logical_and.reduce(free >= np.array(gang.total), axis=1)
         good = np.flatnonzero(enough)
@@ -109,14 +110,14 @@ class Profile:
             ends = np.searchsorted(moments, moments[good] + gang.span_ms, side="left")
             short = np.concatenate([[0], np.cumsum(~enough)])
             good = good[short[np.maximum(ends, good + 1)] == short[good]]
-        elif not enough.all():  # it may stay for ever
+        elif not enough.all():  # it may run for ever
             good = good[good > np.flatnonzero(~enough)[-1]]
         found: IntArray = moments[good]
         return found
 
     def _totals(self, without: ReservedStart | None) -> tuple[IntArray, IntArray]:
-        """Each moment of the profile, and the amounts free in all from then on."""
-        ends, amounts = self._future.steps()
+        """Return each moment of the profile, and the total of free amounts from then on."""
+        ends, amounts = self._release_profile.steps()
         changes: list[tuple[int, tuple[int, ...]]] = []
         for reserved in self._reserved_starts.all:
             if reserved is without:
@@ -127,9 +128,8 @@ class Profile:
         # How much a window gives back is not counted; its end is a moment.
         changes += [(window.end_ms, NOTHING) for window in self._reserved_starts.windows if window.end_ms]
         when = np.concatenate([ends, np.array([at for at, _ in changes], dtype=np.int64)])
-        what = np.concatenate(
-            [amounts[:, AMOUNTS], np.array([c for _, c in changes], dtype=np.int64).reshape(-1, len(NOTHING))]
-        )
+        changed = np.array([amounts for _, amounts in changes], dtype=np.int64).reshape(-1, len(NOTHING))
+        what = np.concatenate([amounts[:, AMOUNTS], changed])
         order = np.argsort(when, kind="stable")
         moments, firsts = np.unique(when[order], return_index=True)
         total = np.cumsum(what[order], axis=0)
@@ -140,12 +140,12 @@ class Profile:
 
 
 def _end(gang: PendingGang, start_ms: int) -> int:
-    """An estimate binds nobody: what comes after it is not to rest on it."""
+    """Return when the gang ends at the latest. An estimate is no limit: no later start is to rest on it."""
     return start_ms + gang.span_ms if gang.is_bounded else NEVER_MS
 
 
 def _steps(count: int) -> Iterator[int]:
-    """The first ones, then further and further apart, and the last; MAX_TRIES at most."""
+    """Yield the first indices, then some further and further apart, and the last; MAX_TRIES at most."""
     index, step = 0, 1
     for tried in range(MAX_TRIES):
         if index >= count:
@@ -157,4 +157,4 @@ def _steps(count: int) -> Iterator[int]:
         index = min(index + step, count - 1)
 
 
-__all__ = ["Profile", "Start"]
+__all__ = ["EarliestStart", "Start"]

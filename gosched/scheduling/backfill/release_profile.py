@@ -1,7 +1,7 @@
-"""How much room there will be, as far as limits and estimates tell: what comes free when.
+"""The release profile: what is released when, as far as limits and estimates tell.
 
-Rule: a gang without a limit and an estimate is taken to stay for ever; one that has overrun an estimate, for as long
-again as it has overrun.
+Invariant: a gang without a limit and an estimate counts as one that runs for ever; one that has overrun its estimate,
+as one that runs for as long again as it has overrun.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import FreedSoon, IntArray, NodeColumns, View
 
 
-class Future:
-    """Of one cycle; the placements and evictions of the cycle itself are added as they are made."""
+class ReleaseProfile:
+    """The releases known in one cycle; the placements and evictions of the cycle itself are added as they are made."""
 
     def __init__(self, view: View, now_ms: int, occupied: Callable[[], Occupied[RunningGang]]) -> None:
         self._view = view
         self._now_ms = now_ms
         self._occupied = occupied
-        self._gone: dict[str, tuple[int, ...]] = {}
+        self._evicted: dict[str, tuple[int, ...]] = {}
         self._new: list[tuple[_Placed, int]] = []
         self._left: list[_Releases] = []
-        self._parts: list[_Releases] = []  # of those that held a place at first, of fences, of new placements
+        self._parts: list[_Releases] = []  # of gangs that ran at first, of fences, of new placements
 
-    def placed(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
-        """`end_ms`: when it ends or has to go; NEVER_MS: it is not known."""
+    def record_start(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
+        """Add what the gang releases. `end_ms`: when it ends or is evicted at the latest; NEVER_MS: not known."""
         if end_ms < NEVER_MS:
             self._new.append((_placed(gang, placement), end_ms))
             del self._parts[2:]
 
-    def left_over(self, freed: Freed, at_ms: int) -> None:
-        """What victims of this cycle leave beyond what they leave for."""
+    def add_release(self, freed: Freed, at_ms: int) -> None:
+        """Add what victims of this cycle release beyond what the gang takes that they are evicted for."""
         self._left.append(_Releases.at(freed, at_ms))
 
-    def evicted(self, victims: Mapping[str, tuple[int, ...]]) -> None:
-        """The room of these jobs, or of these ranks of theirs, goes to somebody else."""
-        self._gone.update(victims)
+    def drop_releases(self, victims: Mapping[str, tuple[int, ...]]) -> None:
+        """Drop the releases of these jobs, or of these ranks of theirs: their capacity goes to other gangs."""
+        self._evicted.update(victims)
         self._parts.clear()
 
     def freed(self, after_ms: int, by_ms: int) -> Freed:
-        """What comes free later than the one moment, and not later than the other."""
+        """Return what is released later than the one moment, and not later than the other."""
         parts = [part.between(after_ms, by_ms) for part in self._known()]
         return Freed(
             rows=np.concatenate([part.rows for part in parts]),
@@ -61,7 +61,7 @@ class Future:
         )
 
     def steps(self) -> tuple[IntArray, IntArray]:
-        """Each release's moment, and its amounts by column; on ready nodes only."""
+        """Return the moment of each release and its amounts by column; on ready nodes only."""
         ends = np.concatenate([part.ends for part in self._known()])
         rows = np.concatenate([part.freed.rows for part in self._known()])
         amounts = np.concatenate([part.freed.amounts for part in self._known()])
@@ -79,10 +79,10 @@ class Future:
         return [*self._parts, *self._left]
 
     def _of_holders(self) -> _Releases:
-        """Where there are fences, what leaves for them is counted with them."""
+        """Return the releases of running gangs. What is evicted for a fence is counted with the fence."""
         occupied, view, now_ms = self._occupied(), self._view, self._now_ms
         by_task = np.array([gang.ends_ms(now_ms) for gang in occupied.gangs], dtype=np.int64)[occupied.gang]
-        for job_id, ranks in self._gone.items():
+        for job_id, ranks in self._evicted.items():
             by_task[occupied.tasks_of(job_id, ranks)] = NEVER_MS
         if view.freed_soon:
             leaving = np.array([gang.is_stopping for gang in occupied.gangs], dtype=np.bool_)[occupied.gang]
@@ -93,7 +93,7 @@ class Future:
 
 @dataclass(frozen=True, slots=True)
 class _Releases:
-    """In order of their moments."""
+    """Releases in order of their moments, with the moments of amounts, of GPUs and of owned CPUs."""
 
     ends: IntArray
     gpu_ends: IntArray
@@ -102,14 +102,14 @@ class _Releases:
 
     @staticmethod
     def at(freed: Freed, end_ms: int) -> _Releases:
-        """All at one moment."""
+        """Return releases that happen at one moment."""
         count, devices = len(freed.rows), len(freed.gpu_rows)
         ends, gpu_ends = np.full(count, end_ms, dtype=np.int64), np.full(devices, end_ms, dtype=np.int64)
         return _Releases(ends, gpu_ends, [end_ms] * len(freed.cpus), freed)
 
     @staticmethod
     def of(occupied: Occupied[G], ends: IntArray) -> _Releases:
-        """`ends`: of each task; NEVER_MS: it is left out."""
+        """Return the releases of these tasks. `ends`: of each task; one with NEVER_MS is left out."""
         tasks = _ascending(ends)
         devices = _ascending(ends[occupied.device_task])
         owners = occupied.device_task[devices]
@@ -144,7 +144,7 @@ class _Releases:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A gang that got its place in this cycle."""
+    """A gang that was placed in this cycle."""
 
     job_id: str
     each: tuple[Resources, ...]
@@ -158,7 +158,7 @@ def _placed(gang: PendingGang, placement: GangPlacement) -> _Placed:
 
 
 def _of_fences(view: View, now_ms: int) -> _Releases:
-    """What is left when all have gone that leave: as soon as the last of them has."""
+    """Return what fences leave over: it is released once the last of the stopping gangs has ended."""
     nodes = view.nodes
     soon: Mapping[str, FreedSoon] = {
         node_id: soon for node_id, soon in view.freed_soon.items() if len(nodes.rows((node_id,)))

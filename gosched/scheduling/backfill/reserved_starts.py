@@ -1,6 +1,7 @@
-"""What is promised of the room to come: reserved starts of gangs, and windows that people made.
+"""What is reserved of later capacity: starts of gangs, and windows that operators made.
 
-Rule: a gang that starts now takes nothing that a claim needs at its start, unless it ends before, or has to go then.
+Invariant: a gang that starts now takes nothing that a reserved start needs, unless it ends before that start, or is
+evicted for it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from gosched.core.preemption_rules import admits
 from gosched.core.records.reservation import Reservation, Share
 from gosched.core.records.window import Window
 from gosched.core.resources import MILLI
-from gosched.scheduling.backfill.release_profile import Future
+from gosched.scheduling.backfill.release_profile import ReleaseProfile
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.free_devices import Slot
 from gosched.scheduling.placement.transaction import Transaction
@@ -27,16 +28,16 @@ from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
 from gosched.scheduling.snapshot.view import IntArray, NodeColumns
 
-MIN_LOAN_MS = 60_000  # a gang is not started on reserved room for less
+MIN_BACKFILL_MS = 60_000  # a gang is not started in reserved capacity for less
 
 
 @dataclass(slots=True, eq=False)
 class ReservedStart:
-    """A reserved start. `rows`: how its nodes stand at its start, without what the claims then hold; None: not known
-    yet."""
+    """A gang that waits, and its reservation."""
 
     gang: PendingGang
     reservation: Reservation
+    #: What is free on its nodes at its start, beside all that is reserved then. None: not known, or it does not fit.
     rows: Rows | None = None
 
     @property
@@ -49,32 +50,37 @@ class ReservedStart:
 
     @property
     def holds(self) -> bool:
-        """Whether there will be the room, as far as is known."""
+        """Return whether the capacity will be there, as far as `rows` tells."""
         return self.rows is not None and not self.rows.is_short
 
     @property
     def age(self) -> tuple[int, int]:
-        """Lower is older."""
+        """Return what orders reservations; the older is the lower."""
         return self.reservation.made_at_ms, self.gang.sequence
 
 
 class ReservedStarts:
-    """Of one cycle, in order of their starts."""
+    """The reserved starts and windows of one cycle, in order of their starts."""
 
     def __init__(
-        self, nodes: NodeColumns, windows: Sequence[Window], future: Future, plain: FreeCapacity, now_ms: int
+        self,
+        nodes: NodeColumns,
+        windows: Sequence[Window],
+        release_profile: ReleaseProfile,
+        plain: FreeCapacity,
+        now_ms: int,
     ) -> None:
         self.all: list[ReservedStart] = []
         self.windows = [window for window in windows if (window.end_ms or NEVER_MS) > now_ms]
-        self.closed = [nodes.rows(window.nodes) for window in self.windows]
+        self.window_rows = [nodes.rows(window.nodes) for window in self.windows]
         self._nodes = nodes
-        self._future = future
+        self._release_profile = release_profile
         self._plain = plain
         self._now_ms = now_ms
-        self.due: dict[
-            str, ReservedStart
-        ] = {}  # gangs whose moment has come: they fit until the end of their reservations
-        self.insisting: dict[str, ReservedStart] = {}  # those of them that respect older promises only
+        #: Gangs whose start has come, by job: they fit beside others until the end of their reservations.
+        self._due: dict[str, ReservedStart] = {}
+        #: Those of them that respect older reservations only.
+        self._before_younger: dict[str, ReservedStart] = {}
         self._starts: list[int] = []
         self._binding: dict[tuple[int, str, int, bool, str], tuple[str, ...]] = {}
         self._fresh = True
@@ -92,17 +98,41 @@ class ReservedStarts:
         self._binding.clear()
         self._fresh = False
 
-    def surveyed(self) -> list[ReservedStart]:
-        """All of them, each with its rows."""
+    def mark_due(self, reserved: ReservedStart) -> None:
+        """From now on the gang fits beside others until the end of its reservation."""
+        self._due[reserved.gang.job_id] = reserved
+
+    def mark_before_younger(self, reserved: ReservedStart) -> None:
+        """From now on the gang respects older reservations only."""
+        self._before_younger[reserved.gang.job_id] = reserved
+
+    def unmark(self, reserved: ReservedStart) -> None:
+        """Treat the gang like any other again."""
+        self._due.pop(reserved.gang.job_id, None)
+        self._before_younger.pop(reserved.gang.job_id, None)
+
+    def is_due(self, job_id: str) -> bool:
+        return job_id in self._due
+
+    def holds(self, reserved: ReservedStart) -> bool:
+        """Return whether the capacity will be there, as far as is known."""
+        self.with_rows()
+        return reserved.holds
+
+    def all_hold(self) -> bool:
+        return all(reserved.holds for reserved in self.with_rows())
+
+    def with_rows(self) -> list[ReservedStart]:
+        """Return all of them, each with its rows."""
         if not self._fresh:
-            self._survey()
+            self._compute_rows()
         return self.all
 
     def binding(self, gang: PendingGang, before_ms: int) -> tuple[str, ...]:
-        """Whose claims that start before then the gang has to respect: not those of gangs that it might evict if they
-        ran, unless they were promised for a deadline; and, if it insists on its own start, older promises only."""
-        own = self.insisting.get(gang.job_id)
-        number = self.before(before_ms)
+        """Return the jobs whose reserved starts before then the gang has to respect: not those of gangs that it might
+        evict if they ran, unless they were reserved for a deadline; and older ones only, if it is so marked."""
+        own = self._before_younger.get(gang.job_id)
+        number = self.count_before(before_ms)
         key = (number, gang.queue, gang.priority, gang.may_evict, gang.job_id if own else "")
         found = self._binding.get(key)
         if found is None:
@@ -110,21 +140,22 @@ class ReservedStarts:
             found = self._binding[key] = tuple([c.gang.job_id for c in first if not _outranks(gang, c)])
         return found
 
-    def gave_way_to(self, job_id: str) -> bool:
-        """Whether the gang of a claim was evicted for the job: that one is not evicted for it in turn."""
+    def is_evictor(self, job_id: str) -> bool:
+        """Return whether a gang with a reserved start was evicted for the job: then the job may not be evicted for that
+        gang in turn, and must not start in reserved capacity."""
         return any(job_id in reserved.gang.evicted_for for reserved in self.all)
 
-    def before(self, moment_ms: int) -> int:
-        """How many start earlier."""
+    def count_before(self, moment_ms: int) -> int:
+        """Return how many reserved starts are earlier."""
         return bisect_left(self._starts, moment_ms)
 
     def rows_of(self, job_ids: Iterable[str]) -> list[Rows]:
-        """How the nodes of these claims stand at their starts."""
-        by_job = {reserved.gang.job_id: reserved.rows for reserved in self.surveyed()}
+        """Return what is free on the nodes of these jobs' reserved starts when they come."""
+        by_job = {reserved.gang.job_id: reserved.rows for reserved in self.with_rows()}
         return [rows for job_id in job_ids if (rows := by_job[job_id]) is not None]
 
     def windows_of(self, gang: PendingGang, from_ms: int, to_ms: int) -> tuple[int, ...]:
-        """Those that are not for the gang and that it would run into."""
+        """Return the indices of windows that do not admit the gang and begin before it would end."""
         found = []
         for index, window in enumerate(self.windows):
             overlaps = window.start_ms < to_ms and from_ms < (window.end_ms or NEVER_MS)
@@ -133,59 +164,59 @@ class ReservedStarts:
         return tuple(found)
 
     def is_closed(self, reserved: ReservedStart) -> bool:
-        """Whether a window that is not for its gang lies on its nodes then."""
+        """Return whether a window that does not admit the gang covers one of its nodes then."""
         found = self.windows_of(reserved.gang, reserved.start_ms, reserved.end_ms)
         nodes = {share.node_id for share in reserved.reservation.shares}
         return any(not nodes.isdisjoint(self.windows[index].nodes) for index in found)
 
     def capacity_at(self, moment_ms: int, without: ReservedStart | None = None) -> FreeCapacity:
-        """The room at a later moment, without what claims, but for one, hold then."""
+        """Return the capacity at a later moment, less what reserved starts, except `without`, hold then."""
         capacity = self._plain.copy()
-        capacity.grow(self._future.freed(self._now_ms, moment_ms))
+        capacity.grow(self._release_profile.freed(self._now_ms, moment_ms))
         for reserved in self.all:
             if reserved is not without and reserved.start_ms <= moment_ms < reserved.end_ms:
-                seated(capacity, reserved.gang, reserved.reservation.shares)
+                take_shares(capacity, reserved.gang, reserved.reservation.shares)
         return capacity
 
-    def made_way(self, freed: Freed, end_ms: int) -> None:
-        """Somebody who would have held this until then goes early: claims that start before have so much more."""
+    def record_release(self, freed: Freed, end_ms: int) -> None:
+        """Add what is released early, in place of at `end_ms`, to the reserved starts before that moment."""
         for reserved in self.all:
             if reserved.rows is not None and reserved.start_ms < end_ms:
                 reserved.rows.add(freed)
 
-    def took(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
-        """A gang that starts now, and holds its place until then: claims that start before have so much less."""
+    def record_start(self, gang: PendingGang, placement: GangPlacement, end_ms: int) -> None:
+        """Subtract a gang that starts now and ends at `end_ms` from the reserved starts before that moment."""
         for reserved in self.all:
             if reserved.rows is not None and reserved.start_ms < end_ms:
                 _subtract(reserved.rows, gang, placement, self._nodes)
 
-    def _survey(self) -> None:
-        """One way through time, from claim to claim."""
+    def _compute_rows(self) -> None:
+        """Set the rows of all reserved starts, in one pass through time from start to start."""
         capacity = self._plain.copy()
         at_ms = self._now_ms
         held: list[tuple[int, PendingGang, list[tuple[TaskRequest, list[Slot]]]]] = []
         for reserved in self.all:
             start = max(reserved.start_ms, self._now_ms)
-            capacity.grow(self._future.freed(at_ms, start))
+            capacity.grow(self._release_profile.freed(at_ms, start))
             at_ms = start
-            for end, _, seats in held:
-                for request, own in seats if end <= start else ():
+            for end, _, slots in held:
+                for request, own in slots if end <= start else ():
                     capacity.give(request, own)
             held = [entry for entry in held if entry[0] > start]
-            taken = seated(capacity, reserved.gang, reserved.reservation.shares)
+            taken = take_shares(capacity, reserved.gang, reserved.reservation.shares)
             if taken is None:
                 reserved.rows = None
                 continue
             held.append((reserved.end_ms, reserved.gang, taken))
-            rows = np.unique([slot.row for _, seats in taken for slot in seats])
+            rows = np.unique([slot.row for _, slots in taken for slot in slots])
             reserved.rows = capacity.rows(rows)
         self._fresh = True
 
 
-def seated(
+def take_shares(
     capacity: FreeCapacity, gang: PendingGang, shares: Iterable[Share]
 ) -> list[tuple[TaskRequest, list[Slot]]] | None:
-    """Takes the shares from the room; nothing, and None, if one does not fit."""
+    """Take the shares from the capacity and return their places; None, and nothing is taken, if one does not fit."""
     by_group: dict[str, list[Share]] = {}
     for share in shares:
         by_group.setdefault(share.group, []).append(share)
@@ -210,6 +241,7 @@ def _fits(capacity: FreeCapacity, request: TaskRequest, rows: IntArray, counts: 
 
 
 def shares_of(gang: PendingGang, placement: GangPlacement) -> tuple[Share, ...]:
+    """Return how many tasks of each group the placement has on each node."""
     group_of = {rank: request.group for request in gang.requests for rank in request.ranks}
     counts: dict[tuple[str, str], int] = {}
     for task in placement.tasks:
@@ -219,6 +251,7 @@ def shares_of(gang: PendingGang, placement: GangPlacement) -> tuple[Share, ...]:
 
 
 def _outranks(gang: PendingGang, reserved: ReservedStart) -> bool:
+    """Return whether the gang might evict the other one if that ran."""
     other = reserved.gang
     return (
         gang.priority > other.priority
@@ -231,12 +264,12 @@ def _outranks(gang: PendingGang, reserved: ReservedStart) -> bool:
 
 def _subtract(rows: Rows, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
     place_of: Mapping[int, int] = {row: i for i, row in enumerate(rows.rows.tolist())}
-    ask_of = {rank: request for request in gang.requests for rank in request.ranks}
+    request_of = {rank: request for request in gang.requests for rank in request.ranks}
     for task in placement.tasks:
         place = place_of.get(nodes.row(task.node_id))
         if place is None:
             continue
-        request = ask_of[task.rank]
+        request = request_of[task.rank]
         rows.free[place, AMOUNTS] -= request.each
         for name, amount in request.custom:
             rows.free[place, nodes.custom[name]] -= amount

@@ -1,8 +1,8 @@
 """Says why a gang waits, in one code and one line that is true at the view's revision; then how many nodes each filter
 refused, and the nearest miss.
 
-Rule: no fit is never silent. What costs a look at every node is done for MAX_EXPLAINED kinds of gangs in a cycle; the
-others get the line that their amounts alone justify, and the whole story when somebody asks (`full`).
+Invariant: a gang that does not fit always has an explanation. What costs a look at every node is done for MAX_EXPLAINED
+kinds of gangs in a cycle; the others get the line that their amounts alone justify, and all of it on request (`full`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DEVICES = {
 }
 
 
-_NO_PLACE = Explanation(
+_FRAGMENTED = Explanation(
     code=Reason.FRAGMENTED,
     message="no node has room for it after the jobs before it; `goschedctl explain` says more",
     brief=True,
@@ -46,7 +46,7 @@ _NO_PLACE = Explanation(
 
 
 class Explainer:
-    """Of one cycle: explains gangs that found no place in its room."""
+    """The explanations of gangs that did not fit in the capacity of one cycle."""
 
     def __init__(self, capacity: FreeCapacity, feasibility: Feasibility) -> None:
         self._capacity = capacity
@@ -55,60 +55,61 @@ class Explainer:
 
     @property
     def has_time(self) -> bool:
-        """For what costs a look at every node."""
+        """Whether gangs may still be explained at the cost of a look at every node."""
         return self._explained < MAX_EXPLAINED
 
     def spend(self) -> None:
-        """Somebody else looked at every node to explain a gang."""
+        """Count a look at every node that was done elsewhere to explain a gang."""
         self._explained += 1
 
     def of(self, gang: PendingGang, banned: tuple[str, ...] = ()) -> Explanation:
-        """`banned`: GPU models that limits keep it off."""
+        """Return why the gang waits; brief if there is no time left. `banned`: GPU models that limits keep it off."""
         if not self.has_time:
             total = self._capacity.total
             is_short = any(map(gt, gang.total, total))
-            return (_short(gang.total, total, "are free") if is_short else None) or _NO_PLACE
+            return (_insufficient(gang.total, total, "are free") if is_short else None) or _FRAGMENTED
         self._explained += 1
         return self.full(gang, banned)
 
     def full(self, gang: PendingGang, banned: tuple[str, ...] = ()) -> Explanation:
+        """Return why the gang waits, whatever it costs to find out."""
         capacity, nodes = self._capacity, self._capacity.nodes
         capacity.settle()
         for request in gang.requests:
             if found := _no_node_could(nodes, request, self._feasibility.filters(gang, request)):
                 return found
-        if found := _short(gang.total, capacity.total, "are free"):
+        if found := _insufficient(gang.total, capacity.total, "are free"):
             return found
         for index, request in enumerate(gang.requests):
-            if found := self._group(gang, index, request, banned if request.constraints.wants_gpu else ()):
+            if found := self._group_does_not_fit(gang, index, request, banned if request.constraints.wants_gpu else ()):
                 return found
         for request in gang.requests:
-            if found := self._apart(gang, request):
+            if found := self._rules_leave_too_few(gang, request):
                 return found
         return Explanation(code=Reason.FRAGMENTED, message="its task groups fit one by one, but not together")
 
-    def _group(
+    def _group_does_not_fit(
         self, gang: PendingGang, index: int, request: TaskRequest, banned: tuple[str, ...]
     ) -> Explanation | None:
         capacity = self._capacity
         allowed = self._feasibility.choice(gang, request).allowed & self._feasibility.without_models(banned)
         refused = self._refused(gang, request, banned)
         wanted = tuple([each * request.floor for each in request.each])
-        if found := _short(wanted, summed(capacity.free[allowed]).tolist(), "are free on nodes that it may use"):
+        if found := _insufficient(wanted, summed(capacity.free[allowed]).tolist(), "are free on nodes that it may use"):
             return Explanation(code=found.code, message=found.message, refused=refused)
         fit = int(capacity.slots(request, allowed).sum())
         if fit < max(request.floor, 1):
-            needed = f"{_tasks(max(request.floor, 1))}{_of(gang.requests, request)}"
-            message = f"room for {fit} of {needed}; {_said(refused, len(capacity.nodes))}"
+            needed = f"{_tasks_text(max(request.floor, 1))}{_group_suffix(gang.requests, request)}"
+            message = f"room for {fit} of {needed}; {_refusals_text(refused, len(capacity.nodes))}"
             return Explanation(
-                code=Reason.FRAGMENTED, message=message, refused=refused, nearest=self._nearest(request, allowed)
+                code=Reason.FRAGMENTED, message=message, refused=refused, nearest=self._nearest_miss(request, allowed)
             )
-        return self._domain(gang, index, request, refused)
+        return self._no_domain_holds(gang, index, request, refused)
 
-    def _domain(
+    def _no_domain_holds(
         self, gang: PendingGang, index: int, request: TaskRequest, refused: tuple[Refused, ...]
     ) -> Explanation | None:
-        """Enough room in all, but not in one domain of the level that is required."""
+        """Return an explanation if there are places enough, but not in one domain of the required level."""
         level, _ = self._feasibility.bounds(gang, request.constraints)
         if level == ANYWHERE:
             return None
@@ -125,8 +126,8 @@ class Explainer:
         nearest = f"needs {needs} on {where} with {there}"
         return Explanation(code=Reason.TOPOLOGY, message=nearest, refused=refused, nearest=nearest)
 
-    def _apart(self, gang: PendingGang, request: TaskRequest) -> Explanation | None:
-        """Enough room in all, but not where other tasks let it stand."""
+    def _rules_leave_too_few(self, gang: PendingGang, request: TaskRequest) -> Explanation | None:
+        """Return an explanation if there are places enough, but not where rules about other tasks allow them."""
         constraints, capacity, feasibility = request.constraints, self._capacity, self._feasibility
         if not constraints.anti_affinity and not constraints.spread:
             return None
@@ -143,13 +144,13 @@ class Explainer:
             [*[rule.level for rule in constraints.anti_affinity], *[rule.level for rule in constraints.spread]]
         )
         message = f"its rules on where other tasks stand (by {', '.join(levels)}) leave it no place"
-        nearest = f"needs {_tasks(floor)}; its rules leave room for {fit}" if fit < floor else ""
+        nearest = f"needs {_tasks_text(floor)}; its rules leave room for {fit}" if fit < floor else ""
         return Explanation(
             code=Reason.CONSTRAINTS, message=message, refused=self._refused(gang, request), nearest=nearest
         )
 
     def _refused(self, gang: PendingGang, request: TaskRequest, banned: tuple[str, ...] = ()) -> tuple[Refused, ...]:
-        """Each node counted once, at the first filter that it failed; those short of something last."""
+        """Return how many nodes each filter refused, each node counted at its first one; short resources come last."""
         left = np.ones(len(self._capacity.nodes), dtype=np.bool_)
         counts: list[tuple[str, int]] = []
         models = ("of a GPU model at its limit", self._feasibility.without_models(banned))
@@ -167,8 +168,8 @@ class Explainer:
             found.append((name, free[:, column] >= amount))
         return found
 
-    def _nearest(self, request: TaskRequest, allowed: BoolArray) -> str:
-        """The node that lacks least, measured by the resource of which it lacks the largest part."""
+    def _nearest_miss(self, request: TaskRequest, allowed: BoolArray) -> str:
+        """Return a line about the node that lacks least, by the resource of which it lacks the largest part."""
         wanted = needs_of(request, self._capacity.nodes)
         rows = np.flatnonzero(allowed)
         if not wanted or not rows.size:
@@ -188,7 +189,7 @@ class Explainer:
 
 
 def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
-    """What the ready nodes could not hold even if they were empty; nodes may join, so it is no error."""
+    """Return what the ready nodes could not hold even if they were empty; nodes may join, so it is no error."""
     requests = task_requests_of(spec)
     if _one_node_holds(nodes, requests):
         return []
@@ -200,20 +201,22 @@ def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
     where = "are in the cluster"
     if not any(found):
         found = [
-            _short(tuple([each * request.floor for each in request.each]), summed(nodes.capacity[mask]).tolist(), where)
+            _insufficient(
+                tuple([each * request.floor for each in request.each]), summed(nodes.capacity[mask]).tolist(), where
+            )
             for request, mask in zip(requests, masks, strict=True)
         ]
     if not any(found):
         total = tuple([sum([request.each[c] * request.floor for request in requests]) for c in range(len(BUILT_IN))])
-        found = [_short(total, summed(nodes.capacity[nodes.ready]).tolist(), where)]
+        found = [_insufficient(total, summed(nodes.capacity[nodes.ready]).tolist(), where)]
     if not any(found):
         found = [_too_few_slots(nodes, requests, request, mask) for request, mask in zip(requests, masks, strict=True)]
     return list(dict.fromkeys(e.message for e in found if e))
 
 
 def _one_node_holds(nodes: NodeColumns, requests: tuple[TaskRequest, ...]) -> bool:
-    """Whether the node with the most CPU could hold all of it if it were empty: most jobs are small, and ask for no
-    more than amounts."""
+    """Return whether the node with the most CPU could hold all of it if it were empty: most jobs are small, and ask
+    for no more than amounts."""
     if (
         any(
             request.constraints.is_more_than_amounts or request.custom or request.each[Column.GPU]
@@ -228,12 +231,12 @@ def _one_node_holds(nodes: NodeColumns, requests: tuple[TaskRequest, ...]) -> bo
     capacity = nodes.capacity[row].tolist()
     return all(
         sum([request.each[column] * request.floor for request in requests]) <= capacity[column]
-        for column in range(Column.GPU)
+        for column in (Column.CPU, Column.MEMORY, Column.STORAGE)
     )
 
 
 def _no_node_could(nodes: NodeColumns, request: TaskRequest, found: Sequence[Filter]) -> Explanation | None:
-    """What stands against the task on every ready node, however empty."""
+    """Return why no ready node could hold the task even if it were empty; None: one could."""
     mask = np.ones(len(nodes), dtype=np.bool_)
     refused: list[tuple[str, int]] = []
     for name, passes in found:
@@ -241,39 +244,39 @@ def _no_node_could(nodes: NodeColumns, request: TaskRequest, found: Sequence[Fil
         mask &= passes
         if not mask.any():
             counts = tuple([Refused(n, count) for n, count in refused if count])
-            code, message = _refusal(nodes, request, name)
+            code, message = _filter_reason(nodes, request, name)
             return Explanation(code=code, message=message, refused=counts)
     return _too_small(nodes, request, mask)
 
 
-def _refusal(nodes: NodeColumns, request: TaskRequest, name: str) -> tuple[Reason, str]:
+def _filter_reason(nodes: NodeColumns, request: TaskRequest, name: str) -> tuple[Reason, str]:
     constraints = request.constraints
     labels = f"the labels {', '.join(f'{key}={value}' for key, value in constraints.selector)}"
     if name in (CLOSED, NOT_READY):
-        return Reason.NO_NODE, _none_ready(nodes)
+        return Reason.NO_NODE, _no_ready_node(nodes)
     if name == "without the labels":
         return Reason.NODE_SELECTOR, f"no ready node has {labels}"
     if name == "of another GPU model":
         both = f"{constraints.gpu_model} and {labels}" if constraints.selector else constraints.gpu_model
         return Reason.GPU_MODEL, f"no ready node has GPUs of model {both}"
-    unmet = [term for term in constraints.affinity if not term.weight and not _met(nodes, term)]
+    unmet = [term for term in constraints.affinity if not term.weight and not _is_met(nodes, term)]
     if name == NO_AFFINITY and unmet:
-        return Reason.CONSTRAINTS, f"no ready node {_asked(unmet[0])}"
+        return Reason.CONSTRAINTS, f"no ready node {_affinity_text(unmet[0])}"
     return Reason.CONSTRAINTS, f"every ready node that passed the other filters is {name}"
 
 
-def _none_ready(nodes: NodeColumns) -> str:
+def _no_ready_node(nodes: NodeColumns) -> str:
     closed = int(np.count_nonzero(nodes.closed))
     known = f"{len(nodes)} registered" + (f", {closed} {CLOSED}" if closed else "")
     return f"no node is ready ({known})" if len(nodes) else "no node has joined yet"
 
 
-def _met(nodes: NodeColumns, term: Affinity) -> bool:
+def _is_met(nodes: NodeColumns, term: Affinity) -> bool:
     return bool((nodes.ready & nodes.labels.meeting(term, len(nodes))).any())
 
 
-def _asked(term: Affinity) -> str:
-    if term.op is LabelOp.EXISTS:  # such as that of a runtime, which nobody wrote as an affinity
+def _affinity_text(term: Affinity) -> str:
+    if term.op is LabelOp.EXISTS:  # such as that of a runtime, which no user wrote as an affinity
         return f"has the label {term.label}"
     return f"meets its affinity: {term.label} {term.op.name.lower()} {', '.join(term.values)}".rstrip()
 
@@ -295,7 +298,7 @@ def _too_small(nodes: NodeColumns, request: TaskRequest, mask: BoolArray) -> Exp
     return None
 
 
-def _short(wanted: tuple[int, ...], there: Sequence[int], where: str) -> Explanation | None:
+def _insufficient(wanted: tuple[int, ...], there: Sequence[int], where: str) -> Explanation | None:
     for name, want, have in zip(BUILT_IN, wanted, there, strict=False):
         if want > have:
             number = amount_text(name, int(have), bare=True)
@@ -315,25 +318,25 @@ def _too_few_slots(
     fit = int(slots.sum())
     if fit >= request.floor:
         return None
-    message = f"the empty cluster has room for {fit} of {request.floor} tasks{_of(requests, request)}"
+    message = f"the empty cluster has room for {fit} of {request.floor} tasks{_group_suffix(requests, request)}"
     return Explanation(code=Reason.FRAGMENTED, message=message)
 
 
-def _said(refused: tuple[Refused, ...], nodes: int) -> str:
-    """Such as "of 4 nodes 3 are short of CPU, 1 is not ready"."""
+def _refusals_text(refused: tuple[Refused, ...], nodes: int) -> str:
+    """Return a text such as "of 4 nodes 3 are short of CPU, 1 is not ready"."""
     said = [f"{count} {'is' if count == 1 else 'are'} {name}" for name, count in refused]
     return f"of {nodes} nodes {', '.join(said) or 'all have room for some'}"
 
 
-def _of(requests: tuple[TaskRequest, ...], request: TaskRequest) -> str:
+def _group_suffix(requests: tuple[TaskRequest, ...], request: TaskRequest) -> str:
     return f" of group {request.group}" if len(requests) > 1 else ""
 
 
 def _in_tasks_or_gpus(request: TaskRequest, tasks: int) -> str:
     if request.each[Column.GPU]:
         return amount_text("gpu", tasks * request.each[Column.GPU])
-    return _tasks(tasks)
+    return _tasks_text(tasks)
 
 
-def _tasks(count: int) -> str:
+def _tasks_text(count: int) -> str:
     return f"{count} {'task' if count == 1 else 'tasks'}"

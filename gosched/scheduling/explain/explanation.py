@@ -1,6 +1,7 @@
-"""What is said of a job that waits: one code and one line, and what stands behind them.
+"""Why a job waits, as a record: one code, one line, and the facts behind them.
 
-Rule: a line is for people and true at the view's revision; numbers that others compare stand in fields of their own.
+Invariant: the line is for people and true at the view's revision; numbers that programs compare have fields of their
+own.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Explanation(WaitExplanation):
 
 
 def reserved(why: Explanation, reservation: Reservation | None) -> Explanation:
-    """Of a gang with a reserved start, or one that has none any more."""
+    """Explain a gang with a reserved start, or, without a reservation, one that lost it."""
     if reservation is None:
         return replace(why, start_ms=0, start_from="")
     what = "deadline" if reservation.for_deadline else "place in the queue"
@@ -55,20 +56,20 @@ def reserved(why: Explanation, reservation: Reservation | None) -> Explanation:
     return replace(why, start_ms=reservation.start_ms, start_from=start_from)
 
 
-def promised_away(names: Sequence[str]) -> Explanation:
-    """Of a gang that there is room for, if it were not for these promises and windows."""
+def blocked_by_reservations(names: Sequence[str]) -> Explanation:
+    """Explain a gang that would fit now if it were not for these reservations and windows."""
     shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     message = f"there is room for it now, but reserved for {shown}; it could start with a timeout that ends before"
     return Explanation(code=Reason.RESERVED, message=message)
 
 
 def cut_short(why: Explanation) -> Explanation:
-    """Of a gang for which nobody was evicted, though not all was tried."""
+    """Explain a gang for which no victims were found, though not all was searched."""
     return replace(why, message=f"{why.message}; the search for others to evict ran out of its budget, it goes on")
 
 
-def would_evict(why: Explanation, victims: Sequence[Victim], now_ms: int) -> Explanation:
-    """Of a gang whose queue only observes."""
+def with_victims(why: Explanation, victims: Sequence[Victim], now_ms: int) -> Explanation:
+    """Explain a gang whose queue only observes, with the victims that it would have had."""
     return replace(why, victims=observed(victims, now_ms))
 
 
@@ -98,7 +99,7 @@ def queued(before: int) -> Explanation:
     return Explanation(code=Reason.QUEUED, message=f"{jobs} looked at before it; its turn comes in a later cycle")
 
 
-def gives_way() -> Explanation:
+def evicted_in_this_plan() -> Explanation:
     return Explanation(code=Reason.QUEUED, message="its job gives way to another one in this plan")
 
 

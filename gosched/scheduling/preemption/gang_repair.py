@@ -1,7 +1,7 @@
-"""A gang that lost members with a node starts again where it stood: the others keep their nodes, the lost ones get new
+"""A gang that lost members with a node starts again where it ran: the others keep their nodes, the lost ones get new
 places in the same domain, and ranks follow the topology anew.
 
-Rule: in place or not at all; a gang that does not fit so waits for a place like any other.
+Invariant: a gang is repaired in place or not at all; one that cannot be waits for a placement like any other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from gosched.core.commands.plans import GangPlacement
 from gosched.core.records.allocation import TaskPlacement
 from gosched.core.resources import MILLI
-from gosched.scheduling.backfill.capacity_views import Base
+from gosched.scheduling.backfill.capacity_views import RestrictedCapacity
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.gang_placement import place
 from gosched.scheduling.snapshot.occupancy import Occupied
@@ -24,11 +24,11 @@ def repaired(
     gang: PendingGang,
     holder: RunningGang,
     occupied: Occupied[RunningGang],
-    base: Base,
+    base: RestrictedCapacity,
     feasibility: Feasibility,
     seed: int,
 ) -> GangPlacement | None:
-    """The gang's next placement; None: it does not fit so."""
+    """Return the gang's next placement; None: it does not fit in place."""
     nodes = base.capacity.nodes
     kept = [held for held in holder.holdings if _may_stay(held, holder, nodes)]
     capacity = base.after(occupied.freed(occupied.tasks_of(gang.job_id)))
@@ -45,13 +45,13 @@ def repaired(
 
 
 def _may_stay(held: Holding, holder: RunningGang, nodes: NodeColumns) -> bool:
-    """Its node takes work, and none of its GPUs is bad."""
+    """Return whether the node takes work and none of the task's GPUs is bad."""
     ready = bool(nodes.ready[nodes.rows([held.node_id])].all())
     return ready and len(held.gpus) == -(-holder.each[held.group].gpu_millis // MILLI)
 
 
 def _missing(gang: PendingGang, kept: list[Holding]) -> PendingGang | None:
-    """What is to be placed beside those that stay."""
+    """Return the gang of the members that are to be placed beside those that stay."""
     there = {held.rank for held in kept}
     requests: list[TaskRequest] = []
     for request in gang.requests:
@@ -68,7 +68,7 @@ def _missing(gang: PendingGang, kept: list[Holding]) -> PendingGang | None:
 
 
 def _renewed(gang: PendingGang, tasks: list[TaskPlacement], feasibility: Feasibility) -> tuple[TaskPlacement, ...]:
-    """Neighbours in rank are neighbours in the tree of domains."""
+    """Return the tasks with new ranks: neighbours in rank are neighbours in the tree of domains."""
     nodes, position = feasibility.nodes, feasibility.topology.position
     group_of = {rank: index for index, request in enumerate(gang.requests) for rank in request.ranks}
     renewed: list[TaskPlacement] = []

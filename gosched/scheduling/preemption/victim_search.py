@@ -1,10 +1,11 @@
-"""Finds room for a gang by evicting others: where first, then whom.
+"""Finds victims for a gang: first the domain, then the tasks in it.
 
-The domain is chosen first, topology included; in it, node by node, what it costs to win room for the gang's tasks one
-after the other, elastic surplus before whole gangs, lower priorities before higher ones, then by the work that is lost.
-What is chosen is simulated: the gang is placed for real in the room that the victims leave, then each victim stays
-whose own place is still free. Only what was proven so is planned. (The shape of it is that of KAI-Scheduler's and
-Kueue's: simulate, prune, commit.)
+The domain is chosen first, topology included. In it, node by node, it is computed what it costs to free places for the
+gang's tasks one after the other: elastic surplus before whole gangs, lower priorities before higher ones, then by the
+work that is lost. What is chosen is simulated: the gang is placed in the capacity that the victims release, then each
+victim is spared whose own place is still free. (KAI-Scheduler and Kueue do the same: simulate, prune, commit.)
+
+Invariant: a plan that is returned was simulated, with a real placement.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from gosched.core.commands.plans import Cause, GangPlacement
 from gosched.core.sharing import Amounts, add_to, lineage
-from gosched.scheduling.backfill.capacity_views import Base, seats_of
+from gosched.scheduling.backfill.capacity_views import RestrictedCapacity, slots_of
 from gosched.scheduling.fairness.queue_limits import Allowance
 from gosched.scheduling.placement.domains import domain_masks
 from gosched.scheduling.placement.feasibility import Feasibility
@@ -37,29 +38,34 @@ MAX_SIMULATIONS = 24  # searches and placements tried in one cycle
 
 @dataclass(frozen=True, slots=True)
 class PreemptionPlan:
-    """A placement and what it takes. `freed`: all that the victims leave."""
+    """A gang's placement and the evictions that it needs."""
 
     placement: GangPlacement
     victims: tuple[Victim, ...]
+    #: All that the victims release.
     freed: Freed
 
 
 @dataclass(slots=True)
-class _Tasks:
-    """Tasks that might go, as columns beside those of `Occupied`. `core`: it takes the whole gang with it; `may`: by
-    gang, whether it may be evicted at all; `queue`, `priority`: by gang; `queue` is an index into `queues`."""
+class _TaskColumns:
+    """Columns beside those of `Occupied`, by task or by gang."""
 
+    #: By task: whether its eviction evicts the whole gang; the others are surplus.
     core: BoolArray
+    #: By task: of its eviction, or of that of its whole gang.
     cost: IntArray
+    #: By gang: whether it may be evicted at all.
     may: BoolArray
+    #: By gang: index into `queues`.
     queue: IntArray
+    #: By gang.
     priority: IntArray
     queues: list[str]
 
 
 @dataclass(slots=True)
-class Preemption:
-    """Of one cycle. `exhausted`: the budget of simulations is used up, so a miss does not say that it is impossible."""
+class VictimSearch:
+    """The search for victims in one cycle."""
 
     plain: FreeCapacity
     occupied: Callable[[], Occupied[RunningGang]]
@@ -67,7 +73,7 @@ class Preemption:
     now_ms: int
     seed: int
     simulations: int = 0
-    _tasks: _Tasks | None = field(default=None, init=False)
+    _tasks: _TaskColumns | None = field(default=None, init=False)
     _most: dict[tuple[str, int, tuple[str, ...]], list[int]] = field(default_factory=dict, init=False)
     _eligible_by: dict[tuple[str, int], BoolArray] = field(default_factory=dict, init=False)
 
@@ -77,33 +83,34 @@ class Preemption:
 
     @property
     def exhausted(self) -> bool:
+        """Whether all simulations are used up: then a miss does not say that there are no victims."""
         return self.simulations >= MAX_SIMULATIONS
 
-    def rescue(
+    def find(
         self,
         gang: PendingGang,
-        make_base: Callable[[], Base],
+        make_base: Callable[[], RestrictedCapacity],
         feasibility: Feasibility,
         make_allowance: Callable[[], Allowance],
     ) -> PreemptionPlan | None:
-        """`make_base`: the room without what the gang may not touch. Both are made only if there is hope. None: nothing
-        was found."""
-        if gang.joins or self.exhausted or not self.budget.may_help(gang):
+        """Return a plan to start the gang at the cost of others; None: none was found. `make_base`: the capacity
+        without what the gang has to respect; this and the allowance are made only if a plan is possible."""
+        if gang.joins or self.exhausted or not self.budget.may_find_victims(gang):
             return None
         chosen = self._eligible(gang)
         if gang.evicted_for:
             chosen = chosen & ~self._evictors_of(gang)
-        if not self._may_suffice(gang, chosen):
+        if not self._could_suffice(gang, chosen):
             return None
         self.simulations += 1
         base = make_base()
         chosen = chosen & ~np.isin(self.occupied().row, base.closed)
-        all_gone = base.after(self.occupied().freed(chosen))
-        if not all_gone.may_hold(gang):
+        all_evicted = base.after(self.occupied().freed(chosen))
+        if not all_evicted.may_hold(gang):
             return None
         allowance = make_allowance()
         best: PreemptionPlan | None = None
-        for domain in self._domains(gang, all_gone, feasibility):
+        for domain in self._domains(gang, all_evicted, feasibility):
             found = self._in_domain(gang, base, feasibility, allowance, chosen, domain)
             if found is not None and (best is None or self._price(found) < self._price(best)):
                 best = found
@@ -112,31 +119,32 @@ class Preemption:
         return best
 
     def overdue(
-        self, gang: PendingGang, start_ms: int, base: Base, feasibility: Feasibility, allowance: Allowance
+        self, gang: PendingGang, start_ms: int, base: RestrictedCapacity, feasibility: Feasibility, allowance: Allowance
     ) -> PreemptionPlan | None:
-        """For a gang whose reserved start is as near as the slowest victim needs: those go that run on condition, and
-        have to be gone by then."""
+        """Return a plan that evicts gangs that run in reserved capacity and have to end before the start of this gang,
+        which is as near as the slowest of them needs to stop; None: none is found, or it is too early."""
         by_ms = max(start_ms, self.now_ms)
         late = [
             Victim(holder, Cause.BACKFILL)
             for holder in self.holders
-            if 0 < holder.until_ms <= by_ms and self.budget.may_be_sent(holder)
+            if 0 < holder.until_ms <= by_ms and self.budget.is_evictable_on_schedule(holder)
         ]
-        found = self._proven(gang, base, feasibility, allowance, late) if late else None
+        found = self._simulated(gang, base, feasibility, allowance, late) if late else None
         return found if found is not None and self._is_time(found.victims) else None
 
     def _is_time(self, victims: Sequence[Victim]) -> bool:
-        """Whether the slowest of them is gone in time, and no sooner, if all are told now."""
+        """Return whether the slowest of them ends in time, and no sooner, if all are evicted now."""
         slowest_ms = max([victim.gang.grace_ms for victim in victims])
         return all(victim.gang.until_ms <= self.now_ms + slowest_ms for victim in victims)
 
-    def evicted(self, victims: Sequence[Victim], for_job: str) -> None:
-        self.budget.evicted(victims, for_job)
+    def record_evictions(self, victims: Sequence[Victim], for_job: str) -> None:
+        self.budget.record_evictions(victims, for_job)
         self._eligible_by.clear()
         self._most.clear()
 
     def _domains(self, gang: PendingGang, whole: FreeCapacity, feasibility: Feasibility) -> Iterator[BoolArray]:
-        """Where it could stand if all went that may go: the smallest domains first; anywhere, if it has no rule."""
+        """Yield the nodes of each domain in which the gang may fit if all candidates are evicted, the smallest first;
+        all nodes if the gang has no topology rule."""
         over = feasibility.with_capacity(whole)
         choices = [over.choice(gang, request) for request in gang.requests]
         for number, masks in enumerate(domain_masks(gang, choices, whole, over)):
@@ -150,13 +158,13 @@ class Preemption:
     def _in_domain(
         self,
         gang: PendingGang,
-        base: Base,
+        base: RestrictedCapacity,
         feasibility: Feasibility,
         allowance: Allowance,
         chosen: BoolArray,
         domain: BoolArray,
     ) -> PreemptionPlan | None:
-        """With the cheapest set there; if that was not enough after all, with all that may go there."""
+        """Return a plan with the cheapest victims in the domain; if they do not suffice, with all candidates there."""
         here = chosen & domain[self.occupied().row]
         if not here.any():
             return None
@@ -164,15 +172,16 @@ class Preemption:
         for candidates in (first, np.flatnonzero(here)):
             if candidates is None:
                 continue
-            victims = self._permitted(gang, candidates)
-            if victims and (found := self._proven(gang, base, feasibility, allowance, victims)) is not None:
+            victims = self._victims_within_rules(gang, candidates)
+            if victims and (found := self._simulated(gang, base, feasibility, allowance, victims)) is not None:
                 return found
         return None
 
     def _cheapest(
         self, gang: PendingGang, base: FreeCapacity, feasibility: Feasibility, here: BoolArray, domain: BoolArray
     ) -> IntArray | None:
-        """Tasks to go so that the hardest group finds its places: node by node, first where a place costs least."""
+        """Return tasks whose eviction frees places for the hardest group: node by node, first where a place costs
+        least; None: there are none."""
         request = max(gang.requests, key=lambda a: (a.each[Column.GPU] * a.floor, a.each[Column.CPU] * a.floor))
         allowed = feasibility.choice(gang, request).allowed & domain
         wanted = max(request.floor, 1) - int(base.slots(request, allowed).sum())
@@ -203,8 +212,8 @@ class Preemption:
                 break
         return np.concatenate(picked) if picked else None
 
-    def _permitted(self, gang: PendingGang, indices: IntArray) -> list[Victim]:
-        """As victims, the cheapest first, as far as guarantees and caps allow."""
+    def _victims_within_rules(self, gang: PendingGang, indices: IntArray) -> list[Victim]:
+        """Return the tasks as victims, the cheapest first, as far as guarantees and caps allow."""
         held, tasks = self.occupied(), self._columns()
         order = indices[np.lexsort((indices, tasks.cost[indices]))]
         core = tasks.core[order]
@@ -218,24 +227,30 @@ class Preemption:
         tenants: Counter[str] = Counter()
         groups = [(number, tuple(ranks)) for number, ranks in surplus.items()]
         for number, ranks in [*groups, *((number, ()) for number in whole)]:
-            if len(victims) >= self.budget.left():
+            if len(victims) >= self.budget.remaining():
                 break
             holder = self.holders[number]
             cause = self.budget.cause(gang, holder)
-            if cause is None or tenants[holder.tenant] >= self.budget.left_of(holder.tenant):
+            if cause is None or tenants[holder.tenant] >= self.budget.remaining_of(holder.tenant):
                 continue
             victim = Victim(holder, cause, ranks)
-            if self.budget.may_go(gang, victim, lost):
+            if self.budget.keeps_guarantees(gang, victim, lost):
                 victims.append(victim)
                 tenants[holder.tenant] += 1
                 for path in lineage(holder.queue):
                     add_to(lost.setdefault(path, {}), holder.charge(ranks))
         return victims
 
-    def _proven(
-        self, gang: PendingGang, base: Base, feasibility: Feasibility, allowance: Allowance, victims: list[Victim]
+    def _simulated(
+        self,
+        gang: PendingGang,
+        base: RestrictedCapacity,
+        feasibility: Feasibility,
+        allowance: Allowance,
+        victims: list[Victim],
     ) -> PreemptionPlan | None:
-        """The gang placed in the room that they leave, and of them those that it takes."""
+        """Return the gang placed in what the victims release, and those of them that it needs; None: it does not
+        fit."""
         self.simulations += 1
         capacity = base.after(self._freed(victims))
         placement = place(gang, capacity, feasibility.with_capacity(capacity), self.seed, allowance)
@@ -243,8 +258,8 @@ class Preemption:
             return None
         rest = self.plain.copy()
         rest.grow(self._freed(victims))
-        for request, seats in seats_of(gang, placement, rest.nodes):
-            rest.occupy(request, seats)
+        for request, slots in slots_of(gang, placement, rest.nodes):
+            rest.occupy(request, slots)
         needed: list[Victim] = []
         for victim in sorted(victims, key=lambda v: (-self._cost(v), -v.gang.sequence)):
             back = self._freed([victim])
@@ -257,14 +272,14 @@ class Preemption:
         needed.reverse()
         return PreemptionPlan(placement, tuple(needed), self._freed(needed))
 
-    def _price(self, rescue: PreemptionPlan) -> int:
-        return sum([self._cost(victim) for victim in rescue.victims])
+    def _price(self, found: PreemptionPlan) -> int:
+        return sum([self._cost(victim) for victim in found.victims])
 
     def _cost(self, victim: Victim) -> int:
         return cost_of(victim.gang, self.now_ms, victim.tasks, surplus=bool(victim.ranks))
 
-    def _may_suffice(self, gang: PendingGang, chosen: BoolArray) -> bool:
-        """False is certain: what is free and what they hold together is less than the gang asks for."""
+    def _could_suffice(self, gang: PendingGang, chosen: BoolArray) -> bool:
+        """Return False if what is free and what the candidates hold is less than the gang asks for."""
         held = self.occupied()
         key = (gang.queue, gang.priority, gang.evicted_for)
         most = self._most.get(key)
@@ -282,7 +297,7 @@ class Preemption:
         return held.freed(tasks)
 
     def _eligible(self, gang: PendingGang) -> BoolArray:
-        """Tasks that may go, by the queue and the priority of their gangs."""
+        """Return the tasks that may be evicted for the gang, by the queue and the priority of their gangs."""
         found = self._eligible_by.get((gang.queue, gang.priority))
         if found is None:
             tasks = self._columns()
@@ -293,13 +308,13 @@ class Preemption:
                     may |= members & (tasks.priority < gang.priority)
                 elif self.budget.may_reclaim(gang, queue):
                     may |= members
-            gone = np.array([self.budget.is_gone(holder.job_id) for holder in self.holders], dtype=np.bool_)
-            found = (may & tasks.may & ~gone)[self.occupied().gang]
+            evicted = np.array([self.budget.is_victim(holder.job_id) for holder in self.holders], dtype=np.bool_)
+            found = (may & tasks.may & ~evicted)[self.occupied().gang]
             self._eligible_by[gang.queue, gang.priority] = found
         return found
 
     def _evictors_of(self, gang: PendingGang) -> BoolArray:
-        """Tasks of those that the gang had to give way to."""
+        """Return the tasks of gangs that this one was evicted for."""
         found = np.zeros(len(self.occupied()), dtype=np.bool_)
         evictors = self.budget.evictors(gang)
         for holder in self.holders:
@@ -307,7 +322,7 @@ class Preemption:
                 found |= self.occupied().tasks_of(holder.job_id)
         return found
 
-    def _columns(self) -> _Tasks:
+    def _columns(self) -> _TaskColumns:
         if self._tasks is None:
             held, gangs, now_ms = self.occupied(), self.holders, self.now_ms
             queues = sorted({gang.queue for gang in gangs})
@@ -320,7 +335,7 @@ class Preemption:
             whole = [cost_of(gang, now_ms, len(gang.holdings), surplus=False) for gang in gangs]
             loose = [cost_of(gang, now_ms, 1, surplus=True) for gang in gangs]
             both = np.array([loose, whole], dtype=np.int64).reshape(2, len(gangs))
-            self._tasks = _Tasks(
+            self._tasks = _TaskColumns(
                 core=core,
                 cost=both[core.astype(np.int64), held.gang],
                 may=np.array([self.budget.is_evictable(gang) for gang in gangs], dtype=np.bool_),
@@ -334,8 +349,8 @@ class Preemption:
 def _gains(
     request: TaskRequest, free: IntArray, held: Occupied[RunningGang], cost: IntArray, own: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """For each task, in the order given (by node): how many more of the group's tasks fit on its node once it and those
-    before it on the node have gone; and what all these cost. Devices are left to the simulation."""
+    """Return for each task, in the order given (by node), how many more of the group's tasks fit on its node once it
+    and those before it on the node are evicted, and what all these cost. Devices are left to the simulation."""
     rows = held.row[own]
     starts = np.concatenate([[True], rows[1:] != rows[:-1]])
     offset = np.maximum.accumulate(np.where(starts, np.arange(len(own)), 0))

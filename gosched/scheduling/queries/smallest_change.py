@@ -1,6 +1,6 @@
 """The smallest change to a waiting job that would start it now, as far as one is found.
 
-Rule: a change that is named was planned: with it the gang had a place, at the view it was asked about.
+Invariant: a change that is returned was planned: with it the gang fits, in the view that was asked about.
 """
 
 from __future__ import annotations
@@ -9,27 +9,27 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from gosched.core.spec.placement_rules import Mode
-from gosched.scheduling.cycle_state import CycleState
 from gosched.scheduling.preemption.eviction_rules import Victim
+from gosched.scheduling.queries.trial_cycle import TrialCycle
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, replace_requests
 
-MAX_PRIORITIES = 8  # that are tried
+MAX_PRIORITIES = 8  # priorities that are tried
 
 _Change = tuple[str, PendingGang]
 
 
-def smallest_change(state: CycleState, gang: PendingGang) -> str:
-    """One line; empty: none was found. Changes nothing in the scene's rooms."""
-    for line, changed in _changes(state, gang):
-        if state.would_start(changed):
+def smallest_change(trial: TrialCycle, gang: PendingGang) -> str:
+    """Return the change as one line; empty: none was found."""
+    for line, changed in _changes(trial, gang):
+        if trial.starts_now(changed):
             return f"it would start now {line}"
-    if line := _fewer_tasks(state, gang):
+    if line := _fewer_tasks(trial, gang):
         return f"it would start now {line}"
-    return _higher_priority(state, gang)
+    return _higher_priority(trial, gang)
 
 
 def largest_gang(gang: PendingGang, starts: Callable[[PendingGang], bool]) -> int:
-    """The most tasks, fewer than now, with which a gang of one group would start; 0: none, or several groups."""
+    """Return the most tasks, fewer than now, with which a gang of one group would start; 0: none, or several groups."""
     if len(gang.requests) != 1 or gang.joins:
         return 0
     most, low, high = 0, 1, gang.tasks - 1
@@ -47,21 +47,19 @@ def with_tasks(gang: PendingGang, count: int) -> PendingGang:
     return replace_requests(gang, (replace(request, ranks=request.ranks[:count], floor=count),))
 
 
-def lowest_priority(state: CycleState, gang: PendingGang) -> tuple[int, tuple[Victim, ...]]:
-    """The lowest higher priority at which others would be evicted for it, and whom; 0: none is found."""
-    lower = sorted({h.priority for h in state.view.holders.values() if h.queue == gang.queue and h.is_preemptible})
+def lowest_priority(trial: TrialCycle, gang: PendingGang) -> tuple[int, tuple[Victim, ...]]:
+    """Return the lowest higher priority at which others would be evicted for the gang, and these; 0: none is found."""
+    lower = sorted({h.priority for h in trial.view.holders.values() if h.queue == gang.queue and h.is_preemptible})
     for priority in [p + 1 for p in lower if p + 1 > gang.priority][:MAX_PRIORITIES]:
-        victims = state.would_evict(replace(gang, priority=priority, may_evict=True))
+        victims = trial.victims_for(replace(gang, priority=priority, may_evict=True))
         if victims:
             return priority, victims
     return 0, ()
 
 
-def _changes(state: CycleState, gang: PendingGang) -> Iterator[_Change]:
-    starts = [reserved.start_ms for reserved in state.reserved_starts.all if reserved.start_ms > state.now_ms]
-    starts += [window.start_ms for window in state.reserved_starts.windows if window.start_ms > state.now_ms]
-    for start in sorted(starts)[:1]:
-        span = start - state.now_ms
+def _changes(trial: TrialCycle, gang: PendingGang) -> Iterator[_Change]:
+    if begins := trial.next_reserved_ms():
+        span = begins - trial.now_ms
         if not gang.is_bounded or gang.span_ms > span:
             yield f"with a timeout of at most {span // 1000} s", replace(gang, span_ms=span, is_bounded=True)
     if any(rule.mode is Mode.REQUIRED for request in gang.requests for rule in request.constraints.topology):
@@ -84,13 +82,13 @@ def _preferring(request: TaskRequest) -> TaskRequest:
     return replace(request, constraints=request.constraints.changed(topology=topology))
 
 
-def _fewer_tasks(state: CycleState, gang: PendingGang) -> str:
-    most = largest_gang(gang, state.would_start)
+def _fewer_tasks(trial: TrialCycle, gang: PendingGang) -> str:
+    most = largest_gang(gang, trial.starts_now)
     return f"with {most} of its {gang.tasks} tasks" if most else ""
 
 
-def _higher_priority(state: CycleState, gang: PendingGang) -> str:
-    priority, victims = lowest_priority(state, gang)
+def _higher_priority(trial: TrialCycle, gang: PendingGang) -> str:
+    priority, victims = lowest_priority(trial, gang)
     if not priority:
         return ""
     names = ", ".join([victim.gang.name for victim in victims[:3]]) + (", ..." if len(victims) > 3 else "")

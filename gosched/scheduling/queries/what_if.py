@@ -1,6 +1,6 @@
 """What would become of jobs if they were submitted now: the same planner, with them and without.
 
-Rule: nothing is committed, and what is compared was planned from the same view, time and seed.
+Invariant: nothing is committed, and what is compared was planned from the same view, time and seed.
 """
 
 from __future__ import annotations
@@ -22,29 +22,35 @@ from gosched.scheduling.snapshot.view import View
 
 STARTS, AFTER_EVICTIONS, WAITS = "starts", "starts_after_evictions", "waits"
 
-_LAST = 1 << 60  # sequences of jobs that are not there yet
+_LAST = 1 << 60  # sequences of jobs that are not submitted yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """`start_ms`: now, or the estimated start; 0: none is in sight."""
+    """What would become of one job."""
 
     name: str
+    #: STARTS, AFTER_EVICTIONS or WAITS.
     outcome: str
+    #: None: it waits.
     placement: GangPlacement | None = None
+    #: Now, or the estimated start; 0: none is in sight.
     start_ms: int = 0
+    #: Why it waits; None: it starts.
     explanation: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfPlan:
-    """`moved`: starts of others that would change: job id, before, after; 0: no start is promised."""
+    """What would become of several jobs that are submitted together."""
 
     jobs: tuple[WhatIf, ...]
+    #: Starts of other jobs that would change: job id, before, after; 0: no start is reserved.
     moved: tuple[tuple[str, int, int], ...]
 
 
 def what_if(view: View, policy: Policy, specs: Sequence[JobSpec], now_ms: int, seed: int) -> WhatIfPlan:
+    """Return what would become of the jobs if they were submitted now, in this order."""
     policy = replace(policy, max_tasks=ALL)
     gangs = [pending_gang(_job(spec, number, now_ms)) for number, spec in enumerate(specs)]
     fuller = _with(view, gangs)
@@ -59,7 +65,7 @@ def what_if(view: View, policy: Policy, specs: Sequence[JobSpec], now_ms: int, s
         else:
             why = explain_on_request(fuller, policy, gang.job_id, now_ms, seed)
             reserved = with_them.explanations[gang.job_id]
-            if why is None or why == FITS_NOW:  # but for those of its own file that come before it
+            if why is None or why == FITS_NOW:  # it fits but for jobs of its own file that come before it
                 why = reserved
             why = replace(why, victims=reserved.victims)
             start = reserved.start_ms or why.start_ms
@@ -85,7 +91,7 @@ def _moved(view: View, without: Plan, with_them: Plan, now_ms: int) -> tuple[tup
 
 
 def _starts(view: View, plan: Plan, now_ms: int) -> dict[str, int]:
-    """When each pending job starts, as far as the plan says."""
+    """Return when each pending job starts, as far as the plan says."""
     starts = {job_id: reservation.start_ms for job_id, reservation in view.reservations.items()}
     for job_id in plan.withdrawn:
         starts.pop(job_id, None)
