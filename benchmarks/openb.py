@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gosched.core.records.job import Job
 from gosched.core.records.node import Node
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import Affinity, LabelOp, Strategy
 from gosched.core.spec.policies import GangPolicy
@@ -46,7 +46,7 @@ def draw(source: Path, trace: str, seed: int, strategy: Strategy) -> Run:
     draws = random.Random(seed)
     tasks = _rows(source / f"openb_pod_list_{trace}.csv")
     nodes = _rows(source / "openb_node_list_gpu_node.csv")
-    gpu_millis = sum([int(row["gpu"]) * GPU for row in nodes])
+    gpu_millis = sum([int(row["gpu"]) * MILLI for row in nodes])
     limit = gpu_millis * ARRIVED_PERCENT // 100
     draws.shuffle(tasks)
     draws.shuffle(nodes)
@@ -78,7 +78,7 @@ def _node(index: int, row: dict[str, str]) -> Node:
         capacity=Resources(
             cpu_millis=int(row["cpu_milli"]),
             memory_bytes=int(row["memory_mib"]) * _MIB,
-            gpu_millis=int(row["gpu"]) * GPU,
+            gpu_millis=int(row["gpu"]) * MILLI,
         ),
         gpu_model=row["model"],
         labels=((_MODEL, row["model"]),),

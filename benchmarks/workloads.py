@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gosched.core.commands.nodes import RegisterNode
 from gosched.core.records.queue import Queue, QueueType
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import GangPolicy, Preemption, RetryCause, RetryPolicy
 from gosched.core.spec.task_group import TaskGroup
@@ -34,7 +34,7 @@ class Shape:
 
 
 def nodes(count: int, *, cpus: int, gpus: int = 0, name: str = "n") -> list[RegisterNode]:
-    capacity = Resources(cpu_millis=cpus * 1000, memory_bytes=8 * cpus * _GI, gpu_millis=gpus * GPU)
+    capacity = Resources(cpu_millis=cpus * 1000, memory_bytes=8 * cpus * _GI, gpu_millis=gpus * MILLI)
     model = "h100" if gpus else ""
     return [
         RegisterNode(
@@ -54,7 +54,7 @@ def job(name: str, at_s: float, run_s: float, shape: Shape, *, timeout_s: float 
         name="task",
         count=shape.tasks,
         resources=Resources(
-            cpu_millis=shape.cpus * 1000, memory_bytes=4 * shape.cpus * _GI, gpu_millis=shape.gpus * GPU
+            cpu_millis=shape.cpus * 1000, memory_bytes=4 * shape.cpus * _GI, gpu_millis=shape.gpus * MILLI
         ),
         command=COMMAND,
     )

@@ -36,7 +36,7 @@ from gosched.config import AgentSettings
 from gosched.config.jobfile import RUNTIME_LABEL
 from gosched.core.primitives import StringMap
 from gosched.core.records.node import Hardware
-from gosched.core.resources import GPU
+from gosched.core.resources import MILLI
 from gosched.core.spec.task_group import Runtime
 
 ORPHAN_LIMIT_S = 5.0
@@ -133,7 +133,7 @@ class Host:
 
     def hardware(self) -> Hardware:
         """Return the hardware as it is now: GPUs break, but for those that are only pretended."""
-        offered = self.offer.capacity.gpu_millis // GPU
+        offered = self.offer.capacity.gpu_millis // MILLI
         bad = self.gpus.bad if offered <= len(self.gpus.gpus) else ()
         return replace(self.offer.hardware, bad_gpus=tuple([gpu for gpu in bad if gpu < offered]))
 

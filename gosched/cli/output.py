@@ -17,13 +17,13 @@ from typing import Any
 
 import click
 
+from gosched.core.sharing import BUILT_IN
 from gosched.core.text import CONTROL, printable
 
 Json = dict[str, Any]
 Column = tuple[str, Callable[[Json], object]]  # its title, and a row's value
 
 WATCH_PERIOD_S = 1.0
-_AMOUNTS = ("cpu", "memory", "storage", "gpu")  # in this order; then all others
 _STATE_COLOURS = {
     "RUNNING": "green",
     "READY": "green",
@@ -144,7 +144,7 @@ def amounts_text(amounts: Json) -> str:
 
 def _place_of(name: str) -> tuple[int, str]:
     kind = name.partition(":")[0]
-    return (_AMOUNTS.index(kind) if kind in _AMOUNTS else len(_AMOUNTS), name)
+    return (BUILT_IN.index(kind) if kind in BUILT_IN else len(BUILT_IN), name)
 
 
 def counted(count: int, noun: str) -> str:

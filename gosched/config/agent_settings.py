@@ -21,9 +21,10 @@ from gosched.config.vector import with_custom
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.limits import MAX_AMOUNT, MAX_GPUS, MAX_RULES
 from gosched.core.records.node import Hardware
-from gosched.core.resources import GPU, ZERO, AmountMap, Resources
+from gosched.core.resources import MILLI, ZERO, AmountMap, Resources
 from gosched.core.rules.isolation import MAX_PIDS
 from gosched.core.rules.values import check_capacity
+from gosched.core.sharing import BUILT_IN
 from gosched.core.spec.placement_rules import Taint, TaintEffect
 
 Amount = Annotated[MemoryBytes, Field(le=MAX_AMOUNT)]
@@ -50,7 +51,7 @@ class NodeResources(Model):
         if isinstance(value, str):
             pairs = [item.partition("=") for item in value.split(",") if item.strip()]
             value = {key.strip(): amount.strip() for key, _, amount in pairs}
-        value = with_custom(value, ("cpu", "memory", "storage", "gpu"))
+        value = with_custom(value, BUILT_IN)
         if isinstance(value, dict) and value.get("gpu") is not None:
             value = {**value, "gpu": _gpus(value["gpu"])}
         return value
@@ -75,7 +76,7 @@ class NodeResources(Model):
 
 def _gpus(value: object) -> int:
     try:
-        return gpu_count(value) * GPU
+        return gpu_count(value) * MILLI
     except ValueError as error:
         raise problem_at(("gpu",), str(error)) from error
 
@@ -255,7 +256,7 @@ class AgentSettings(Settings):
 
         What was found is dropped where the settings offer more than the machine has: it would describe another one.
         """
-        gpus = capacity.gpu_millis // GPU
+        gpus = capacity.gpu_millis // MILLI
         numa_cpus = self._numa_cpus(found, capacity.cpu_millis)
         found_gpu_numa = found.gpu_numa if numa_cpus == found.numa_cpus else ()
         return Hardware(

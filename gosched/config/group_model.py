@@ -13,7 +13,8 @@ from gosched.config.placement_model import PlacementFile
 from gosched.config.quantity import gpu_millis
 from gosched.config.validation import CpuMillis, Int32, MemoryBytes, Model, Pairs, Text, Word, problem_at, text
 from gosched.config.vector import with_custom
-from gosched.core.resources import GPU, AmountMap, Resources
+from gosched.core.resources import MILLI, AmountMap, Resources
+from gosched.core.sharing import BUILT_IN
 from gosched.core.spec.task_group import Runtime
 
 
@@ -32,7 +33,7 @@ def _run(value: object) -> str | tuple[str, ...]:
 
 def _share(value: object) -> int:
     millis = gpu_millis(value)
-    if not 0 < millis < GPU:
+    if not 0 < millis < MILLI:
         raise ValueError(f"expected a share of one GPU, 0.001 to 0.999, got {shown(value)}")
     return millis
 
@@ -40,14 +41,14 @@ def _share(value: object) -> int:
 class Gpus(Model):
     """For each task. `memory` is of each GPU; of one that is shared, the task's share of it."""
 
-    count: Annotated[int, BeforeValidator(gpu_millis)] = GPU  # in thousandths
+    count: Annotated[int, BeforeValidator(gpu_millis)] = MILLI  # in thousandths
     model: Word | None = None
     memory: MemoryBytes = 0
     share: Annotated[int, BeforeValidator(_share)] | None = None  # in thousandths
 
     @model_validator(mode="after")
     def _agree(self) -> Gpus:
-        if self.share is not None and self.count != GPU:
+        if self.share is not None and self.count != MILLI:
             raise ValueError("share is of one GPU: leave count out, or make it 1")
         return self
 
@@ -78,7 +79,7 @@ class ResourcesFile(Model):
     @model_validator(mode="before")
     @classmethod
     def _own_names(cls, value: Any) -> Any:
-        return with_custom(value, ("cpu", "memory", "storage", "gpu"))
+        return with_custom(value, BUILT_IN)
 
     def record(self) -> Resources:
         return Resources(

@@ -12,11 +12,10 @@ from dataclasses import replace
 from gosched.core.decay import accrued, average, decayed
 from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Account
-from gosched.core.sharing import Amounts, as_map, lineage
+from gosched.core.sharing import IN_BYTES, Amounts, as_map, lineage
 
 _MOST = (1 << 63) - 1
 _MIB_SHIFT = 20
-_IN_BYTES = ("memory", "storage")
 
 
 def half_life_of(queues: Mapping[str, Queue], path: str) -> int:
@@ -52,4 +51,4 @@ def rescaled(account: Account, half_life_ms: int, new_half_life_ms: int) -> Acco
 
 
 def _shift(name: str) -> int:
-    return _MIB_SHIFT if name in _IN_BYTES else 0
+    return _MIB_SHIFT if name in IN_BYTES else 0

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from gosched.core.sharing import MODEL_PREFIX
-
-_BYTES = ("memory", "storage")
+from gosched.core.resources import MILLI
+from gosched.core.sharing import IN_BYTES, MODEL_PREFIX, is_in_millis
 
 
 def amount_text(name: str, amount: int, *, bare: bool = False) -> str:
-    """Such as "8 GPUs", "1 CPU", "512Gi of memory"; `bare`: the number alone. Names are those of `core.sharing`."""
-    if name in _BYTES:
+    """Return a text such as "8 GPUs", "1 CPU" or "512Gi of memory"; the number alone if it is `bare`.
+
+    `name` is one of those in `core.sharing`.
+    """
+    if name in IN_BYTES:
         return _bytes(amount) if bare else f"{_bytes(amount)} of {name}"
-    number = _decimal(amount) if name in ("cpu", "gpu") or name.startswith(MODEL_PREFIX) else str(amount)
+    number = _decimal(amount) if is_in_millis(name) else str(amount)
     if bare:
         return number
     one = number == "1"
@@ -24,6 +26,7 @@ def amount_text(name: str, amount: int, *, bare: bool = False) -> str:
 
 
 def short_of(name: str) -> str:
+    """Return how the resource is called after "short of"."""
     return {"cpu": "CPU", "gpu": "GPUs"}.get(name, name)
 
 
@@ -35,6 +38,6 @@ def _bytes(amount: int) -> str:
 
 
 def _decimal(thousandths: int) -> str:
-    """Without needless zeros."""
-    whole, rest = divmod(thousandths, 1000)
+    """Return the number without needless zeros."""
+    whole, rest = divmod(thousandths, MILLI)
     return f"{whole}.{rest:03}".rstrip("0") if rest else str(whole)

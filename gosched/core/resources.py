@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-GPU = 1000  # milli-GPUs in one GPU
+MILLI = 1000  # thousandths of a CPU in one CPU, and of a GPU in one GPU
 
 # Amounts by name: pairs sorted by name, no zeros, so that equal maps are equal records.
 AmountMap = tuple[tuple[str, int], ...]

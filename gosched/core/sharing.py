@@ -1,6 +1,6 @@
-"""Amounts by resource name, ceilings and guarantees of queues in them: what planner and state machine agree on.
+"""Amounts by resource name, and the ceilings and guarantees of queues: planner and state machine share these rules.
 
-Names: `cpu` (milli-CPUs), `memory`, `storage` (bytes), `gpu` (milli-GPUs), `gpu:MODEL`, and the cluster's own.
+Names: `cpu` (milli-CPUs), `memory`, `storage` (bytes), `gpu` (milli-GPUs), `gpu:MODEL`, and custom resources.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from gosched.core.records.queue import Queue, QueueType
 from gosched.core.resources import AmountMap, Resources
 
 MODEL_PREFIX = "gpu:"
-BUILT_IN = ("cpu", "memory", "storage", "gpu")
+BUILT_IN = ("cpu", "memory", "storage", "gpu")  # the amounts that every node has, in the order of a vector
+IN_BYTES = ("memory", "storage")
 
 Amounts = dict[str, int]
 
 
 def charge_of(resources: Resources, gpu_model: str = "") -> Amounts:
-    """What holding them counts as; no zeros."""
+    """Return what holding the resources counts as, without zeros."""
     charge = {
         "cpu": resources.cpu_millis,
         "memory": resources.memory_bytes,
@@ -30,26 +31,43 @@ def charge_of(resources: Resources, gpu_model: str = "") -> Amounts:
     return {name: amount for name, amount in charge.items() if amount}
 
 
+def resources_of(amounts: Mapping[str, int]) -> Resources:
+    """Return the amounts as a record; single GPU models are left out."""
+    return Resources(
+        cpu_millis=amounts.get("cpu", 0),
+        memory_bytes=amounts.get("memory", 0),
+        storage_bytes=amounts.get("storage", 0),
+        gpu_millis=amounts.get("gpu", 0),
+        custom=as_map({n: a for n, a in amounts.items() if n not in BUILT_IN and not n.startswith(MODEL_PREFIX)}),
+    )
+
+
+def is_in_millis(name: str) -> bool:
+    """Return whether the resource is counted in thousandths."""
+    return name in ("cpu", "gpu") or name.startswith(MODEL_PREFIX)
+
+
 def add_to(total: Amounts, more: Mapping[str, int], times: int = 1) -> None:
     for name, amount in more.items():
         total[name] = total.get(name, 0) + amount * times
 
 
 def lineage(path: str) -> tuple[str, ...]:
-    """The queue and its ancestors, the topmost first: `a.b` has `a` and `a.b`."""
+    """Return the queue and its ancestors, the topmost first: for `a.b` these are `a` and `a.b`."""
     parts = path.split(".")
     return tuple([".".join(parts[: i + 1]) for i in range(len(parts))])
 
 
 def parent_of(path: str) -> str:
-    """Empty for a topmost queue."""
+    """Return the path of the parent queue; empty for a topmost queue."""
     return path.rpartition(".")[0]
 
 
 def ceilings(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Amounts]:
-    """For each queue the most it may hold of each resource that is limited for it; `total` is the cluster's.
+    """Return, for each queue, the most that it may hold of each resource that is limited for it.
 
-    `max_pct` is of what the parent may hold, and does not apply to single GPU models.
+    `total` is the cluster's. `max_pct` is a percentage of what the parent may hold; it does not apply to single GPU
+    models.
     """
     found: dict[str, Amounts] = {}
     for path in sorted(queues):  # parents come before their children
@@ -67,10 +85,10 @@ def ceilings(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str,
 
 
 def guarantees(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[str, Amounts]:
-    """For each queue what it is guaranteed of each resource; `total` is the cluster's. Only CAPACITY queues have one.
+    """Return, for each queue, what it is guaranteed of each resource. Only CAPACITY queues have guarantees.
 
-    `capacity_pct` is of what the parent is guaranteed, and does not apply to single GPU models; below a queue that has
-    no guarantee, a percentage is of nothing.
+    `total` is the cluster's. `capacity_pct` is a percentage of what the parent is guaranteed, so it gives nothing below
+    a queue without guarantees; it does not apply to single GPU models.
     """
     whole = {name: amount for name, amount in total.items() if not name.startswith(MODEL_PREFIX)}
     found: dict[str, Amounts] = {}
@@ -85,8 +103,8 @@ def guarantees(queues: Mapping[str, Queue], total: Mapping[str, int]) -> dict[st
 
 
 def beyond(used: Mapping[str, int], more: Mapping[str, int], ceiling: Mapping[str, int]) -> str:
-    """The first resource, by name, of which `used` and `more` together exceed the ceiling; only `more` counts as a
-    reason. Empty: none."""
+    """Return the first resource, by name, of which `used` and `more` together exceed the ceiling; empty if none.
+    Only resources in `more` are looked at."""
     over = [name for name, most in ceiling.items() if more.get(name, 0) and used.get(name, 0) + more[name] > most]
     return min(over, default="")
 
@@ -96,7 +114,7 @@ def as_map(amounts: Mapping[str, int]) -> AmountMap:
 
 
 def cluster_total(capacities: Iterable[tuple[Resources, str]]) -> Amounts:
-    """Of nodes, each with its GPU model."""
+    """Return the sum over nodes, each given with its GPU model."""
     total: Amounts = {}
     for capacity, model in capacities:
         add_to(total, charge_of(capacity, model))

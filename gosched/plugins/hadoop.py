@@ -1,6 +1,6 @@
 """Hadoop: tasks near the HDFS blocks that they read, on the same node or at least in the same rack.
 
-Rule: it only likes nodes, it forbids none; an entry that cannot be read counts for nothing.
+Invariant: it only prefers nodes and excludes none; an entry that cannot be read is ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Hadoop(Plugin):
         self._rack_label = with_defaults(options, {"rack_label": "rack"})["rack_label"]
 
     def score(self, request: Request, nodes: Nodes) -> IntArray | None:
-        """The node with most blocks 100, others in proportion; the rack with most blocks 50, others in proportion."""
+        """Score the node with most blocks 100, the rack with most blocks 50, and others in proportion."""
         codes, racks = nodes.label(self._rack_label)
         on_node = np.zeros(len(nodes), dtype=np.int64)
         in_rack = np.zeros(len(racks) + 1, dtype=np.int64)  # the last one: nodes without a rack
@@ -40,7 +40,7 @@ class Hadoop(Plugin):
 
 
 def _blocks(text: str) -> Iterator[tuple[str, int]]:
-    """Of "node1:3,node2:1"."""
+    """Yield the hosts and numbers in a text such as "node1:3,node2:1"."""
     for entry in text.split(","):
         host, _, number = entry.strip().rpartition(":")
         if host and number.isdecimal() and len(number) <= MAX_DIGITS:
@@ -48,6 +48,6 @@ def _blocks(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _parts(amounts: IntArray, most: int) -> IntArray:
-    """`most` for the largest amount, and in steps."""
+    """Return each amount as a part of the largest, which gets `most`; in steps."""
     parts: IntArray = amounts * most // max(int(amounts.max()), 1) // STEP * STEP
     return parts

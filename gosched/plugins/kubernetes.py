@@ -1,6 +1,6 @@
 """What users of Kubernetes expect: spread over domains by app, balanced nodes, and nodes kept for namespaces.
 
-Rule: a job's labels mean here what the fields of a pod mean there; a value that cannot be read is the default.
+Invariant: a job's labels mean what the fields of a pod mean in Kubernetes; a value that cannot be read is the default.
 """
 
 from __future__ import annotations
@@ -58,24 +58,25 @@ class Kubernetes(Plugin):
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """`above`: by node, how many more tasks of the app its domain has than the domain with least."""
+    """The spread of an app over domains."""
 
     has_domain: BoolArray
+    #: By node, how many more tasks of the app its domain has than the domain with the fewest.
     above: IntArray
     anyway: bool
 
     def within(self, max_skew: int) -> BoolArray:
-        """Whether one more task there keeps the skew."""
+        """Return the nodes where one more task keeps the skew."""
         return self.above + 1 <= max_skew
 
     def score(self) -> IntArray:
-        """The domains with least get most; nodes without a domain nothing."""
+        """Score the domains with the fewest tasks highest; nodes without a domain get 0."""
         most = max(int(self.above[self.has_domain].max(initial=0)), 1)
         return np.where(self.has_domain, MAX_SCORE - np.clip(self.above, 0, most) * MAX_SCORE // most, 0)
 
 
 def _spread(request: Request, nodes: Nodes) -> _Spread | None:
-    """Domains are those of the nodes that the job may use; tasks elsewhere do not count."""
+    """Return the spread over the domains of the nodes that the job may use; tasks elsewhere do not count."""
     key, alike = request.labels.get(SPREAD_KEY), request.alike.get(APP)
     if key is None or alike is None:
         return None
@@ -88,15 +89,15 @@ def _spread(request: Request, nodes: Nodes) -> _Spread | None:
 
 
 def _open_to(namespace: str, nodes: Nodes) -> BoolArray:
-    """A node that names namespaces takes jobs of these only."""
+    """Return the nodes that take jobs of the namespace: a node that names namespaces takes jobs of these only."""
     codes, texts = nodes.label(NAMESPACES)
     named = [text for text in texts if namespace in [part.strip() for part in text.split(",")]]
     return (codes < 0) | nodes.having(NAMESPACES, named)
 
 
 def _balance(request: Request, nodes: Nodes) -> IntArray:
-    """As NodeResourcesBalancedAllocation: 100, less half the distance in percent between the used parts of CPU and
-    memory, the task included."""
+    """Score as NodeResourcesBalancedAllocation: 100, less half the distance in percent between the used parts of CPU
+    and memory, the task included."""
     cpu = _used(nodes, "cpu", request.resources.cpu_millis)
     memory = _used(nodes, "memory", request.resources.memory_bytes)
     score: IntArray = MAX_SCORE - np.abs(cpu - memory) * MAX_SCORE // (2 * SCALE)
@@ -104,7 +105,7 @@ def _balance(request: Request, nodes: Nodes) -> IntArray:
 
 
 def _used(nodes: Nodes, resource: str, more: int) -> IntArray:
-    """In thousandths of what the node has. Amounts are below 2**52, so no product leaves 64 bits."""
+    """Return the used part in thousandths. Amounts are below 2**52, so no product overflows 64 bits."""
     capacity = nodes.capacity(resource)
     used = np.clip(capacity - nodes.free(resource) + more, 0, np.maximum(capacity, 1))
     parts: IntArray = used * SCALE // np.maximum(capacity, 1)

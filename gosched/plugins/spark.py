@@ -1,6 +1,6 @@
 """Spark: near the data, and the executors of one application together.
 
-Rule: it only likes nodes, it forbids none; a label that cannot be read counts for nothing.
+Invariant: it only prefers nodes and excludes none; a label that cannot be read is ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Spark(Plugin):
         self._rack_label = with_defaults(options, {"rack_label": "rack"})["rack_label"]
 
     def score(self, request: Request, nodes: Nodes) -> IntArray | None:
-        """A host of the data 60, a rack of it 30; where tasks of the same application stand 40 more."""
+        """Score hosts of the data 60 and their racks 30; nodes with tasks of the same application get 40 more."""
         hosts, racks = _listed(request.labels.get(LOCALITY_NODES)), _listed(request.labels.get(LOCALITY_RACKS))
         alike = request.alike.get(APPLICATION)
         if not hosts and not racks and alike is None:

@@ -25,7 +25,7 @@ from gosched.scheduling.backfill.earliest_start import EarliestStart
 from gosched.scheduling.backfill.release_profile import ReleaseProfile
 from gosched.scheduling.backfill.reserved_starts import ReservedStarts
 from gosched.scheduling.explain.explainer import Explainer
-from gosched.scheduling.fairness.queue_limits import Limits
+from gosched.scheduling.fairness.queue_limits import QueueLimits
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.plan import Plan
@@ -45,7 +45,7 @@ class CycleState:
 
     def __init__(self, view: View, policy: Policy, plugins: Plugins, plan: Plan) -> None:
         now_ms, seed = plan.planned_at_ms, plan.seed
-        self.limits = limits = Limits(view)
+        self.limits = limits = QueueLimits(view)
         plain = FreeCapacity(view.nodes)
         self.feasibility = feasibility = Feasibility(view, policy, plain, plugins)
         self.explainer = Explainer(plain, feasibility)
@@ -69,7 +69,7 @@ class CycleState:
         self.reserver = Reserver(view, plan, starts, views, self.earliest_start)
         self.wait_explainer = WaitExplainer(self.explainer, views, starts, limits, self.start_now)
         self.waits = Waits(policy, plan, self.wait_explainer, self.reserver, views, limits, victim_search, budget)
-        self.prefilter = PreFilter(policy, plan, limits, budget, self.waits, plain.longest_id)
+        self.prefilter = PreFilter(policy, plan, limits, budget, self.waits, view.nodes.longest_id_bytes)
         replanner = Replanner(plan, limits, starts, self.earliest_start, self.reserver)
         shape_of = partial(limits.shape, plugins=plugins)
         start_reserved = StartReserved(

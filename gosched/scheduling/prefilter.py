@@ -10,7 +10,7 @@ from collections.abc import Callable
 from gosched.scheduling.actions.wait import Waits
 from gosched.scheduling.explain import explanation
 from gosched.scheduling.explain.explanation import Explanation
-from gosched.scheduling.fairness.queue_limits import Limits
+from gosched.scheduling.fairness.queue_limits import QueueLimits
 from gosched.scheduling.plan import ALWAYS_ENCODES, MAX_COMMAND_BYTES, Plan, may_encode
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.preemption.eviction_rules import EvictionBudget
@@ -24,7 +24,7 @@ class PreFilter:
         self,
         policy: Policy,
         plan: Plan,
-        limits: Limits,
+        limits: QueueLimits,
         budget: EvictionBudget,
         waits: Waits,
         longest_node_id: Callable[[], int],

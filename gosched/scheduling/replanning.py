@@ -9,7 +9,7 @@ from gosched.scheduling.actions.reserve import Reserver
 from gosched.scheduling.backfill.earliest_start import EarliestStart, Start
 from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts
 from gosched.scheduling.explain import explanation
-from gosched.scheduling.fairness.queue_limits import Allowance, Limits
+from gosched.scheduling.fairness.queue_limits import Allowance, QueueLimits
 from gosched.scheduling.plan import Plan
 
 MIN_GAIN_MS = 1000  # a reserved start is moved only if the gang would start so much earlier
@@ -21,7 +21,7 @@ class Replanner:
     def __init__(
         self,
         plan: Plan,
-        limits: Limits,
+        limits: QueueLimits,
         reserved_starts: ReservedStarts,
         earliest_start: EarliestStart,
         reserver: Reserver,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from gosched.scheduling.actions.reserve import Reserver
 from gosched.scheduling.actions.start_reserved import StartReserved
 from gosched.scheduling.backfill.reserved_starts import ReservedStart, ReservedStarts
-from gosched.scheduling.fairness.queue_limits import Limits
+from gosched.scheduling.fairness.queue_limits import QueueLimits
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.replanning import Replanner
@@ -46,7 +46,7 @@ class ReservationKeeper:
         view: View,
         policy: Policy,
         plan: Plan,
-        limits: Limits,
+        limits: QueueLimits,
         reserved_starts: ReservedStarts,
         start_reserved: StartReserved,
         reserver: Reserver,

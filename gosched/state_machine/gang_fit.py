@@ -12,14 +12,12 @@ from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.matching import blocking_taint, meets
 from gosched.core.records.allocation import Allocation, TaskPlacement
 from gosched.core.records.node import Node, NodeState
-from gosched.core.resources import GPU, ZERO, Resources
+from gosched.core.resources import MILLI, ZERO, Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.spec.job_spec import group_of
 from gosched.core.spec.task_group import TaskGroup
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.hardware import cpu_mask, cpulist_problem
-
-_CPU = 1000  # milli-CPUs in one CPU
 
 
 class HeldResources(Protocol):
@@ -120,7 +118,7 @@ class GangFit:
 
     def _gpu_problem(self, node: Node, group: TaskGroup, gpus: tuple[int, ...]) -> str:
         millis = group.resources.gpu_millis
-        if len(gpus) * GPU != millis and not (len(gpus) == 1 and 0 < millis < GPU):
+        if len(gpus) * MILLI != millis and not (len(gpus) == 1 and 0 < millis < MILLI):
             return f"{len(gpus)} GPUs are placed on node {node.id} for a task of group {group.name}"
         if not gpus:
             return ""
@@ -128,12 +126,12 @@ class GangFit:
             self._gpus[node.id] = dict(self._held.node_gpus_held(node.id))
         taken = self._gpus[node.id]
         for gpu in gpus:
-            if not 0 <= gpu < node.capacity.gpu_millis // GPU:
+            if not 0 <= gpu < node.capacity.gpu_millis // MILLI:
                 return f"node {node.id} has no GPU {gpu}"
             if _is_bad(node, gpu):
                 return f"GPU {gpu} of node {node.id} has errors"
-            taken[gpu] = taken.get(gpu, 0) + min(millis, GPU)
-            if taken[gpu] > GPU:
+            taken[gpu] = taken.get(gpu, 0) + min(millis, MILLI)
+            if taken[gpu] > MILLI:
                 return f"GPU {gpu} of node {node.id} is taken"
         return ""
 
@@ -142,7 +140,7 @@ class GangFit:
         if problem:
             return problem
         mask = parse_cpulist(cpus)
-        if mask.bit_count() * _CPU != group.resources.cpu_millis:
+        if mask.bit_count() * MILLI != group.resources.cpu_millis:
             return f"{mask.bit_count()} CPUs are named on node {node.id} for a task of group {group.name}"
         missing = mask & ~cpu_mask(node.hardware.numa_cpus)
         if missing:
@@ -161,7 +159,7 @@ def _is_bad(node: Node, gpu: int) -> bool:
 
 def _take_gpus(held: dict[int, int], gpus: tuple[int, ...], resources: Resources) -> None:
     for gpu in gpus:
-        held[gpu] = held.get(gpu, 0) + min(resources.gpu_millis, GPU)
+        held[gpu] = held.get(gpu, 0) + min(resources.gpu_millis, MILLI)
 
 
 def _node_problem(node: Node, group: TaskGroup) -> str:
@@ -174,7 +172,7 @@ def _node_problem(node: Node, group: TaskGroup) -> str:
     if group.gpu_model and group.gpu_model != node.gpu_model:
         return f"node {node.id} has no {group.gpu_model} GPUs"
     if group.gpu_memory_bytes:
-        share = node.hardware.gpu_memory_bytes * min(GPU, group.resources.gpu_millis) // GPU
+        share = node.hardware.gpu_memory_bytes * min(MILLI, group.resources.gpu_millis) // MILLI
         if share < group.gpu_memory_bytes:
             return f"node {node.id} gives a task {share} bytes of memory per GPU, it needs {group.gpu_memory_bytes}"
     taint = blocking_taint(group.tolerations, node.taints)

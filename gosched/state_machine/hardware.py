@@ -7,14 +7,13 @@ from itertools import pairwise
 from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.limits import MAX_AMOUNT, MAX_GPUS
 from gosched.core.records.node import Hardware
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 
 _MAX_NUMA_NODES = 1024
-_CPU = 1000  # milli-CPUs in one CPU
 
 
 def hardware_problem(hardware: Hardware, capacity: Resources) -> str:
-    gpus = capacity.gpu_millis // GPU
+    gpus = capacity.gpu_millis // MILLI
     for what, entries in (("gpu_numa", hardware.gpu_numa), ("gpu_links", hardware.gpu_links)):
         if entries and len(entries) != gpus:
             return f"{what} has {len(entries)} entries for {gpus} GPUs: give one for each, or none"
@@ -26,7 +25,7 @@ def hardware_problem(hardware: Hardware, capacity: Resources) -> str:
         return f"bad_gpus must be in order, each once, and below {gpus}, the number of GPUs"
     if not 0 <= hardware.gpu_memory_bytes <= MAX_AMOUNT:
         return f"gpu_memory_bytes {hardware.gpu_memory_bytes} is not between 0 and {MAX_AMOUNT}"
-    return _cpus_problem(hardware.numa_cpus, capacity.cpu_millis // _CPU) if hardware.numa_cpus else ""
+    return _cpus_problem(hardware.numa_cpus, capacity.cpu_millis // MILLI) if hardware.numa_cpus else ""
 
 
 def cpu_mask(numa_cpus: tuple[str, ...]) -> int:

@@ -16,7 +16,7 @@ from gosched.core.matching import blocking_taint
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.records.task import Task, TaskState
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.rules.finding import text_of
 from gosched.core.rules.placement import check_taints
 from gosched.core.rules.values import check_capacity, check_id, check_line, check_map, check_name
@@ -97,7 +97,7 @@ def _shrink_problem(state: ClusterState, known: Node, command: RegisterNode) -> 
     gpus = state.node_gpus_held(node)
     if gpus and command.gpu_model != known.gpu_model:
         return f"tasks hold GPUs of node {node}, whose model cannot change meanwhile"
-    enough_gpus = not gpus or max(gpus) < command.capacity.gpu_millis // GPU
+    enough_gpus = not gpus or max(gpus) < command.capacity.gpu_millis // MILLI
     cpus_are_there = not state.node_cpus_held(node) & ~cpu_mask(command.hardware.numa_cpus)
     if enough_gpus and cpus_are_there and all(held.fits_in(command.capacity) for held in _capacity_needed(state, node)):
         return ""

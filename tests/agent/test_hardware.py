@@ -15,7 +15,7 @@ from gosched.agent.hardware.offer import find_gpu_model, find_hardware, find_lab
 from gosched.config import AgentSettings
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.records.node import Hardware
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.rules.values import check_map
 from gosched.wire.codec import to_record
 from gosched.wire.v1 import types_pb2
@@ -125,7 +125,7 @@ def test_a_node_offers_its_gpus_with_those_that_are_bad(machine: Callable[..., P
     gpus = Gpus([h100(numa=0, island=0), h100(numa=1, island=0)])
     gpus.states = (GpuState(), GpuState(problem="Xid 79: it has fallen off the bus"))
     offer = make_offer(settings(labels={"zone": "a"}), tmp_path, gpus, machine({0: "0-1", 1: "2-3"}, range(4)))
-    assert offer.capacity.gpu_millis == 2 * GPU
+    assert offer.capacity.gpu_millis == 2 * MILLI
     assert offer.capacity.cpu_millis == 4000
     assert offer.gpu_model == "h100"
     assert dict(offer.labels)["zone"] == "a"
@@ -141,7 +141,7 @@ def test_labels_of_the_settings_stand_in_place_of_those_that_were_found(tmp_path
 
 def test_a_node_that_offers_more_gpus_than_it_has_describes_none_of_them(tmp_path: Path) -> None:
     offer = make_offer(settings(resources={"gpu": 8}), tmp_path, Gpus([h100()]), tmp_path)
-    assert (offer.capacity.gpu_millis, offer.gpu_model, offer.hardware.gpu_links) == (8 * GPU, "", ())
+    assert (offer.capacity.gpu_millis, offer.gpu_model, offer.hardware.gpu_links) == (8 * MILLI, "", ())
     assert "gosched.io/gpu.product" not in dict(offer.labels)
 
 
@@ -163,7 +163,7 @@ def test_static_hardware_is_what_the_settings_say_and_nothing_else(tmp_path: Pat
         labels={"zone": "a"},
     )
     offer = make_offer(said, tmp_path, Gpus([h100()]))
-    assert offer.capacity == Resources(cpu_millis=64_000, memory_bytes=1 << 40, gpu_millis=2 * GPU)
+    assert offer.capacity == Resources(cpu_millis=64_000, memory_bytes=1 << 40, gpu_millis=2 * MILLI)
     assert offer.labels == (("zone", "a"),)
     assert offer.hardware == Hardware(numa_cpus=("0-31", "32-63"), gpu_links=(0, 0), gpu_memory_bytes=80 * GIB)
     assert make_offer(settings(hardware="static"), tmp_path, NO_GPUS).capacity == Resources()

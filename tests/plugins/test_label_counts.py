@@ -13,7 +13,7 @@ from gosched.core.records.node import NodeState
 from gosched.core.records.task import TaskState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import ViewBuilder
-from gosched.scheduling.snapshot.label_counts import Labelled
+from gosched.scheduling.snapshot.label_counts import LabelCounts
 from tests.plugins.cluster import labelled, stand, view_of
 from tests.scheduling.cluster import node, state_of
 
@@ -24,23 +24,23 @@ ACTIVE, IDLE = (TaskState.PLACED, TaskState.RUNNING, TaskState.STOPPING), (TaskS
 
 def test_only_tracked_labels_count_and_only_where_they_hold_a_place() -> None:
     standing = [(LABELS[0], "n1 n1 n2"), (LABELS[1], "n3"), (LABELS[2], "n1"), (LABELS[3], "n0")]
-    found = view_of(NODES, standing=standing, tracked=["app"]).labelled
+    found = view_of(NODES, standing=standing, tracked=["app"]).label_counts
     assert found == {("app", "web"): {"n1": 3, "n2": 1}, ("app", "db"): {"n3": 1}}
-    assert view_of(NODES, standing=standing).labelled == {}
+    assert view_of(NODES, standing=standing).label_counts == {}
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_counts_by_events_equal_counts_anew(seed: int) -> None:
     draw = random.Random(seed)
     state = state_of(NODES)
-    followed, anew = Labelled(["app", "tier"]), Labelled(["app", "tier"])
+    followed, anew = LabelCounts(["app", "tier"]), LabelCounts(["app", "tier"])
     followed.reset(state)
     batch: list[TaskChanged] = []
     for step in range(300):
         batch += _step(draw, state, step)
         if draw.random() < 0.4:  # events are taken in batches, with the state after the last one
             for event in batch:
-                followed.take(state, event)
+                followed.apply(state, event)
             batch = []
             anew.reset(state)
             assert followed.copy() == anew.copy()
@@ -73,7 +73,7 @@ def _event(task_id: str, job_id: str, node_id: str, before: TaskState, after: Ta
 
 def test_a_builder_follows_the_tasks_of_labelled_jobs() -> None:
     view = view_of(NODES, [labelled(1, {"app": "web"})], [({"app": "web"}, "n2")], tracked=["app"])
-    assert view.labelled == {("app", "web"): {"n2": 1}}
+    assert view.label_counts == {("app", "web"): {"n2": 1}}
 
 
 def test_host_names_stay_with_their_nodes_when_others_come_between() -> None:

@@ -16,7 +16,7 @@ from gosched.core.records.allocation import TaskPlacement
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.node import Node, NodeState
 from gosched.core.records.task import TaskState, task_id
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.sharing import Amounts, add_to, ceilings, charge_of, lineage
 from gosched.core.spec.placement_rules import SELF, Mode, SpreadRule
 from gosched.core.spec.task_group import TaskGroup
@@ -101,14 +101,14 @@ class Ledger:
     def _devices(self, job: Job, group: TaskGroup, task: TaskPlacement, *, alone: bool) -> None:
         node, free = self.state.nodes[task.node_id], self.gpus[task.node_id]
         millis = group.resources.gpu_millis
-        number = 1 if 0 < millis < GPU else millis // GPU
+        number = 1 if 0 < millis < MILLI else millis // MILLI
         known = len(set(task.gpus)) == number and all(0 <= gpu < len(free) for gpu in task.gpus)
         self._expect(known, "GPUs", job, task)
         if not known:
             return
-        islands = Counter(_at(node.hardware.gpu_links, gpu) for gpu, left in enumerate(free) if left == GPU)
+        islands = Counter(_at(node.hardware.gpu_links, gpu) for gpu, left in enumerate(free) if left == MILLI)
         for gpu in task.gpus:
-            free[gpu] -= min(millis, GPU)
+            free[gpu] -= min(millis, MILLI)
             self._expect(free[gpu] >= 0, "GPUs", job, task)
         straddles = len({_at(node.hardware.gpu_links, gpu) for gpu in task.gpus}) > 1
         may = max(islands.values(), default=0) < number
@@ -180,7 +180,7 @@ class Ledger:
             return None
         return *[labels.get(above) for above in LEVELS[: LEVELS.index(level)]], labels[level]
 
-    # Limits
+    # QueueLimits
 
     def _limits(self, job: Job, charge: Amounts, starts: bool) -> None:
         over = self._over(job, charge, starts=starts)
@@ -254,10 +254,10 @@ class Ledger:
 
     def _device_slots(self, group: TaskGroup, node: Node) -> int:
         millis, free = group.resources.gpu_millis, self.gpus[node.id]
-        if 0 < millis < GPU:
+        if 0 < millis < MILLI:
             return sum(left // millis for left in free)
-        whole = [gpu for gpu, left in enumerate(free) if left == GPU]
-        number = millis // GPU
+        whole = [gpu for gpu, left in enumerate(free) if left == MILLI]
+        number = millis // MILLI
         if _requires(group, "numa"):
             owns = group.resources.cpu_millis // 1000 if number and group.resources.cpu_millis % 1000 == 0 else 0
             slots = 0
@@ -290,7 +290,7 @@ def misfits(group: TaskGroup, node: Node) -> str:
         return "taint"
     if group.resources.gpu_millis and group.gpu_model not in ("", node.gpu_model):
         return "model"
-    if group.gpu_memory_bytes * GPU > node.hardware.gpu_memory_bytes * min(group.resources.gpu_millis, GPU):
+    if group.gpu_memory_bytes * MILLI > node.hardware.gpu_memory_bytes * min(group.resources.gpu_millis, MILLI):
         return "GPU memory"
     if _requires(group, "numa") and not node.hardware.numa_cpus:
         return "NUMA"
@@ -329,7 +329,7 @@ def _requires(group: TaskGroup, level: str) -> bool:
 def _devices(state: ClusterState, node: Node) -> list[int]:
     held = state.node_gpus_held(node.id)
     bad = node.hardware.bad_gpus
-    return [0 if gpu in bad else GPU - held.get(gpu, 0) for gpu in range(node.capacity.gpu_millis // GPU)]
+    return [0 if gpu in bad else MILLI - held.get(gpu, 0) for gpu in range(node.capacity.gpu_millis // MILLI)]
 
 
 def _at(numbers: Sequence[int], index: int) -> int:

@@ -9,7 +9,7 @@ from gosched.core.primitives import StringMap
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.node import Node, NodeState
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import Strategy
 from gosched.core.spec.policies import GangPolicy
@@ -20,7 +20,7 @@ from gosched.scheduling import Plan, Policy, View, ViewBuilder, schedule
 
 def resources(cpu: float = 0, mem: int = 0, gpu: int = 0, storage: int = 0) -> Resources:
     return Resources(
-        cpu_millis=int(cpu * 1000), memory_bytes=mem << 30, storage_bytes=storage << 30, gpu_millis=gpu * GPU
+        cpu_millis=int(cpu * 1000), memory_bytes=mem << 30, storage_bytes=storage << 30, gpu_millis=gpu * MILLI
     )
 
 

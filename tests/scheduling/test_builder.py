@@ -22,7 +22,8 @@ from gosched.core.records.queue import Queue
 from gosched.core.records.task import TaskState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import Policy, View, ViewBuilder, schedule
-from gosched.scheduling.snapshot.view import CUSTOM, NO_VALUE, NodeColumns
+from gosched.scheduling.snapshot.columns import Column
+from gosched.scheduling.snapshot.view import NO_VALUE, NodeColumns
 from gosched.state_machine.apply import apply
 from tests.scheduling import notation
 from tests.scheduling.cluster import allocation, group, job, node, resources, state_of
@@ -47,7 +48,7 @@ def assert_equal(one: NodeColumns, other: NodeColumns) -> None:
 def amounts(nodes: NodeColumns, name: str) -> list[tuple[list[int], dict[str, int]]]:
     """For each node, the fixed columns and the cluster's own resources by name, without zeros."""
     rows = getattr(nodes, name).tolist()
-    return [(row[:CUSTOM], {n: row[c] for n, c in nodes.custom.items() if row[c]}) for row in rows]
+    return [(row[: Column.CUSTOM], {n: row[c] for n, c in nodes.custom.items() if row[c]}) for row in rows]
 
 
 def widened(nodes: NodeColumns, name: str, width: int, nothing: int) -> np.ndarray:
@@ -64,13 +65,13 @@ def assert_same(one: View, other: View) -> None:
     assert_equal(one.nodes, other.nodes)
     assert sorted(one.pending, key=lambda g: g.sequence) == sorted(other.pending, key=lambda g: g.sequence)
     assert wanted(one) == wanted(other)
-    assert (one.workload, one.standing) == (other.workload, other.standing)
+    assert (one.workload, one.avoided) == (other.workload, other.avoided)
     for name in ("queues", "quotas", "accounts", "total", "charges", "running"):
         assert getattr(one, name) == getattr(other, name)
     assert one.holders == other.holders
     for name in ("repairs", "windows"):
         assert sorted(getattr(one, name), key=repr) == sorted(getattr(other, name), key=repr)
-    assert (one.reservations, one.soon) == (other.reservations, other.soon)
+    assert (one.reservations, one.freed_soon) == (other.reservations, other.freed_soon)
 
 
 def wanted(view: View) -> dict[str, dict[str, int]]:
@@ -246,13 +247,13 @@ def check_followed_columns_equal_new_ones(rules: settings = SETTINGS) -> None:
             view = world.builder.view(world.state)
             assert_same(view, anew(world.state))
             seen["placed"] += len(world.state.allocations)
-            seen["avoided"] += len([node for nodes in view.standing.values() for node in nodes])
+            seen["avoided"] += len([node for nodes in view.avoided.values() for node in nodes])
             seen["joining"] += len([gang for gang in view.pending if gang.joins])
             seen["CPUs"] += any(view.nodes.cpus_owned)
-            seen["fences"] += len(view.soon)
+            seen["fences"] += len(view.freed_soon)
             seen["repairs"] += len(view.repairs)
             seen["saved"] += any(job.checkpoint_at_ms for job in world.state.jobs.values())
-            seen["leaving"] += any(holder.is_leaving for holder in view.holders.values())
+            seen["leaving"] += any(holder.is_stopping for holder in view.holders.values())
 
     check()
     kinds = ("placed", "avoided", "joining", "CPUs", "fences", "repairs", "saved", "leaving")
@@ -276,15 +277,17 @@ def test_a_builder_that_misses_a_kind_of_event_is_noticed(monkeypatch: pytest.Mo
 
 
 def test_a_builder_that_keeps_what_gone_gangs_asked_for_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ViewBuilder, "_forget", lambda self, job_id: self._gangs.pop(job_id, None) and None)
+    monkeypatch.setattr(ViewBuilder, "_remove_gang", lambda self, job_id: self._gangs.pop(job_id, None) and None)
     with pytest.raises(AssertionError):
         check_followed_columns_equal_new_ones(UNSHRUNK)
 
 
 def test_a_builder_that_counts_ended_jobs_as_workload_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = ViewBuilder._count
+    count = ViewBuilder._count_workload
     monkeypatch.setattr(
-        ViewBuilder, "_count", lambda self, job, job_id: job and not job.state.is_final and count(self, job, job_id)
+        ViewBuilder,
+        "_count_workload",
+        lambda self, job, job_id: job and not job.state.is_final and count(self, job, job_id),
     )
     with pytest.raises(AssertionError):
         check_followed_columns_equal_new_ones(UNSHRUNK)

@@ -44,26 +44,26 @@ def line(queue: str, charges: Iterable[Mapping[str, int]], tenant: str = "") -> 
 
 
 def placed_in_turn(lines: list[Line[Gang]], shares: Uses, used: Uses | None = None) -> list[str]:
-    turns, names = DrfOrder(lines, shares, used or {}), []
-    while (gang := turns.next()) is not None:
+    order, names = DrfOrder(lines, shares, used or {}), []
+    while (gang := order.next()) is not None:
         names.append(gang.name)
-        turns.placed(dict(gang.charge))
+        order.placed(dict(gang.charge))
     return names
 
 
 def test_the_example_of_the_paper_ends_with_equal_dominant_shares() -> None:
     free = {"cpu": 9, "memory": 18}
-    turns = DrfOrder(
+    order = DrfOrder(
         [line("A", [{"cpu": 1, "memory": 4}] * 9), line("B", [{"cpu": 3, "memory": 1}] * 9)], {"A": free, "B": free}, {}
     )
     placed: list[str] = []
-    while (gang := turns.next()) is not None:
+    while (gang := order.next()) is not None:
         if all(free[name] >= amount for name, amount in gang.charge):
             free = {name: free[name] - amount for name, amount in gang.charge}
             placed.append(gang.name)
-            turns.placed(dict(gang.charge))
+            order.placed(dict(gang.charge))
         else:
-            turns.passed()
+            order.passed()
     assert sorted(placed) == ["A1", "A2", "A3", "B1", "B2"]
 
 
@@ -112,10 +112,10 @@ def test_single_gpu_models_are_left_out() -> None:
 
 
 def test_one_that_is_passed_uses_nothing() -> None:
-    turns = DrfOrder([line("a", [{"cpu": 5}] * 3), line("b", [{"cpu": 6}])], {"a": {"cpu": 9}, "b": {"cpu": 9}}, {})
-    turns.passed()
-    turns.passed()
-    assert turns.next() == Gang("a3", (("cpu", 5),))
+    order = DrfOrder([line("a", [{"cpu": 5}] * 3), line("b", [{"cpu": 6}])], {"a": {"cpu": 9}, "b": {"cpu": 9}}, {})
+    order.passed()
+    order.passed()
+    assert order.next() == Gang("a3", (("cpu", 5),))
 
 
 def test_no_lines_and_empty_lines_have_no_turn() -> None:
@@ -176,18 +176,18 @@ class Scenario:
     used: dict[str, dict[str, int]]
     seed: int
 
-    def followed(self, turns: DrfOrder[Gang] | Naive) -> list[str]:
+    def followed(self, order: DrfOrder[Gang] | Naive) -> list[str]:
         """The names in turn; what becomes of each is drawn from the seed."""
         draw, names = random.Random(self.seed), []
-        while (gang := turns.next()) is not None:
+        while (gang := order.next()) is not None:
             names.append(gang.name)
             match draw.choice(["placed", "placed", "placed", "grown", "passed"]):
                 case "placed":
-                    turns.placed(dict(gang.charge))
+                    order.placed(dict(gang.charge))
                 case "grown":
-                    turns.placed({name: amount * 2 for name, amount in reversed(gang.charge)})
+                    order.placed({name: amount * 2 for name, amount in reversed(gang.charge)})
                 case _:
-                    turns.passed()
+                    order.passed()
         return names
 
     def expected(self) -> list[str]:
@@ -290,16 +290,16 @@ def elastic_use_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def parents_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def rise(turns, node):  # type: ignore[no-untyped-def]
+    def rise(order, node):  # type: ignore[no-untyped-def]
         parent = node.parent
         if parent is not None and parent.others:
             entry = (node.ratio(node.leaf.charge), node.key, node)
             parent.leaf = module.heapq.heappushpop(parent.others, entry)[2].leaf
         while node.parent is not None:
             node = node.parent
-        turns._leaf = node.leaf
+        order._leaf = node.leaf
 
-    monkeypatch.setattr(DrfOrder, "_rise", rise)
+    monkeypatch.setattr(DrfOrder, "_update_winners", rise)
 
 
 def rounded_reciprocals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,8 +318,8 @@ def first_come_first_among_equals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def last_gang_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    stand = module._Node.stand
-    monkeypatch.setattr(module._Node, "stand", lambda node, gangs: stand(node, gangs[::-1]))
+    stand = module._Node.set_gangs
+    monkeypatch.setattr(module._Node, "set_gangs", lambda node, gangs: stand(node, gangs[::-1]))
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from gosched.scheduling.placement import expected_waste as module
-from gosched.scheduling.placement.expected_waste import OFFERS, Waste
-from gosched.scheduling.placement.fragmentation import Demand, Workload, gains
+from gosched.scheduling.placement.expected_waste import OFFERS, ExpectedWaste
+from gosched.scheduling.placement.fragmentation import Demand, Workload, placement_scores
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, database=None, print_blob=False)
 
@@ -23,7 +23,7 @@ HALVES: Asks = [(Demand(cpu_millis=1600, gpu_millis=500, allowed=0), 1)]
 def wasted(requests: Asks, cpu: int, gpus: list[int], models: tuple[bool, ...] = (True, True)) -> float:
     """In milli-GPUs."""
     workload = Workload.of([(demand, 1000 * count) for demand, count in requests])  # so that integers do not round
-    measure = Waste(workload, np.array([models]))
+    measure = ExpectedWaste(workload, np.array([models]))
     row = np.array([cpu], dtype=np.int64), np.array([gpus], dtype=np.int64)
     return float(measure(workload, *row, measure.kinds)[0]) / workload.total
 
@@ -57,9 +57,9 @@ def test_gpus_far_from_cpus_are_wasted_before_the_last_cpu_is_gone() -> None:
 
 def test_a_share_is_taken_from_the_device_that_it_leaves_nothing_useless_on() -> None:
     workload = Workload.of([(Demand(cpu_millis=100, gpu_millis=gpu, allowed=0), 1) for gpu in (300, 500)])
-    measure = Waste(workload, np.ones((1, 1), dtype=np.bool_))
+    measure = ExpectedWaste(workload, np.ones((1, 1), dtype=np.bool_))
     nodes = np.array([64_000]), np.array([[700, 500, 300]])
-    scores, devices = gains(workload, 100, 500, *nodes, measure.kinds, measure)
+    scores, devices = placement_scores(workload, 100, 500, *nodes, measure.kinds, measure)
     assert devices.tolist() == [1]
     assert scores[0] >= 50
 
@@ -67,7 +67,7 @@ def test_a_share_is_taken_from_the_device_that_it_leaves_nothing_useless_on() ->
 def test_kinds_beyond_the_limit_count_as_suiting_every_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_KINDS", 2)
     suits = np.array([[False, False], [False, False], [True, False], [False, True]])
-    waste = Waste(Workload.of([(Demand(cpu_millis=1, gpu_millis=500, allowed=m), 1) for m in (0, 1)]), suits)
+    waste = ExpectedWaste(Workload.of([(Demand(cpu_millis=1, gpu_millis=500, allowed=m), 1) for m in (0, 1)]), suits)
     workload = Workload.of(HALVES)
     left = waste(workload, np.full(4, 1000), np.full((4, 1), 500), waste.kinds)
     assert left.tolist() == [500, 500, left[2], left[2]]

@@ -295,8 +295,8 @@ def test_for_every_tree(check: Callable[[], None]) -> None:
 
 
 def the_rest_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    poured = module._poured
-    monkeypatch.setattr(module, "_poured", lambda rest, weights, unmet: poured(rest * 2, weights, unmet))
+    shared = module._shared_by_weight
+    monkeypatch.setattr(module, "_shared_by_weight", lambda rest, weights, unmet: shared(rest * 2, weights, unmet))
 
 
 def no_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,8 +305,10 @@ def no_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def the_rest_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    poured = module._poured
-    monkeypatch.setattr(module, "_poured", lambda rest, weights, unmet: poured(max(rest - 1, 0), weights, unmet))
+    shared = module._shared_by_weight
+    monkeypatch.setattr(
+        module, "_shared_by_weight", lambda rest, weights, unmet: shared(max(rest - 1, 0), weights, unmet)
+    )
 
 
 def no_guarantees(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,11 +316,11 @@ def no_guarantees(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def weights_upside_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    poured = module._poured
+    shared = module._shared_by_weight
     monkeypatch.setattr(
         module,
-        "_poured",
-        lambda rest, weights, unmet: poured(rest, [max(weights) + 1 - weight for weight in weights], unmet),
+        "_shared_by_weight",
+        lambda rest, weights, unmet: shared(rest, [max(weights) + 1 - weight for weight in weights], unmet),
     )
 
 
@@ -331,8 +333,10 @@ def siblings_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def weights_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    poured = module._poured
-    monkeypatch.setattr(module, "_poured", lambda rest, weights, unmet: poured(rest, [1] * len(weights), unmet))
+    shared = module._shared_by_weight
+    monkeypatch.setattr(
+        module, "_shared_by_weight", lambda rest, weights, unmet: shared(rest, [1] * len(weights), unmet)
+    )
 
 
 @pytest.mark.parametrize(

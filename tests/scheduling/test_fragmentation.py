@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from gosched.scheduling.placement import fragmentation as module
-from gosched.scheduling.placement.fragmentation import Demand, Workload, fragmentation, gains
+from gosched.scheduling.placement.fragmentation import Demand, Workload, fragmentation, placement_scores
 
 SETTINGS = settings(
     max_examples=200,
@@ -47,7 +47,7 @@ def score_of(requests: Asks, row: Row, cpu: int, gpu: int) -> tuple[int, int]:
 
 
 def scored(workload: Workload, rows: list[Row], cpu: int, gpu: int) -> tuple[list[int], list[int]]:
-    scores, devices = gains(workload, cpu, gpu, *columns(rows))
+    scores, devices = placement_scores(workload, cpu, gpu, *columns(rows))
     return scores.tolist(), devices.tolist()
 
 
@@ -125,7 +125,7 @@ def test_without_a_workload_all_nodes_are_equal() -> None:
 
 
 def test_no_nodes_give_no_scores() -> None:
-    scores, devices = gains(
+    scores, devices = placement_scores(
         Workload.of([]), 1000, 500, np.zeros(0, np.int64), np.zeros((0, 2), np.int64), np.ones((0, 1), bool)
     )
     assert len(scores) == len(devices) == 0

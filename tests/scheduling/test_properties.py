@@ -25,7 +25,7 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.restore import restore
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
 from gosched.scheduling.fairness import drf_order, queue_limits, queue_order
-from gosched.scheduling.placement import free_capacity, gang_placement
+from gosched.scheduling.placement import free_capacity, free_devices, gang_placement
 from gosched.scheduling.plugins import filters
 from gosched.scheduling.policy import ALGORITHMS
 from tests.scheduling import notation, tables
@@ -364,16 +364,16 @@ def one_slot_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def the_first_gpus_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(free_capacity, "pick_whole", lambda free, links, count, among=None: list(range(count)))
+    monkeypatch.setattr(free_devices, "choose_whole_gpus", lambda free, links, count, among=None: list(range(count)))
 
 
 def the_first_gpu_for_all_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(free_capacity, "pick_shared", lambda free, share: 0)
+    monkeypatch.setattr(free_devices, "choose_shared_gpu", lambda free, share: 0)
 
 
 def the_first_cpus_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    pick = free_capacity.pick_cpus
-    monkeypatch.setattr(free_capacity, "pick_cpus", lambda cpus, owned, count, near: pick(cpus, 0, count, near))
+    choose = free_devices.choose_cpus
+    monkeypatch.setattr(free_devices, "choose_cpus", lambda cpus, owned, count, near: choose(cpus, 0, count, near))
 
 
 def gpus_from_all_islands(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,12 +384,14 @@ def gpus_from_all_islands(monkeypatch: pytest.MonkeyPatch) -> None:
         firsts = [gpu for gpu in there if links[gpu] not in [links[other] for other in there if other < gpu]]
         return sorted([*firsts, *(gpu for gpu in there if gpu not in firsts)][:count])
 
-    monkeypatch.setattr(free_capacity, "pick_whole", scattered)
+    monkeypatch.setattr(free_devices, "choose_whole_gpus", scattered)
 
 
 def cpus_far_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    pick = free_capacity.pick_cpus
-    monkeypatch.setattr(free_capacity, "pick_cpus", lambda cpus, owned, count, near: pick(cpus[::-1], owned, count, []))
+    choose = free_devices.choose_cpus
+    monkeypatch.setattr(
+        free_devices, "choose_cpus", lambda cpus, owned, count, near: choose(cpus[::-1], owned, count, [])
+    )
 
 
 def half_a_gang(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,26 +403,26 @@ def a_rank_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _with_tasks(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], Any]) -> None:
-    named = gang_placement._named
+    named = gang_placement._with_ranks
 
     def mutated(*args: Any) -> GangPlacement:
         whole = named(*args)
         return GangPlacement(job_id=whole.job_id, attempt=whole.attempt, tasks=change(whole.tasks))
 
-    monkeypatch.setattr(gang_placement, "_named", mutated)
+    monkeypatch.setattr(gang_placement, "_with_ranks", mutated)
 
 
 def the_next_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = gang_placement._named
+    named = gang_placement._with_ranks
     monkeypatch.setattr(
-        gang_placement, "_named", lambda *args: replace(whole := named(*args), attempt=whole.attempt + 1)
+        gang_placement, "_with_ranks", lambda *args: replace(whole := named(*args), attempt=whole.attempt + 1)
     )
 
 
 def the_rest_of_a_line_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     def passed(self: drf_order.DrfOrder[Any]) -> None:
         self._leaf.gang = None
-        self._leave()
+        self._end_line()
 
     monkeypatch.setattr(drf_order.DrfOrder, "passed", passed)
 
@@ -430,11 +432,11 @@ def only_readiness_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def anywhere_is_a_ground(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gang_placement, "grounds", lambda gang, *rest: iter([[None] * len(gang.requests)]))
+    monkeypatch.setattr(gang_placement, "domain_masks", lambda gang, *rest: iter([[None] * len(gang.requests)]))
 
 
 def only_the_first_ground(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gang_placement, "MAX_GROUNDS", 1)
+    monkeypatch.setattr(gang_placement, "MAX_DOMAINS", 1)
 
 
 def only_the_first_order_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -457,36 +459,36 @@ def uneven_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def togetherness_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gang_placement, "apart", lambda rules, slots, *rest: slots)
+    monkeypatch.setattr(gang_placement, "keep_apart", lambda rules, slots, *rest: slots)
 
 
 def others_come_near(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gang_placement._Try, "_clear_of_others", lambda self, group, slots: slots)
+    monkeypatch.setattr(gang_placement._Try, "_without_domains_of_others", lambda self, group, slots: slots)
 
 
 def limits_hold_nobody_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_limits.Limits, "why_not", lambda self, gang: None)
+    monkeypatch.setattr(queue_limits.QueueLimits, "why_not", lambda self, gang: None)
 
 
 def elastic_tasks_know_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        queue_limits.Limits,
+        queue_limits.QueueLimits,
         "_most",
         lambda self, gang, rules, models: tuple([request.count for request in gang.requests]),
     )
 
 
 def models_have_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_limits.Limits, "_beyond_floor", lambda self, gang, rules, model: False)
+    monkeypatch.setattr(queue_limits.QueueLimits, "_beyond_floor", lambda self, gang, rules, model: False)
 
 
 def limits_forget_what_was_placed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_limits.Limits, "take", lambda self, gang, placement, nodes: None)
+    monkeypatch.setattr(queue_limits.QueueLimits, "take", lambda self, gang, placement, nodes: None)
 
 
 def elastic_tasks_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        queue_limits.Limits,
+        queue_limits.QueueLimits,
         "allowance",
         lambda self, gang: queue_limits.Allowance(tuple([a.floor for a in gang.requests]), ()),
     )

@@ -31,7 +31,7 @@ from gosched.core.records.reservation import Reservation, Share
 from gosched.core.records.task import Task, TaskState
 from gosched.core.records.tenant import Quota
 from gosched.core.records.window import Window
-from gosched.core.resources import GPU, AmountMap, Resources
+from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import Affinity, LabelOp, Taint, TaintEffect, Toleration
 from gosched.core.spec.policies import GangPolicy, MemberFailure, Preemption, PreemptionPolicy, RetryCause, RetryPolicy
@@ -45,7 +45,6 @@ BOOTS = ("b1", "b2")
 QUEUES = ("default", "prod", "prod.a", "prod.b")
 TENANTS = ("x", "y")
 FPGAS = (("fpga", 2),)
-CPU = 1000
 ACTIONS = [action for action in Action if action is not Action.FREEZE]  # for that see `closing`
 NAMES = (*"abcdefghijklm", "bad name")
 
@@ -78,7 +77,7 @@ def submit(r: Random, state: ClusterState) -> Body:
 
 def _group(r: Random, name: str) -> TaskGroup:
     count = r.choice((1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 0))
-    gpus = r.choice((0, 0, 0, 0, GPU, 2 * GPU, 300, 500, 500, 1500))
+    gpus = r.choice((0, 0, 0, 0, MILLI, 2 * MILLI, 300, 500, 500, 1500))
     custom = r.choice(((), (), (), (("fpga", 1),)))
     return TaskGroup(
         name=name,
@@ -222,12 +221,12 @@ def _first_fit(r: Random, state: ClusterState, job: Job, gone: Sequence[str] = (
         able = [n for n in ready if n in state.nodes and not gang_fit._node_problem(state.nodes[n], group)]
         node = r.choice(able if able and r.random() < 0.9 else ready)
         millis = group.resources.gpu_millis
-        there = state.nodes[node].capacity.gpu_millis // GPU if node in state.nodes else 4
-        free = [g for g in range(there) if gpus[node].get(g, 0) + min(millis, GPU) <= GPU][: -(-millis // GPU)]
+        there = state.nodes[node].capacity.gpu_millis // MILLI if node in state.nodes else 4
+        free = [g for g in range(there) if gpus[node].get(g, 0) + min(millis, MILLI) <= MILLI][: -(-millis // MILLI)]
         for gpu in free:
-            gpus[node][gpu] = gpus[node].get(gpu, 0) + min(millis, GPU)
+            gpus[node][gpu] = gpus[node].get(gpu, 0) + min(millis, MILLI)
         own = ""
-        if group.resources.cpu_millis == CPU and r.random() < 0.5:
+        if group.resources.cpu_millis == MILLI and r.random() < 0.5:
             cpu = next(i for i in range(99) if not cpus[node] >> i & 1)
             cpus[node] |= 1 << cpu
             own = format_cpulist(1 << cpu)
@@ -267,7 +266,7 @@ def register(r: Random, state: ClusterState) -> Body:
     node = r.choice(NODES[:3])
     cpus = r.choice((1000, 2000, 4000, 4000, -1))
     capacity = Resources(
-        cpu_millis=cpus, gpu_millis=r.choice((0, 2 * GPU, 4 * GPU)), custom=r.choice(((), FPGAS, FPGAS))
+        cpu_millis=cpus, gpu_millis=r.choice((0, 2 * MILLI, 4 * MILLI)), custom=r.choice(((), FPGAS, FPGAS))
     )
     return RegisterNode(
         node_id=node,
@@ -332,7 +331,7 @@ def share(r: Random, state: ClusterState) -> Body:
 
 
 def _limit(r: Random) -> AmountMap:
-    return r.choice(((), (), (("cpu", 3000),), (("gpu", 2 * GPU), ("gpu:h100", 1500)), (("cpu", -1),)))
+    return r.choice(((), (), (("cpu", 3000),), (("gpu", 2 * MILLI), ("gpu:h100", 1500)), (("cpu", -1),)))
 
 
 def drop(r: Random, state: ClusterState) -> Body:
@@ -381,7 +380,7 @@ def opening() -> list[Command]:
             name=n,
             address="a:1",
             incarnation="b1",
-            capacity=Resources(cpu_millis=4000, gpu_millis=4 * GPU, custom=FPGAS),
+            capacity=Resources(cpu_millis=4000, gpu_millis=4 * MILLI, custom=FPGAS),
             gpu_model="h100",
             hardware=Hardware(numa_cpus=("0-1", "2-3")),
             labels=(("zone", "a"),),

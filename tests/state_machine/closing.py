@@ -14,7 +14,7 @@ from gosched.core.commands.plans import CommitPlan
 from gosched.core.records.node import ClosedBy, NodeState
 from gosched.core.records.task import TaskState
 from gosched.core.records.usage import NO_USAGE, Usage
-from gosched.core.resources import GPU
+from gosched.core.resources import MILLI
 from gosched.core.state.cluster_state import ClusterState
 from tests.state_machine import chaos
 
@@ -48,7 +48,7 @@ def plan(r: Random, state: ClusterState) -> Body:
 
 
 def _others(r: Random, state: ClusterState, node_id: str, count: int) -> tuple[int, ...]:
-    there = state.nodes[node_id].capacity.gpu_millis // GPU if node_id in state.nodes else 4
+    there = state.nodes[node_id].capacity.gpu_millis // MILLI if node_id in state.nodes else 4
     return tuple(sorted(r.sample(range(max(there, count)), count)))
 
 
@@ -72,7 +72,7 @@ def report(r: Random, state: ClusterState) -> Body:
 def register(r: Random, state: ClusterState) -> Body:
     body = chaos.register(r, state)
     assert isinstance(body, RegisterNode)
-    bad = [gpu for gpu in range(body.capacity.gpu_millis // GPU) if r.random() < 0.3]
+    bad = [gpu for gpu in range(body.capacity.gpu_millis // MILLI) if r.random() < 0.3]
     return replace(body, hardware=replace(body.hardware, bad_gpus=tuple(bad)))
 
 

@@ -18,20 +18,19 @@ from gosched.core.records.job import Job
 from gosched.core.records.master import Master
 from gosched.core.records.queue import Queue
 from gosched.core.records.task import Task, TaskState
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import GangPolicy, MemberFailure, RetryCause, RetryPolicy
 from gosched.core.spec.task_group import TaskGroup
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import apply
 
-CPU = 1000
 MASTER = Master(id="m1", grpc_address="127.0.0.1:9090", http_address="127.0.0.1:8080")
 ALL_CAUSES = (RetryCause.NODE_LOST, RetryCause.PREEMPTED, RetryCause.FAILED)
 
 
 def group(name: str = "worker", count: int = 1, *, cpus: int = 1, gpus: int = 0, **more: object) -> TaskGroup:
-    resources = Resources(cpu_millis=cpus * CPU, gpu_millis=gpus * GPU)
+    resources = Resources(cpu_millis=cpus * MILLI, gpu_millis=gpus * MILLI)
     return TaskGroup(name=name, count=count, resources=resources, command=("/bin/true",), **more)  # type: ignore[arg-type]
 
 
@@ -143,7 +142,7 @@ class Cluster:
 def registration(
     node_id: str = "n1", *, cpus: int = 4, gpus: int = 0, boot: str = "b1", **more: object
 ) -> RegisterNode:
-    capacity = Resources(cpu_millis=cpus * CPU, memory_bytes=1 << 30, gpu_millis=gpus * GPU)
+    capacity = Resources(cpu_millis=cpus * MILLI, memory_bytes=1 << 30, gpu_millis=gpus * MILLI)
     fields = {"name": node_id, "address": "127.0.0.1:7070", "incarnation": boot, "capacity": capacity, **more}
     return RegisterNode(node_id=node_id, **fields)  # type: ignore[arg-type]
 

@@ -7,7 +7,8 @@ from gosched.core.commands.cluster import Noop, SetQueues
 from gosched.core.records.queue import Queue
 from gosched.core.records.task import TaskState
 from gosched.core.records.tenant import Account
-from tests.state_machine.cluster import CPU, Cluster, gang, group, spec
+from gosched.core.resources import MILLI
+from tests.state_machine.cluster import Cluster, gang, group, spec
 
 HOUR = 3_600_000
 
@@ -29,7 +30,7 @@ def wait(c: Cluster, milliseconds: int) -> None:
 
 
 def cpu_average(c: Cluster, key: str = "default/nlp", half_life: int = HOUR) -> float:
-    return average_use(c.state.accounts[key], half_life).get("cpu", 0) / CPU
+    return average_use(c.state.accounts[key], half_life).get("cpu", 0) / MILLI
 
 
 def test_use_is_charged_when_it_changes_and_decays_with_time():

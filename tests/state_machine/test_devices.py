@@ -6,10 +6,10 @@ import pytest
 
 from gosched.core.records.node import Hardware
 from gosched.core.records.task import TaskState
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.spec.placement_rules import Affinity, LabelOp, Taint, TaintEffect, Toleration
 from gosched.core.spec.task_group import TaskGroup
-from tests.state_machine.cluster import CPU, Cluster, gang, group, registration, spec
+from tests.state_machine.cluster import Cluster, gang, group, registration, spec
 
 HARDWARE = Hardware(numa_cpus=("0-1,8-9", "2-3,10-11"), gpu_numa=(0, 1), gpu_links=(0, 0), gpu_memory_bytes=80 << 30)
 
@@ -67,11 +67,11 @@ def test_an_allocation_names_the_model_of_the_gpus_that_it_holds(c):
 
 @pytest.mark.parametrize(
     ("gib", "millis", "fits"),
-    [(80, GPU, True), (81, GPU, False), (40, 500, True), (41, 500, False), (80, 2 * GPU, True)],
+    [(80, MILLI, True), (81, MILLI, False), (40, 500, True), (41, 500, False), (80, 2 * MILLI, True)],
 )
 def test_gpu_memory_must_suffice_and_of_a_shared_gpu_the_share_of_it(c, gib, millis, fits):
     c.submit(spec("mem", shares(millis, gpu_memory_bytes=gib << 30)), "j1")
-    placement = gang(c.job("j1"), "n1", gpus=((0, 1)[: max(1, millis // GPU)],))
+    placement = gang(c.job("j1"), "n1", gpus=((0, 1)[: max(1, millis // MILLI)],))
     if fits:
         assert c.plan(placement) == ()
     else:
@@ -110,7 +110,7 @@ def test_a_list_of_cpus_must_be_the_right_one(c, cpus, why):
 def test_two_tasks_of_a_gang_do_not_share_cpus_and_parts_of_a_cpu_are_not_named(c):
     c.submit(spec("two", group(count=2)), "j1")
     assert "CPUs 3 of node n1 are taken" in c.refused(gang(c.job("j1"), "n1", cpus=("3", "3")))
-    c.submit(spec("half", replace(group(), resources=Resources(cpu_millis=CPU // 2))), "j2")
+    c.submit(spec("half", replace(group(), resources=Resources(cpu_millis=MILLI // 2))), "j2")
     assert "1 CPUs are named" in c.refused(gang(c.job("j2"), "n1", cpus=("3",)))
     assert c.plan(gang(c.job("j2"), "n1")) == ()
 
@@ -122,7 +122,7 @@ def test_a_node_that_names_no_cpus_gives_none_by_name(c):
 
 
 def test_the_clusters_own_resources_are_counted_like_the_others(c):
-    c.accept(registration("n2", capacity=Resources(cpu_millis=4 * CPU, custom=(("fpga", 3),))))
+    c.accept(registration("n2", capacity=Resources(cpu_millis=4 * MILLI, custom=(("fpga", 3),))))
     c.submit(spec("two", replace(group(count=2), resources=Resources(custom=(("fpga", 2),)))), "j1")
     assert "node n1 has no room" in c.refused(gang(c.job("j1"), "n1", "n2"))
     assert "node n2 has no room" in c.refused(gang(c.job("j1"), "n2"))

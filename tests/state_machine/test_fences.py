@@ -13,7 +13,7 @@ from gosched.core.records.job import JobState
 from gosched.core.records.node import Hardware
 from gosched.core.records.queue import Queue
 from gosched.core.records.task import TaskState
-from gosched.core.resources import GPU
+from gosched.core.resources import MILLI
 from gosched.core.spec.placement_rules import Taint
 from gosched.core.state.restore import restore
 from tests.state_machine.cluster import Cluster, gang, group, registration, retrying, spec
@@ -163,7 +163,7 @@ def test_gpus_and_cpus_are_fenced_by_name():
     c.submit(high("high", group(gpus=1)), "p")
     there = replace(gang(c.job("p"), "n1", gpus=((0,),), cpus=("2",)), evictions=(evict(c.job("v")),))
     assert c.plan(there) == ()
-    assert (c.state.node_gpus_held("n1"), c.state.node_cpus_held("n1")) == ({0: GPU}, 1 << 2)
+    assert (c.state.node_gpus_held("n1"), c.state.node_cpus_held("n1")) == ({0: MILLI}, 1 << 2)
     c.submit(high("other", group(gpus=1)), "q")
     assert "GPU 0 of node n1 is taken" in c.refused(gang(c.job("q"), "n1", gpus=((0,),)))
     leave(c, "v")

@@ -14,7 +14,7 @@ from gosched.core.records.job import JobIntent, JobState
 from gosched.core.records.queue import Queue
 from gosched.core.records.reservation import Reservation, Share
 from gosched.core.records.task import TaskState
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.spec.array import Array, Axis
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.job_spec import JobSpec, OnMiss
@@ -134,7 +134,7 @@ BAD_SPECS = {
     "are beyond": spec("a", replace(ONE, resources=Resources(memory_bytes=1 << 53))),
     "together ask for more": spec("a", replace(group(count=20_000), resources=Resources(memory_bytes=1 << 52))),
     "or for whole ones": asking(Resources(gpu_millis=1500)),
-    "1025 GPUs; at most 1024": asking(Resources(gpu_millis=1025 * GPU)),
+    "1025 GPUs; at most 1024": asking(Resources(gpu_millis=1025 * MILLI)),
     "17 resources of the cluster's own": asking(Resources(custom=tuple((f"r{i:02}", 1) for i in range(17)))),
     "0 of fpga is not between 1": asking(Resources(custom=(("fpga", 0),))),
     "gpu is built in": asking(Resources(custom=(("gpu", 1),))),

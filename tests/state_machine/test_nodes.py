@@ -10,7 +10,7 @@ from gosched.core.outcome import Code
 from gosched.core.records.job import JobIntent, JobState
 from gosched.core.records.node import ClosedBy, Hardware, NodeState
 from gosched.core.records.task import TaskState
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.spec.placement_rules import Taint, TaintEffect, Toleration
 from gosched.state_machine import nodes as nodes_module
 from tests.state_machine.cluster import Cluster, failing_fast, gang, group, registration, retrying, spec
@@ -105,7 +105,7 @@ GOOD = registration()
         replace(GOOD, capacity=Resources(gpu_millis=1)),
         replace(GOOD, labels=(("zone", "\0"),)),
         replace(GOOD, labels=(("", "x"),)),
-        replace(GOOD, capacity=Resources(gpu_millis=1025 * GPU)),
+        replace(GOOD, capacity=Resources(gpu_millis=1025 * MILLI)),
         replace(GOOD, capacity=Resources(custom=(("cpu", 1),))),
         replace(GOOD, taints=(Taint(key=""),)),
         replace(GOOD, taints=(Taint(key="a", value="\n"),)),

@@ -9,7 +9,7 @@ from gosched.core.events import JobChanged, TaskChanged
 from gosched.core.records.allocation import TaskPlacement
 from gosched.core.records.job import JobState
 from gosched.core.records.task import TaskState
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from tests.state_machine.cluster import Cluster, gang, group, registration, retrying, spec
 
 
@@ -133,4 +133,4 @@ def test_gpus_must_be_free_there_and_as_many_as_asked_for(c, gpus, why):
     c.submit(spec("pair", group(count=2, gpus=1)), "j2")
     assert why in c.refused(gang(c.job("j2"), "g1", gpus=gpus))
     assert c.plan(gang(c.job("j2"), "g1", gpus=((0,), (3,)))) == ()
-    assert c.state.node_gpus_held("g1") == {0: GPU, 2: GPU, 3: GPU}
+    assert c.state.node_gpus_held("g1") == {0: MILLI, 2: MILLI, 3: MILLI}

@@ -35,7 +35,7 @@ from gosched.core.records.allocation import TaskPlacement
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.node import ClosedBy, NodeState
 from gosched.core.records.task import TaskState
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.sharing import add_to, as_map, ceilings, charge_of, guarantees, lineage
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.footprint import Footprint
@@ -351,7 +351,7 @@ def _any_cpu_will_do(monkeypatch):
 def _parts_of_a_gpu_are_not_added_up(monkeypatch):
     held = ClusterState.node_gpus_held
     monkeypatch.setattr(
-        ClusterState, "node_gpus_held", lambda self, node: {g: m for g, m in held(self, node).items() if m == GPU}
+        ClusterState, "node_gpus_held", lambda self, node: {g: m for g, m in held(self, node).items() if m == MILLI}
     )
 
 

@@ -12,7 +12,7 @@ from gosched.core.records.job import JobState
 from gosched.core.records.queue import Queue, QueueType
 from gosched.core.records.task import TaskState
 from gosched.core.records.tenant import Quota
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.rules import quotas as quota_rules
 from tests.state_machine.cluster import Cluster, gang, group, registration, spec
 
@@ -101,12 +101,12 @@ def test_a_quota_counts_gpus_of_one_model_and_parts_of_them():
     c.accept(SetQuotas(quotas=(Quota(tenant="nlp", limit=(("gpu:h100", 1500),)),)))
     for name, millis, node, gpu, taken in (
         ("half", 500, "n1", 0, True),
-        ("others", 2 * GPU, "n2", 0, True),
-        ("whole", GPU, "n1", 1, True),
+        ("others", 2 * MILLI, "n2", 0, True),
+        ("whole", MILLI, "n1", 1, True),
         ("tenth", 100, "n1", 0, False),
     ):
         c.submit(spec(name, replace(group(), resources=Resources(gpu_millis=millis)), tenant="nlp"), name)
-        gpus = tuple(range(gpu, gpu + max(1, millis // GPU)))
+        gpus = tuple(range(gpu, gpu + max(1, millis // MILLI)))
         assert (c.plan(gang(c.job(name), node, gpus=(gpus,))) == ()) is taken
 
 

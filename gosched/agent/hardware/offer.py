@@ -21,7 +21,7 @@ from gosched.core.cpulist import format_cpulist, parse_cpulist
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.primitives import StringMap
 from gosched.core.records.node import Hardware
-from gosched.core.resources import GPU, ZERO, Resources
+from gosched.core.resources import MILLI, ZERO, Resources
 
 ARCH = "gosched.io/arch"
 OS = "gosched.io/os"
@@ -52,7 +52,7 @@ def make_offer(settings: AgentSettings, data_dir: Path, gpus: Gpus, root: Path =
         hardware = settings.hardware(Hardware(), capacity)
         return Offer(capacity=capacity, gpu_model=settings.gpu_model, labels=settings.labels, hardware=hardware)
     capacity = settings.capacity(find_resources(data_dir, len(gpus.gpus)))
-    offered = capacity.gpu_millis // GPU
+    offered = capacity.gpu_millis // MILLI
     real = gpus.gpus[:offered] if offered <= len(gpus.gpus) else ()  # more than there are: they are pretended
     hardware = settings.hardware(find_hardware(root, real), capacity)
     return Offer(
@@ -69,7 +69,7 @@ def find_resources(data_dir: Path, gpus: int) -> Resources:
         cpu_millis=len(psutil.Process().cpu_affinity()) * 1000,
         memory_bytes=psutil.virtual_memory().total,
         storage_bytes=shutil.disk_usage(data_dir).total,
-        gpu_millis=gpus * GPU,
+        gpu_millis=gpus * MILLI,
     )
 
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gosched.core.resources import AmountMap, Resources
-from gosched.core.sharing import MODEL_PREFIX
+from gosched.core.sharing import BUILT_IN, IN_BYTES, is_in_millis
 
 Json = dict[str, Any]
 
 #: A built-in resource in amounts by name, and its key in JSON, where bytes are named as such.
-AMOUNT_KEYS = {"cpu": "cpu", "memory": "memory_bytes", "storage": "storage_bytes", "gpu": "gpu"}
+AMOUNT_KEYS = {name: f"{name}_bytes" if name in IN_BYTES else name for name in BUILT_IN}
 
 
 def amounts_json(amounts: AmountMap, *, all_names: bool = True) -> Json:
@@ -19,7 +19,7 @@ def amounts_json(amounts: AmountMap, *, all_names: bool = True) -> Json:
     ones always."""
     shape: Json = dict.fromkeys(AMOUNT_KEYS.values(), 0) if all_names else {}
     for name, amount in amounts:
-        in_millis = name in ("cpu", "gpu") or name.startswith(MODEL_PREFIX)
+        in_millis = is_in_millis(name)
         shape[AMOUNT_KEYS.get(name, name)] = plain_number(amount) if in_millis else amount
     return shape
 

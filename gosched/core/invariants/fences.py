@@ -10,7 +10,7 @@ from gosched.core.records.allocation import TaskPlacement
 from gosched.core.records.job import JobIntent, JobState, wants_placement
 from gosched.core.records.node import NodeState
 from gosched.core.records.task import TaskState
-from gosched.core.resources import GPU, ZERO, Resources
+from gosched.core.resources import MILLI, ZERO, Resources
 from gosched.core.spec.job_spec import group_of
 from gosched.core.state.cluster_state import ClusterState
 
@@ -43,13 +43,13 @@ def fenced_capacity_problems(state: ClusterState) -> Iterator[str]:
         task = state.tasks.get(allocation.task_id)
         if task is not None and task.state is not TaskState.STOPPING:
             held[allocation.node_id] = held.get(allocation.node_id, ZERO) + allocation.resources
-            gpus.update({(allocation.node_id, g): min(allocation.resources.gpu_millis, GPU) for g in allocation.gpus})
+            gpus.update({(allocation.node_id, g): min(allocation.resources.gpu_millis, MILLI) for g in allocation.gpus})
             cpus.append((allocation.node_id, allocation.cpus))
     fences = [(state.jobs[job], fence) for job, fence in state.fences.items() if job in state.jobs]
     fenced = [(p, group_of(job.spec, p.rank)) for job, f in fences for p in f.tasks if p.node_id in state.nodes]
     for placement, group in fenced:
         held[placement.node_id] = held[placement.node_id] + group.resources
-        gpus.update({(placement.node_id, g): min(group.resources.gpu_millis, GPU) for g in placement.gpus})
+        gpus.update({(placement.node_id, g): min(group.resources.gpu_millis, MILLI) for g in placement.gpus})
         cpus.append((placement.node_id, placement.cpus))
     owned: dict[str, int] = {}
     for node, text in cpus:
@@ -61,7 +61,7 @@ def fenced_capacity_problems(state: ClusterState) -> Iterator[str]:
         if not held[node].fits_in(state.nodes[node].capacity):
             yield f"node {node} will hold {held[node]}, more than it has"
     for (node, gpu), millis in gpus.items():
-        if millis > GPU:
+        if millis > MILLI:
             yield f"GPU {gpu} of node {node} will be held {millis} thousandths"
 
 

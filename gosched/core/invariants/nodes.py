@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.limits import MAX_FAILING_JOBS
 from gosched.core.records.node import NodeState
-from gosched.core.resources import GPU, ZERO, Resources
+from gosched.core.resources import MILLI, ZERO, Resources
 from gosched.core.state.cluster_state import ClusterState
 
 
@@ -48,13 +48,13 @@ def device_problems(state: ClusterState) -> Iterator[str]:
     for allocation in state.allocations.values():
         node = allocation.node_id
         for gpu in allocation.gpus:
-            gpus[node, gpu] = gpus.get((node, gpu), 0) + min(allocation.resources.gpu_millis, GPU)
+            gpus[node, gpu] = gpus.get((node, gpu), 0) + min(allocation.resources.gpu_millis, MILLI)
         mask = parse_cpulist(allocation.cpus)
         if mask & cpus.get(node, 0):
             yield f"CPUs of {allocation.id} on node {node} have another owner too"
         cpus[node] = cpus.get(node, 0) | mask
     for (node, gpu), millis in gpus.items():
-        if millis > GPU:
+        if millis > MILLI:
             yield f"GPU {gpu} of node {node} is held {millis} thousandths"
     for node, mask in cpus.items():
         there = [parse_cpulist(text) for text in state.nodes[node].hardware.numa_cpus] if node in state.nodes else []

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.records.node import NodeState
 from gosched.core.records.task import TaskState, allocation_id
-from gosched.core.resources import GPU
+from gosched.core.resources import MILLI
 from gosched.core.state.cluster_state import ClusterState
-
-CPU = 1000  # milli-CPUs in one CPU
 
 
 def allocation_problems(state: ClusterState) -> Iterator[str]:
@@ -26,14 +24,14 @@ def allocation_problems(state: ClusterState) -> Iterator[str]:
         place = (allocation.job_id, allocation.node_id, allocation.gpus, allocation.cpus)
         if place != (task.job_id, task.node_id, task.gpus, task.cpus):
             yield f"allocation {allocation.id} and its task disagree"
-        if len(dict.fromkeys(allocation.gpus)) != -(-allocation.resources.gpu_millis // GPU):
+        if len(dict.fromkeys(allocation.gpus)) != -(-allocation.resources.gpu_millis // MILLI):
             yield f"allocation {allocation.id} has GPUs {allocation.gpus} for {allocation.resources}"
-        if allocation.cpus and parse_cpulist(allocation.cpus).bit_count() * CPU != allocation.resources.cpu_millis:
+        if allocation.cpus and parse_cpulist(allocation.cpus).bit_count() * MILLI != allocation.resources.cpu_millis:
             yield f"allocation {allocation.id} has CPUs {allocation.cpus} for {allocation.resources}"
         node = state.nodes.get(allocation.node_id)
         if node is not None and node.state is NodeState.DEAD:
             yield f"allocation {allocation.id} is on a dead node"
-        if node is not None and any(not 0 <= g < node.capacity.gpu_millis // GPU for g in allocation.gpus):
+        if node is not None and any(not 0 <= g < node.capacity.gpu_millis // MILLI for g in allocation.gpus):
             yield f"allocation {allocation.id} has a GPU that node {node.id} lacks"
         if node is not None and allocation.gpu_model != (node.gpu_model if allocation.gpus else ""):
             yield f"allocation {allocation.id} names the GPU model {allocation.gpu_model!r}"

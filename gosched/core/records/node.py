@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from gosched.core.primitives import Named, StringMap
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.spec.placement_rules import Taint
 
 
@@ -96,4 +96,4 @@ class Node:
     @property
     def usable(self) -> Resources:
         """The part of its capacity that can be placed on: GPUs with errors cannot, though a task may hold one still."""
-        return self.capacity - Resources(gpu_millis=len(self.hardware.bad_gpus) * GPU)
+        return self.capacity - Resources(gpu_millis=len(self.hardware.bad_gpus) * MILLI)

@@ -20,7 +20,7 @@ from gosched.core.limits import (
     MAX_VALUES,
 )
 from gosched.core.primitives import StringMap
-from gosched.core.resources import GPU, AmountMap, Resources
+from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.rules.finding import Finding
 from gosched.core.sharing import BUILT_IN, MODEL_PREFIX
 
@@ -105,7 +105,7 @@ def check_not_negative(subject: str, number: int, *path: str | int) -> Finding |
 
 def check_request(subject: str, r: Resources, *path: str | int) -> Finding | None:
     """Check what one task asks for."""
-    if r.gpu_millis > GPU and r.gpu_millis % GPU:
+    if r.gpu_millis > MILLI and r.gpu_millis % MILLI:
         problem, advice = f"{r.gpu_millis} thousandths of a GPU", "ask for a part of one GPU, or for whole ones"
         return Finding(path=(*path, "gpu"), subject=f"{subject}:", problem=problem, advice=advice)
     return _check_resources(subject, r, *path)
@@ -113,7 +113,7 @@ def check_request(subject: str, r: Resources, *path: str | int) -> Finding | Non
 
 def check_capacity(subject: str, r: Resources) -> Finding | None:
     """Check what one node has. The finding's path begins with the name of a resource."""
-    if r.gpu_millis % GPU:
+    if r.gpu_millis % MILLI:
         problem, advice = f"{r.gpu_millis} thousandths of a GPU", "a node has whole ones"
         return Finding(path=("gpu",), subject=f"{subject}:", problem=problem, advice=advice)
     return _check_resources(subject, r)
@@ -151,8 +151,8 @@ def _check_resources(subject: str, r: Resources, *path: str | int) -> Finding | 
         amounts = zip(BUILT_IN, (r.cpu_millis, r.memory_bytes, r.storage_bytes, r.gpu_millis), strict=True)
         too_large = next(name for name, amount in amounts if amount > MAX_AMOUNT)
         return Finding(path=(*path, too_large), subject=f"{subject} are", problem=f"beyond {MAX_AMOUNT}")
-    if r.gpu_millis > MAX_GPUS * GPU:
-        problem = f"{r.gpu_millis // GPU} GPUs; at most {MAX_GPUS} are allowed"
+    if r.gpu_millis > MAX_GPUS * MILLI:
+        problem = f"{r.gpu_millis // MILLI} GPUs; at most {MAX_GPUS} are allowed"
         return Finding(path=(*path, "gpu"), subject=f"{subject}:", problem=problem)
     return _check_custom(f"{subject}:", r.custom, *path) if r.custom else None
 

@@ -26,7 +26,7 @@ from gosched.core.records.reservation import Reservation
 from gosched.core.records.task import Task
 from gosched.core.records.tenant import Account, Quota, Tenant, account_key
 from gosched.core.records.window import Window
-from gosched.core.resources import GPU, ZERO, Resources
+from gosched.core.resources import MILLI, ZERO, Resources
 from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.spec.job_spec import group_of
 from gosched.core.state.fenced_capacity import FencedCapacity
@@ -333,7 +333,7 @@ class ClusterState(Contents):
         held: dict[int, int] = {}
         for allocation in [self.allocations[a] for a in self.node_allocations.get(node_id, ())]:
             for gpu in allocation.gpus:
-                held[gpu] = held.get(gpu, 0) + min(allocation.resources.gpu_millis, GPU)
+                held[gpu] = held.get(gpu, 0) + min(allocation.resources.gpu_millis, MILLI)
         if node_id not in self.fenced.placements:
             return held
         after = self.node_gpus_after(node_id)
@@ -344,12 +344,12 @@ class ClusterState(Contents):
         held: dict[int, int] = {}
         for allocation in [self.allocations[a] for a in self.node_allocations.get(node_id, ())]:
             for gpu in allocation.gpus if not allocation.evicted_for_fence else ():
-                held[gpu] = held.get(gpu, 0) + min(allocation.resources.gpu_millis, GPU)
+                held[gpu] = held.get(gpu, 0) + min(allocation.resources.gpu_millis, MILLI)
         for job_id, placements in self.fenced.placements.get(node_id, {}).items():
             for placement in placements:
                 requested = group_of(self.jobs[job_id].spec, placement.rank).resources
                 for gpu in placement.gpus:
-                    held[gpu] = held.get(gpu, 0) + min(requested.gpu_millis, GPU)
+                    held[gpu] = held.get(gpu, 0) + min(requested.gpu_millis, MILLI)
         return held
 
     def node_cpus_held(self, node_id: str) -> int:

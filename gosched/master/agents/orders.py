@@ -12,7 +12,7 @@ from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.job import Job, JobIntent
 from gosched.core.records.task import Task, allocation_id
-from gosched.core.resources import GPU
+from gosched.core.resources import MILLI
 from gosched.core.spec.job_spec import OnDisconnect
 from gosched.core.spec.task_group import Framework, TaskGroup
 from gosched.core.state.cluster_state import ClusterState
@@ -148,7 +148,7 @@ def _distributed(job: Job, task: Task, group: TaskGroup, master: str) -> dict[st
         "WORLD_SIZE": count,
         "PET_NNODES": count if floor == count else f"{floor}:{count}",
         "PET_NODE_RANK": str(task.rank),
-        "PET_NPROC_PER_NODE": str(max(1, group.resources.gpu_millis // GPU)),
+        "PET_NPROC_PER_NODE": str(max(1, group.resources.gpu_millis // MILLI)),
         "PET_MASTER_ADDR": master,
         "PET_MASTER_PORT": port,
         "PET_RDZV_ENDPOINT": f"{master}:{port}",

@@ -10,8 +10,8 @@ from gosched.core.limits import MAX_STATE_BYTES
 from gosched.core.records.job import JobState
 from gosched.core.records.node import NodeState
 from gosched.core.records.tenant import Quota
-from gosched.core.resources import ZERO, Resources
-from gosched.core.sharing import BUILT_IN, MODEL_PREFIX, Amounts, as_map
+from gosched.core.resources import ZERO
+from gosched.core.sharing import as_map, resources_of
 from gosched.master.cluster.clock_keeper import ClockKeeper
 from gosched.master.cluster.feature_levels import FeatureLevels
 from gosched.master.cluster.members import MemberList
@@ -53,7 +53,7 @@ class StatusReader:
             jobs=len(state.jobs),
             pending=counts.jobs_being(JobState.PENDING),
             running=counts.jobs_being(JobState.RUNNING),
-            total=_resources(state.total),
+            total=resources_of(state.total),
             used=sum(state.charges.values(), ZERO),
             queues=tuple([_queue_status(use) for use in self.queue_uses().values()]),
             digest="",
@@ -132,15 +132,4 @@ def _queue_status(use: QueueUse) -> QueueStatus:
         fair_share=tuple(sorted(use.fair_share.items())),
         ceiling=tuple(sorted(use.ceiling.items())),  # a ceiling of 0 is one
         rules=use.queue,
-    )
-
-
-def _resources(amounts: Amounts) -> Resources:
-    models = [name for name in amounts if name.startswith(MODEL_PREFIX)]
-    return Resources(
-        cpu_millis=amounts.get("cpu", 0),
-        memory_bytes=amounts.get("memory", 0),
-        storage_bytes=amounts.get("storage", 0),
-        gpu_millis=amounts.get("gpu", 0),
-        custom=as_map({name: amounts[name] for name in amounts if name not in (*BUILT_IN, *models)}),
     )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from gosched.core.commands.plans import Cause, Eviction, GangPlacement
 from gosched.scheduling.backfill.capacity_timeline import CapacityTimeline
 from gosched.scheduling.backfill.capacity_views import CapacityView
-from gosched.scheduling.fairness.queue_limits import Limits
+from gosched.scheduling.fairness.queue_limits import QueueLimits
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.plugins.calls import Plugins
@@ -33,7 +33,7 @@ class Decisions:
         timeline: CapacityTimeline,
         feasibility: Feasibility,
         plugins: Plugins,
-        limits: Limits,
+        limits: QueueLimits,
         victim_search: VictimSearch,
         budget: EvictionBudget,
     ) -> None:

@@ -8,7 +8,7 @@ from gosched.scheduling.backfill.reserved_starts import ReservedStarts
 from gosched.scheduling.explain import explanation
 from gosched.scheduling.explain.explainer import Explainer
 from gosched.scheduling.explain.explanation import Explanation
-from gosched.scheduling.fairness.queue_limits import Limits
+from gosched.scheduling.fairness.queue_limits import QueueLimits
 from gosched.scheduling.snapshot.task_requests import PendingGang
 
 
@@ -20,7 +20,7 @@ class WaitExplainer:
         explainer: Explainer,
         capacity_views: CapacityViews,
         reserved_starts: ReservedStarts,
-        limits: Limits,
+        limits: QueueLimits,
         start_now: StartNow,
     ) -> None:
         self._explainer = explainer

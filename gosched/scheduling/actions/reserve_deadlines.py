@@ -8,7 +8,7 @@ from gosched.scheduling.actions.reserve import Reserver
 from gosched.scheduling.actions.starter import Starter
 from gosched.scheduling.backfill.earliest_start import EarliestStart
 from gosched.scheduling.backfill.reserved_starts import ReservedStart
-from gosched.scheduling.fairness.queue_limits import Limits
+from gosched.scheduling.fairness.queue_limits import QueueLimits
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import View
@@ -21,7 +21,7 @@ class DeadlineReserver:
         self,
         view: View,
         plan: Plan,
-        limits: Limits,
+        limits: QueueLimits,
         shape_of: Callable[[PendingGang], object],
         starter: Starter,
         earliest_start: EarliestStart,

@@ -9,7 +9,7 @@ from gosched.core.commands.plans import GangPlacement
 from gosched.core.spec.policies import PreemptionPolicy
 from gosched.scheduling.actions.decisions import Decisions
 from gosched.scheduling.backfill.capacity_views import CapacityViews, RestrictedCapacity
-from gosched.scheduling.fairness.queue_limits import Allowance, Limits
+from gosched.scheduling.fairness.queue_limits import Allowance, QueueLimits
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.preemption.eviction_rules import EvictionBudget, Victim
@@ -36,7 +36,7 @@ class StartAfterEvictions:
         budget: EvictionBudget,
         capacity_views: CapacityViews,
         feasibility: Feasibility,
-        limits: Limits,
+        limits: QueueLimits,
         decisions: Decisions,
     ) -> None:
         self._plan = plan

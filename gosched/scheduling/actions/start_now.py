@@ -8,7 +8,7 @@ from dataclasses import replace
 from gosched.core.commands.plans import GangPlacement
 from gosched.scheduling.actions.decisions import Decisions
 from gosched.scheduling.backfill.capacity_views import CapacityView, CapacityViews
-from gosched.scheduling.fairness.queue_limits import Limits
+from gosched.scheduling.fairness.queue_limits import QueueLimits
 from gosched.scheduling.placement.gang_placement import place
 from gosched.scheduling.snapshot.task_requests import PendingGang
 
@@ -16,7 +16,7 @@ from gosched.scheduling.snapshot.task_requests import PendingGang
 class StartNow:
     """Starts in free capacity, made or tried, in one cycle."""
 
-    def __init__(self, capacity_views: CapacityViews, limits: Limits, decisions: Decisions, seed: int) -> None:
+    def __init__(self, capacity_views: CapacityViews, limits: QueueLimits, decisions: Decisions, seed: int) -> None:
         self._capacity_views = capacity_views
         self._limits = limits
         self._decisions = decisions
@@ -60,5 +60,5 @@ class StartNow:
 
     def _tried(self, gang: PendingGang, capacity_view: CapacityView) -> GangPlacement | None:
         capacity = capacity_view.capacity.copy()
-        feasibility = capacity_view.feasibility.over(capacity)
+        feasibility = capacity_view.feasibility.with_capacity(capacity)
         return place(gang, capacity, feasibility, self._seed, self._limits.allowance(gang))

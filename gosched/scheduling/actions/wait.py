@@ -10,7 +10,7 @@ from gosched.scheduling.actions.reserve import Reserver
 from gosched.scheduling.backfill.capacity_views import CapacityViews
 from gosched.scheduling.explain import explanation
 from gosched.scheduling.explain.explanation import Explanation
-from gosched.scheduling.fairness.queue_limits import Limits
+from gosched.scheduling.fairness.queue_limits import QueueLimits
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.preemption.eviction_rules import EvictionBudget
@@ -30,7 +30,7 @@ class Waits:
         explainer: WaitExplainer,
         reserver: Reserver,
         capacity_views: CapacityViews,
-        limits: Limits,
+        limits: QueueLimits,
         victim_search: VictimSearch,
         budget: EvictionBudget,
     ) -> None:
@@ -93,7 +93,7 @@ class Waits:
             gang.queue,
             gang.priority,
             gang.may_evict,
-            gang.yields,
+            gang.is_preemptible,
             gang.grace_ms,
             gang.evicted_for,
             self._capacity_views.horizon(gang),

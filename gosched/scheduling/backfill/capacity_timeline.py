@@ -44,7 +44,7 @@ class CapacityTimeline:
         until = placement.until_ms
         ends = min(self._now_ms + gang.span_ms if gang.span_ms else NEVER_MS, until or NEVER_MS)
         # A reserved start is not to rest on the estimate of a gang that came after it.
-        self._reserved_starts.record_start(gang, placement, ends if gang.is_promised else until or NEVER_MS)
+        self._reserved_starts.record_start(gang, placement, ends if gang.is_bounded else until or NEVER_MS)
         self._capacity_views.record_start(gang, placement, capacity_view)
         self._release_profile.record_start(gang, placement, ends)
 
@@ -65,12 +65,12 @@ class CapacityTimeline:
         placed_rows = self._plain.nodes.rows([task.node_id for task in placement.tasks])
         rows = np.unique(np.concatenate([freed.rows, placed_rows]))
         now, then = self._plain.rows(rows), later.rows(rows)
-        now.limited(then)
+        now.limit_to(then)
         self._plain.put(now)
         start_ms = self._now_ms + grace_ms
         self._release_profile.add_release(then.beyond(now), self._now_ms + max(grace_ms, 1))
         self._release_profile.record_start(gang, placement, start_ms + gang.span_ms if gang.span_ms else NEVER_MS)
-        ends = start_ms + gang.span_ms if gang.is_promised else NEVER_MS
+        ends = start_ms + gang.span_ms if gang.is_bounded else NEVER_MS
         self._reserved_starts.record_start(gang, placement, ends)
         self._capacity_views.refresh(rows)
 

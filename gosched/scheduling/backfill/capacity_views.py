@@ -15,7 +15,8 @@ from gosched.core.commands.plans import GangPlacement
 from gosched.core.cpulist import parse_cpulist
 from gosched.scheduling.backfill.reserved_starts import MIN_BACKFILL_MS, ReservedStarts
 from gosched.scheduling.placement.feasibility import Feasibility
-from gosched.scheduling.placement.free_capacity import FreeCapacity, Slot
+from gosched.scheduling.placement.free_capacity import FreeCapacity
+from gosched.scheduling.placement.free_devices import Slot
 from gosched.scheduling.snapshot.capacity_rows import Freed, Rows
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
@@ -59,11 +60,11 @@ class RestrictedCapacity:
         """Take what is out of reach from the capacity."""
         for limit in self.limits:
             rows = capacity.rows(limit.rows)
-            rows.limited(limit)
+            rows.limit_to(limit)
             capacity.put(rows)
         if self.closed.size:
             rows = capacity.rows(self.closed)
-            rows.closed(self.closed)
+            rows.close(self.closed)
             capacity.put(rows)
 
 
@@ -105,7 +106,7 @@ class CapacityViews:
         None: that would be too soon, or nothing is gained by it."""
         reserved_starts = self._reserved_starts
         if (
-            not gang.yields
+            not gang.is_preemptible
             or gang.joins
             or not (reserved_starts.all or reserved_starts.windows)
             or reserved_starts.is_evictor(gang.job_id)
@@ -169,7 +170,7 @@ class CapacityViews:
     def _ends(self, gang: PendingGang) -> tuple[int, int]:
         """Return until when the gang has to fit beside reservations, and beside windows: until its time limit. Beside
         reservations, once its own start is due, until its reservation ends, even if that is an estimate."""
-        limit_ms = self._now_ms + gang.span_ms if gang.is_promised else NEVER_MS
+        limit_ms = self._now_ms + gang.span_ms if gang.is_bounded else NEVER_MS
         if gang.span_ms and self._reserved_starts.is_due(gang.job_id):
             return self._now_ms + gang.span_ms, limit_ms
         return limit_ms, limit_ms
@@ -187,16 +188,18 @@ class CapacityViews:
             restricted_rows += [self._reserved_starts.window_rows[index] for index in windows]
             if restricted_rows:
                 capacity.put(self._restricted(key, np.unique(np.concatenate(restricted_rows))))
-            found = self._views[key] = CapacityView(key, capacity, self._views[OPEN].feasibility.over(capacity))
+            found = self._views[key] = CapacityView(
+                key, capacity, self._views[OPEN].feasibility.with_capacity(capacity)
+            )
         return found
 
     def _restricted(self, key: Key, rows: IntArray) -> Rows:
         jobs, windows = key
         found = self.plain.rows(rows)
         for reserved in self._reserved_starts.rows_of(jobs):
-            found.limited(reserved)
+            found.limit_to(reserved)
         for index in windows:
-            found.closed(self._reserved_starts.window_rows[index])
+            found.close(self._reserved_starts.window_rows[index])
         return found
 
 

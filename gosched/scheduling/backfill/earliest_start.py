@@ -19,6 +19,7 @@ from gosched.scheduling.fairness.queue_limits import UNLIMITED, Allowance
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.gang_placement import place
+from gosched.scheduling.snapshot.columns import AMOUNTS, NOTHING
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import BoolArray, IntArray
@@ -89,14 +90,14 @@ class EarliestStart:
         for reserved in reserved_starts.with_rows():
             if reserved is not without and moment_ms < reserved.start_ms < end and reserved.rows is not None:
                 limited = capacity.rows(reserved.rows.rows)
-                limited.limited(reserved.rows)
+                limited.limit_to(reserved.rows)
                 capacity.put(limited)
         closed = [reserved_starts.window_rows[index] for index in reserved_starts.windows_of(gang, moment_ms, end)]
         if closed:
             rows = capacity.rows(np.unique(np.concatenate(closed)))
-            rows.closed(rows.rows)
+            rows.close(rows.rows)
             capacity.put(rows)
-        placement = place(gang, capacity, self._feasibility.over(capacity), seed, allowance)
+        placement = place(gang, capacity, self._feasibility.with_capacity(capacity), seed, allowance)
         return None if placement is None else Start(moment_ms, placement)
 
     def _plausible(self, gang: PendingGang, without: ReservedStart | None) -> IntArray:
@@ -105,7 +106,7 @@ class EarliestStart:
         moments, free = self._totals(without)
         enough: BoolArray = np.logical_and.reduce(free >= np.array(gang.total), axis=1)
         good = np.flatnonzero(enough)
-        if gang.is_promised and not enough.all():
+        if gang.is_bounded and not enough.all():
             ends = np.searchsorted(moments, moments[good] + gang.span_ms, side="left")
             short = np.concatenate([[0], np.cumsum(~enough)])
             good = good[short[np.maximum(ends, good + 1)] == short[good]]
@@ -125,21 +126,22 @@ class EarliestStart:
             if reserved.end_ms < NEVER_MS:
                 changes.append((reserved.end_ms, reserved.gang.total))
         # How much a window gives back is not counted; its end is a moment.
-        changes += [(window.end_ms, (0, 0, 0, 0)) for window in self._reserved_starts.windows if window.end_ms]
+        changes += [(window.end_ms, NOTHING) for window in self._reserved_starts.windows if window.end_ms]
         when = np.concatenate([ends, np.array([at for at, _ in changes], dtype=np.int64)])
-        what = np.concatenate([amounts[:, :4], np.array([c for _, c in changes], dtype=np.int64).reshape(-1, 4)])
+        changed = np.array([amounts for _, amounts in changes], dtype=np.int64).reshape(-1, len(NOTHING))
+        what = np.concatenate([amounts[:, AMOUNTS], changed])
         order = np.argsort(when, kind="stable")
         moments, firsts = np.unique(when[order], return_index=True)
         total = np.cumsum(what[order], axis=0)
         lasts = np.append(firsts[1:], len(order)) - 1
-        free = np.array(self._plain.total[:4]) + total[lasts] if len(order) else np.zeros((0, 4), dtype=np.int64)
+        free = np.array(self._plain.total[AMOUNTS]) + total[lasts] if len(order) else total
         later = moments > self._now_ms
         return moments[later], free[later]
 
 
 def _end(gang: PendingGang, start_ms: int) -> int:
     """Return when the gang ends at the latest. An estimate is no limit: no later start is to rest on it."""
-    return start_ms + gang.span_ms if gang.is_promised else NEVER_MS
+    return start_ms + gang.span_ms if gang.is_bounded else NEVER_MS
 
 
 def _steps(count: int) -> Iterator[int]:

@@ -17,8 +17,8 @@ from gosched.core.resources import Resources
 from gosched.scheduling.snapshot.capacity_rows import Freed
 from gosched.scheduling.snapshot.occupancy import G, Occupied, column_amounts
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS, Holding, RunningGang
-from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
-from gosched.scheduling.snapshot.view import IntArray, NodeColumns, Soon, View
+from gosched.scheduling.snapshot.task_requests import PendingGang
+from gosched.scheduling.snapshot.view import FreedSoon, IntArray, NodeColumns, View
 
 
 class ReleaseProfile:
@@ -84,9 +84,9 @@ class ReleaseProfile:
         by_task = np.array([gang.ends_ms(now_ms) for gang in occupied.gangs], dtype=np.int64)[occupied.gang]
         for job_id, ranks in self._evicted.items():
             by_task[occupied.tasks_of(job_id, ranks)] = NEVER_MS
-        if view.soon:
-            leaving = np.array([gang.is_leaving for gang in occupied.gangs], dtype=np.bool_)[occupied.gang]
-            fenced = view.nodes.rows(tuple(view.soon))
+        if view.freed_soon:
+            leaving = np.array([gang.is_stopping for gang in occupied.gangs], dtype=np.bool_)[occupied.gang]
+            fenced = view.nodes.rows(tuple(view.freed_soon))
             by_task[leaving & np.isin(occupied.row, fenced)] = NEVER_MS
         return _Releases.of(occupied, by_task)
 
@@ -154,19 +154,16 @@ class _Placed:
 def _placed(gang: PendingGang, placement: GangPlacement) -> _Placed:
     group_of = {rank: index for index, request in enumerate(gang.requests) for rank in request.ranks}
     holdings = [Holding(t.rank, group_of[t.rank], t.node_id, t.gpus, t.cpus, "") for t in placement.tasks]
-    return _Placed(gang.job_id, tuple(map(_resources, gang.requests)), tuple(holdings))
-
-
-def _resources(request: TaskRequest) -> Resources:
-    cpu, memory, storage, gpu = request.each
-    return Resources(cpu_millis=cpu, memory_bytes=memory, storage_bytes=storage, gpu_millis=gpu, custom=request.custom)
+    return _Placed(gang.job_id, tuple([request.resources for request in gang.requests]), tuple(holdings))
 
 
 def _of_fences(view: View, now_ms: int) -> _Releases:
     """Return what fences leave over: it is released once the last of the stopping gangs has ended."""
     nodes = view.nodes
-    soon: Mapping[str, Soon] = {node_id: soon for node_id, soon in view.soon.items() if len(nodes.rows((node_id,)))}
-    grace = max((gang.grace_ms for gang in view.holders.values() if gang.is_leaving), default=0)
+    soon: Mapping[str, FreedSoon] = {
+        node_id: soon for node_id, soon in view.freed_soon.items() if len(nodes.rows((node_id,)))
+    }
+    grace = max((gang.grace_ms for gang in view.holders.values() if gang.is_stopping), default=0)
     rows = nodes.rows(tuple(soon))
     devices = _devices(nodes, soon)
     amounts = np.array([column_amounts(s.amounts, nodes) for s in soon.values()], dtype=np.int64)
@@ -181,7 +178,7 @@ def _of_fences(view: View, now_ms: int) -> _Releases:
     return _Releases.at(freed, now_ms + max(grace, 1))
 
 
-def _devices(nodes: NodeColumns, soon: Mapping[str, Soon]) -> IntArray:
+def _devices(nodes: NodeColumns, soon: Mapping[str, FreedSoon]) -> IntArray:
     found = [
         (nodes.row(node_id), gpu, millis)
         for node_id, freed in soon.items()

@@ -17,10 +17,13 @@ from gosched.core.cpulist import parse_cpulist
 from gosched.core.preemption_rules import admits
 from gosched.core.records.reservation import Reservation, Share
 from gosched.core.records.window import Window
-from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import MILLI
 from gosched.scheduling.backfill.release_profile import ReleaseProfile
-from gosched.scheduling.placement.free_capacity import FreeCapacity, Slot
+from gosched.scheduling.placement.free_capacity import FreeCapacity
+from gosched.scheduling.placement.free_devices import Slot
+from gosched.scheduling.placement.transaction import Transaction
 from gosched.scheduling.snapshot.capacity_rows import Freed, Rows
+from gosched.scheduling.snapshot.columns import AMOUNTS, Column
 from gosched.scheduling.snapshot.running_gangs import NEVER_MS
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
 from gosched.scheduling.snapshot.view import IntArray, NodeColumns
@@ -217,18 +220,17 @@ def take_shares(
     by_group: dict[str, list[Share]] = {}
     for share in shares:
         by_group.setdefault(share.group, []).append(share)
-    mark = capacity.mark()
+    transaction = Transaction(capacity)
     taken: list[tuple[TaskRequest, list[Slot]]] = []
     for request in gang.requests:
         own = by_group.get(request.group, [])
         rows = capacity.nodes.rows([share.node_id for share in own])
         counts = np.array([share.count for share in own], dtype=np.int64)
         if len(rows) < len(own) or not _fits(capacity, request, rows, counts):
-            capacity.undo(mark)
+            transaction.undo()
             return None
         if own:
-            taken.append((request, capacity.take(request, rows, counts)))
-    capacity.forget_marks()
+            taken.append((request, transaction.take(request, rows, counts)))
     return taken
 
 
@@ -255,7 +257,7 @@ def _outranks(gang: PendingGang, reserved: ReservedStart) -> bool:
         gang.priority > other.priority
         and gang.queue == other.queue
         and gang.may_evict
-        and other.yields
+        and other.is_preemptible
         and not reserved.reservation.for_deadline
     )
 
@@ -268,10 +270,10 @@ def _subtract(rows: Rows, gang: PendingGang, placement: GangPlacement, nodes: No
         if place is None:
             continue
         request = request_of[task.rank]
-        rows.free[place, : len(request.each)] -= request.each
+        rows.free[place, AMOUNTS] -= request.each
         for name, amount in request.custom:
             rows.free[place, nodes.custom[name]] -= amount
         for gpu in task.gpus:
-            rows.gpu_free[place, gpu] -= min(request.each[3], MILLIS)
+            rows.gpu_free[place, gpu] -= min(request.each[Column.GPU], MILLI)
         if task.cpus:
             rows.owned[place] |= parse_cpulist(task.cpus)

@@ -14,22 +14,28 @@ import numpy as np
 
 from gosched.api.explanation import Refused
 from gosched.core.amounts import amount_text, short_of
+from gosched.core.sharing import BUILT_IN
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import Affinity, LabelOp
 from gosched.scheduling.explain.explanation import Explanation, Reason
-from gosched.scheduling.placement.domains import slots_by_domain, where_it_stands
+from gosched.scheduling.placement.domains import reachable_domains, slots_by_domain
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
-from gosched.scheduling.placement.spread import Evenness, apart
+from gosched.scheduling.placement.needs import needs_of
+from gosched.scheduling.placement.spread import Evenness, keep_apart
 from gosched.scheduling.placement.topology import ANYWHERE
 from gosched.scheduling.plugins.filters import CLOSED, NO_AFFINITY, NOT_READY, Filter, filters
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, task_requests_of
-from gosched.scheduling.snapshot.view import CPU, GPU, LINK, SHARE, WHOLE, BoolArray, IntArray, NodeColumns, summed
+from gosched.scheduling.snapshot.view import BoolArray, IntArray, NodeColumns, summed
 
 MAX_EXPLAINED = 50
 
-_NAMES = ("cpu", "memory", "storage", "gpu")
-_DEVICES = {WHOLE: "short of whole GPUs", SHARE: "short of a GPU's share", LINK: "short of linked GPUs"}
+_DEVICES = {
+    Column.WHOLE: "short of whole GPUs",
+    Column.SHARE: "short of a GPU's share",
+    Column.LINK: "short of linked GPUs",
+}
 
 
 _FRAGMENTED = Explanation(
@@ -109,7 +115,7 @@ class Explainer:
             return None
         choices = [self._feasibility.choice(gang, a) for a in gang.requests]
         slots = slots_by_domain(gang, choices, self._capacity, self._feasibility, level, index)
-        slots = np.where(where_it_stands(gang, request.group, self._feasibility, level, level), slots, 0)
+        slots = np.where(reachable_domains(gang, request.group, self._feasibility, level, level), slots, 0)
         best = int(slots.argmax())
         floor = max(request.floor, 1)
         if int(slots[best]) >= floor:
@@ -126,9 +132,9 @@ class Explainer:
         if not constraints.anti_affinity and not constraints.spread:
             return None
         allowed = feasibility.choice(gang, request).allowed
-        own = feasibility.nodes.rows([node for _, node in gang.standing])
-        slots = apart(constraints, capacity.slots(request, allowed), np.arange(len(allowed)), own, feasibility)
-        of_group = feasibility.nodes.rows([node for name, node in gang.standing if name == request.group])
+        own = feasibility.nodes.rows([node for _, node in gang.placed])
+        slots = keep_apart(constraints, capacity.slots(request, allowed), np.arange(len(allowed)), own, feasibility)
+        of_group = feasibility.nodes.rows([node for name, node in gang.placed if name == request.group])
         even = [
             Evenness(rule, feasibility.codes(rule.level), allowed, slots, of_group).available
             for rule in constraints.spread
@@ -157,14 +163,14 @@ class Explainer:
         free = self._capacity.free
         names = {column: name for name, column in self._capacity.nodes.custom.items()}
         found: list[Filter] = []
-        for column, amount in self._capacity.wanted(request) or ():
-            name = _DEVICES.get(column) or f"short of {short_of(names.get(column) or _NAMES[column])}"
+        for column, amount in needs_of(request, self._capacity.nodes) or ():
+            name = _DEVICES.get(column) or f"short of {short_of(names.get(column) or BUILT_IN[column])}"
             found.append((name, free[:, column] >= amount))
         return found
 
     def _nearest_miss(self, request: TaskRequest, allowed: BoolArray) -> str:
         """Return a line about the node that lacks least, by the resource of which it lacks the largest part."""
-        wanted = self._capacity.wanted(request)
+        wanted = needs_of(request, self._capacity.nodes)
         rows = np.flatnonzero(allowed)
         if not wanted or not rows.size:
             return ""
@@ -176,7 +182,7 @@ class Explainer:
             return ""
         column, amount = wanted[int(lacks[:, row].argmax())]
         names = {c: name for name, c in self._capacity.nodes.custom.items()}
-        name = "gpu" if column in _DEVICES else names.get(column) or _NAMES[column]
+        name = "gpu" if column in _DEVICES else names.get(column) or BUILT_IN[column]
         has = amount_text(name, max(int(free[row, column]), 0), bare=True)
         best = self._capacity.nodes.ids[int(rows[row])]
         return f"needs {amount_text(name, amount)} on one node; best is {best} with {has}"
@@ -201,7 +207,7 @@ def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
             for request, mask in zip(requests, masks, strict=True)
         ]
     if not any(found):
-        total = tuple([sum([request.each[c] * request.floor for request in requests]) for c in range(len(_NAMES))])
+        total = tuple([sum([request.each[c] * request.floor for request in requests]) for c in range(len(BUILT_IN))])
         found = [_insufficient(total, summed(nodes.capacity[nodes.ready]).tolist(), where)]
     if not any(found):
         found = [_too_few_slots(nodes, requests, request, mask) for request, mask in zip(requests, masks, strict=True)]
@@ -212,16 +218,20 @@ def _one_node_holds(nodes: NodeColumns, requests: tuple[TaskRequest, ...]) -> bo
     """Return whether the node with the most CPU could hold all of it if it were empty: most jobs are small, and ask
     for no more than amounts."""
     if (
-        any(request.constraints.is_more_than_amounts or request.custom or request.each[GPU] for request in requests)
+        any(
+            request.constraints.is_more_than_amounts or request.custom or request.each[Column.GPU]
+            for request in requests
+        )
         or not nodes.ready.any()
     ):
         return False
-    row = int(np.where(nodes.ready, nodes.capacity[:, CPU], -1).argmax())
+    row = int(np.where(nodes.ready, nodes.capacity[:, Column.CPU], -1).argmax())
     if nodes.taint_sets[int(nodes.taints[row])]:
         return False
     capacity = nodes.capacity[row].tolist()
     return all(
-        sum([request.each[column] * request.floor for request in requests]) <= capacity[column] for column in range(GPU)
+        sum([request.each[column] * request.floor for request in requests]) <= capacity[column]
+        for column in (Column.CPU, Column.MEMORY, Column.STORAGE)
     )
 
 
@@ -273,7 +283,7 @@ def _affinity_text(term: Affinity) -> str:
 
 def _too_small(nodes: NodeColumns, request: TaskRequest, mask: BoolArray) -> Explanation | None:
     capacity = nodes.capacity[mask]
-    wanted = [(name, column, request.each[column]) for column, name in enumerate(_NAMES)]
+    wanted = [(name, column, request.each[column]) for column, name in enumerate(BUILT_IN)]
     wanted += [(name, nodes.custom.get(name, -1), amount) for name, amount in request.custom]
     for name, column, each in wanted:
         largest = int(capacity[:, column].max()) if column >= 0 else 0
@@ -289,7 +299,7 @@ def _too_small(nodes: NodeColumns, request: TaskRequest, mask: BoolArray) -> Exp
 
 
 def _insufficient(wanted: tuple[int, ...], there: Sequence[int], where: str) -> Explanation | None:
-    for name, want, have in zip(_NAMES, wanted, there, strict=False):
+    for name, want, have in zip(BUILT_IN, wanted, there, strict=False):
         if want > have:
             number = amount_text(name, int(have), bare=True)
             verb = where if number != "1" else where.replace("are", "is", 1)
@@ -303,7 +313,7 @@ def _too_few_slots(
 ) -> Explanation | None:
     slots: IntArray = np.where(mask, request.floor, 0)
     for column, amount in enumerate(request.each):
-        if amount and not (column == GPU and request.gpu_share):
+        if amount and not (column == Column.GPU and request.gpu_share):
             np.minimum(slots, nodes.capacity[:, column] // amount, out=slots)
     fit = int(slots.sum())
     if fit >= request.floor:
@@ -323,8 +333,8 @@ def _group_suffix(requests: tuple[TaskRequest, ...], request: TaskRequest) -> st
 
 
 def _in_tasks_or_gpus(request: TaskRequest, tasks: int) -> str:
-    if request.each[GPU]:
-        return amount_text("gpu", tasks * request.each[GPU])
+    if request.each[Column.GPU]:
+        return amount_text("gpu", tasks * request.each[Column.GPU])
     return _tasks_text(tasks)
 
 

@@ -1,7 +1,8 @@
-"""What each queue would hold if everybody got a fair part: guarantees first, the rest by weight, level by level.
+"""The fair share of each queue: guarantees first, the rest by weight, level by level.
 
-Rule: every amount is an integer, and what somebody still wants is handed out to the last unit.
 Water-filling as in Ghodsi et al., "Dominant Resource Fairness" (NSDI'11), for each resource by itself.
+
+Invariant: every amount is an integer, and as long as a queue wants more, no unit is left over.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ def fair_shares(
     demand: Mapping[str, Mapping[str, int]],
     ceilings: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Amounts]:
-    """By queue path, of all levels: its share of each resource in `total`, but for single GPU models.
+    """Return, by queue path of all levels, the share of each resource in `total`, without single GPU models.
 
-    `demand`: of each leaf, what its jobs hold and wait for. `ceilings`: as `core.sharing.ceilings` finds them; a
-    resource not named has none. A share is never above the demand or the ceiling.
+    `demand` is what the jobs of each leaf hold and wait for; `ceilings` are those of `core.sharing.ceilings`, where a
+    resource that is not named has none. A share is never above the demand or the ceiling.
     """
     names = [name for name in total if not name.startswith(MODEL_PREFIX)]
     children: dict[str, list[str]] = {}
@@ -34,7 +35,7 @@ def fair_shares(
         siblings = children.get(parent, [])
         shares.update({path: {} for path in siblings})
         for name in names:
-            parts = _divided(
+            parts = _divide(
                 shares[parent][name], name, [queues[p] for p in siblings], [wanted[p][name] for p in siblings]
             )
             for path, part in zip(siblings, parts, strict=True):
@@ -49,8 +50,10 @@ def _wanted(
     demand: Mapping[str, Mapping[str, int]],
     ceilings: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Amounts]:
-    """Of each queue its demand up to its ceiling. An inner queue wants what its children may use, no more: what they
-    may not would be lost to its siblings."""
+    """Return, for each queue, its demand up to its ceiling.
+
+    An inner queue wants no more than its children may use: what they may not use would be lost to its siblings.
+    """
     wanted: dict[str, Amounts] = {}
     for path in sorted([path for siblings in children.values() for path in siblings], reverse=True):
         asked, ceiling = demand.get(path, {}), ceilings.get(path, {})
@@ -60,28 +63,29 @@ def _wanted(
     return wanted
 
 
-def _divided(amount: int, name: str, siblings: Sequence[Queue], wanted: Sequence[int]) -> list[int]:
-    """The parent's `amount` of one resource, by sibling; they are in path order."""
-    promised = [min(_guarantee(queue, name, amount), most) for queue, most in zip(siblings, wanted, strict=True)]
-    if (reserved_starts := sum(promised)) > amount:
-        promised = [reserved * amount // reserved_starts for reserved in promised]
-    unmet = [most - part for most, part in zip(wanted, promised, strict=True)]
-    more = _poured(amount - sum(promised), [queue.weight for queue in siblings], unmet)
-    return [part + extra for part, extra in zip(promised, more, strict=True)]
+def _divide(amount: int, name: str, siblings: Sequence[Queue], wanted: Sequence[int]) -> list[int]:
+    """Divide the parent's `amount` of one resource among siblings, which are in the order of their paths."""
+    guaranteed = [min(_guarantee(queue, name, amount), most) for queue, most in zip(siblings, wanted, strict=True)]
+    if (guaranteed_total := sum(guaranteed)) > amount:
+        guaranteed = [part * amount // guaranteed_total for part in guaranteed]
+    unmet = [most - part for most, part in zip(wanted, guaranteed, strict=True)]
+    more = _shared_by_weight(amount - sum(guaranteed), [queue.weight for queue in siblings], unmet)
+    return [part + extra for part, extra in zip(guaranteed, more, strict=True)]
 
 
 def _guarantee(queue: Queue, name: str, amount: int) -> int:
-    """A vector's entry counts before the percentage."""
+    """Return what the queue is guaranteed of one resource; an amount counts before the percentage."""
     if queue.type is not QueueType.CAPACITY:
         return 0
     return dict(queue.guaranteed).get(name, amount * queue.capacity_pct // 100)
 
 
-def _poured(rest: int, weights: Sequence[int], unmet: Sequence[int]) -> list[int]:
-    """`rest` by weight, to each at most its unmet demand; the sum is min(rest, all unmet demand).
+def _shared_by_weight(rest: int, weights: Sequence[int], unmet: Sequence[int]) -> list[int]:
+    """Divide `rest` by weight, to each at most its unmet demand; the sum is min(rest, all unmet demand).
 
-    The same as handing out single units, each to the one whose (units got + 1) / weight is lowest, ties in order, but
-    in closed form for all but the last few: up to the level that `rest` reaches when units can be split.
+    The result is that of handing out single units, each to the one whose (units got + 1) / weight is lowest, ties in
+    order. It is computed in closed form up to the level that `rest` reaches if units can be split; only the last few
+    units are handed out one by one.
     """
     # Fractions over weights below 2**bits differ by 2**(-2 * bits) or more: scaled, their integer parts order them.
     bits = 2 * max(weights, default=1).bit_length()
@@ -91,13 +95,13 @@ def _poured(rest: int, weights: Sequence[int], unmet: Sequence[int]) -> list[int
         if unmet[i] * volume > rest * weights[i]:
             break
         rest, volume, filled = rest - unmet[i], volume - weights[i], filled + 1
-    thirsty = by_level[filled:]
+    unfilled = by_level[filled:]
     got = list(unmet)
-    for i in thirsty:
+    for i in unfilled:
         got[i] = rest * weights[i] // volume
-    next_units = [(((got[i] + 1) << bits) // weights[i], i) for i in thirsty]
+    next_units = [(((got[i] + 1) << bits) // weights[i], i) for i in unfilled]
     heapq.heapify(next_units)
-    for _ in range(rest - sum([got[i] for i in thirsty]) if thirsty else 0):  # fewer units than queues
+    for _ in range(rest - sum([got[i] for i in unfilled]) if unfilled else 0):  # fewer units than queues
         _, i = heapq.heappop(next_units)
         got[i] += 1
         if got[i] < unmet[i]:

@@ -1,6 +1,6 @@
 """What queues and tenants may still take: ceilings, quotas, and how many jobs may run at once.
 
-Rule: the same arithmetic as the state machine's, from `core.sharing`, so that it takes what passed here.
+Invariant: the arithmetic is that of the state machine, from `core.sharing`, so it accepts what passed here.
 """
 
 from __future__ import annotations
@@ -12,40 +12,52 @@ from gosched.core.amounts import amount_text
 from gosched.core.commands.plans import GangPlacement
 from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, beyond, ceilings, charge_of, lineage
 from gosched.scheduling.plugins.calls import Plugins
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import PendingGang, charge_of_one
-from gosched.scheduling.snapshot.view import GPU, GPU_MODEL, NodeColumns, View
+from gosched.scheduling.snapshot.view import GPU_MODEL, NodeColumns, View
 
 QUEUE_LIMIT, QUOTA, MAX_RUNNING = "QUEUE_LIMIT", "QUOTA", "MAX_RUNNING_JOBS"
 
 
 @dataclass(slots=True)
-class _Rule:
-    """One ceiling: of a queue, or of a tenant in the whole cluster. `jobs` 0: any number may run."""
+class _Limit:
+    """The limit of a queue, or of a tenant in the whole cluster."""
 
+    #: QUEUE_LIMIT or QUOTA.
     code: str
+    #: In messages.
     name: str
+    #: What its jobs hold, by resource name; placements of the cycle are added.
     used: Amounts
+    #: The most that they may hold; a resource that is not named is not limited.
     ceiling: Mapping[str, int]
+    #: Number of jobs that run.
     running: int
+    #: Number of jobs that may run at once; 0: any number.
     jobs: int
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """`most`: for each group how many of its tasks may start, the floor at least; empty: all of them. `banned`: GPU
-    models that groups which name none may not use."""
+    """What the limits leave to a gang."""
 
+    #: For each group how many of its tasks may start, the floor at least; empty: all of them.
     most: tuple[int, ...] = ()
+    #: GPU models that groups without a model of their own may not use.
     banned: tuple[str, ...] = ()
 
 
 UNLIMITED = Allowance()
 
 
-class Limits:
+class QueueLimits:
+    """The limits of all queues and tenants in one cycle."""
+
     def __init__(self, view: View) -> None:
-        self.used: dict[str, Amounts] = {}  # by queue path, of all levels
-        self.used_by: dict[tuple[str, str], Amounts] = {}  # by (queue, tenant)
+        #: What jobs held when the cycle began, by queue path of all levels.
+        self.used: dict[str, Amounts] = {}
+        #: The same by (queue, tenant).
+        self.used_by: dict[tuple[str, str], Amounts] = {}
         tenants: dict[str, Amounts] = {}
         charges = [(queue, tenant, charge_of(held, model)) for (queue, tenant, model), held in view.charges.items()]
         charges += [(gang.queue, gang.tenant, gang.charge()) for gang in view.holders.values() if gang.fenced]
@@ -57,94 +69,97 @@ class Limits:
         self.ceilings = ceilings(view.queues, view.total)
         self._queues = {path: self._of_queue(view, path) for path in view.queues}
         self._tenants = {name: self._of_tenant(view, name, tenants.get(name, {})) for name in view.quotas}
-        self._constraints: dict[tuple[str, str], list[_Rule]] = {}
-        all_rules = [*self._queues.values(), *self._tenants.values()]
-        self._any = any(rule.ceiling or rule.jobs for rule in all_rules)
+        self._limits_of: dict[tuple[str, str], list[_Limit]] = {}
+        all_limits = [*self._queues.values(), *self._tenants.values()]
+        self._any = any(limit.ceiling or limit.jobs for limit in all_limits)
 
-    def constraints(self, gang: PendingGang) -> list[_Rule]:
-        """That hold for the gang; the widest queue first."""
+    def limits_of(self, gang: PendingGang) -> list[_Limit]:
+        """Return the limits that hold for the gang, that of the topmost queue first."""
         if not self._any:
             return []
         payer = (gang.queue, gang.tenant)
-        found = self._constraints.get(payer)
+        found = self._limits_of.get(payer)
         if found is None:
             chain = [self._queues[path] for path in lineage(gang.queue) if path in self._queues]
             if gang.tenant in self._tenants:
                 chain.append(self._tenants[gang.tenant])
-            found = self._constraints[payer] = [rule for rule in chain if rule.ceiling or rule.jobs]
+            found = self._limits_of[payer] = [limit for limit in chain if limit.ceiling or limit.jobs]
         return found
 
     def shape(self, gang: PendingGang, plugins: Plugins) -> object:
-        """Gangs of one shape miss for the same reason, while room only shrinks."""
+        """Return a key: gangs with equal keys do not fit for the same reason, as long as capacity only shrinks."""
         shape = plugins.shape(gang)
-        return (gang.queue, gang.tenant, shape) if self.constraints(gang) else shape
+        return (gang.queue, gang.tenant, shape) if self.limits_of(gang) else shape
 
     def why_not(self, gang: PendingGang) -> tuple[str, str] | None:
-        """A code and a line about the first rule that holds the gang back."""
-        for rule in self.constraints(gang):
-            if rule.jobs and not gang.joins and rule.running >= rule.jobs:
-                return MAX_RUNNING, f"{rule.name} may run {rule.jobs} {_jobs(rule.jobs)} at once, and does"
+        """Return a code and a line about the first limit that holds the gang back; None if none does."""
+        for limit in self.limits_of(gang):
+            if limit.jobs and not gang.joins and limit.running >= limit.jobs:
+                return MAX_RUNNING, f"{limit.name} may run {limit.jobs} {_jobs(limit.jobs)} at once, and does"
             charge = dict(gang.charge)
-            over = beyond(rule.used, charge, rule.ceiling)
+            over = beyond(limit.used, charge, limit.ceiling)
             if over:
-                limit, used = rule.ceiling[over], rule.used.get(over, 0)
-                amounts = f"limit of {amount_text(over, limit)}, {amount_text(over, used, bare=True)} used"
-                return rule.code, f"{rule.name}: {amounts}, the job needs {amount_text(over, charge[over], bare=True)}"
+                ceiling, used = limit.ceiling[over], limit.used.get(over, 0)
+                needs = amount_text(over, charge[over], bare=True)
+                amounts = f"limit of {amount_text(over, ceiling)}, {amount_text(over, used, bare=True)} used"
+                return limit.code, f"{limit.name}: {amounts}, the job needs {needs}"
         return None
 
     def allowance(self, gang: PendingGang) -> Allowance:
-        """Of a gang whose floors no limit holds back."""
-        constraints = self.constraints(gang)
-        if not constraints:
+        """Return what the limits leave to a gang whose floors no limit holds back."""
+        limits = self.limits_of(gang)
+        if not limits:
             return UNLIMITED
-        models = dict.fromkeys(name for rule in constraints for name in rule.ceiling if name.startswith(MODEL_PREFIX))
-        banned = [name for name in models if self._beyond_floor(gang, constraints, name)]
-        most = self._most(gang, constraints, [name for name in models if name not in banned])
+        models = dict.fromkeys(name for limit in limits for name in limit.ceiling if name.startswith(MODEL_PREFIX))
+        banned = [name for name in models if self._beyond_floor(gang, limits, name)]
+        most = self._most(gang, limits, [name for name in models if name not in banned])
         return Allowance(most, tuple(sorted([name.removeprefix(MODEL_PREFIX) for name in banned])))
 
-    def _beyond_floor(self, gang: PendingGang, constraints: list[_Rule], model: str) -> bool:
-        """Whether the smallest start would be too much if all of its GPUs were of the model."""
-        wanted = sum([request.each[GPU] * request.floor for request in gang.requests]) or max(
-            [request.each[GPU] for request in gang.requests]
+    def _beyond_floor(self, gang: PendingGang, limits: list[_Limit], model: str) -> bool:
+        """Return whether the floors would exceed a limit if all of their GPUs were of the model."""
+        wanted = sum([request.each[Column.GPU] * request.floor for request in gang.requests]) or max(
+            [request.each[Column.GPU] for request in gang.requests]
         )
         return bool(wanted) and any(
-            rule.used.get(model, 0) + wanted > rule.ceiling.get(model, 1 << 62) for rule in constraints
+            limit.used.get(model, 0) + wanted > limit.ceiling.get(model, 1 << 62) for limit in limits
         )
 
-    def _most(self, gang: PendingGang, constraints: list[_Rule], models: list[str]) -> tuple[int, ...]:
-        """GPUs of no named model count as each of the `models`: they may turn out to be any of them."""
+    def _most(self, gang: PendingGang, limits: list[_Limit], models: list[str]) -> tuple[int, ...]:
+        """Return for each group how many tasks may start. GPUs without a named model count as each of the `models`,
+        because they may turn out to be of any."""
         charges = [charge_of_one(request) for request in gang.requests]
         taken: Amounts = {}
         for request, each in zip(gang.requests, charges, strict=True):
-            if request.each[GPU] and not request.constraints.gpu_model:
-                each.update(dict.fromkeys(models, request.each[GPU]))
+            if request.each[Column.GPU] and not request.constraints.gpu_model:
+                each.update(dict.fromkeys(models, request.each[Column.GPU]))
             add_to(taken, each, request.floor)
         found = []
         for request, each in zip(gang.requests, charges, strict=True):
             extra = request.count - request.floor
-            for rule in constraints:
-                for name in each.keys() & rule.ceiling.keys():
-                    spare = rule.ceiling[name] - rule.used.get(name, 0) - taken.get(name, 0)
+            for limit in limits:
+                for name in each.keys() & limit.ceiling.keys():
+                    spare = limit.ceiling[name] - limit.used.get(name, 0) - taken.get(name, 0)
                     extra = min(extra, max(spare, 0) // each[name])
             add_to(taken, each, extra)
             found.append(request.floor + extra)
         return tuple(found)
 
     def take(self, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
-        constraints = self.constraints(gang)
-        if not constraints:
+        """Count a placement of this cycle."""
+        limits = self.limits_of(gang)
+        if not limits:
             return
         charge = placed_charge(gang, placement)
-        if any(name.startswith(MODEL_PREFIX) for rule in constraints for name in rule.ceiling):
+        if any(name.startswith(MODEL_PREFIX) for limit in limits for name in limit.ceiling):
             _add_models(charge, gang, placement, nodes)
-        for rule in constraints:
-            add_to(rule.used, charge)
-            rule.running += not gang.joins
+        for limit in limits:
+            add_to(limit.used, charge)
+            limit.running += not gang.joins
 
-    def _of_queue(self, view: View, path: str) -> _Rule:
+    def _of_queue(self, view: View, path: str) -> _Limit:
         inside = path + "."
         running = [n for (queue, _), n in view.running.items() if queue == path or queue.startswith(inside)]
-        return _Rule(
+        return _Limit(
             QUEUE_LIMIT,
             f"queue {path}",
             dict(self.used.get(path, {})),
@@ -153,14 +168,14 @@ class Limits:
             view.queues[path].max_running_jobs,
         )
 
-    def _of_tenant(self, view: View, tenant: str, used: Amounts) -> _Rule:
+    def _of_tenant(self, view: View, tenant: str, used: Amounts) -> _Limit:
         running = sum([n for (_, name), n in view.running.items() if name == tenant])
         quota = view.quotas[tenant]
-        return _Rule(QUOTA, f"quota of tenant {tenant}", used, dict(quota.limit), running, quota.max_running_jobs)
+        return _Limit(QUOTA, f"quota of tenant {tenant}", used, dict(quota.limit), running, quota.max_running_jobs)
 
 
 def placed_charge(gang: PendingGang, placement: GangPlacement) -> Amounts:
-    """What the placed tasks hold; GPUs of a model count as such only where the gang names it."""
+    """Return what the placed tasks hold; GPUs count as those of a model only where the gang names it."""
     if len(placement.tasks) == gang.tasks:
         return dict(gang.charge)
     charge: Amounts = {}
@@ -171,8 +186,9 @@ def placed_charge(gang: PendingGang, placement: GangPlacement) -> Amounts:
 
 
 def _add_models(charge: Amounts, gang: PendingGang, placement: GangPlacement, nodes: NodeColumns) -> None:
+    """Count GPUs of groups that name no model as those of the nodes' models."""
     unnamed = {
-        rank: request.each[GPU]
+        rank: request.each[Column.GPU]
         for request in gang.requests
         if not request.constraints.gpu_model
         for rank in request.ranks

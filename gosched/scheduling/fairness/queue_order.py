@@ -1,6 +1,6 @@
-"""Who is looked at first: the lines of gangs that wait, one for each queue, or for each of its tenants.
+"""The order of gangs within each queue: lines of gangs that wait, one for each queue or for each of its tenants.
 
-Rule: sequences are unique, so every order is total, whatever order the gangs came in.
+Invariant: sequences are unique, so the order is total, whatever order the gangs come in.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from gosched.core.records.queue import Queue, QueueOrder
 from gosched.scheduling.fairness.drf_order import Line
 from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.policy import Policy
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import PendingGang
 
 _NEVER_MS = 1 << 62
@@ -27,7 +28,7 @@ _by_priority = attrgetter("priority")
 def bands(
     queues: Mapping[str, Queue], pending: Sequence[PendingGang], policy: Policy, plugins: Plugins, now_ms: int
 ) -> Iterator[list[Line[PendingGang]]]:
-    """Lines that take turns; a strict policy has a band for each priority, the highest first."""
+    """Yield bands of lines that are served together: if the policy is strict, one for each priority."""
     if not policy.strict:
         yield lines(queues, pending, policy, plugins, now_ms)
         return
@@ -41,7 +42,7 @@ def bands(
 def lines(
     queues: Mapping[str, Queue], gangs: Sequence[PendingGang], policy: Policy, plugins: Plugins, now_ms: int
 ) -> list[Line[PendingGang]]:
-    """Each in its queue's order. A queue that is fair among its tenants has a line for each of them."""
+    """Return a line for each queue, in its order; a queue that is fair among its tenants has one for each of them."""
     found: list[Line[PendingGang]] = []
     for queue, inside in sorted(_grouped(gangs, _by_queue).items()):
         order = _order(queues, queue, policy)
@@ -66,8 +67,10 @@ def _order(queues: Mapping[str, Queue], path: str, policy: Policy) -> QueueOrder
 
 
 def _sorted(gangs: list[PendingGang], order: QueueOrder, policy: Policy, now_ms: int) -> list[PendingGang]:
-    """Stable sorts, the last one counts most; they are near to free on what is nearly sorted. Whatever the order, gangs
-    that are about to miss their deadlines come first, the earliest deadline before the others."""
+    """Sort by stable sorts, of which the last counts most; they cost little on what is nearly sorted.
+
+    In every order gangs that are about to miss their deadlines come first, the earliest deadline before the others.
+    """
     gangs.sort(key=_by_sequence)
     keys: list[tuple[Callable[[PendingGang], int], bool]] = []
     if policy.compact:
@@ -84,8 +87,8 @@ def _sorted(gangs: list[PendingGang], order: QueueOrder, policy: Policy, now_ms:
 
 
 def is_urgent(gang: PendingGang, now_ms: int) -> bool:
-    """Its slack has run short: it is less than half of what it runs, or ten minutes. A deadline that has passed anyway
-    hurries nobody."""
+    """Return whether the gang is about to miss its deadline: its slack is less than half of its run time, or than ten
+    minutes. A gang whose deadline has passed is not urgent any more."""
     if not gang.deadline_ms or gang.deadline_ms <= now_ms:
         return False
     slack = gang.deadline_ms - now_ms - gang.span_ms
@@ -93,7 +96,7 @@ def is_urgent(gang: PendingGang, now_ms: int) -> bool:
 
 
 def _size(gang: PendingGang) -> int:
-    return gang.total[3] << 32 | gang.tasks
+    return gang.total[Column.GPU] << 32 | gang.tasks
 
 
 def _deadline(gang: PendingGang) -> int:

@@ -1,9 +1,9 @@
 """Which domains a gang is tried in, and in what order.
 
-From the preferred level upwards to the required one (or the whole cluster): the smallest domain that seems to hold all
-of it; then, of a gang with elastic tasks, the one that holds most. Slots are counted per node after all filters and
-summed upwards; the count is optimistic where groups compete or devices matter, so the caller tries for real.
-The idea is that of Kueue's topology-aware scheduling and Slurm's topology/block.
+Levels are tried from the preferred one upwards to the required one (or the whole cluster). Within a level the smallest
+domain that seems to hold the whole gang comes first; then, for a gang with elastic tasks, the one that holds most.
+Slots are counted per node after all filters and summed upwards. The count is optimistic where groups compete or devices
+matter, so the caller makes a real placement. After Kueue's topology-aware scheduling and Slurm's topology/block.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.topology import ANYWHERE, NOWHERE
 from gosched.scheduling.plugins.filters import Choice
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import BoolArray, IntArray
 
-Masks = list[BoolArray | None]  # for each group the nodes of its domain; None: anywhere
+Masks = list[BoolArray | None]  # for each group the nodes of its domain; None: all nodes
 
 
-def grounds(
+def domain_masks(
     gang: PendingGang, choices: Sequence[Choice], capacity: FreeCapacity, feasibility: Feasibility
 ) -> Iterator[Masks]:
+    """Yield the domains to try, as masks of nodes, in the order in which to try them."""
     bounds = [feasibility.bounds(gang, request.constraints) for request in gang.requests]
     narrowest = max(preferred for _, preferred in bounds)
     tried: list[int] = []
     for step in range(narrowest, ANYWHERE - 1, -1):
-        # A group that may be wider than the narrowest stands in the domain above.
+        # A group whose preferred level is wider than the narrowest is placed in the domain above.
         levels = [max(required, min(step, preferred)) for required, preferred in bounds]
         level = max(levels)
         if levels == tried:
@@ -50,7 +52,7 @@ def slots_by_domain(
     level: int,
     index: int,
 ) -> IntArray:
-    """For each domain of a level, how many tasks of one group it seems to have room for."""
+    """Return, for each domain of a level, how many tasks of one group seem to fit."""
     return feasibility.topology.domains(level, capacity.slots(gang.requests[index], choices[index].allowed))
 
 
@@ -62,22 +64,23 @@ def _candidates(
     level: int,
     levels: Sequence[int],
 ) -> list[int]:
+    """Return the domains of a level that seem to hold the floors, the best first."""
     bound = [i for i, own in enumerate(levels) if own == level]
     slots = [slots_by_domain(gang, choices, capacity, feasibility, level, i) for i in bound]
     fits = np.logical_and.reduce([s >= max(gang.requests[i].floor, 1) for i, s in zip(bound, slots, strict=True)])
     whole = np.logical_and.reduce([s >= gang.requests[i].count for i, s in zip(bound, slots, strict=True)])
-    size: IntArray = np.add.reduce(_unbounded(gang, choices, capacity, feasibility, level, bound))
+    size: IntArray = np.add.reduce(_sizes(gang, choices, capacity, feasibility, level, bound))
     if len(bound) > 1:
         fits &= _enough(gang, capacity, feasibility, level, bound)
     for request, own in zip(gang.requests, levels, strict=True):
         if own != ANYWHERE:
-            fits &= where_it_stands(gang, request.group, feasibility, own, level)
+            fits &= reachable_domains(gang, request.group, feasibility, own, level)
     found = np.flatnonzero(fits)
     order = np.lexsort((found, np.where(whole[found], size[found], -size[found]), ~whole[found]))
     return [int(domain) for domain in found[order]]
 
 
-def _unbounded(
+def _sizes(
     gang: PendingGang,
     choices: Sequence[Choice],
     capacity: FreeCapacity,
@@ -85,9 +88,9 @@ def _unbounded(
     level: int,
     bound: Sequence[int],
 ) -> list[IntArray]:
-    """Free amounts that measure how large a domain is: GPUs for a gang that wants some, else CPUs."""
+    """Return what is free in each domain, as the measure of its size: GPUs for a gang that asks for some, else CPUs."""
     capacity.settle()
-    column = 3 if gang.total[3] else 0
+    column = Column.GPU if gang.total[Column.GPU] else Column.CPU
     masks = np.logical_or.reduce([choices[i].allowed for i in bound])
     return [feasibility.topology.domains(level, np.where(masks, capacity.free[:, column], 0))]
 
@@ -95,7 +98,7 @@ def _unbounded(
 def _enough(
     gang: PendingGang, capacity: FreeCapacity, feasibility: Feasibility, level: int, bound: Sequence[int]
 ) -> BoolArray:
-    """Whether a domain has in all what the groups' floors ask for together."""
+    """Return, for each domain, whether it has free in all what the groups' floors ask for together."""
     enough: list[BoolArray] = []
     for column in range(len(gang.total)):
         wanted = sum([gang.requests[i].each[column] * gang.requests[i].floor for i in bound])
@@ -105,12 +108,12 @@ def _enough(
     return found
 
 
-def where_it_stands(gang: PendingGang, group: str, feasibility: Feasibility, own: int, level: int) -> BoolArray:
-    """Domains of a level that are inside some domain of the group's `own` level: if some of the group's tasks stand,
-    inside theirs, where the others join them."""
+def reachable_domains(gang: PendingGang, group: str, feasibility: Feasibility, own: int, level: int) -> BoolArray:
+    """Return the domains of a level that lie in a domain of the group's `own` level; if tasks of the group are placed
+    already, in theirs, where the others have to join them."""
     codes = feasibility.topology.codes[own]
     inside = codes != NOWHERE
-    rows = feasibility.nodes.rows([node for name, node in gang.standing if name == group])
+    rows = feasibility.nodes.rows([node for name, node in gang.placed if name == group])
     if rows.size:
         inside &= np.isin(codes, codes[rows])
     found: BoolArray = feasibility.topology.domains(level, inside.astype(np.int64)) > 0

@@ -1,5 +1,8 @@
-"""What a cycle knows of the nodes that does not change while it places: who may stand where, who likes what, and the
-tree of domains. Everything is made when it is asked for first, and kept for the cycle."""
+"""What a cycle knows of the nodes that does not change while it places: which nodes may run a request, which are
+preferred, and the tree of domains.
+
+Invariant: everything is made when it is first asked for, and kept for the cycle.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import numpy as np
 from gosched.core.commands.plans import GangPlacement
 from gosched.core.spec.placement_rules import Mode, Strategy
 from gosched.scheduling.placement.free_capacity import FreeCapacity
-from gosched.scheduling.placement.score_columns import Gradient
+from gosched.scheduling.placement.score_columns import ScoreColumns
 from gosched.scheduling.placement.topology import ANYWHERE, NOWHERE, Topology
 from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.plugins.filters import FIXED_LEVELS, Choice, Filter, choice_of, filters
@@ -19,18 +22,20 @@ from gosched.scheduling.policy import Policy
 from gosched.scheduling.snapshot.task_requests import Constraints, PendingGang, TaskRequest
 from gosched.scheduling.snapshot.view import NO_VALUE, BoolArray, IntArray, View
 
-BY_GRADIENT = (Strategy.FRAGMENTATION, Strategy.EXPECTED_WASTE)  # every placement changes what is best for the next
+# Strategies by which every placement changes which node is best for the next.
+SCORED_BY_WORKLOAD = (Strategy.FRAGMENTATION, Strategy.EXPECTED_WASTE)
 
-Bounds = tuple[int, int]  # levels of the topology: the required one, and the preferred one (or the required again)
+Bounds = tuple[int, int]  # levels of the topology: the required one, and the preferred one (or the required one again)
 
 
 class Feasibility:
-    """`standing`: rows where the jobs stand that others keep away from, by name."""
+    """The nodes of one cycle, as requests see them."""
 
     def __init__(self, view: View, policy: Policy, capacity: FreeCapacity, plugins: Plugins) -> None:
         self.nodes = view.nodes
         self.policy = policy
-        self.standing: dict[str, IntArray] = {n: view.nodes.rows(ids) for n, ids in view.standing.items()}
+        #: Rows where jobs hold a place that other jobs keep away from, by job name.
+        self.avoided_rows: dict[str, IntArray] = {n: view.nodes.rows(ids) for n, ids in view.avoided.items()}
         self.plugins = plugins
         self._capacity = capacity
         self._view = view
@@ -38,20 +43,20 @@ class Feasibility:
         self._topology: Topology | None = None
         self._choices: dict[object, Choice] = {}
         self._models: dict[tuple[str, ...], BoolArray] = {}
-        self._gradients: dict[Strategy, Gradient] = {}
+        self._score_columns: dict[Strategy, ScoreColumns] = {}
 
-    def over(self, capacity: FreeCapacity) -> Feasibility:
-        """The same ground with another room on it; what is known of the ground is shared."""
+    def with_capacity(self, capacity: FreeCapacity) -> Feasibility:
+        """Return the same for another capacity of these nodes; all that does not depend on the capacity is shared."""
         other = copy(self)
         other._capacity = capacity
-        other._gradients = {}
+        other._score_columns = {}
         return other
 
     def placed(self, gang: PendingGang, placement: GangPlacement) -> None:
-        """Those that keep away from it do so from now on."""
-        if gang.name in self.standing:
+        """Note where the gang is: jobs that keep away from it do so from now on."""
+        if gang.name in self.avoided_rows:
             rows = self.nodes.rows([task.node_id for task in placement.tasks])
-            self.standing[gang.name] = np.concatenate([self.standing[gang.name], rows])
+            self.avoided_rows[gang.name] = np.concatenate([self.avoided_rows[gang.name], rows])
 
     @property
     def topology(self) -> Topology:
@@ -60,7 +65,7 @@ class Feasibility:
         return self._topology
 
     def choice(self, gang: PendingGang, request: TaskRequest) -> Choice:
-        """Where tasks of this ask may stand, the plugins asked too."""
+        """Return the nodes that the request may use and prefers, with the plugins' filters and scores."""
         key: object = self.plugins.key(gang, request)
         found = self._choices.get(key)
         if found is None:
@@ -69,11 +74,12 @@ class Feasibility:
         return found
 
     def filters(self, gang: PendingGang, request: TaskRequest) -> Sequence[Filter]:
+        """Return all filters of the request, those of plugins last."""
         more, _ = self.plugins.columns(gang, request)
         return [*filters(self.nodes, request.constraints), *more]
 
     def without_models(self, models: tuple[str, ...]) -> BoolArray:
-        """The nodes whose GPUs are of none of these models."""
+        """Return the nodes whose GPUs are of none of these models."""
         mask = self._models.get(models)
         if mask is None:
             mask = np.ones(len(self.nodes), dtype=np.bool_)
@@ -82,24 +88,28 @@ class Feasibility:
             self._models[models] = mask
         return mask
 
-    def prefer(self, request: TaskRequest, choice: Choice, strategy: Strategy) -> IntArray:
-        """A column: lower is better, no two are equal. What the task likes comes before the strategy."""
-        keys = self.gradient(strategy).keys(request) if strategy in BY_GRADIENT else self._capacity.keys(strategy)
-        if choice.liking is None:
+    def keys(self, request: TaskRequest, choice: Choice, strategy: Strategy) -> IntArray:
+        """Return a key for each row: lower is better, no two are equal. Preference counts before the strategy."""
+        keys = (
+            self.score_columns(strategy).keys(request)
+            if strategy in SCORED_BY_WORKLOAD
+            else self._capacity.keys(strategy)
+        )
+        if choice.preference is None:
             return keys
         span = int(keys.max()) - int(keys.min()) + 1
-        liked: IntArray = keys - choice.liking * span
-        return liked
+        preferred_first: IntArray = keys - choice.preference * span
+        return preferred_first
 
-    def gradient(self, strategy: Strategy) -> Gradient:
-        if strategy not in self._gradients:
-            self._gradients[strategy] = Gradient(strategy, self._view, self._capacity)
-        return self._gradients[strategy]
+    def score_columns(self, strategy: Strategy) -> ScoreColumns:
+        if strategy not in self._score_columns:
+            self._score_columns[strategy] = ScoreColumns(strategy, self._view, self._capacity)
+        return self._score_columns[strategy]
 
     # Domains
 
     def bounds(self, gang: PendingGang, constraints: Constraints) -> Bounds:
-        """Of an ask's topology rules; levels within a node are not meant."""
+        """Return the levels that the topology rules name; levels within a node are left out."""
         known = [
             (self._level(rule.level), rule.mode) for rule in constraints.topology if rule.level not in FIXED_LEVELS[1:]
         ]
@@ -110,14 +120,15 @@ class Feasibility:
         return required, max(required, preferred)
 
     def codes(self, level: str) -> IntArray:
-        """The domain of each node at a level, which may be any label; NOWHERE for none."""
+        """Return the domain of each node at a level, which may be any label; NOWHERE for none."""
         if level in self.topology.levels:
             return self.topology.codes[self._level(level)]
         column = self.nodes.label(level)
         return np.where(column == NO_VALUE, NOWHERE, column)
 
     def _level(self, level: str) -> int:
-        """A label that the config's topology does not name is a level below those that it names."""
+        """Return the index of a level. A label that the config's topology does not name is a level below all that it
+        names."""
         index = self.topology.index(level)
         if index is None:
             self._levels = (*self._levels, level)

@@ -1,7 +1,9 @@
-"""Fragmentation gradient descent: how much idle GPU a placement spoils for the tasks that are typical here.
+"""Fragmentation gradient descent: how much idle GPU a placement makes useless for the tasks that are typical here.
 
-After Weng et al., "Beware of Fragmentation" (ATC'23). Rule: integers in, integers out; a score depends on the node's
-own row alone, so a column of scores stays valid for every node that nothing was placed on.
+After Weng et al., "Beware of Fragmentation" (ATC'23).
+
+Invariant: integers in, integers out; a score depends on the node's own row alone, so a column of scores stays valid for
+each node on which nothing was placed.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import MILLI
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-TYPICAL_PERCENT = 95  # of the tasks; rarer requests say little and cost as much
+TYPICAL_PERCENT = 95  # of the tasks; rarer requests say little and cost as much as frequent ones
 MIN_CPU_MILLIS = 100  # what a task that asks for no CPU counts as
 MAX_CELLS = 1 << 20  # of one temporary: 8 MiB, and a handful live at once
 
@@ -29,47 +31,51 @@ _SCORES = range(1, 100)
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Demand:
-    """What one task asks for. `gpu_millis` below 1000: a share of one GPU, else whole ones; 0: no GPU. `allowed`: the
-    column of `model_ok` that says which nodes have a GPU model it may use."""
+    """What one task asks for."""
 
     cpu_millis: int
+    #: Below 1000: a share of one GPU; else whole GPUs; 0: no GPU.
     gpu_millis: int
+    #: The column of `model_ok` that says which nodes suit it.
     allowed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Workload:
-    """Typical demands, one entry each, those with GPUs only; `total` is the weight of all, those without included.
-
-    `needs`: distinct milli-GPUs that a device must have; `need`: the index of a demand's own among them.
-    `thresholds[i]`: the least drop of fragmentation that scores i + 1.
-    """
+    """The typical demands that ask for GPUs, as columns: one entry for each demand."""
 
     cpu_millis: IntArray
+    #: Number of GPUs; 1 for a share.
     gpus: IntArray
+    #: Index into `needs`.
     need: IntArray
+    #: The distinct milli-GPUs that a device must have for one of the demands.
     needs: IntArray
+    #: As in Demand.
     allowed: IntArray
+    #: How many tasks are of this demand.
     weights: IntArray
+    #: The number of all typical tasks, those without GPUs included.
     total: int
+    #: `thresholds[i]` is the least drop of fragmentation that scores i + 1.
     thresholds: IntArray
 
     @staticmethod
     def of(requests: Iterable[tuple[Demand, int]]) -> Workload:
-        """`asks`: demands, each with its number of tasks. The order of the input does not matter."""
+        """Make the workload of demands, each with its number of tasks, in any order."""
         typical = _typical(requests)
         total = sum([weight for _, weight in typical])
         with_gpu = [(demand, weight) for demand, weight in typical if demand.gpu_millis]
-        needs, need = np.unique(_column([min(d.gpu_millis, MILLIS) for d, _ in with_gpu]), return_inverse=True)
+        needs, need = np.unique(_column([min(d.gpu_millis, MILLI) for d, _ in with_gpu]), return_inverse=True)
         return Workload(
             cpu_millis=_column([d.cpu_millis for d, _ in with_gpu]),
-            gpus=_column([max(d.gpu_millis // MILLIS, 1) for d, _ in with_gpu]),
+            gpus=_column([max(d.gpu_millis // MILLI, 1) for d, _ in with_gpu]),
             need=need,
             needs=needs,
             allowed=_column([d.allowed for d, _ in with_gpu]),
             weights=_column([weight for _, weight in with_gpu]),
             total=total,
-            thresholds=_column([math.ceil(MILLIS * total * math.log(s / (100 - s))) for s in _SCORES]),
+            thresholds=_column([math.ceil(MILLI * total * math.log(s / (100 - s))) for s in _SCORES]),
         )
 
 
@@ -77,7 +83,7 @@ class Workload:
 Measure = Callable[[Workload, IntArray, IntArray, NDArray[Any]], IntArray]
 
 
-def gains(
+def placement_scores(
     workload: Workload,
     cpu_millis: int,
     gpu_millis: int,
@@ -86,11 +92,11 @@ def gains(
     model_ok: NDArray[Any],
     measure: Measure | None = None,
 ) -> tuple[IntArray, IntArray]:
-    """For each node, the score of placing a task on it, 0 to 100, and the device that a share is best taken from.
+    """Return the score of placing a task on each node, 0 to 100, and the device that a share is best taken from.
 
-    The score is 100 * sigmoid(the drop of fragmentation in GPUs), rounded down: 50 spoils nothing and repairs nothing.
-    Rounding matters, it lets the order of nodes decide between those that are about as good. Rows that can't hold the
-    task have a score too; it means nothing. The arrays are those of `fragmentation`, or of another `measure`.
+    The score is 100 * sigmoid(the drop of fragmentation in GPUs), rounded down: 50 changes nothing. Rounding matters:
+    it lets the order of nodes decide between nodes that are about as good. Rows that cannot hold the task have a score
+    without meaning. The arrays are those of `fragmentation`, or of another `measure`.
     """
     measure = measure or fragmentation
     scores = np.empty(len(cpu_free), dtype=np.int64)
@@ -111,11 +117,11 @@ def gains(
 
 
 def fragmentation(workload: Workload, cpu_free: IntArray, gpu_free: IntArray, model_ok: BoolArray) -> IntArray:
-    """For each node, the milli-GPUs that are idle and of no use to a typical task, times the workload's `total`.
+    """Return, for each node, the milli-GPUs that are idle and of no use to typical tasks, times the workload's `total`.
 
     `cpu_free[n]` in thousandths; `gpu_free[n, g]` in thousandths of each device, 0 where there is none;
-    `model_ok[n, m]` whether node n has a model of set m. To a task that can't run on the node (or needs no GPU) all
-    that is idle is of no use; to any other, what is idle on devices with less than it needs.
+    `model_ok[n, m]` whether node n has a model of set m. To a task that cannot run on the node (or needs no GPU) all
+    that is idle is of no use; to any other task, what is idle on devices with less than it needs.
     """
     idle = gpu_free.sum(axis=1)
     has = gpu_free[:, :, None] >= workload.needs
@@ -128,7 +134,7 @@ def fragmentation(workload: Workload, cpu_free: IntArray, gpu_free: IntArray, mo
 
 
 def _typical(requests: Iterable[tuple[Demand, int]]) -> list[tuple[Demand, int]]:
-    """The most frequent demands that together are TYPICAL_PERCENT of the tasks."""
+    """Return the most frequent demands that together are TYPICAL_PERCENT of the tasks."""
     counts: Counter[Demand] = Counter()
     for demand, count in requests:
         cpu = demand.cpu_millis or MIN_CPU_MILLIS
@@ -144,19 +150,19 @@ def _typical(requests: Iterable[tuple[Demand, int]]) -> list[tuple[Demand, int]]
 
 
 def _outcomes(gpu_millis: int, gpu_free: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """What taking `gpu_millis` can leave: for each outcome its row, the device it is taken from and all that is left.
+    """Return what taking `gpu_millis` can leave: for each outcome its row, the device, and what is left on all devices.
 
-    Devices with equally much left are one outcome, the first; whole GPUs are the first free ones, so there is one too.
+    Devices with equally much free are one outcome, that of the first. Whole GPUs are the first free ones: one outcome.
     """
-    if 0 < gpu_millis < MILLIS:
+    if 0 < gpu_millis < MILLI:
         earlier = np.tri(gpu_free.shape[1], k=-1, dtype=np.bool_)
         again = ((gpu_free[:, :, None] == gpu_free[:, None, :]) & earlier).any(axis=2)
         rows, devices = np.nonzero(~again & (gpu_free >= gpu_millis))
         left = gpu_free[rows]
         left[np.arange(len(rows)), devices] -= gpu_millis
         return rows, devices, left
-    free = gpu_free == MILLIS
-    taken = free & (free.cumsum(axis=1) <= gpu_millis // MILLIS)
+    free = gpu_free == MILLI
+    taken = free & (free.cumsum(axis=1) <= gpu_millis // MILLI)
     rows = np.arange(len(gpu_free))
     return rows, np.zeros_like(rows), np.where(taken, 0, gpu_free)
 

@@ -1,10 +1,11 @@
 """Places a gang whole or not at all.
 
-Equal tasks are placed by counting how many each node has room for, so the work grows with nodes, not with tasks. For a
-gang of one group the answer is exact. Several groups together are a packing problem: they are tried from the hardest
-to the easiest, then in a few orders drawn from the seed, so that each cycle tries others. Where a gang wants to be
-close together the domains are tried from the smallest that seems to fit; each try is a real placement, taken back when
-it fails.
+Equal tasks are placed by counting how many fit on each node, so the work grows with nodes, not with tasks. For a gang
+of one group the answer is exact. Several groups are a packing problem: they are placed from the hardest to the easiest,
+then in a few orders drawn from the seed, so that each cycle tries others. For a gang with topology rules the domains
+are tried from the smallest that seems to fit. Each try is a real placement, which is undone when it fails.
+
+Invariant: a gang that is not placed has taken nothing.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from gosched.core.cpulist import format_cpulist
 from gosched.core.records.allocation import TaskPlacement
 from gosched.core.spec.placement_rules import Mode, SpreadRule, Strategy
 from gosched.scheduling.fairness.queue_limits import UNLIMITED, Allowance
-from gosched.scheduling.placement.domains import grounds
-from gosched.scheduling.placement.feasibility import BY_GRADIENT, Feasibility
-from gosched.scheduling.placement.free_capacity import FreeCapacity, Slot
-from gosched.scheduling.placement.spread import Evenness, apart, is_even
+from gosched.scheduling.placement.domains import domain_masks
+from gosched.scheduling.placement.feasibility import SCORED_BY_WORKLOAD, Feasibility
+from gosched.scheduling.placement.free_capacity import FreeCapacity
+from gosched.scheduling.placement.free_devices import Slot
+from gosched.scheduling.placement.spread import Evenness, is_even, keep_apart
 from gosched.scheduling.placement.task_split import Share, by_domain, compactly, evenly, greedily
 from gosched.scheduling.placement.topology import ANYWHERE, NOWHERE
+from gosched.scheduling.placement.transaction import Transaction
 from gosched.scheduling.plugins.filters import Choice
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
 from gosched.scheduling.snapshot.view import BoolArray, IntArray
@@ -33,44 +36,44 @@ from gosched.scheduling.snapshot.view import BoolArray, IntArray
 _Split = Callable[[IntArray, int], Share]
 
 TRIES = 8  # for a gang whose groups fit alone but not together; for elastic tasks under two spread rules
-MAX_GROUNDS = 64  # domains in which the real placement is tried
+MAX_DOMAINS = 64  # domains in which the real placement is tried
 
 
 def place(
     gang: PendingGang, capacity: FreeCapacity, feasibility: Feasibility, seed: int, allowance: Allowance = UNLIMITED
 ) -> GangPlacement | None:
-    """Takes from the room what it places; a gang that does not fit takes nothing."""
+    """Place the gang and take its slots from the capacity; None if it does not fit."""
     if gang.joins and len(gang.requests) > 1:
-        return _of_one_group(gang, capacity, feasibility, seed, allowance)
+        return _place_first_group(gang, capacity, feasibility, seed, allowance)
     if not capacity.may_hold(gang):
         return None
     if (
         len(gang.requests) == 1
         and gang.tasks == 1
-        and not gang.standing
-        and _is_simple(gang.requests[0], feasibility, allowance)
+        and not gang.placed
+        and _is_single(gang.requests[0], feasibility, allowance)
     ):
         choice = feasibility.choice(gang, gang.requests[0])
         if choice.tiers or not choice.allowed.any():
-            return _alone(gang, choice, capacity, feasibility)
+            return _place_single(gang, choice, capacity, feasibility)
     most = allowance.most or tuple([request.count for request in gang.requests])
     choices = [feasibility.choice(gang, request) for request in gang.requests]
-    for masks in islice(grounds(gang, choices, capacity, feasibility), MAX_GROUNDS):
+    for masks in islice(domain_masks(gang, choices, capacity, feasibility), MAX_DOMAINS):
         allowed = [
-            _within(c, mask, request, feasibility, allowance.banned)
+            _allowed_nodes(c, mask, request, feasibility, allowance.banned)
             for c, mask, request in zip(choices, masks, gang.requests, strict=True)
         ]
-        for order, shuffled in _tries(gang, allowed, capacity, seed):
-            seats = _Try(gang, capacity, feasibility, choices, allowed, most, shuffled).seats(order)
-            if seats is not None:
-                return _named(gang, seats, capacity, feasibility)
+        for order, shuffled in _group_orders(gang, allowed, capacity, seed):
+            slots = _Try(gang, capacity, feasibility, choices, allowed, most, shuffled).place(order)
+            if slots is not None:
+                return _with_ranks(gang, slots, capacity, feasibility)
     return None
 
 
-def _of_one_group(
+def _place_first_group(
     gang: PendingGang, capacity: FreeCapacity, feasibility: Feasibility, seed: int, allowance: Allowance
 ) -> GangPlacement | None:
-    """Elastic tasks of several groups hold nobody back: the first group that finds room joins now, the others later."""
+    """Place elastic tasks of the first group that fits; tasks of the other groups join in a later cycle."""
     most = allowance.most or tuple([request.count for request in gang.requests])
     for request, own in zip(gang.requests, most, strict=True):
         alone = replace(gang, requests=(request,))
@@ -79,20 +82,22 @@ def _of_one_group(
     return None
 
 
-def _is_simple(request: TaskRequest, feasibility: Feasibility, allowance: Allowance) -> bool:
-    """The ranked order of nodes is all that it takes to place a task of this kind."""
+def _is_single(request: TaskRequest, feasibility: Feasibility, allowance: Allowance) -> bool:
+    """Return whether it is one task, for which the ranked order of nodes is all that counts."""
     strategy = request.strategy or feasibility.policy.strategy
-    if strategy in BY_GRADIENT or _looks_around(request) or request.constraints.needs_numa:
+    if strategy in SCORED_BY_WORKLOAD or _depends_on_other_tasks(request) or request.constraints.needs_numa:
         return False
     return len(request.ranks) == 1 and not allowance.banned
 
 
-def _looks_around(request: TaskRequest) -> bool:
-    """Where one of its tasks may stand depends on where others do."""
+def _depends_on_other_tasks(request: TaskRequest) -> bool:
+    """Return whether the nodes that a task may use depend on where other tasks are."""
     return bool(request.constraints.spread or request.constraints.anti_affinity)
 
 
-def _alone(gang: PendingGang, choice: Choice, capacity: FreeCapacity, feasibility: Feasibility) -> GangPlacement | None:
+def _place_single(
+    gang: PendingGang, choice: Choice, capacity: FreeCapacity, feasibility: Feasibility
+) -> GangPlacement | None:
     request = gang.requests[0]
     row = capacity.best(request, choice, request.strategy or feasibility.policy.strategy)
     if row < 0:
@@ -101,24 +106,24 @@ def _alone(gang: PendingGang, choice: Choice, capacity: FreeCapacity, feasibilit
     return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=(task,))
 
 
-def _within(
+def _allowed_nodes(
     choice: Choice, mask: BoolArray | None, request: TaskRequest, feasibility: Feasibility, banned: tuple[str, ...]
 ) -> BoolArray:
     allowed = choice.allowed if mask is None else choice.allowed & mask
     return allowed & feasibility.without_models(banned) if banned and request.constraints.wants_gpu else allowed
 
 
-def _tries(
+def _group_orders(
     gang: PendingGang, allowed: Sequence[BoolArray], capacity: FreeCapacity, seed: int
 ) -> Iterator[tuple[Sequence[int], IntArray | None]]:
-    """Orders of the groups; from the second on also an order of the nodes."""
+    """Yield orders of the groups; from the second on each with an order of the nodes."""
     if len(gang.requests) == 1:
         yield (0,), None
         return
-    spots = [int(capacity.slots(request, mask).sum()) for request, mask in zip(gang.requests, allowed, strict=True)]
-    if any(spot < request.floor for spot, request in zip(spots, gang.requests, strict=True)):
+    counts = [int(capacity.slots(request, mask).sum()) for request, mask in zip(gang.requests, allowed, strict=True)]
+    if any(count < request.floor for count, request in zip(counts, gang.requests, strict=True)):
         return
-    slack = [spot * 1000 // max(request.floor, 1) for spot, request in zip(spots, gang.requests, strict=True)]
+    slack = [count * 1000 // max(request.floor, 1) for count, request in zip(counts, gang.requests, strict=True)]
     yield sorted(range(len(slack)), key=lambda i: (slack[i], i)), None
     draw = np.random.default_rng([seed, gang.sequence])
     for _ in range(TRIES - 1):
@@ -127,84 +132,87 @@ def _tries(
 
 @dataclass(slots=True)
 class _Try:
-    """One attempt. It takes from the room, and gives it all back when a group has no place."""
+    """One attempt, which gives back all that it took when a group does not fit."""
 
     gang: PendingGang
     capacity: FreeCapacity
     feasibility: Feasibility
     choices: Sequence[Choice]
     allowed: Sequence[BoolArray]
+    #: For each group how many tasks may start.
     most: Sequence[int]
+    #: Keys of the nodes in this attempt; None: those of the strategy.
     shuffled: IntArray | None
+    #: For each group what is placed so far.
     placed: list[list[Slot]] = field(init=False)
+    transaction: Transaction = field(init=False)
 
-    def seats(self, order: Sequence[int]) -> list[list[Slot]] | None:
-        """For each group, at least its floor; then what is elastic, as far as there is room."""
+    def place(self, order: Sequence[int]) -> list[list[Slot]] | None:
+        """Return the slots of each group: its floor, and elastic tasks as far as they fit; None if it fails."""
         requests = self.gang.requests
         self.placed = [[] for _ in requests]
-        mark = self.capacity.mark()
+        self.transaction = Transaction(self.capacity)
         alone = len(requests) == 1
         for index in order:
             floor = requests[index].floor
             wanted = self.most[index] if alone else floor
-            if not self._seat(index, max(wanted, floor)) and floor:
-                self.capacity.undo(mark)
+            if not self._place_group(index, max(wanted, floor)) and floor:
+                self.transaction.undo()
                 return None
         if not alone:
             for index in order:
-                self._seat(index, self.most[index] - len(self.placed[index]))
+                self._place_group(index, self.most[index] - len(self.placed[index]))
         if not any(self.placed):
-            self.capacity.undo(mark)
+            self.transaction.undo()
             return None
-        self.capacity.forget_marks()
         return self.placed
 
-    def _seat(self, index: int, wanted: int) -> bool:
-        """Up to `wanted` more tasks of a group; false when that leaves it below its floor."""
-        request, capacity = self.gang.requests[index], self.capacity
+    def _place_group(self, index: int, wanted: int) -> bool:
+        """Place up to `wanted` more tasks of a group; return False when that leaves it below its floor."""
+        request = self.gang.requests[index]
         strategy = request.strategy or self.feasibility.policy.strategy
         least = max(request.floor - len(self.placed[index]), 0)
         if wanted <= 0:
             return least == 0
-        mark = capacity.mark()
-        free = not self.gang.keeps_apart and not _looks_around(request)
-        if strategy in BY_GRADIENT and self.shuffled is None and free:
-            seats = self._one_by_one(request, index, strategy, wanted)
+        mark = self.transaction.mark()
+        is_independent = not self.gang.keeps_apart and not _depends_on_other_tasks(request)
+        if strategy in SCORED_BY_WORKLOAD and self.shuffled is None and is_independent:
+            slots = self._one_by_one(request, index, strategy, wanted)
         else:
-            share = self._share(request, index, strategy, least, wanted)
-            seats = capacity.take(request, *share) if share is not None else []
-        if len(seats) < least:
-            capacity.undo(mark)
+            share = self._share_out(request, index, strategy, least, wanted)
+            slots = self.transaction.take(request, *share) if share is not None else []
+        if len(slots) < least:
+            self.transaction.undo(mark)
             return False
-        self.placed[index] += seats
+        self.placed[index] += slots
         return True
 
-    def _share(self, request: TaskRequest, index: int, strategy: Strategy, least: int, wanted: int) -> Share | None:
-        """How tasks of one group fall on the nodes."""
+    def _share_out(self, request: TaskRequest, index: int, strategy: Strategy, least: int, wanted: int) -> Share | None:
+        """Return how the tasks of one group are divided among the nodes; None if fewer than `least` fit."""
         feasibility, constraints = self.feasibility, request.constraints
         slots = self.capacity.slots(request, self.allowed[index])
         if int(slots.sum()) < max(least, 1):
             return None
-        prefer = feasibility.prefer(request, self.choices[index], strategy) if self.shuffled is None else self.shuffled
-        slots = self._clear_of_others(request.group, slots)
+        keys = feasibility.keys(request, self.choices[index], strategy) if self.shuffled is None else self.shuffled
+        slots = self._without_domains_of_others(request.group, slots)
         if constraints.anti_affinity:
-            slots = apart(constraints, slots, prefer, self._rows_of_job(), feasibility)
-        liking = self.choices[index].liking
+            slots = keep_apart(constraints, slots, keys, self._rows_of_job(), feasibility)
+        preference = self.choices[index].preference
 
-        def split(capacity: IntArray, count: int) -> Share:
+        def split(slots: IntArray, count: int) -> Share:
             if strategy is Strategy.SPREAD:
-                return _evenly_in_tiers(capacity, prefer, count, liking)
+                return _evenly_in_tiers(slots, keys, count, preference)
             if feasibility.bounds(self.gang, constraints) != (ANYWHERE, ANYWHERE):
-                return compactly(capacity, prefer, count, feasibility.topology.codes)
-            return greedily(capacity, prefer, count)
+                return compactly(slots, keys, count, feasibility.topology.codes)
+            return greedily(slots, keys, count)
 
         if constraints.spread:
             return self._spread(request, index, slots, least, wanted, split)
         count = min(wanted, int(slots.sum()))
         return split(slots, count) if count >= max(least, 1) else None
 
-    def _clear_of_others(self, group: str, slots: IntArray) -> IntArray:
-        """A group that keeps apart from its job keeps the tasks of the other groups away from its own."""
+    def _without_domains_of_others(self, group: str, slots: IntArray) -> IntArray:
+        """Return the slots outside the domains that other groups of the job keep for themselves."""
         for other, level in self.gang.keeps_apart:
             if other != group:
                 codes = self.feasibility.codes(level)
@@ -215,7 +223,7 @@ class _Try:
     def _spread(
         self, request: TaskRequest, index: int, slots: IntArray, least: int, wanted: int, split: _Split
     ) -> Share | None:
-        """The first rule shapes the share, the next one what falls to each of its domains; then all are checked."""
+        """Divide by spread rules: the first by its domains, the next within each of these; then all are checked."""
         first, *others = request.constraints.spread
         eligible, rows = self._eligible(request, index), self._rows_of(request.group)
         for rule in reversed(others):
@@ -233,7 +241,7 @@ class _Try:
         return None
 
     def _leveled(self, rule: SpreadRule, rows: IntArray, split: _Split) -> _Split:
-        """Fills the emptiest domains first."""
+        """Return a split that fills the domains with the fewest tasks first, and `split` within each."""
         codes = self.feasibility.codes(rule.level)
         soft = replace(rule, mode=Mode.PREFERRED)
 
@@ -244,65 +252,66 @@ class _Try:
         return leveled
 
     def _eligible(self, request: TaskRequest, index: int) -> BoolArray:
-        """Nodes whose domains count though they be full: those of the domain that is required."""
+        """Return the nodes whose domains count even when they are full: those in the domain that is required."""
         allowed = self.choices[index].allowed
         required, _ = self.feasibility.bounds(self.gang, request.constraints)
-        capacity_view = np.flatnonzero(self.allowed[index])
-        if required == ANYWHERE or not capacity_view.size:
+        rows = np.flatnonzero(self.allowed[index])
+        if required == ANYWHERE or not rows.size:
             return allowed
         codes = self.feasibility.topology.codes[required]
-        eligible: BoolArray = allowed & (codes == codes[capacity_view[0]])
+        eligible: BoolArray = allowed & (codes == codes[rows[0]])
         return eligible
 
     def _one_by_one(self, request: TaskRequest, index: int, strategy: Strategy, wanted: int) -> list[Slot]:
-        """Each task changes what the next one finds best."""
-        seats: list[Slot] = []
+        """Place the tasks one at a time, because each changes which node is best for the next."""
+        slots: list[Slot] = []
         for _ in range(wanted):
             fits = self.capacity.slots(request, self.allowed[index]) > 0
             if not fits.any():
                 break
-            prefer = self.feasibility.prefer(request, self.choices[index], strategy)
-            row = int(np.where(fits, prefer, np.iinfo(np.int64).max).argmin())
-            device = self.feasibility.gradient(strategy).device(request, row)
-            seats += self.capacity.take(request, np.array([row]), np.array([1]), device)
-        return seats
+            keys = self.feasibility.keys(request, self.choices[index], strategy)
+            row = int(np.where(fits, keys, np.iinfo(np.int64).max).argmin())
+            device = self.feasibility.score_columns(strategy).device(request, row)
+            slots += self.transaction.take_on(request, row, device)
+        return slots
 
     def _rows_of(self, group: str) -> IntArray:
-        """Rows, with repeats, where tasks of the group stand."""
-        standing = self.feasibility.nodes.rows([node for name, node in self.gang.standing if name == group])
+        """Return the rows, with repeats, where tasks of the group are placed, earlier ones included."""
+        earlier = self.feasibility.nodes.rows([node for name, node in self.gang.placed if name == group])
         placed = [
-            seats for request, seats in zip(self.gang.requests, self.placed, strict=True) if request.group == group
+            slots for request, slots in zip(self.gang.requests, self.placed, strict=True) if request.group == group
         ]
-        return np.array([*standing, *(slot.row for seats in placed for slot in seats)], dtype=np.int64)
+        return np.array([*earlier, *(slot.row for slots in placed for slot in slots)], dtype=np.int64)
 
     def _rows_of_job(self) -> IntArray:
-        standing = self.feasibility.nodes.rows([node for _, node in self.gang.standing])
-        return np.array([*standing, *(slot.row for seats in self.placed for slot in seats)], dtype=np.int64)
+        """Return the rows, with repeats, where tasks of the job are placed."""
+        earlier = self.feasibility.nodes.rows([node for _, node in self.gang.placed])
+        return np.array([*earlier, *(slot.row for slots in self.placed for slot in slots)], dtype=np.int64)
 
 
-def _evenly_in_tiers(slots: IntArray, prefer: IntArray, count: int, liking: IntArray | None) -> Share:
-    """What the tasks like best is filled first; nodes that they like alike get the same number."""
-    if liking is None:
-        return evenly(slots, prefer, count)
+def _evenly_in_tiers(slots: IntArray, keys: IntArray, count: int, preference: IntArray | None) -> Share:
+    """Fill the most preferred nodes first; nodes of equal preference get the same number."""
+    if preference is None:
+        return evenly(slots, keys, count)
     shares: list[Share] = []
-    for value in np.unique(liking[slots > 0])[::-1]:
-        tier = np.where(liking == value, slots, 0)
+    for value in np.unique(preference[slots > 0])[::-1]:
+        tier = np.where(preference == value, slots, 0)
         number = min(count, int(tier.sum()))
-        shares.append(evenly(tier, prefer, number))
+        shares.append(evenly(tier, keys, number))
         count -= number
     return np.concatenate([rows for rows, _ in shares]), np.concatenate([counts for _, counts in shares])
 
 
-def _named(
+def _with_ranks(
     gang: PendingGang, placed: Sequence[Sequence[Slot]], capacity: FreeCapacity, feasibility: Feasibility
 ) -> GangPlacement:
-    """Ranks count through the groups; in each, neighbours in rank are neighbours in the tree of domains."""
+    """Return the placement with ranks: in each group, neighbours in rank are neighbours in the tree of domains."""
     tasks: list[TaskPlacement] = []
-    for request, seats in zip(gang.requests, placed, strict=True):
-        if len(seats) > 1:
+    for request, slots in zip(gang.requests, placed, strict=True):
+        if len(slots) > 1:
             position = feasibility.topology.position
-            seats = sorted(seats, key=lambda slot: (position[slot.row], slot.gpus))
-        tasks += [_task(rank, slot, capacity.nodes.ids) for rank, slot in zip(request.ranks, seats, strict=False)]
+            slots = sorted(slots, key=lambda slot: (position[slot.row], slot.gpus))
+        tasks += [_task(rank, slot, capacity.nodes.ids) for rank, slot in zip(request.ranks, slots, strict=False)]
     return GangPlacement(job_id=gang.job_id, attempt=gang.attempt, tasks=tuple(tasks))
 
 

@@ -1,7 +1,9 @@
-"""Nodes in the order of preference, kept in that order while a plan grows.
+"""Nodes in an order of preference that is kept while a plan grows.
 
 A task is placed by looking at the best nodes first, a chunk at a time; then only the node that took it moves. So the
-cost of a placement hardly grows with the cluster. Rule: after each change the order is that of a fresh sort.
+cost of a placement hardly grows with the cluster.
+
+Invariant: after each change the order is that of a fresh sort.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ _GROWTH = 8
 
 
 class Ranked:
-    """`keys[row]` unique, lower is better; only the `rows` given take part. `free` is copied, by columns."""
+    """The `rows` in ascending order of `keys`, which are unique. `free` is copied, by columns."""
 
     def __init__(self, keys: IntArray, rows: IntArray, free: IntArray) -> None:
         order = rows[np.argsort(keys[rows])]
@@ -27,7 +29,7 @@ class Ranked:
         self._free = np.ascontiguousarray(free[order].T)
 
     def first(self, wanted: Sequence[tuple[int, int]], masks: Sequence[BoolArray]) -> int:
-        """The best row with at least these amounts of these columns for which all masks hold; -1: none."""
+        """Return the best row with these amounts (column, amount) for which all masks hold; -1 if there is none."""
         low, chunk, end = 0, _FIRST_CHUNK, len(self._rows)
         free = self._free
         while low < end:
@@ -48,7 +50,7 @@ class Ranked:
         return -1
 
     def move(self, row: int, key: int, free: Sequence[int]) -> None:
-        """The node has `free` left now, and another key."""
+        """Move a node that has `free` left now, and another key."""
         keys, rows, columns = self._keys, self._rows, self._free
         old = int(keys.searchsorted(self._key_of[row]))
         new = int(keys.searchsorted(key))

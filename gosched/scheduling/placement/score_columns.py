@@ -1,6 +1,6 @@
-"""The columns of scores by fragmentation or by expected waste that a cycle keeps: one for each kind of request.
+"""Scores of the nodes by fragmentation or expected waste: one column for each kind of request, kept for the cycle.
 
-Rule: a score depends on its node alone, so only nodes that changed since are scored again.
+Invariant: a score depends on its node alone, so only nodes that changed since are scored again.
 """
 
 from __future__ import annotations
@@ -10,48 +10,54 @@ from dataclasses import dataclass
 import numpy as np
 
 from gosched.core.spec.placement_rules import Strategy
-from gosched.scheduling.placement.expected_waste import Waste
-from gosched.scheduling.placement.fragmentation import Demand, Workload, gains
+from gosched.scheduling.placement.expected_waste import ExpectedWaste
+from gosched.scheduling.placement.fragmentation import Demand, Workload, placement_scores
 from gosched.scheduling.placement.free_capacity import FreeCapacity
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import TaskRequest
-from gosched.scheduling.snapshot.view import CPU, BoolArray, IntArray, NodeColumns, View, Where
+from gosched.scheduling.snapshot.view import BoolArray, IntArray, NodeColumns, NodeFilter, View
 
 _BEST_SCORE = 100
 
 
 @dataclass(slots=True)
 class _Column:
+    #: Lower is better, no two are equal.
     keys: IntArray
+    #: The device of each node that a share is best taken from.
     devices: IntArray
-    seen: int  # how much of FreeCapacity.touched it knows
+    #: How much of FreeCapacity.touched the column shows.
+    seen: int
 
 
-class Gradient:
+class ScoreColumns:
+    """The columns of one strategy on one capacity."""
+
     def __init__(self, strategy: Strategy, view: View, capacity: FreeCapacity) -> None:
         self._capacity = capacity
-        kinds = {typical.where: None for typical in view.workload}
-        places = {where: i for i, where in enumerate(sorted(kinds, key=repr))}
-        self._model_ok = _columns(view.nodes, list(places))
+        kinds = {typical.node_filter: None for typical in view.workload}
+        columns = {node_filter: i for i, node_filter in enumerate(sorted(kinds, key=repr))}
+        self._model_ok = _suits(view.nodes, list(columns))
         self._workload = Workload.of(
-            (Demand(cpu_millis=t.cpu_millis, gpu_millis=t.gpu_millis, allowed=places[t.where]), count)
+            (Demand(cpu_millis=t.cpu_millis, gpu_millis=t.gpu_millis, allowed=columns[t.node_filter]), count)
             for t, count in view.workload.items()
         )
-        self._waste: Waste | None = None
+        self._expected_waste: ExpectedWaste | None = None
         if strategy is Strategy.EXPECTED_WASTE:
-            self._waste = Waste(self._workload, self._model_ok)
+            self._expected_waste = ExpectedWaste(self._workload, self._model_ok)
         self._columns: dict[tuple[int, int], _Column] = {}
 
     def keys(self, request: TaskRequest) -> IntArray:
-        """Lower is better, no two are equal: higher scores first, then lower rows."""
+        """Return a key for each row: lower is better, no two are equal. Higher scores come first, then lower rows."""
         return self._column(request).keys
 
     def device(self, request: TaskRequest, row: int) -> int | None:
-        """The device that a share is best taken from."""
+        """Return the device that a share is best taken from; None for a request of whole GPUs or none."""
         return int(self._column(request).devices[row]) if request.gpu_share else None
 
     def _column(self, request: TaskRequest) -> _Column:
         self._capacity.settle()
-        kind = (request.each[0], request.each[3])
+        kind = (request.each[Column.CPU], request.each[Column.GPU])
         nodes = len(self._capacity.nodes)
         column = self._columns.get(kind)
         touched = self._capacity.touched
@@ -64,15 +70,17 @@ class Gradient:
         return column
 
     def _score(self, kind: tuple[int, int], column: _Column, rows: IntArray) -> None:
-        free = self._capacity.free[rows, CPU]
-        suits = self._model_ok if self._waste is None else self._waste.kinds
-        scores, devices = gains(self._workload, *kind, free, self._capacity.gpu_free[rows], suits[rows], self._waste)
+        free = self._capacity.free[rows, Column.CPU]
+        suits = self._model_ok if self._expected_waste is None else self._expected_waste.kinds
+        scores, devices = placement_scores(
+            self._workload, *kind, free, self._capacity.devices.gpu_free[rows], suits[rows], self._expected_waste
+        )
         column.keys[rows] = (_BEST_SCORE - scores) * len(self._capacity.nodes) + rows
         column.devices[rows] = devices
 
 
-def _columns(nodes: NodeColumns, kinds: list[Where]) -> BoolArray:
-    """Whether each node suits a task of each kind by GPU model and required affinity."""
+def _suits(nodes: NodeColumns, kinds: list[NodeFilter]) -> BoolArray:
+    """Return whether each node suits each kind of task by GPU model and required affinity, [nodes x kinds]."""
     masks = np.ones((len(nodes), max(len(kinds), 1)), dtype=np.bool_)
     for i, (model, affinity) in enumerate(kinds):
         if model:

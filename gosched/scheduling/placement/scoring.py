@@ -1,8 +1,10 @@
-"""Which node is better: integers only, lower is better, and no two nodes are equal (ties fall to the lower id).
+"""Which node is better, by BINPACK and by SPREAD.
 
-BINPACK is best fit: it takes the node with the least CPU and GPU left over, in parts of the largest node's (memory
-counts where there are no GPUs). What the task takes itself is the same everywhere, so one order serves all tasks.
-SPREAD takes the node that uses the smallest part of what it has itself.
+BINPACK is best fit: it prefers the node with the least CPU and GPU left, in parts of the largest node's (memory counts
+where there are no GPUs). What a task takes is the same on every node, so one order serves all tasks. SPREAD prefers the
+node that uses the smallest part of its own capacity.
+
+Invariant: keys are integers, lower is better, and no two nodes are equal: ties go to the lower id.
 """
 
 from __future__ import annotations
@@ -12,27 +14,28 @@ from collections.abc import Sequence
 import numpy as np
 
 from gosched.core.spec.placement_rules import Strategy
-from gosched.scheduling.snapshot.view import CPU, GPU, MEMORY, IntArray, NodeColumns
+from gosched.scheduling.snapshot.columns import Column
+from gosched.scheduling.snapshot.view import IntArray, NodeColumns
 
 SCALE = 1000
-_COUNTED = (CPU, MEMORY, GPU)
+_COUNTED = (Column.CPU, Column.MEMORY, Column.GPU)
 _SHIFT = np.array([0, 10, 0])  # bytes as KiB, so that no product overflows 64 bits
 
 
 class Scale:
-    """What amounts are measured against."""
+    """Capacities against which free amounts are measured."""
 
     def __init__(self, nodes: NodeColumns) -> None:
         capacity = nodes.capacity[:, _COUNTED] >> _SHIFT
         self._capacity = np.maximum(capacity, 1)
         self._largest = np.maximum(capacity.max(axis=0, initial=1), 1)
         self._nodes = len(nodes)
-        has_gpus = bool(nodes.capacity[:, GPU].any())
+        has_gpus = bool(nodes.capacity[:, Column.GPU].any())
         self._weights = np.array([SCALE, 0, SCALE] if has_gpus else [SCALE, SCALE, 0])
         self._of_one = list(zip(self._weights.tolist(), self._largest.tolist(), strict=True))
 
     def keys(self, strategy: Strategy, free: IntArray, rows: IntArray) -> IntArray:
-        """Of the given rows; `free` is theirs."""
+        """Return the keys of the rows, of which `free` is given."""
         left = free[:, _COUNTED] >> _SHIFT
         if strategy is Strategy.SPREAD:
             own = self._capacity[rows]
@@ -43,8 +46,8 @@ class Scale:
         return unique
 
     def key(self, strategy: Strategy, free: Sequence[int], row: int) -> int:
-        """The same for one row, without the cost of arrays."""
-        cpu, memory, gpu = free[CPU], free[MEMORY] >> 10, free[GPU]
+        """Return the key of one row, without the cost of arrays."""
+        cpu, memory, gpu = free[Column.CPU], free[Column.MEMORY] >> 10, free[Column.GPU]
         if strategy is Strategy.SPREAD:
             x, y, z = self._capacity[row].tolist()
             key = (x - cpu) * SCALE // x + (y - memory) * SCALE // y + (z - gpu) * SCALE // z

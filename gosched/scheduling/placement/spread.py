@@ -1,6 +1,6 @@
-"""Constraints that look at where other tasks stand: anti-affinity, and an even spread over domains.
+"""Constraints that depend on where other tasks are: anti-affinity, and an even spread over domains.
 
-Rule: what a task that already stands counts for, a task placed a moment ago in the same gang counts for too.
+Invariant: a task that was placed a moment ago in the same gang counts as much as one that runs.
 """
 
 from __future__ import annotations
@@ -14,27 +14,26 @@ from gosched.scheduling.snapshot.labels import BoolArray, IntArray
 from gosched.scheduling.snapshot.task_requests import Constraints
 
 
-def apart(
-    constraints: Constraints, slots: IntArray, prefer: IntArray, own: IntArray, feasibility: Feasibility
+def keep_apart(
+    constraints: Constraints, slots: IntArray, keys: IntArray, own: IntArray, feasibility: Feasibility
 ) -> IntArray:
-    """The slots that anti-affinity leaves. `own`: rows where tasks of the job stand."""
-    own_last = sorted(
-        constraints.anti_affinity, key=lambda rule: rule.job == SELF
-    )  # it keeps one slot: one that is left
+    """Return the slots that anti-affinity leaves. `own` are the rows where tasks of the job are."""
+    # The rule about the job's own tasks comes last: it keeps one slot of those that the others leave.
+    own_last = sorted(constraints.anti_affinity, key=lambda rule: rule.job == SELF)
     for rule in own_last:
         codes = feasibility.codes(rule.level)
-        rows = own if rule.job == SELF else feasibility.standing.get(rule.job, own[:0])
+        rows = own if rule.job == SELF else feasibility.avoided_rows.get(rule.job, own[:0])
         taken = np.unique(codes[rows])
         slots = np.where(np.isin(codes, taken[taken != NOWHERE]), 0, slots)
         if rule.job == SELF:
-            slots = _one_each(slots, prefer, codes)
+            slots = _one_each(slots, keys, codes)
     return slots
 
 
-def _one_each(slots: IntArray, prefer: IntArray, codes: IntArray) -> IntArray:
-    """One slot in each domain, on its best node; nodes in no domain get none."""
+def _one_each(slots: IntArray, keys: IntArray, codes: IntArray) -> IntArray:
+    """Return one slot in each domain, on its best node; nodes in no domain get none."""
     inside = np.flatnonzero((slots > 0) & (codes != NOWHERE))
-    inside = inside[np.argsort(prefer[inside])]
+    inside = inside[np.argsort(keys[inside])]
     _, first = np.unique(codes[inside], return_index=True)
     left = np.zeros_like(slots)
     left[inside[first]] = 1
@@ -42,24 +41,24 @@ def _one_each(slots: IntArray, prefer: IntArray, codes: IntArray) -> IntArray:
 
 
 class Evenness:
-    """How many tasks of a group each domain may get under a spread rule, whatever `count` is asked for.
-
-    `placed[d]`: tasks of the group that stand in domain d; `most[d]`: how many it may hold in the end.
-    """
+    """How many tasks of a group each domain may get under a spread rule, however many are placed."""
 
     def __init__(
-        self, rule: SpreadRule, codes: IntArray, eligible: BoolArray, slots: IntArray, standing: IntArray
+        self, rule: SpreadRule, codes: IntArray, eligible: BoolArray, slots: IntArray, placed_rows: IntArray
     ) -> None:
-        """`eligible`: nodes that count as domains even when they are full; `standing`: rows of the group's tasks. For a
-        rule that is only preferred, nodes in no domain are a domain too."""
+        """`eligible` are the nodes whose domains count even when they are full, `placed_rows` those of the group's
+        tasks. Under a rule that is only preferred, nodes in no domain form a domain too."""
         size = int(codes.max(initial=-1)) + 1
         if rule.mode is not Mode.REQUIRED:
             codes, size = np.where(codes == NOWHERE, size, codes), size + 1
         inside = codes != NOWHERE
         capacity = np.bincount(codes[inside], weights=slots[inside], minlength=size).astype(np.int64)
-        held = codes[standing]
+        held = codes[placed_rows]
+        #: The domain of each node; NOWHERE for none.
         self.codes = codes
+        #: For each domain the number of the group's tasks there.
         self.placed: IntArray = np.bincount(held[held != NOWHERE], minlength=size).astype(np.int64)
+        #: For each domain how many it may hold in the end.
         self.most = self.placed + capacity
         domains = np.unique(codes[inside & eligible])
         if rule.mode is Mode.REQUIRED and domains.size:
@@ -67,10 +66,11 @@ class Evenness:
 
     @property
     def available(self) -> int:
+        """Return how many tasks may be added."""
         return int((self.most - self.placed).sum())
 
     def wanted(self, count: int) -> IntArray:
-        """`count` (at most `available`) tasks over the domains, the emptiest first; of equals the first."""
+        """Return how many of `count` (at most `available`) tasks each domain gets: the emptiest gets the first."""
         low, high = 0, int(self.most.max(initial=0))
         while low < high:  # the highest level to which all domains can be filled
             middle = (low + high + 1) // 2
@@ -84,12 +84,13 @@ class Evenness:
         return wanted
 
     def _upto(self, level: int) -> IntArray:
+        """Return how many tasks each domain lacks to hold `level` tasks, as far as it may hold them."""
         filled: IntArray = np.maximum(np.minimum(self.most, level) - self.placed, 0)
         return filled
 
 
 def is_even(rule: SpreadRule, codes: IntArray, eligible: BoolArray, rows: IntArray) -> bool:
-    """Whether tasks on these rows (with repeats) keep to the rule."""
+    """Return whether tasks on these rows (with repeats) keep to the rule."""
     domains = np.unique(codes[(codes != NOWHERE) & eligible])
     if rule.mode is not Mode.REQUIRED or not domains.size:
         return True

@@ -1,6 +1,8 @@
-"""How equal tasks fall on nodes that have so many slots each: pure arithmetic on columns.
+"""How equal tasks are divided among nodes: pure arithmetic on columns.
 
-Rule: `count` tasks are handed out exactly, never more to a node than it has slots.
+`slots[row]` is how many tasks fit on a node; the node with the lowest `keys[row]` is the best.
+
+Invariant: exactly `count` tasks are handed out, never more to a node than it has slots.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ Share = tuple[IntArray, IntArray]  # rows, and how many tasks on each
 NONE: Share = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
-def greedily(slots: IntArray, prefer: IntArray, count: int) -> Share:
-    """Fills the best node, then the next. There are enough slots."""
+def greedily(slots: IntArray, keys: IntArray, count: int) -> Share:
+    """Fill the best node, then the next. There are enough slots."""
     if not count:
         return NONE
-    rows = best(np.flatnonzero(slots), prefer, count)
+    rows = best(np.flatnonzero(slots), keys, count)
     upto = np.cumsum(slots[rows])
     used = int(np.searchsorted(upto, count)) + 1
     counts = slots[rows[:used]]
@@ -28,28 +30,28 @@ def greedily(slots: IntArray, prefer: IntArray, count: int) -> Share:
     return rows[:used], counts
 
 
-def evenly(slots: IntArray, prefer: IntArray, count: int) -> Share:
-    """Every node the same number, as far as it has room; what is left over goes to the best ones, one each."""
+def evenly(slots: IntArray, keys: IntArray, count: int) -> Share:
+    """Give every node the same number, as far as it has slots; the rest goes to the best ones, one each."""
     counts = np.minimum(slots, level(slots, count))
     left = count - int(counts.sum())
-    counts[best(np.flatnonzero(slots > counts), prefer, left)[:left]] += 1
+    counts[best(np.flatnonzero(slots > counts), keys, left)[:left]] += 1
     rows = np.flatnonzero(counts)
     return rows, counts[rows]
 
 
-def compactly(slots: IntArray, prefer: IntArray, count: int, codes: Sequence[IntArray]) -> Share:
-    """Into the fewest domains of each level (`codes`, widest first; the last are the nodes): the largest first, but the
-    last one is the smallest that holds the rest."""
+def compactly(slots: IntArray, keys: IntArray, count: int, codes: Sequence[IntArray]) -> Share:
+    """Use the fewest domains of each level (`codes`, widest first; the last are the nodes): the largest first, but for
+    the rest the smallest that holds it."""
     if not codes:
-        return greedily(slots, prefer, count)
+        return greedily(slots, keys, count)
     inside = np.flatnonzero(slots > 0)
     domains, where = np.unique(codes[0][inside], return_inverse=True)
     capacity = np.bincount(where, weights=slots[inside]).astype(np.int64)
-    liked = np.full(len(domains), np.iinfo(np.int64).max)
-    np.minimum.at(liked, where, prefer[inside])
+    best_keys = np.full(len(domains), np.iinfo(np.int64).max)
+    np.minimum.at(best_keys, where, keys[inside])
     rows: list[IntArray] = []
     counts: list[IntArray] = []
-    for domain, number in _fewest(capacity, liked, count):
+    for domain, number in _fewest(capacity, best_keys, count):
         here = np.zeros_like(slots)
         members = inside[where == domain]
         here[members] = slots[members]
@@ -57,31 +59,31 @@ def compactly(slots: IntArray, prefer: IntArray, count: int, codes: Sequence[Int
             rows.append(members)
             counts.append(np.array([number]))
             continue
-        share = compactly(here, prefer, number, codes[1:])
+        share = compactly(here, keys, number, codes[1:])
         rows.append(share[0])
         counts.append(share[1])
     return (np.concatenate(rows), np.concatenate(counts)) if rows else NONE
 
 
-def _fewest(capacity: IntArray, liked: IntArray, count: int) -> list[tuple[int, int]]:
-    """(place, tasks) of the domains that are used."""
-    order = np.lexsort((liked, -capacity)).tolist()
+def _fewest(capacity: IntArray, best_keys: IntArray, count: int) -> list[tuple[int, int]]:
+    """Return (domain, tasks) of the domains to use."""
+    order = np.lexsort((best_keys, -capacity)).tolist()
     sizes = capacity.tolist()
     chosen: list[tuple[int, int]] = []
-    for i, place in enumerate(order):
+    for i, domain in enumerate(order):
         if count <= 0:
             break
-        if sizes[place] >= count:  # the rest fits here, and so perhaps into smaller ones further on
+        if sizes[domain] >= count:  # the rest fits here, and perhaps into smaller ones further on
             fitting = [p for p in order[i:] if sizes[p] >= count]
-            place = min(fitting, key=lambda p: (sizes[p], int(liked[p])))
-        number = min(count, sizes[place])
-        chosen.append((place, number))
+            domain = min(fitting, key=lambda p: (sizes[p], int(best_keys[p])))
+        number = min(count, sizes[domain])
+        chosen.append((domain, number))
         count -= number
     return chosen
 
 
 def by_domain(slots: IntArray, codes: IntArray, wanted: IntArray, split: Callable[[IntArray, int], Share]) -> Share:
-    """`wanted[d]` tasks into each domain d, inside it by `split(slots, count)`."""
+    """Put `wanted[d]` tasks into each domain d, divided inside it by `split(slots, count)`."""
     shares = [split(np.where(codes == d, slots, 0), int(wanted[d])) for d in np.flatnonzero(wanted).tolist()]
     if not shares:
         return NONE
@@ -89,7 +91,7 @@ def by_domain(slots: IntArray, codes: IntArray, wanted: IntArray, split: Callabl
 
 
 def level(slots: IntArray, count: int) -> int:
-    """The highest level at which min(slots, level) is at most `count` in all; by bisection."""
+    """Return the highest level at which the sum of min(slots, level) is at most `count`; by bisection."""
     low, high = 0, count
     while low < high:
         middle = (low + high + 1) // 2
@@ -100,8 +102,8 @@ def level(slots: IntArray, count: int) -> int:
     return low
 
 
-def best(rows: IntArray, prefer: IntArray, count: int) -> IntArray:
-    """The `count` most preferred of the rows (fewer when there are fewer), best first."""
+def best(rows: IntArray, keys: IntArray, count: int) -> IntArray:
+    """Return the `count` most preferred of the rows (fewer when there are fewer), best first."""
     if 0 < count < len(rows):
-        rows = rows[np.argpartition(prefer[rows], count - 1)[:count]]
-    return rows[np.argsort(prefer[rows])]
+        rows = rows[np.argpartition(keys[rows], count - 1)[:count]]
+    return rows[np.argsort(keys[rows])]

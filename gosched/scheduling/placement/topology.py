@@ -1,7 +1,7 @@
-"""Domains: the places of the cluster, from the widest level of the config's topology down to the node.
+"""The tree of domains, from the widest level of the config's topology down to the node.
 
-Rule: a domain is a path. Two racks of one name in two zones are two racks. A node without a level's label is in no
-domain of that level, but may be in one below it.
+Invariant: a domain is a path: two racks of one name in two zones are two domains. A node without a level's label is in
+no domain of that level, but may be in one below it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,11 @@ ANYWHERE = -1  # as a level: the whole cluster
 
 
 class Topology:
-    """`levels`: label keys, widest first; `node` stands below the last one.
-
-    `codes[i][row]`: the domain of level i that the node is in, numbered in the order of paths; NOWHERE for none.
-    `position[row]`: the node's place in the tree, depth first.
-    """
+    """The domains of all nodes. `levels` are label keys, widest first; the level `node` follows the last one."""
 
     def __init__(self, nodes: NodeColumns, levels: Sequence[str]) -> None:
         self.levels = (*levels, NODE_LEVEL)
+        #: For each level the domain of each node, numbered in the order of paths; NOWHERE for none.
         self.codes: list[IntArray] = []
         paths = np.zeros(len(nodes), dtype=np.int64)
         for level in levels:
@@ -34,6 +31,7 @@ class Topology:
             self.codes.append(_numbered(paths, values != NOWHERE))
         rows = np.arange(len(nodes))
         self.codes.append(rows)
+        #: The place of each node in the tree, depth first.
         self.position = rows
         if levels:
             ranked = [np.where(codes == NOWHERE, len(nodes), codes) for codes in reversed(self.codes[:-1])]
@@ -42,11 +40,11 @@ class Topology:
         self._nodes = nodes
 
     def index(self, level: str) -> int | None:
-        """None for a level that the cluster does not know."""
+        """Return the index of a level; None if the cluster does not know it."""
         return self.levels.index(level) if level in self.levels else None
 
     def domains(self, level: int, amounts: IntArray) -> IntArray:
-        """The sum of a column for each domain of the level."""
+        """Return the sum of a column for each domain of the level."""
         codes = self.codes[level]
         inside = codes != NOWHERE
         sums = np.bincount(codes[inside], weights=amounts[inside], minlength=int(codes.max(initial=-1)) + 1)
@@ -54,11 +52,12 @@ class Topology:
         return found
 
     def rows(self, level: int, domain: int) -> BoolArray:
+        """Return a mask of the nodes in the domain."""
         inside: BoolArray = self.codes[level] == domain
         return inside
 
     def name(self, level: int, domain: int) -> str:
-        """The value of the level's label, or the node's id."""
+        """Return the value of the level's label, or the node's id."""
         row = int(np.flatnonzero(self.codes[level] == domain)[0])
         if self.levels[level] == NODE_LEVEL:
             return self._nodes.ids[row]
@@ -66,7 +65,7 @@ class Topology:
 
 
 def _in_order(nodes: NodeColumns, level: str) -> IntArray:
-    """The level's values as numbers in the order of their texts: codes depend on who came first."""
+    """Return the level's values as numbers in the order of their texts; label codes are in the order of arrival."""
     column = nodes.label(level)
     known = np.unique(column[column != NO_VALUE])
     texts = {code: text for text, code in nodes.labels.codes.items()}
@@ -78,7 +77,7 @@ def _in_order(nodes: NodeColumns, level: str) -> IntArray:
 
 
 def _within(above: IntArray, values: IntArray) -> IntArray:
-    """Codes of the pairs (path above, value); no value counts as one."""
+    """Return codes of the pairs (path above, value); a missing value counts as a value."""
     width = int(values.max(initial=NOWHERE)) + 2
     paths: IntArray = np.unique(above * width + values + 1, return_inverse=True)[1]
     return paths

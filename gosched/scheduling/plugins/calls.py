@@ -1,7 +1,7 @@
-"""The plugins of one cycle: whom to ask, what they may see, and what becomes of their answers.
+"""The plugins of one cycle: which are called, what they may see, and what becomes of their answers.
 
-Rule: no plugin can lose the cycle. One that raises, overruns or gives an answer of the wrong form is out until the
-next cycle, and `faults` says why.
+Invariant: no plugin can fail the cycle. One that raises, overruns or gives an answer of the wrong form is switched off
+until the next cycle, and `faults` says why.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from gosched.core.commands.plans import GangPlacement
-from gosched.core.resources import Resources
 from gosched.scheduling.plugins.filters import Filter, filters
 from gosched.scheduling.plugins.interface import MAX_SCORE, Nodes, Plugin, PluginFault, Request, Runner, Waiting, frozen
 from gosched.scheduling.snapshot.labels import IntArray
@@ -30,37 +29,44 @@ _Answer = tuple[tuple[Filter, ...], IntArray | None]
 
 
 class Plugins:
-    """Their names are distinct. `faults`: what was switched off and why, a line for each."""
+    """The plugins of one cycle, with distinct names."""
 
     def __init__(self, view: View, plugins: Sequence[Plugin], runner: Runner) -> None:
+        #: A line for each plugin that was switched off: its name, and why.
         self.faults: list[str] = []
-        self._on = list(plugins)
+        self._active = list(plugins)
         if not plugins:
             return
         self._call = runner()
         self._columns = view.nodes
         self._nodes = Nodes(view.nodes)
         self._tracked = {label for plugin in plugins for label in plugin.tracked_labels}
-        self._labelled = view.labelled
-        self._placed: dict[tuple[str, str], Counter[str]] = {}  # in this cycle: tasks by node, of each tracked label
+        self._label_counts = view.label_counts
+        self._placed: dict[
+            tuple[str, str], Counter[str]
+        ] = {}  # placed in this cycle: tasks by node, of each tracked label
         self._answers: dict[object, _Answer] = {}
 
     def key(self, gang: PendingGang, request: TaskRequest) -> object:
-        """Asks with equal keys get equal answers."""
-        if not self._on:
+        """Return a key; requests with equal keys get equal answers."""
+        if not self._active:
             return request.constraints
-        return (request.constraints, *[self._shown(plugin, gang, request) for plugin in self._on])
+        return (request.constraints, *[self._shown(plugin, gang, request) for plugin in self._active])
 
     def shape(self, gang: PendingGang) -> object:
-        if not self._on:
+        """Return the gang's shape with all that plugins may decide by."""
+        if not self._active:
             return gang.shape
-        return (gang.shape, *[self._shown(plugin, gang, request) for plugin in self._on for request in gang.requests])
+        return (
+            gang.shape,
+            *[self._shown(plugin, gang, request) for plugin in self._active for request in gang.requests],
+        )
 
     def columns(self, gang: PendingGang, request: TaskRequest) -> tuple[Sequence[Filter], IntArray | None]:
-        """Who may stand where by the plugins' filters, and the sum of their scores."""
+        """Return the plugins' filters, and the sum of their scores; None if no plugin scores."""
         more: list[Filter] = []
         total: IntArray | None = None
-        for plugin in tuple(self._on):
+        for plugin in tuple(self._active):
             masks, score = self._answer(plugin, gang, request)
             more += masks
             if score is not None:
@@ -68,8 +74,8 @@ class Plugins:
         return more, total
 
     def ordered(self, queue: str, gangs: list[PendingGang]) -> list[PendingGang]:
-        """The first plugin's keys count most."""
-        for plugin in [p for p in reversed(self._on) if _has(p, "order")]:
+        """Return the gangs in the order that the plugins want; the first plugin's keys count most."""
+        for plugin in [p for p in reversed(self._active) if _has(p, "order")]:
             call = partial(plugin.order, Waiting(queue, gangs))
             keys = self._asked(plugin, "order", call, _Checks(len(gangs)).keys)
             if keys is not None:
@@ -77,15 +83,15 @@ class Plugins:
         return gangs
 
     def placed(self, gang: PendingGang, placement: GangPlacement) -> None:
-        """From now on its tasks count among those that stand."""
-        if not self._on or not self._tracked:
+        """Count the tasks of the placement among those of jobs with the same labels."""
+        if not self._active or not self._tracked:
             return
         for pair in gang.labels:
             if pair[0] in self._tracked:
                 self._placed.setdefault(pair, Counter()).update([task.node_id for task in placement.tasks])
 
     def _shown(self, plugin: Plugin, gang: PendingGang, request: TaskRequest) -> object:
-        """Stands for all that the plugin's request would hold."""
+        """Return a key for all that the plugin's request would show."""
         labels = [pair for pair in gang.labels if pair[0] in plugin.job_labels or pair[0] in plugin.tracked_labels]
         new = [self._placed[pair].total() for pair in labels if pair in self._placed]
         return (plugin.name, tuple(labels), tuple(new), *[_SHOWN[field](gang, request) for field in plugin.reads])
@@ -102,9 +108,9 @@ class Plugins:
         masks, score = None, None
         if _has(plugin, "filter"):
             masks = self._asked(plugin, "filter", partial(plugin.filter, request, nodes), checks.masks)
-        if _has(plugin, "score") and plugin in self._on:
+        if _has(plugin, "score") and plugin in self._active:
             score = self._asked(plugin, "score", partial(plugin.score, request, nodes), checks.score)
-        return (masks or (), score) if plugin in self._on else ((), None)
+        return (masks or (), score) if plugin in self._active else ((), None)
 
     def _request(self, plugin: Plugin, gang: PendingGang, request: TaskRequest) -> Request:
         shown = {field: _SHOWN[field](gang, request) for field in plugin.reads}
@@ -113,31 +119,31 @@ class Plugins:
                 np.logical_and.reduce([mask for _, mask in filters(self._columns, request.constraints)])
             )
         labels = {key: value for key, value in gang.labels if key in plugin.job_labels}
-        alike = {key: self._standing((key, value)) for key, value in gang.labels if key in plugin.tracked_labels}
+        alike = {key: self._tasks_by_node((key, value)) for key, value in gang.labels if key in plugin.tracked_labels}
         return Request(labels, alike, shown)
 
-    def _standing(self, pair: tuple[str, str]) -> IntArray:
+    def _tasks_by_node(self, pair: tuple[str, str]) -> IntArray:
         counts = np.zeros(len(self._nodes), dtype=np.int64)
-        for tasks in (self._labelled.get(pair, {}), self._placed.get(pair, {})):
+        for tasks in (self._label_counts.get(pair, {}), self._placed.get(pair, {})):
             for node_id, number in tasks.items():
                 counts[self._columns.row(node_id)] += number
         return frozen(counts)
 
     def _asked(self, plugin: Plugin, method: str, call: Callable[[], Any], checked: Callable[[Any], Any]) -> Any:
-        """The answer; None from a plugin that is now out."""
+        """Return the checked answer; None, and switch the plugin off, if there is none that can be used."""
         try:
             return self._call(plugin, lambda: checked(call()))
         except PluginFault as fault:
             why = str(fault)
-        except Exception as error:  # of whatever kind: it is somebody else's code
+        except Exception as error:  # of whatever kind: a plugin is foreign code
             why = f"{method} raised {type(error).__name__}: {error}"
-        self._on.remove(plugin)
+        self._active.remove(plugin)
         self.faults.append(f"{plugin.name}: {' '.join(why.split())[:MAX_FAULT_LENGTH]}")
         return None
 
 
 class _Checks:
-    """Of answers: each gives a copy of its own, or raises PluginFault. `rows`: how many entries there must be."""
+    """Checks of answers. Each returns a copy, or raises PluginFault. `rows` is how many entries there must be."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -180,7 +186,7 @@ def _has(plugin: Plugin, method: str) -> bool:
     return getattr(type(plugin), method) is not getattr(Plugin, method)
 
 
-# What stands for each field of a request, and is it, but for `allowed`.
+# The value of each field of a request; for `allowed` a key that is computed faster.
 _SHOWN: Mapping[str, Callable[[PendingGang, TaskRequest], Any]] = {
     "job_id": lambda gang, request: gang.job_id,
     "job_name": lambda gang, request: gang.name,
@@ -188,13 +194,8 @@ _SHOWN: Mapping[str, Callable[[PendingGang, TaskRequest], Any]] = {
     "tenant": lambda gang, request: gang.tenant,
     "group": lambda gang, request: request.group,
     "count": lambda gang, request: request.count,
-    "resources": lambda gang, request: _resources(request),
+    "resources": lambda gang, request: request.resources,
     "gpu_model": lambda gang, request: request.constraints.gpu_model,
-    "standing": lambda gang, request: tuple([node_id for _, node_id in gang.standing]),
+    "standing": lambda gang, request: tuple([node_id for _, node_id in gang.placed]),
     "allowed": lambda gang, request: request.constraints,
 }
-
-
-def _resources(request: TaskRequest) -> Resources:
-    cpu, memory, storage, gpu = request.each
-    return Resources(cpu_millis=cpu, memory_bytes=memory, storage_bytes=storage, gpu_millis=gpu, custom=request.custom)

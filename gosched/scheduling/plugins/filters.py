@@ -1,6 +1,6 @@
-"""Where tasks may stand at all, and where they would like to: one column for each rule.
+"""Which nodes a task may use at all, and which it prefers: one column for each rule.
 
-Rule: each filter has a name and can say how many nodes it refused.
+Invariant: each filter has a name, under which the nodes that it refuses are counted.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import numpy as np
 
 from gosched.core.matching import tolerates
 from gosched.core.spec.placement_rules import LINK_LEVEL, NODE_LEVEL, NUMA_LEVEL, SELF, Mode, TaintEffect
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import Constraints
-from gosched.scheduling.snapshot.view import NO_VALUE, WHOLE, BoolArray, IntArray, NodeColumns
+from gosched.scheduling.snapshot.view import NO_VALUE, BoolArray, IntArray, NodeColumns
 
 FIXED_LEVELS = (NODE_LEVEL, NUMA_LEVEL, LINK_LEVEL)
-MAX_TIERS = 16  # more kinds of liking than this are not looked through one by one
+MAX_TIERS = 16  # distinct preferences; if there are more, nodes are not looked through tier by tier
 
 CLOSED = "cordoned or draining"
 NOT_READY = "not ready"
@@ -27,32 +28,34 @@ Filter = tuple[str, BoolArray]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Choice:
-    """`allowed`: nodes that would take the task if they were empty enough. `liking`: from 0 up, higher is better; None:
-    all are alike. `tiers`: the allowed nodes by falling liking, as masks that must hold together; empty when there are
-    more than MAX_TIERS."""
+    """The nodes that a request may use and prefers, whatever is free on them."""
 
+    #: Nodes that would take the task if they were empty enough.
     allowed: BoolArray
-    liking: IntArray | None
+    #: For each node from 0 up, higher is better; None: all are alike.
+    preference: IntArray | None
+    #: The allowed nodes by falling preference, each tier as masks that must hold together; empty if there are more than
+    #: MAX_TIERS.
     tiers: tuple[tuple[BoolArray, ...], ...]
 
 
 def choice_of(
     nodes: NodeColumns, constraints: Constraints, more: Sequence[Filter] = (), scores: IntArray | None = None
 ) -> Choice:
-    """`more` filters and `scores` come from plugins."""
+    """Apply the constraints to all nodes; `more` filters and `scores` come from plugins."""
     allowed = np.ones(len(nodes), dtype=np.bool_)
     for _, mask in (*filters(nodes, constraints), *more):
         allowed &= mask
-    liking = _liking(nodes, constraints, scores)
-    if liking is not None:
-        some = liking[allowed]
-        values, ranks = np.unique(np.where(allowed, liking, some[0] if some.size else 0), return_inverse=True)
-        liking = ranks if len(values) > 1 else None
-    return Choice(allowed=allowed, liking=liking, tiers=_tiers(nodes, allowed, liking))
+    preference = _preference(nodes, constraints, scores)
+    if preference is not None:
+        some = preference[allowed]
+        values, ranks = np.unique(np.where(allowed, preference, some[0] if some.size else 0), return_inverse=True)
+        preference = ranks if len(values) > 1 else None
+    return Choice(allowed=allowed, preference=preference, tiers=_tiers(nodes, allowed, preference))
 
 
 def filters(nodes: NodeColumns, constraints: Constraints) -> Iterator[Filter]:
-    """In the order in which a node's refusal is counted."""
+    """Yield (name, mask) in the order in which refused nodes are counted: the first that refuses a node counts it."""
     yield CLOSED, ~nodes.closed
     yield NOT_READY, nodes.ready
     if constraints.selector:
@@ -80,9 +83,12 @@ def filters(nodes: NodeColumns, constraints: Constraints) -> Iterator[Filter]:
             yield f"without a {anti.level}", nodes.label(anti.level) != NO_VALUE
 
 
-def _liking(nodes: NodeColumns, constraints: Constraints, scores: IntArray | None) -> IntArray | None:
-    """Untolerated soft taints weigh most, then the weighted affinity with the plugins' scores; tasks without GPUs
-    leave the nodes that have some to others, if all else is equal."""
+def _preference(nodes: NodeColumns, constraints: Constraints, scores: IntArray | None) -> IntArray | None:
+    """Return the preference of each node; None if all are alike.
+
+    Untolerated soft taints weigh most, then weighted affinity together with the plugins' scores. If all else is equal,
+    tasks without GPUs leave nodes with GPUs to tasks that need them.
+    """
     parts: list[IntArray] = []
     if any(nodes.taint_sets):
         parts.append(_tainted(nodes, constraints, TaintEffect.PREFER_NO_SCHEDULE) * -(1 << 40))
@@ -90,8 +96,8 @@ def _liking(nodes: NodeColumns, constraints: Constraints, scores: IntArray | Non
     parts += [nodes.labels.meeting(term, len(nodes)) * (term.weight << 8) for term in weighted]
     if scores is not None:
         parts.append(scores << 8)
-    if not constraints.wants_gpu and nodes.capacity[:, WHOLE].any():
-        parts.append(-(nodes.capacity[:, WHOLE] > 0).astype(np.int64))
+    if not constraints.wants_gpu and nodes.capacity[:, Column.WHOLE].any():
+        parts.append(-(nodes.capacity[:, Column.WHOLE] > 0).astype(np.int64))
     if not parts:
         return None
     total: IntArray = np.add.reduce(parts)
@@ -99,7 +105,7 @@ def _liking(nodes: NodeColumns, constraints: Constraints, scores: IntArray | Non
 
 
 def _tainted(nodes: NodeColumns, constraints: Constraints, *effects: TaintEffect) -> IntArray:
-    """For each node, how many of its taints of these effects the task does not tolerate."""
+    """Return, for each node, how many of its taints of these effects the task does not tolerate."""
     counts = [
         sum(1 for taint in taints if taint.effect in effects and not tolerates(constraints.tolerations, taint))
         for taints in nodes.taint_sets
@@ -108,10 +114,10 @@ def _tainted(nodes: NodeColumns, constraints: Constraints, *effects: TaintEffect
     return found
 
 
-def _tiers(nodes: NodeColumns, allowed: BoolArray, liking: IntArray | None) -> tuple[tuple[BoolArray, ...], ...]:
+def _tiers(nodes: NodeColumns, allowed: BoolArray, preference: IntArray | None) -> tuple[tuple[BoolArray, ...], ...]:
     if not allowed.any():
         return ()
-    if liking is None:
+    if preference is None:
         return ((),) if (allowed == nodes.ready).all() else ((allowed,),)
-    values = np.unique(liking[allowed])[::-1]
-    return tuple([(allowed & (liking == value),) for value in values]) if len(values) <= MAX_TIERS else ()
+    values = np.unique(preference[allowed])[::-1]
+    return tuple([(allowed & (preference == value),) for value in values]) if len(values) <= MAX_TIERS else ()

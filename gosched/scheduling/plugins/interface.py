@@ -1,7 +1,7 @@
-"""What a plugin of the planner is written against: version 1. `docs/plugins.md` is its guide.
+"""The interface that plugins of the planner are written against: version 1. `docs/plugins.md` is its guide.
 
-Rule: a plugin gets copies that cannot be written to, of what it said it would read; within a version nothing here is
-taken away or changes its meaning.
+Invariant: a plugin gets copies that cannot be written to, and only of what it said it would read. Within a version
+nothing here is removed or changes its meaning.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gosched.core.resources import Resources
-from gosched.core.sharing import BUILT_IN
 from gosched.scheduling.snapshot.labels import NO_VALUE, BoolArray, IntArray
 from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import NodeColumns
@@ -41,60 +40,67 @@ REQUEST_FIELDS = (
 
 
 class PluginFault(Exception):
-    """A call did not give an answer that can be used; the text says why, in one line."""
+    """Raised when a call gives no answer that can be used. The text says why, in one line."""
 
 
 class Plugin:
-    """The base of all plugins. What is not overridden is not called.
+    """The base class of all plugins. A method that is not overridden is not called.
 
-    Its constructor takes the options of the config, a mapping of text to text, and raises ValueError for one that it
-    does not know. Within a cycle an answer serves all requests that show the same, so a plugin names what it reads:
-    `job_labels`, keys of the job's labels; `tracked_labels`, those for which it asks where alike jobs stand; `reads`,
-    other fields of Request. The fewer these are, the seldomer it is called.
+    The constructor takes the options of the config, a mapping of text to text, and raises ValueError for an option that
+    it does not know. Within a cycle an answer serves all requests that show the same, so a plugin names what it reads.
+    The less it reads, the less often it is called.
     """
 
     name: str = ""
-    api_version: int = 0  # each plugin says for itself which version it was made for
+    #: The version of the interface that the plugin was made for. Each plugin sets it itself.
+    api_version: int = 0
+    #: Keys of the job's labels that the plugin reads.
     job_labels: tuple[str, ...] = ()
+    #: Keys of labels for which the plugin asks where tasks of jobs with the same value are.
     tracked_labels: tuple[str, ...] = ()
+    #: Other fields of Request that the plugin reads.
     reads: tuple[str, ...] = ()
 
     def __init__(self, options: Mapping[str, str]) -> None:
         with_defaults(options, {})
 
     def filter(self, request: Request, nodes: Nodes) -> Sequence[tuple[str, BoolArray]]:
-        """Masks by node, False: not there. Each has a name that completes "3 nodes are ..."."""
+        """Return masks by node: a task of the request does not run where one is False. Each has a name that completes
+        "3 nodes are ..."."""
         raise NotImplementedError
 
     def score(self, request: Request, nodes: Nodes) -> IntArray | None:
-        """0 to MAX_SCORE by node, more is better; None: no opinion. Up to 16 different ones cost least."""
+        """Return a score by node, 0 to MAX_SCORE, higher is better; None for no opinion. Up to 16 distinct scores cost
+        least."""
         raise NotImplementedError
 
     def order(self, waiting: Waiting) -> Sequence[int] | None:
-        """A key for each gang, the lowest goes first, equal ones stay as they are; None: no opinion."""
+        """Return a key for each gang: the lowest goes first, equal ones keep their order. None for no opinion."""
         raise NotImplementedError
 
 
 class Request:
-    """Equal tasks of one group that look for nodes. A field that the plugin does not name in `reads` is not there.
+    """Equal tasks of one group that ask to be placed. A field that the plugin does not name in `reads` is missing."""
 
-    `labels`: those of `job_labels` that the job has. `alike[label]`: by node, how many tasks hold a place there of jobs
-    whose value of that tracked label is this job's, what was placed in this cycle included; only for labels that the
-    job has. `resources`: of each task. `standing`: ids of the nodes where tasks of the job hold a place, one for each.
-    `allowed`: by node, whether the rules of the job file allow it.
-    """
-
+    #: Those of `job_labels` that the job has.
     labels: Mapping[str, str]
+    #: For each tracked label that the job has: by node, how many tasks of jobs with the same value hold a place there,
+    #: those placed in this cycle included.
     alike: Mapping[str, IntArray]
     job_id: str
     job_name: str
     queue: str
     tenant: str
     group: str
+    #: Number of tasks.
     count: int
+    #: Of each task.
     resources: Resources
+    #: Empty: any model.
     gpu_model: str
+    #: Ids of the nodes where tasks of the job hold a place, one for each task.
     standing: tuple[str, ...]
+    #: By node, whether the rules of the job file allow it.
     allowed: BoolArray
 
     def __init__(self, labels: Mapping[str, str], alike: Mapping[str, IntArray], shown: Mapping[str, Any]) -> None:
@@ -110,30 +116,33 @@ class Request:
 
 
 class Nodes:
-    """All nodes as columns, as they were when the cycle began. Rows are the same in all of them."""
+    """All nodes as columns, as they were when the cycle began. A row is the same node in all columns."""
 
     def __init__(self, columns: NodeColumns) -> None:
         self._columns = columns
         self._labels: dict[str, tuple[IntArray, tuple[str, ...]]] = {}
         self._amounts: dict[str, tuple[IntArray, IntArray]] = {}
         self.ids: tuple[str, ...] = tuple(columns.ids)
-        self.names: tuple[str, ...] = tuple(columns.names)  # host names, as the agents tell them
+        #: Host names, as the agents report them.
+        self.names: tuple[str, ...] = tuple(columns.names)
         self.ready: BoolArray = frozen(columns.ready)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def capacity(self, resource: str) -> IntArray:
-        """Of `cpu` (thousandths), `memory`, `storage` (bytes), `gpu` (thousandths) or a resource of the cluster's own;
-        zeros for one that no node has."""
+        """Return what the nodes offer of a resource; zeros for one that no node has.
+
+        It is `cpu` (thousandths), `memory`, `storage` (bytes), `gpu` (thousandths) or one of the cluster's own.
+        """
         return self._of(resource)[0]
 
     def free(self, resource: str) -> IntArray:
-        """Below zero where a node came back smaller than what runs on it."""
+        """Return what is free of a resource; below zero where a node came back smaller than what runs on it."""
         return self._of(resource)[1]
 
     def label(self, key: str) -> tuple[IntArray, tuple[str, ...]]:
-        """A code for each node, and the values: `values[code]` is the node's, a code of -1 says that it has none."""
+        """Return a code for each node, and the values: `values[code]` is the node's value, -1 means none."""
         found = self._labels.get(key)
         if found is None:
             values, codes = np.unique(self._columns.label(key), return_inverse=True)
@@ -143,12 +152,12 @@ class Nodes:
         return found
 
     def having(self, key: str, values: Collection[str]) -> BoolArray:
-        """Nodes whose label has one of the values."""
+        """Return a mask of the nodes whose label has one of the values."""
         codes, texts = self.label(key)
         return np.isin(codes, [code for code, text in enumerate(texts) if text in values])
 
     def rows(self, hosts: Sequence[str]) -> IntArray:
-        """Of the nodes with these ids or names; what is unknown is left out."""
+        """Return the rows of the nodes with these ids or host names; unknown ones are left out."""
         return np.array([row for host in hosts for row in self._by_host.get(host, ())], dtype=np.int64)
 
     @cached_property
@@ -163,11 +172,11 @@ class Nodes:
         return list(self._columns.labels.codes)  # codes count from 0 in the order of this dict
 
     def _of(self, resource: str) -> tuple[IntArray, IntArray]:
-        """Capacity and what is free."""
+        """Return the capacity and what is free of a resource."""
         found = self._amounts.get(resource)
         if found is None:
             columns = self._columns
-            column = BUILT_IN.index(resource) if resource in BUILT_IN else columns.custom.get(resource)
+            column = columns.column_of(resource)
             if column is None:
                 nothing = frozen(np.zeros(len(self), dtype=np.int64))
                 return nothing, nothing
@@ -176,8 +185,8 @@ class Nodes:
 
 
 class Waiting:
-    """The gangs of one queue (or of one tenant in it) that wait, first the one whose turn is next. Each column has an
-    entry for each gang."""
+    """The gangs of one queue (or of one tenant in it) that wait, the next one first. Each column has an entry for each
+    gang."""
 
     def __init__(self, queue: str, gangs: Sequence[PendingGang]) -> None:
         self._gangs = tuple(gangs)
@@ -204,16 +213,16 @@ class Waiting:
 
     @property
     def tasks(self) -> IntArray:
-        """How many start together."""
+        """The number of tasks that start together."""
         return np.array([gang.tasks for gang in self._gangs], dtype=np.int64)
 
     @property
     def deadlines_ms(self) -> IntArray:
-        """0: none."""
+        """The deadlines; 0 for none."""
         return np.array([gang.deadline_ms for gang in self._gangs], dtype=np.int64)
 
     def label(self, key: str) -> list[str]:
-        """Of the jobs; empty where one has no such label."""
+        """Return the value of the label for each job; empty if it has no such label."""
         return [dict(gang.labels).get(key, "") for gang in self._gangs]
 
 
@@ -222,7 +231,7 @@ Runner = Callable[[], Call]  # begins a cycle
 
 
 def with_defaults(options: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """Raises ValueError for an option that is not among the defaults."""
+    """Return the options, with defaults for those that are missing; raise ValueError for an unknown option."""
     for name in sorted(options):
         if name not in defaults:
             raise ValueError(f"it has no option {name!a}; there are {', '.join(sorted(defaults)) or 'none'}")
@@ -230,12 +239,12 @@ def with_defaults(options: Mapping[str, str], defaults: Mapping[str, str]) -> di
 
 
 def unbounded() -> Call:
-    """The runner that calls at once and waits for as long as it takes."""
+    """Return a call that runs at once and takes as long as it takes."""
     return lambda plugin, call: call()
 
 
 def frozen(array: npt.NDArray[_Scalar]) -> npt.NDArray[_Scalar]:
-    """A copy that cannot be written to."""
+    """Return a copy that cannot be written to."""
     copy = array.copy()
     copy.setflags(write=False)
     return copy

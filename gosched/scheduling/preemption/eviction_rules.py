@@ -19,7 +19,7 @@ from gosched.core.preemption_rules import below_common, preemption_of
 from gosched.core.resources import AmountMap
 from gosched.core.sharing import Amounts, add_to, guarantees, lineage
 from gosched.core.spec.policies import PreemptionPolicy
-from gosched.scheduling.fairness.queue_limits import Limits, placed_charge
+from gosched.scheduling.fairness.queue_limits import QueueLimits, placed_charge
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.snapshot.running_gangs import RunningGang
 from gosched.scheduling.snapshot.task_requests import PendingGang
@@ -49,7 +49,7 @@ class Victim:
 class EvictionBudget:
     """What the queues hold while evictions are planned, and what may still be evicted in this cycle."""
 
-    def __init__(self, view: View, limits: Limits, policy: Policy, now_ms: int) -> None:
+    def __init__(self, view: View, limits: QueueLimits, policy: Policy, now_ms: int) -> None:
         self._queues = view.queues
         self._guarantees = guarantees(view.queues, view.total)
         self._used: dict[str, Amounts] = {path: dict(amounts) for path, amounts in limits.used.items()}
@@ -71,7 +71,7 @@ class EvictionBudget:
             return
         view, self._view = self._view, None
         for gang in view.holders.values():
-            if gang.is_leaving:  # it is being stopped; fenced gangs are counted already
+            if gang.is_stopping:  # it is being stopped; fenced gangs are counted already
                 for path in lineage(gang.queue):
                     add_to(self._used.setdefault(path, {}), gang.charge(), -1)
             if self.is_evictable(gang):
@@ -123,7 +123,7 @@ class EvictionBudget:
     def is_evictable_on_schedule(self, gang: RunningGang) -> bool:
         """Return whether the gang may be evicted at a moment that was known when it started, for which its minimum
         runtime does not protect it."""
-        if not gang.is_preemptible or gang.is_leaving or gang.fenced or self.is_victim(gang.job_id):
+        if not gang.is_preemptible or gang.is_stopping or gang.fenced or self.is_victim(gang.job_id):
             return False
         return gang.deadline_ms <= self._now_ms  # a promised deadline is not broken for others
 

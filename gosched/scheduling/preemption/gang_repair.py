@@ -10,13 +10,13 @@ from dataclasses import replace
 
 from gosched.core.commands.plans import GangPlacement
 from gosched.core.records.allocation import TaskPlacement
-from gosched.core.resources import GPU as MILLIS
+from gosched.core.resources import MILLI
 from gosched.scheduling.backfill.capacity_views import RestrictedCapacity
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.gang_placement import place
 from gosched.scheduling.snapshot.occupancy import Occupied
 from gosched.scheduling.snapshot.running_gangs import Holding, RunningGang
-from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, with_requests
+from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, replace_requests
 from gosched.scheduling.snapshot.view import NodeColumns
 
 
@@ -36,7 +36,7 @@ def repaired(
         capacity.lose(occupied.freed(occupied.tasks_of(gang.job_id, [held.rank for held in kept])))
     tasks = [TaskPlacement(rank=h.rank, node_id=h.node_id, gpus=h.gpus, cpus=h.cpus) for h in kept]
     if missing := _missing(gang, kept):
-        found = place(missing, capacity, feasibility.over(capacity), seed)
+        found = place(missing, capacity, feasibility.with_capacity(capacity), seed)
         if found is not None:
             tasks += found.tasks
         elif missing.tasks:
@@ -47,7 +47,7 @@ def repaired(
 def _may_stay(held: Holding, holder: RunningGang, nodes: NodeColumns) -> bool:
     """Return whether the node takes work and none of the task's GPUs is bad."""
     ready = bool(nodes.ready[nodes.rows([held.node_id])].all())
-    return ready and len(held.gpus) == -(-holder.each[held.group].gpu_millis // MILLIS)
+    return ready and len(held.gpus) == -(-holder.each[held.group].gpu_millis // MILLI)
 
 
 def _missing(gang: PendingGang, kept: list[Holding]) -> PendingGang | None:
@@ -62,8 +62,8 @@ def _missing(gang: PendingGang, kept: list[Holding]) -> PendingGang | None:
         return None
     group_of = {rank: request.group for request in gang.requests for rank in request.ranks}
     return replace(
-        with_requests(gang, tuple(requests)),
-        standing=tuple([(group_of[held.rank], held.node_id) for held in kept]),
+        replace_requests(gang, tuple(requests)),
+        placed=tuple([(group_of[held.rank], held.node_id) for held in kept]),
     )
 
 

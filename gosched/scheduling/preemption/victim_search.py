@@ -20,12 +20,13 @@ from gosched.core.commands.plans import Cause, GangPlacement
 from gosched.core.sharing import Amounts, add_to, lineage
 from gosched.scheduling.backfill.capacity_views import RestrictedCapacity, slots_of
 from gosched.scheduling.fairness.queue_limits import Allowance
-from gosched.scheduling.placement.domains import grounds
+from gosched.scheduling.placement.domains import domain_masks
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.gang_placement import place
 from gosched.scheduling.preemption.eviction_rules import EvictionBudget, Victim, cost_of
 from gosched.scheduling.snapshot.capacity_rows import Freed
+from gosched.scheduling.snapshot.columns import AMOUNTS, Column
 from gosched.scheduling.snapshot.occupancy import Occupied
 from gosched.scheduling.snapshot.running_gangs import RunningGang
 from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
@@ -144,9 +145,9 @@ class VictimSearch:
     def _domains(self, gang: PendingGang, whole: FreeCapacity, feasibility: Feasibility) -> Iterator[BoolArray]:
         """Yield the nodes of each domain in which the gang may fit if all candidates are evicted, the smallest first;
         all nodes if the gang has no topology rule."""
-        over = feasibility.over(whole)
+        over = feasibility.with_capacity(whole)
         choices = [over.choice(gang, request) for request in gang.requests]
-        for number, masks in enumerate(grounds(gang, choices, whole, over)):
+        for number, masks in enumerate(domain_masks(gang, choices, whole, over)):
             if number >= MAX_DOMAINS:
                 break
             allowed = np.ones(len(self.plain.nodes), dtype=np.bool_)
@@ -181,7 +182,7 @@ class VictimSearch:
     ) -> IntArray | None:
         """Return tasks whose eviction frees places for the hardest group: node by node, first where a place costs
         least; None: there are none."""
-        request = max(gang.requests, key=lambda a: (a.each[3] * a.floor, a.each[0] * a.floor))
+        request = max(gang.requests, key=lambda a: (a.each[Column.GPU] * a.floor, a.each[Column.CPU] * a.floor))
         allowed = feasibility.choice(gang, request).allowed & domain
         wanted = max(request.floor, 1) - int(base.slots(request, allowed).sum())
         held, cost = self.occupied(), self._columns().cost
@@ -252,7 +253,7 @@ class VictimSearch:
         fit."""
         self.simulations += 1
         capacity = base.after(self._freed(victims))
-        placement = place(gang, capacity, feasibility.over(capacity), self.seed, allowance)
+        placement = place(gang, capacity, feasibility.with_capacity(capacity), self.seed, allowance)
         if placement is None:
             return None
         rest = self.plain.copy()
@@ -283,7 +284,7 @@ class VictimSearch:
         key = (gang.queue, gang.priority, gang.evicted_for)
         most = self._most.get(key)
         if most is None:
-            most = self._most[key] = held.amounts[chosen, :4].sum(axis=0).tolist()
+            most = self._most[key] = held.amounts[chosen, AMOUNTS].sum(axis=0).tolist()
         return all(
             free + more >= wanted for free, more, wanted in zip(self.plain.total, most, gang.total, strict=False)
         )

@@ -11,7 +11,7 @@ from dataclasses import replace
 from gosched.core.spec.placement_rules import Mode
 from gosched.scheduling.preemption.eviction_rules import Victim
 from gosched.scheduling.queries.trial_cycle import TrialCycle
-from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, with_requests
+from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, replace_requests
 
 MAX_PRIORITIES = 8  # priorities that are tried
 
@@ -44,7 +44,7 @@ def largest_gang(gang: PendingGang, starts: Callable[[PendingGang], bool]) -> in
 
 def with_tasks(gang: PendingGang, count: int) -> PendingGang:
     request = gang.requests[0]
-    return with_requests(gang, (replace(request, ranks=request.ranks[:count], floor=count),))
+    return replace_requests(gang, (replace(request, ranks=request.ranks[:count], floor=count),))
 
 
 def lowest_priority(trial: TrialCycle, gang: PendingGang) -> tuple[int, tuple[Victim, ...]]:
@@ -60,21 +60,21 @@ def lowest_priority(trial: TrialCycle, gang: PendingGang) -> tuple[int, tuple[Vi
 def _changes(trial: TrialCycle, gang: PendingGang) -> Iterator[_Change]:
     if begins := trial.next_reserved_ms():
         span = begins - trial.now_ms
-        if not gang.is_promised or gang.span_ms > span:
-            yield f"with a timeout of at most {span // 1000} s", replace(gang, span_ms=span, is_promised=True)
+        if not gang.is_bounded or gang.span_ms > span:
+            yield f"with a timeout of at most {span // 1000} s", replace(gang, span_ms=span, is_bounded=True)
     if any(rule.mode is Mode.REQUIRED for request in gang.requests for rule in request.constraints.topology):
         yield (
             "if its topology were preferred instead of required",
-            with_requests(gang, tuple(map(_preferring, gang.requests))),
+            replace_requests(gang, tuple(map(_preferring, gang.requests))),
         )
     if any(request.constraints.gpu_model for request in gang.requests):
         requests = [
             replace(request, constraints=request.constraints.changed(gpu_model="")) for request in gang.requests
         ]
-        yield "with GPUs of any model", with_requests(gang, tuple(requests))
+        yield "with GPUs of any model", replace_requests(gang, tuple(requests))
     if any(request.constraints.selector for request in gang.requests):
         requests = [replace(request, constraints=request.constraints.changed(selector=())) for request in gang.requests]
-        yield "without its node_selector", with_requests(gang, tuple(requests))
+        yield "without its node_selector", replace_requests(gang, tuple(requests))
 
 
 def _preferring(request: TaskRequest) -> TaskRequest:

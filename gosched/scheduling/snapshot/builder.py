@@ -1,6 +1,6 @@
-"""Keeps the columns of a view up to date, at the cost of what changed.
+"""Keeps the columns and records of a view up to date, at the cost of what changed, on the thread that owns the state.
 
-Used on the thread that owns the state. Rule: after `apply` of all events, the columns equal those of a `reset`.
+Invariant: after `apply` of all events the columns equal those of a `reset`.
 """
 
 from __future__ import annotations
@@ -27,45 +27,33 @@ from gosched.core.limits import MAX_GPUS
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.node import Node, NodeState
 from gosched.core.records.task import TaskState
-from gosched.core.resources import GPU as MILLIS
-from gosched.core.resources import Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.sharing import Amounts, add_to
 from gosched.core.spec.placement_rules import SELF
 from gosched.core.state.cluster_state import ClusterState
-from gosched.scheduling.snapshot.devices import derived
-from gosched.scheduling.snapshot.label_counts import Labelled
+from gosched.scheduling.snapshot.columns import AMOUNTS, DEVICES, Column, vector
+from gosched.scheduling.snapshot.devices import device_columns
+from gosched.scheduling.snapshot.label_counts import LabelCounts
 from gosched.scheduling.snapshot.running_gangs import RunningGang, running_gang
-from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang, vector
-from gosched.scheduling.snapshot.view import (
-    CUSTOM,
-    GPU,
-    GPU_MODEL,
-    LINK,
-    SHARE,
-    WHOLE,
-    IntArray,
-    NodeColumns,
-    Soon,
-    Typical,
-    View,
-)
+from gosched.scheduling.snapshot.task_requests import PendingGang, pending_gang
+from gosched.scheduling.snapshot.view import GPU_MODEL, FreedSoon, IntArray, NodeColumns, TaskKind, View
 
 
 class ViewBuilder:
-    """`nodes` are the live columns: read them on the owner's thread, and change nothing. `tracked_labels`: of jobs, for
-    plugins that ask where alike jobs stand."""
+    """The source of views. `tracked_labels` are those of jobs for which plugins ask how many tasks are where."""
 
     def __init__(self, tracked_labels: Iterable[str] = ()) -> None:
+        #: The live columns: to be read on the owner's thread, and not to be changed.
         self.nodes = NodeColumns.empty()
-        self._labelled = Labelled(tracked_labels)
+        self._label_counts = LabelCounts(tracked_labels)
         self._gangs: dict[str, PendingGang] = {}
         self._demand: dict[str, Amounts] = {}
         self._avoided: Counter[str] = Counter()  # names of jobs that pending gangs keep away from
-        self._live: dict[str, Counter[Typical]] = {}
-        self._workload: Counter[Typical] = Counter()  # of the live jobs
+        self._live: dict[str, Counter[TaskKind]] = {}
+        self._workload: Counter[TaskKind] = Counter()  # of the live jobs
         self._holders: dict[str, RunningGang] = {}
         self._repairs: dict[str, PendingGang] = {}
-        self._moved: dict[str, None] = {}  # jobs whose places changed since the newest view
+        self._changed_jobs: dict[str, None] = {}  # jobs whose tasks or fence changed since the newest view
 
     def reset(self, state: ClusterState) -> None:
         self.nodes = NodeColumns.empty()
@@ -74,12 +62,12 @@ class ViewBuilder:
         self._live, self._workload = {}, Counter()
         self._holders, self._repairs = {}, {}
         live = [job.id for job in state.jobs.values() if not job.state.is_final]
-        self._moved = dict.fromkeys(live)
+        self._changed_jobs = dict.fromkeys(live)
         self._refresh_gangs(state, live)
-        self._labelled.reset(state)
+        self._label_counts.reset(state)
 
     def apply(self, state: ClusterState, events: Iterable[Event]) -> None:
-        """`state` is the one after the events; call it once for a whole batch."""
+        """Follow a batch of events; `state` is the one after all of them."""
         changed: dict[str, None] = {}  # nodes whose own record changed
         loaded: dict[str, None] = {}  # nodes whose allocations changed
         jobs: dict[str, None] = {}
@@ -87,19 +75,19 @@ class ViewBuilder:
             if isinstance(event, TaskChanged):
                 jobs[event.job_id] = None
                 if event.after is TaskState.STOPPING:
-                    self._moved[event.job_id] = None
+                    self._changed_jobs[event.job_id] = None
                 elif event.before.is_active != event.after.is_active:
                     loaded[event.node_id] = None
-                    self._moved[event.job_id] = None
-                    self._labelled.take(state, event)
+                    self._changed_jobs[event.job_id] = None
+                    self._label_counts.apply(state, event)
             elif isinstance(event, NodeChanged):
                 changed[event.node_id] = None
-                self._moved.update(_holders_on(state, event.node_id))
+                self._changed_jobs.update(_holders_on(state, event.node_id))
             elif isinstance(event, JobChanged | JobUpdated | JobEvicted | FenceChanged | ReservationChanged):
-                jobs[event.job_id] = self._moved[event.job_id] = None
+                jobs[event.job_id] = self._changed_jobs[event.job_id] = None
                 if isinstance(event, FenceChanged):
                     loaded.update(dict.fromkeys(event.node_ids))
-        self._dismiss([node for node in changed if node not in state.nodes])
+        self._delete_rows([node for node in changed if node not in state.nodes])
         self._refresh_nodes(state, [node for node in changed if node in state.nodes])
         self._refresh_load(state, [node for node in loaded if node not in changed])
         self._refresh_gangs(state, jobs)
@@ -118,22 +106,22 @@ class ViewBuilder:
             running=state.counts.running.copy(),
             demand={queue: wanted.copy() for queue, wanted in self._demand.items()},
             workload={kind: count for kind, count in self._workload.items() if count},
-            standing={name: _standing(state, name) for name in sorted(self._avoided)},
-            labelled=self._labelled.copy(),
+            avoided={name: _nodes_of(state, name) for name in sorted(self._avoided)},
+            label_counts=self._label_counts.copy(),
             holders=self._holders.copy(),
             repairs=tuple(self._repairs.values()),
             reservations=state.reservations.copy(),
             windows=tuple(state.windows.values()),
-            soon={node: _soon(state, node) for node in state.fenced.placements},
+            freed_soon={node: _freed_soon(state, node) for node in state.fenced.placements},
         )
 
     def _refresh_nodes(self, state: ClusterState, node_ids: Sequence[str]) -> None:
         if not node_ids:
             return
-        self._admit(sorted(set(node_ids).difference(self.nodes.ids)))
+        self._insert_rows(sorted(set(node_ids).difference(self.nodes.ids)))
         nodes = self.nodes
         records = [state.nodes[node_id] for node_id in node_ids]
-        self._widen(records)
+        self._add_columns(records)
         rows = [nodes.row(node_id) for node_id in node_ids]
         nodes.ready[rows] = [r.state is NodeState.READY for r in records]
         nodes.closed[rows] = [r.state in (NodeState.CORDONED, NodeState.DRAINING) for r in records]
@@ -148,16 +136,16 @@ class ViewBuilder:
             nodes.cpus[row] = tuple([parse_cpulist(cpus) for cpus in record.hardware.numa_cpus])
         devices = _devices(records, width)
         capacity = np.zeros((len(rows), nodes.capacity.shape[1]), dtype=np.int64)
-        capacity[:, : len(vector(records[0].capacity))] = [vector(r.capacity) for r in records]
-        capacity[:, [WHOLE, SHARE, LINK]] = derived(devices, nodes.gpu_link[rows])
-        capacity[:, GPU] = capacity[:, WHOLE]
+        capacity[:, AMOUNTS] = [vector(r.capacity) for r in records]
+        capacity[:, DEVICES] = device_columns(devices, nodes.gpu_link[rows])
+        capacity[:, Column.GPU] = capacity[:, Column.WHOLE]
         for name, column in nodes.custom.items():
             capacity[:, column] = [dict(r.capacity.custom).get(name, 0) for r in records]
         nodes.capacity[rows] = capacity
         self._refresh_load(state, node_ids)
 
-    def _admit(self, new: Sequence[str]) -> None:
-        """Makes rows for new nodes, at their places in the order of ids."""
+    def _insert_rows(self, new: Sequence[str]) -> None:
+        """Insert rows for new nodes where their ids belong."""
         if not new:
             return
         nodes = self.nodes
@@ -178,8 +166,8 @@ class ViewBuilder:
         nodes.cpus_owned = [nodes.cpus_owned[old[i]] if i in old else 0 for i in nodes.ids]
         nodes.labels.insert(places)
 
-    def _dismiss(self, gone: Sequence[str]) -> None:
-        """Takes the rows of forgotten nodes away; one that came and went within a batch has none."""
+    def _delete_rows(self, gone: Sequence[str]) -> None:
+        """Delete the rows of forgotten nodes; one that came and went within a batch has none."""
         nodes = self.nodes
         rows = nodes.rows(tuple(gone)).tolist()
         if not rows:
@@ -198,8 +186,8 @@ class ViewBuilder:
         nodes.taints = nodes.taints[left]
         nodes.labels.delete(rows)
 
-    def _widen(self, records: Sequence[Node]) -> None:
-        """More columns, where a node has more GPUs than any before, or a resource of its own."""
+    def _add_columns(self, records: Sequence[Node]) -> None:
+        """Add columns if a node has more GPUs than any before, or a resource that no other has."""
         nodes = self.nodes
         missing = max(_gpus(r) for r in records) - nodes.gpu_free.shape[1]
         if missing > 0:
@@ -228,7 +216,7 @@ class ViewBuilder:
         rows = [nodes.row(node_id) for node_id in node_ids]
         used = np.zeros((len(rows), nodes.free.shape[1]), dtype=np.int64)
         held = [state.held(node_id) for node_id in node_ids]
-        used[:, :4] = [vector(now) for now, *_ in held]
+        used[:, AMOUNTS] = [vector(now) for now, *_ in held]
         _add_custom(used, [now for now, *_ in held], nodes.custom)
         for i, (_, *later) in enumerate(held):
             for resources in later:
@@ -237,29 +225,29 @@ class ViewBuilder:
         records = [state.nodes[node_id] for node_id in node_ids]
         devices = _devices(records, nodes.gpu_free.shape[1])
         for i, (row, node_id) in enumerate(zip(rows, node_ids, strict=True)):
-            if nodes.capacity[row, WHOLE]:
+            if nodes.capacity[row, Column.WHOLE]:
                 for gpu, millis in state.node_gpus_held(node_id).items():
                     if gpu < devices.shape[1]:
                         devices[i, gpu] = max(0, devices[i, gpu] - millis)
-                if records[i].hardware.bad_gpus:  # what is held of those is none of the capacity
-                    free[i, GPU] = devices[i].sum()
+                if records[i].hardware.bad_gpus:  # what tasks hold of bad GPUs is no part of the capacity
+                    free[i, Column.GPU] = devices[i].sum()
             if nodes.cpus[row]:
                 nodes.cpus_owned[row] = state.node_cpus_held(node_id)
         nodes.gpu_free[rows] = devices
-        free[:, [WHOLE, SHARE, LINK]] = derived(devices, nodes.gpu_link[rows])
+        free[:, DEVICES] = device_columns(devices, nodes.gpu_link[rows])
         nodes.free[rows] = free
 
     def _row(self, resources: Resources) -> IntArray:
-        """As a row of the columns, the derived ones left out."""
+        """Return the amounts by column; the columns that are derived from devices are 0."""
         row = np.zeros(self.nodes.free.shape[1], dtype=np.int64)
-        row[:4] = vector(resources)
+        row[AMOUNTS] = vector(resources)
         for name, amount in resources.custom:
             if name in self.nodes.custom:
                 row[self.nodes.custom[name]] = amount
         return row
 
     def _refresh_holders(self, state: ClusterState) -> None:
-        for job_id in self._moved:
+        for job_id in self._changed_jobs:
             self._repairs.pop(job_id, None)
             job = state.jobs.get(job_id)
             gang = running_gang(state, job) if job is not None and not job.state.is_final else None
@@ -267,76 +255,74 @@ class ViewBuilder:
                 self._holders.pop(job_id, None)
                 continue
             self._holders[job_id] = gang
-            if gang.lost_member and gang.is_leaving and job_id not in state.fences:
+            if gang.lost_member and gang.is_stopping and job_id not in state.fences:
                 self._repairs[job_id] = pending_gang(next_attempt(job))
-        self._moved = {}
+        self._changed_jobs = {}
 
     def _refresh_gangs(self, state: ClusterState, job_ids: Iterable[str]) -> None:
         for job_id in job_ids:
-            self._forget(job_id)
-            self._count(state.jobs.get(job_id), job_id)
+            self._remove_gang(job_id)
+            self._count_workload(state.jobs.get(job_id), job_id)
             if job_id in state.pending:
                 job = state.jobs[job_id]
                 running = job.state is JobState.RUNNING
-                self._remember(pending_gang(job, state.tasks_of(job) if running else ()))
+                self._add_gang(pending_gang(job, state.tasks_of(job) if running else ()))
 
-    def _count(self, job: Job | None, job_id: str) -> None:
-        """Into the workload, once, while the job lives."""
+    def _count_workload(self, job: Job | None, job_id: str) -> None:
+        """Count the job in the workload once, as long as it lives."""
         if job is None or job.state.is_final:
             self._workload.subtract(self._live.pop(job_id, {}))
         elif job_id not in self._live:
-            self._live[job_id] = _kinds(job)
+            self._live[job_id] = _kinds_of(job)
             self._workload.update(self._live[job_id])
 
-    def _remember(self, gang: PendingGang) -> None:
+    def _add_gang(self, gang: PendingGang) -> None:
         self._gangs[gang.job_id] = gang
         add_to(self._demand.setdefault(gang.queue, {}), dict(gang.charge))
         self._avoided.update(_avoids(gang))
 
-    def _forget(self, job_id: str) -> None:
+    def _remove_gang(self, job_id: str) -> None:
         gang = self._gangs.pop(job_id, None)
         if gang is not None:
             add_to(self._demand[gang.queue], dict(gang.charge), -1)
             self._avoided.subtract(_avoids(gang))
-            self._avoided += Counter()  # drops what nobody avoids any more
+            self._avoided += Counter()  # drops names that no gang avoids any more
 
 
 def _holders_on(state: ClusterState, node_id: str) -> dict[str, None]:
-    """Jobs with a place there, or a fence: their GPUs may be bad now, or good again."""
+    """Return the jobs with a place or a fence on the node: their GPUs may be bad now, or good again."""
     held = [state.allocations[a].job_id for a in state.node_allocations.get(node_id, ())]
     return dict.fromkeys([*held, *state.fenced.placements.get(node_id, ())])
 
 
 def next_attempt(job: Job) -> Job:
-    """As it will be once all its tasks have gone."""
+    """Return the job as it will be once all its tasks have ended."""
     return replace(job, state=JobState.PENDING, intent=JobIntent.RUN, attempt=job.attempt + 1, active=0, running=0)
 
 
-def _soon(state: ClusterState, node_id: str) -> Soon:
+def _freed_soon(state: ClusterState, node_id: str) -> FreedSoon:
     held = state.held(node_id)
     now, later = held[0], held[-1]
-    freed = {
-        name: getattr(now, name) - getattr(later, name)
-        for name in ("cpu_millis", "memory_bytes", "storage_bytes", "gpu_millis")
-    }
-    after = dict(later.custom)
-    custom = {name: amount - after.get(name, 0) for name, amount in now.custom}
+    freed = now - later
     amounts = Resources(
-        **{name: max(amount, 0) for name, amount in freed.items()},
-        custom=tuple([(name, amount) for name, amount in custom.items() if amount > 0]),
+        cpu_millis=max(freed.cpu_millis, 0),
+        memory_bytes=max(freed.memory_bytes, 0),
+        storage_bytes=max(freed.storage_bytes, 0),
+        gpu_millis=max(freed.gpu_millis, 0),
+        custom=tuple([(name, amount) for name, amount in freed.custom if amount > 0]),
     )
     after_all = state.node_gpus_after(node_id)
     bad = state.nodes[node_id].hardware.bad_gpus
     held_now = {gpu: millis for gpu, millis in state.node_gpus_held(node_id).items() if gpu not in bad}
     gpus = {gpu: millis - after_all.get(gpu, 0) for gpu, millis in held_now.items()}
-    return Soon(amounts, {gpu: millis for gpu, millis in gpus.items() if millis > 0})
+    return FreedSoon(amounts, {gpu: millis for gpu, millis in gpus.items() if millis > 0})
 
 
-def _kinds(job: Job) -> Counter[Typical]:
-    kinds: Counter[Typical] = Counter()
+def _kinds_of(job: Job) -> Counter[TaskKind]:
+    kinds: Counter[TaskKind] = Counter()
     for group in job.spec.groups:
         where = (group.gpu_model, tuple([term for term in group.affinity if not term.weight]))
-        kinds[Typical(group.resources.cpu_millis, group.resources.gpu_millis, where)] += group.count
+        kinds[TaskKind(group.resources.cpu_millis, group.resources.gpu_millis, where)] += group.count
     return kinds
 
 
@@ -344,19 +330,19 @@ def _avoids(gang: PendingGang) -> list[str]:
     return [rule.job for request in gang.requests for rule in request.constraints.anti_affinity if rule.job != SELF]
 
 
-def _standing(state: ClusterState, name: str) -> tuple[str, ...]:
+def _nodes_of(state: ClusterState, name: str) -> tuple[str, ...]:
     job = state.jobs.get(state.names.id_of(name))
     return tuple([t.node_id for t in state.tasks_of(job) if t.state.is_active]) if job is not None else ()
 
 
 def _gpus(node: Node) -> int:
-    return min(node.capacity.gpu_millis // MILLIS, MAX_GPUS)
+    return min(node.capacity.gpu_millis // MILLI, MAX_GPUS)
 
 
 def _devices(nodes: Sequence[Node], width: int) -> IntArray:
-    """Milli-GPUs of each device, for each node: none of a bad one."""
+    """Return the milli-GPUs of each device, [nodes x devices]; 0 for a bad one."""
     gpus = np.array([_gpus(node) for node in nodes])
-    devices: IntArray = np.where(np.arange(width) < gpus[:, None], MILLIS, 0)
+    devices: IntArray = np.where(np.arange(width) < gpus[:, None], MILLI, 0)
     for i, node in enumerate(nodes):
         if node.hardware.bad_gpus:
             devices[i, list(node.hardware.bad_gpus)] = 0
@@ -372,6 +358,3 @@ def _add_custom(used: np.ndarray, held: Sequence[Resources], columns: dict[str, 
         for name, amount in resources.custom:
             if name in columns:
                 used[i, columns[name]] += amount
-
-
-assert CUSTOM == LINK + 1  # the derived columns stand between the vector and the custom ones

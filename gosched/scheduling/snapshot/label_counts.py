@@ -1,6 +1,6 @@
-"""Where the tasks of jobs with certain labels stand, kept up to date by events.
+"""How many tasks of jobs with certain labels are on each node, kept up to date by events.
 
-Rule: only labels that a plugin tracks cost anything, and a task counts while it holds a place.
+Invariant: a task counts as long as it holds a place. Only labels that a plugin tracks cost anything.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from gosched.core.primitives import StringMap
 from gosched.core.state.cluster_state import ClusterState
 
 
-class Labelled:
+class LabelCounts:
+    """Counts of tasks by (label, value) and node id."""
+
     def __init__(self, tracked: Iterable[str]) -> None:
         self._tracked = frozenset(tracked)
-        self._counts: dict[tuple[str, str], Counter[str]] = {}  # by node id; no zeros
-        self._pairs: dict[str, StringMap] = {}  # tracked labels of the jobs that hold a place: it may be dropped
+        self._counts: dict[tuple[str, str], Counter[str]] = {}  # by node id; without zeros
+        self._pairs: dict[str, StringMap] = {}  # tracked labels of jobs that hold a place; a job may be dropped
         self._held: Counter[str] = Counter()  # places, by job
 
     def reset(self, state: ClusterState) -> None:
@@ -27,8 +29,8 @@ class Labelled:
                 if task.state.is_active:
                     self._add(state, task.job_id, task.node_id, 1)
 
-    def take(self, state: ClusterState, event: TaskChanged) -> None:
-        """`state` may be later than the event."""
+    def apply(self, state: ClusterState, event: TaskChanged) -> None:
+        """Count the event; `state` may be later than it."""
         if self._tracked and event.before.is_active != event.after.is_active:
             self._add(state, event.job_id, event.node_id, 1 if event.after.is_active else -1)
 

@@ -1,6 +1,6 @@
 """Node labels as columns of codes, so that a condition on a label is one comparison for all nodes.
 
-Rule: columns are replaced, never written to, so copies share them.
+Invariant: columns are replaced, never written to, so copies share them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ _NO_NUMBER = np.iinfo(np.int64).min
 
 @dataclass(slots=True, kw_only=True)
 class LabelColumns:
-    """`codes` holds every value seen since the last reset; a node without the label has NO_VALUE."""
+    """The labels of all nodes."""
 
+    #: By label key: a code for each node, NO_VALUE if it has no such label.
     columns: dict[str, IntArray] = field(default_factory=dict)
+    #: The code of each value that was seen since the last reset.
     codes: dict[str, int] = field(default_factory=dict)
 
     def copy(self) -> LabelColumns:
@@ -41,7 +43,7 @@ class LabelColumns:
             self.columns[key] = np.delete(column, rows)
 
     def assign(self, nodes: int, rows: Sequence[int], labels: Sequence[dict[str, str]]) -> None:
-        """Sets all labels of the rows."""
+        """Set all labels of the rows; `nodes` is the number of nodes."""
         for key in {**self.columns, **dict.fromkeys(key for entries in labels for key in entries)}:
             column = self.columns.get(key)
             column = np.full(nodes, NO_VALUE, dtype=np.int64) if column is None else column.copy()
@@ -53,14 +55,14 @@ class LabelColumns:
         return np.full(nodes, NO_VALUE, dtype=np.int64) if found is None else found
 
     def having(self, pairs: StringMap, nodes: int) -> BoolArray:
-        """Nodes with all of the labels."""
+        """Return the nodes that have all of the labels."""
         mask = np.ones(nodes, dtype=np.bool_)
         for key, value in pairs:
             mask &= self.column(key, nodes) == self.codes.get(value, NO_VALUE - 1)
         return mask
 
     def meeting(self, term: Affinity, nodes: int) -> BoolArray:
-        """As `core.matching.meets` says it for one node."""
+        """Return the nodes that meet the condition, as `core.matching.meets` judges it for one node."""
         column = self.column(term.label, nodes)
         found: BoolArray
         match term.op:
@@ -81,7 +83,7 @@ class LabelColumns:
         return found
 
     def value(self, code: int) -> str:
-        """For people; walks all codes."""
+        """Return the value of a code. It is slow (it walks all codes): for texts only."""
         return next((text for text, known in self.codes.items() if known == code), "")
 
     def _numbers(self, column: IntArray) -> IntArray:

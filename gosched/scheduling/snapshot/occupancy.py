@@ -1,6 +1,6 @@
-"""Who holds what, as columns: one row for each task that holds a place, or has one behind a fence.
+"""Which task holds what, as columns: one entry for each task that holds a place, or has one behind a fence.
 
-Rule: made once for a cycle, when somebody first looks ahead or for victims; most cycles do neither.
+Invariant: made once in a cycle, when the planner first looks ahead or for victims; most cycles do neither.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from gosched.core.cpulist import parse_cpulist
-from gosched.core.resources import GPU as MILLIS
-from gosched.core.resources import Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.scheduling.snapshot.capacity_rows import Freed
+from gosched.scheduling.snapshot.columns import AMOUNTS, vector
 from gosched.scheduling.snapshot.running_gangs import Holding, RunningGang
-from gosched.scheduling.snapshot.task_requests import vector
 from gosched.scheduling.snapshot.view import BoolArray, IntArray, NodeColumns, View
 
 
 class Holds(Protocol):
-    """A gang with a place. `each`: what a task of each group holds."""
+    """A gang that holds a place. `each` is what a task of each group holds."""
 
     @property
     def job_id(self) -> str: ...
@@ -35,11 +34,10 @@ G = TypeVar("G", bound=Holds)
 
 
 class Occupied(Generic[G]):
-    """`gangs`: in the order given. Of each task `gang`, `row`, `rank`, and `amounts` by column, the derived ones 0; of
-    each device that one holds `device_task`, `device`, `device_millis`; `cpus`: (task, row, mask). The tasks of a gang
-    are neighbours, from `begins[gang]` on."""
+    """What gangs hold. Tasks are numbered; those of a gang are neighbours."""
 
     def __init__(self, nodes: NodeColumns, gangs: Sequence[G]) -> None:
+        #: In the order given.
         self.gangs = gangs
         row_of = {node_id: row for row, node_id in enumerate(nodes.ids)}
         most = nodes.gpu_free.shape[1]
@@ -49,6 +47,7 @@ class Occupied(Generic[G]):
         vectors: list[list[int]] = []
         begins = [0]
         devices: list[tuple[int, int, int]] = []
+        #: (task, row, mask) of the CPUs that a task owns.
         self.cpus: list[tuple[int, int, int]] = []
         for gang in gangs:
             first = len(vectors)
@@ -57,7 +56,7 @@ class Occupied(Generic[G]):
                 row = row_of.get(node_id)
                 if row is None:
                     continue
-                millis = min(gang.each[group].gpu_millis, MILLIS)
+                millis = min(gang.each[group].gpu_millis, MILLI)
                 if gpus:
                     devices += [(len(rows), gpu, millis) for gpu in gpus if gpu < most]
                 if cpus:
@@ -65,19 +64,23 @@ class Occupied(Generic[G]):
                 rows.append(row)
                 ranks.append(rank)
                 kinds.append(first + group)
-                if (
-                    len(gpus) * millis < gang.each[group].gpu_millis
-                ):  # it holds bad ones too: those come free for nobody
+                # A task may hold bad GPUs too, which come free for no other task.
+                if len(gpus) * millis < gang.each[group].gpu_millis:
                     kinds[-1] = len(vectors)
                     vectors.append(column_amounts(replace(gang.each[group], gpu_millis=len(gpus) * millis), nodes))
             begins.append(len(rows))
+        #: Of each task.
         self.row: IntArray = np.array(rows, dtype=np.int64)
         self.rank: IntArray = np.array(ranks, dtype=np.int64)
+        #: The first task of each gang, and the number of all tasks.
         self.begins: IntArray = np.array(begins, dtype=np.int64)
+        #: Of each task the index into `gangs`.
         self.gang: IntArray = np.repeat(np.arange(len(gangs)), np.diff(self.begins))
         table = np.array(vectors, dtype=np.int64).reshape(len(vectors), nodes.free.shape[1])
+        #: Of each task by column; the columns that are derived from devices are 0.
         self.amounts: IntArray = table[np.array(kinds, dtype=np.int64)]
         columns = np.array(devices, dtype=np.int64).reshape(len(devices), 3)
+        #: Of each device that a task holds: the task, the device's number, and the milli-GPUs held.
         self.device_task, self.device, self.device_millis = columns[:, 0], columns[:, 1], columns[:, 2]
         self._number = {gang.job_id: number for number, gang in enumerate(gangs)}
 
@@ -85,7 +88,7 @@ class Occupied(Generic[G]):
         return len(self.row)
 
     def tasks_of(self, job_id: str, ranks: Sequence[int] = ()) -> BoolArray:
-        """As a mask; without ranks all tasks of the gang."""
+        """Return a mask of the gang's tasks of these ranks; of all its tasks if no ranks are given."""
         number = self._number[job_id]
         mask = np.zeros(len(self), dtype=np.bool_)
         own = slice(int(self.begins[number]), int(self.begins[number + 1]))
@@ -93,7 +96,7 @@ class Occupied(Generic[G]):
         return mask
 
     def freed(self, tasks: BoolArray) -> Freed:
-        """What comes free if these tasks go."""
+        """Return what comes free when these tasks end."""
         devices = tasks[self.device_task]
         return Freed(
             rows=self.row[tasks],
@@ -106,7 +109,7 @@ class Occupied(Generic[G]):
 
 
 class Occupants:
-    """Gives what is held in a view: made when it is first asked for, in order of the jobs' submission."""
+    """What is held in a view, in the order of the jobs' submission; made when it is first asked for."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -120,8 +123,8 @@ class Occupants:
 
 
 def column_amounts(each: Resources, nodes: NodeColumns) -> list[int]:
-    """By column of the nodes."""
-    found = [*vector(each), *([0] * (nodes.free.shape[1] - 4))]
+    """Return the amounts by column of the nodes."""
+    found = [*vector(each), *([0] * (nodes.free.shape[1] - AMOUNTS.stop))]
     for name, amount in each.custom:
         if name in nodes.custom:
             found[nodes.custom[name]] = amount

@@ -1,6 +1,6 @@
 """Gangs that hold a place, as the planner sees them: what they hold, until when, and what it would cost to evict them.
 
-Rule: made once for each change of a job, from its records alone; a view shares them.
+Invariant: a record is made once for each change of its job, from the state alone; views share it.
 """
 
 from __future__ import annotations
@@ -23,25 +23,23 @@ NEVER_MS = 1 << 62
 
 
 class Holding(NamedTuple):
-    """One task's place. `gpus`: those that are good. `cpus`: a list such as "0-3"."""
+    """The place of one task."""
 
     rank: int
+    #: Index of the task's group.
     group: int
     node_id: str
+    #: Numbers of its GPUs that work.
     gpus: tuple[int, ...]
+    #: CPUs that it owns, such as "0-3"; empty if it owns none.
     cpus: str
+    #: Empty if it holds no GPUs.
     gpu_model: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningGang:
-    """`each`: what a task of each group holds. `surplus`: ranks of elastic tasks, in the order in which they may go.
-    `end_ms`: when it ends as far as is known, NEVER_MS if that is nothing; `is_promised`: it ends then at the latest.
-    `until_ms`: it may be evicted then, whoever wants the room; 0: no such condition. `saved_at_ms`: what ran before
-    that is not lost. `preemptions`, `evicted_for`: as in Job. `deadline_ms`: if it was promised. `is_leaving`: it is on
-    its way out already. `lost_member`: it starts anew because a node was lost. `fenced`: it has no place yet, but a
-    fence around one.
-    """
+    """A gang that holds a place, or a fence around one."""
 
     job_id: str
     name: str
@@ -50,38 +48,55 @@ class RunningGang:
     priority: int
     sequence: int
     attempt: int
+    #: What a task of each group holds.
     each: tuple[Resources, ...]
     holdings: tuple[Holding, ...]
+    #: Ranks of elastic tasks beyond the floors, in the order in which they may be evicted alone.
     surplus: tuple[int, ...]
     is_preemptible: bool
+    #: It is not evicted before.
     evictable_from_ms: int
+    #: An eviction loses the work since then: its last checkpoint, or its start.
     saved_at_ms: int
+    #: How long it takes to end when it is evicted.
     grace_ms: int
+    #: When it ends as far as is known; NEVER_MS if that is not known.
     end_ms: int
-    is_promised: bool
+    #: Whether a timeout ends it at `end_ms`, which is an estimate otherwise.
+    is_bounded: bool
+    #: From then on it may be evicted for any job; 0: no such condition.
     until_ms: int
+    #: As in Job.
     preemptions: int
+    #: As in Job.
     evicted_for: tuple[str, ...]
+    #: The deadline that it was promised to meet; 0: none.
     deadline_ms: int
+    #: As in PendingGang.
     span_ms: int
-    is_leaving: bool
+    #: Whether its tasks are being stopped already.
+    is_stopping: bool
+    #: Whether it restarts because a node was lost.
     lost_member: bool
+    #: Whether it holds only a fence, and no place yet.
     fenced: bool
 
     def ends_ms(self, now_ms: int) -> int:
-        """When its room is free, later than `now_ms`. An estimate that has passed is not to be trusted: it is taken to
-        run on for as long as it has overrun, a minute at least."""
-        if self.is_leaving:
+        """Return when its place will be free, later than `now_ms`.
+
+        A gang that has overrun its estimate is taken to run on for as long as it has overrun, a minute at least.
+        """
+        if self.is_stopping:
             return now_ms + max(self.grace_ms, 1)
         end = self.end_ms
         if end <= now_ms:
-            end = now_ms + (1 if self.is_promised else max(60_000, now_ms - end))
+            end = now_ms + (1 if self.is_bounded else max(60_000, now_ms - end))
         if self.until_ms:
             end = min(end, max(self.until_ms, now_ms + 1))
         return end
 
     def charge(self, ranks: tuple[int, ...] = ()) -> Amounts:
-        """What it holds; of these tasks only, if any are named."""
+        """Return what the tasks of these ranks hold, by resource name; without ranks all tasks."""
         total: Amounts = {}
         for held in self.holdings:
             if not ranks or held.rank in ranks:
@@ -89,26 +104,26 @@ class RunningGang:
         return total
 
     def lost_ms(self, now_ms: int, tasks: int) -> int:
-        """Work that an eviction of so many tasks loses."""
+        """Return how much work, in task milliseconds, an eviction of so many tasks loses."""
         return max(now_ms - self.saved_at_ms, 0) * tasks
 
 
 def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
-    """None for a job that holds nothing."""
+    """Return the job as a running gang; None if it holds nothing."""
     fence = state.fences.get(job.id)
     if not job.active and fence is None:
         return None
     groups = {group.name: index for index, group in enumerate(job.spec.groups)}
     tasks = [task for task in state.tasks_of(job) if task.state.is_active] if job.active else []
     held = [(task, state.allocations[task.allocation_id]) for task in tasks]
-    if job.intent is JobIntent.RUN:  # what leaves alone belongs to the fence that it leaves for
+    if job.intent is JobIntent.RUN:  # a task that is evicted alone belongs to the fence that it is evicted for
         held = [(task, allocation) for task, allocation in held if not allocation.evicted_for_fence]
     holdings = [_holding(state, task, allocation, groups[task.group]) for task, allocation in held]
     fenced = not job.active and fence is not None
     if fenced and fence is not None:
-        holdings = _behind(fence, state, job)
-    spec, constraints = job.spec, job.spec.preemption
-    span_ms = spec.timeout_ms if job.frozen else spec.span_ms  # an estimate says nothing of who stands still
+        holdings = _fenced_holdings(fence, state, job)
+    spec, preemption = job.spec, job.spec.preemption
+    span_ms = spec.timeout_ms if job.frozen else spec.span_ms  # an estimate says nothing of a frozen job
     placed = job.placed_at_ms or job.started_at_ms
     if fenced and fence is not None:
         placed = fence.by_ms
@@ -123,25 +138,25 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         each=tuple([group.resources for group in spec.groups]),
         holdings=tuple(holdings),
         surplus=_surplus(job, tasks),
-        is_preemptible=constraints.preemptible and not fenced and may_restart(job, RetryCause.PREEMPTED),
-        evictable_from_ms=placed + constraints.min_runtime_ms,
+        is_preemptible=preemption.preemptible and not fenced and may_restart(job, RetryCause.PREEMPTED),
+        evictable_from_ms=placed + preemption.min_runtime_ms,
         saved_at_ms=max(placed, job.checkpoint_at_ms),
         grace_ms=spec.eviction_ms,
         end_ms=placed + span_ms if span_ms else NEVER_MS,
-        is_promised=bool(spec.timeout_ms),
+        is_bounded=bool(spec.timeout_ms),
         until_ms=fence.until_ms if fenced and fence is not None else job.until_ms,
         preemptions=job.preemptions,
         evicted_for=job.evicted_for,
         deadline_ms=job.deadline_ms if job.deadline_promised else 0,
         span_ms=spec.span_ms,
-        is_leaving=job.intent is not JobIntent.RUN,
+        is_stopping=job.intent is not JobIntent.RUN,
         lost_member=job.intent is JobIntent.RESTART and job.reason == "NODE_LOST",
         fenced=fenced,
     )
 
 
 def _surplus(job: Job, active: list[Task]) -> tuple[int, ...]:
-    """The last ranks of each group beyond its floor, those that may go without the gang."""
+    """Return the last ranks of each group beyond its floor: those that may be evicted without the gang."""
     found: list[int] = []
     if job.state is JobState.RUNNING and job.intent is JobIntent.RUN:
         for group in job.spec.groups:
@@ -152,22 +167,22 @@ def _surplus(job: Job, active: list[Task]) -> tuple[int, ...]:
 
 
 def _holding(state: ClusterState, task: Task, allocation: Allocation, group: int) -> Holding:
-    gpus = _good(state, allocation.node_id, allocation.gpus)
+    gpus = _working_gpus(state, allocation.node_id, allocation.gpus)
     return Holding(task.rank, group, allocation.node_id, gpus, allocation.cpus, allocation.gpu_model)
 
 
-def _good(state: ClusterState, node_id: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
-    """Of these GPUs: nobody gets a bad one once it is free."""
+def _working_gpus(state: ClusterState, node_id: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
+    """Return those of the GPUs that work: a bad one that comes free is given to no task."""
     bad = state.nodes[node_id].hardware.bad_gpus
     return tuple([gpu for gpu in gpus if gpu not in bad]) if bad else gpus
 
 
-def _behind(fence: Fence, state: ClusterState, job: Job) -> list[Holding]:
+def _fenced_holdings(fence: Fence, state: ClusterState, job: Job) -> list[Holding]:
     groups = {group.name: index for index, group in enumerate(job.spec.groups)}
     found = []
     for placement in fence.tasks:
         group = group_of(job.spec, placement.rank)
         model = state.nodes[placement.node_id].gpu_model if group.resources.gpu_millis else ""
-        gpus = _good(state, placement.node_id, placement.gpus)
+        gpus = _working_gpus(state, placement.node_id, placement.gpus)
         found.append(Holding(placement.rank, groups[group.name], placement.node_id, gpus, placement.cpus, model))
     return found

@@ -1,4 +1,4 @@
-"""What pending gangs ask for, made once for each job and kept while it waits."""
+"""What pending gangs ask for. Made once for each job, and kept while it waits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from gosched.core.preemption_rules import may_restart
 from gosched.core.primitives import StringMap
 from gosched.core.records.job import Job, JobState
 from gosched.core.records.task import Task, TaskState
-from gosched.core.resources import GPU as MILLIS
-from gosched.core.resources import AmountMap, Resources
-from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, as_map
+from gosched.core.resources import MILLI, AmountMap, Resources
+from gosched.core.sharing import Amounts, add_to, as_map, charge_of
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import (
     LINK_LEVEL,
@@ -28,30 +27,31 @@ from gosched.core.spec.placement_rules import (
 )
 from gosched.core.spec.policies import PreemptionPolicy, RetryCause
 from gosched.core.spec.task_group import TaskGroup
-
-Vector = tuple[int, int, int, int]  # milli-CPUs, memory, storage, milli-GPUs
+from gosched.scheduling.snapshot.columns import Column, Vector, resources_of, vector
 
 MAX_RULES_REMEMBERED = 65_536
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Constraints:
-    """Where tasks may stand and where they would like to, whatever they ask for. Equal rules are the same object.
+    """Which nodes may run the tasks and which are preferred, whatever the amounts. Equal constraints are one object."""
 
-    `gpu_memory_bytes`: that a device must have. `needs_link`, `needs_numa`: all GPUs of a task in one island; its CPUs
-    and GPUs on one NUMA node.
-    """
-
+    #: Labels that a node must have.
     selector: StringMap
+    #: Empty: any model.
     gpu_model: str
+    #: Memory that each device must have; 0: any.
     gpu_memory_bytes: int
     wants_gpu: bool
+    #: Terms with a weight are preferences, the others are required.
     affinity: tuple[Affinity, ...]
     tolerations: tuple[Toleration, ...]
     topology: tuple[TopologyRule, ...]
     spread: tuple[SpreadRule, ...]
     anti_affinity: tuple[AntiAffinity, ...]
+    #: Whether all GPUs of a task must be in one island of fast links.
     needs_link: bool
+    #: Whether the CPUs and GPUs of a task must be on one NUMA node.
     needs_numa: bool
 
     def changed(
@@ -61,6 +61,7 @@ class Constraints:
         gpu_model: str | None = None,
         topology: tuple[TopologyRule, ...] | None = None,
     ) -> Constraints:
+        """Return the constraints with the given ones replaced."""
         return _constraints(
             self.selector if selector is None else selector,
             self.gpu_model if gpu_model is None else gpu_model,
@@ -75,7 +76,7 @@ class Constraints:
 
     @property
     def is_more_than_amounts(self) -> bool:
-        """Whether there is anything besides resources that a node is chosen by."""
+        """Return whether more than amounts decides which nodes may run the tasks."""
         return bool(
             self.selector or self.gpu_model or self.affinity or self.topology or self.spread or self.anti_affinity
         )
@@ -114,14 +115,19 @@ def _requires(topology: tuple[TopologyRule, ...], level: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRequest:
-    """Equal tasks of one group, `ranks` of the gang; the first `floor` of them start together or not at all."""
+    """Equal tasks of one group that ask to be placed."""
 
     group: str
+    #: Of the tasks, in the gang.
     ranks: Sequence[int]
+    #: The first so many tasks start together or not at all.
     floor: int
+    #: Amounts of one task.
     each: Vector
+    #: Amounts of one task, of the cluster's own resources.
     custom: AmountMap
     constraints: Constraints
+    #: UNSPECIFIED: the policy's.
     strategy: Strategy = Strategy.UNSPECIFIED
 
     @property
@@ -130,30 +136,28 @@ class TaskRequest:
 
     @property
     def whole_gpus(self) -> int:
-        return self.each[3] // MILLIS
+        return self.each[Column.GPU] // MILLI
 
     @property
     def gpu_share(self) -> int:
-        """Milli-GPUs of the one device that is shared, or 0."""
-        return self.each[3] % MILLIS
+        """Return the milli-GPUs of the one device that is shared; 0 for a task on whole GPUs or none."""
+        return self.each[Column.GPU] % MILLI
 
     @property
     def owned_cpus(self) -> int:
-        """A task on whole GPUs with whole CPUs owns them, on nodes whose CPUs are known."""
-        return self.each[0] // MILLIS if self.each[3] >= MILLIS and self.each[0] % MILLIS == 0 else 0
+        """Return how many CPUs a task owns where CPUs are known: all of them, if its CPUs and GPUs are whole."""
+        cpu, gpu = self.each[Column.CPU], self.each[Column.GPU]
+        return cpu // MILLI if gpu >= MILLI and cpu % MILLI == 0 else 0
+
+    @property
+    def resources(self) -> Resources:
+        """Return what one of the tasks asks for."""
+        return resources_of(self.each, self.custom)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingGang:
-    """A job that wants to be placed, or elastic tasks of one that runs (`joins`). Gangs with the same `shape` ask for
-    the same.
-
-    `tasks`, `total`, `charge`: of the floors together; `most`: all tasks. `standing`: (group, node id) of its tasks
-    that hold a place. `keeps_apart`: (group, level) where a group wants no other task of the job. `span_ms`: how long
-    it will hold its place from now on, 0: unknown; `is_promised`: no longer than that. `may_evict`: jobs of lower
-    priority in its queue; `yields`: it may be evicted itself, and needs `grace_ms` for it. `evicted_for`: to whom it
-    had to give way.
-    """
+    """A job that wants to be placed, or elastic tasks of one that runs."""
 
     job_id: str
     name: str
@@ -162,35 +166,53 @@ class PendingGang:
     labels: StringMap
     attempt: int
     priority: int
+    #: Order of submission; unique.
     sequence: int
+    #: The gang does not start before; 0: at any time.
     not_before_ms: int
-    deadline_ms: int  # 0: none
+    #: 0: none.
+    deadline_ms: int
     requests: tuple[TaskRequest, ...]
+    #: Number of tasks that start together: the sum of the floors.
     tasks: int
+    #: Number of all tasks.
     most: int
+    #: What the floors ask for together.
     total: Vector
+    #: What the floors count as in queues and quotas; of elastic tasks that join, the first one.
     charge: AmountMap
-    standing: tuple[tuple[str, str], ...]
+    #: (group, node id) of each task of the job that holds a place.
+    placed: tuple[tuple[str, str], ...]
+    #: (group, level) where a group wants no other task of the job.
     keeps_apart: tuple[tuple[str, str], ...]
+    #: Whether these are elastic tasks of a job that runs.
     joins: bool
+    #: Gangs of equal shape ask for the same.
     shape: str
+    #: How long it will hold its place from its start on; 0: unknown.
     span_ms: int = 0
-    is_promised: bool = False
+    #: Whether a timeout ends it after `span_ms`, which is an estimate otherwise.
+    is_bounded: bool = False
+    #: Whether jobs of lower priority in its queue may be evicted for it.
     may_evict: bool = False
-    yields: bool = False
+    #: Whether it may be evicted itself, ...
+    is_preemptible: bool = False
+    #: ... and how long it takes to end then.
     grace_ms: int = 0
+    #: Ids of the jobs for which it was evicted; they are not evicted for it in turn.
     evicted_for: tuple[str, ...] = ()
+    #: Whether the job was admitted with the promise to meet its deadline.
     deadline_promised: bool = False
 
 
 def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
-    """`tasks`: of a job that runs, in order of rank; not needed for one that waits for its start."""
+    """Return the job as a pending gang. `tasks`: those of a job that runs, in order of rank."""
     spec = job.spec
     joins = job.state is JobState.RUNNING
-    standing: tuple[tuple[str, str], ...] = ()
+    placed: tuple[tuple[str, str], ...] = ()
     if joins:
         kept = list(tasks)
-        standing = tuple([(t.group, t.node_id) for t in kept if t.state.is_active])
+        placed = tuple([(t.group, t.node_id) for t in kept if t.state.is_active])
         waiting = [t for t in kept if t.state is TaskState.PENDING]
         requests = tuple(
             [
@@ -218,22 +240,22 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
         most=sum([len(request.ranks) for request in requests]),
         total=_total(requests),
         charge=charge,
-        standing=standing,
+        placed=placed,
         keeps_apart=tuple([(g.name, rule.level) for g in spec.groups for rule in g.anti_affinity if rule.job == SELF]),
         joins=joins,
         shape=_shape(requests, job.id if joins else ""),
         span_ms=spec.span_ms,
-        is_promised=bool(spec.timeout_ms),
+        is_bounded=bool(spec.timeout_ms),
         may_evict=spec.preemption.policy is PreemptionPolicy.LOWER_PRIORITY,
-        yields=spec.preemption.preemptible and may_restart(job, RetryCause.PREEMPTED),
+        is_preemptible=spec.preemption.preemptible and may_restart(job, RetryCause.PREEMPTED),
         grace_ms=spec.eviction_ms,
         evicted_for=job.evicted_for,
         deadline_promised=job.deadline_promised,
     )
 
 
-def with_requests(gang: PendingGang, requests: tuple[TaskRequest, ...]) -> PendingGang:
-    """The gang with other asks, and all that follows from them."""
+def replace_requests(gang: PendingGang, requests: tuple[TaskRequest, ...]) -> PendingGang:
+    """Return the gang with other requests, and all fields that follow from them."""
     return replace(
         gang,
         requests=requests,
@@ -246,7 +268,7 @@ def with_requests(gang: PendingGang, requests: tuple[TaskRequest, ...]) -> Pendi
 
 
 def task_requests_of(spec: JobSpec) -> tuple[TaskRequest, ...]:
-    """Of a gang that has not started."""
+    """Return the requests of a job that has not started."""
     requests = []
     first = 0
     for group in spec.groups:
@@ -256,16 +278,8 @@ def task_requests_of(spec: JobSpec) -> tuple[TaskRequest, ...]:
 
 
 def charge_of_one(request: TaskRequest) -> Amounts:
-    """What one of the tasks counts as."""
-    cpu, memory, storage, gpu = request.each
-    charge = {"cpu": cpu, "memory": memory, "storage": storage, "gpu": gpu, **dict(request.custom)}
-    if request.constraints.gpu_model and gpu:
-        charge[MODEL_PREFIX + request.constraints.gpu_model] = gpu
-    return {name: amount for name, amount in charge.items() if amount}
-
-
-def vector(resources: Resources) -> Vector:
-    return (resources.cpu_millis, resources.memory_bytes, resources.storage_bytes, resources.gpu_millis)
+    """Return what one of the tasks counts as in queues and quotas."""
+    return charge_of(request.resources, request.constraints.gpu_model)
 
 
 def _request(group: TaskGroup, ranks: Sequence[int], floor: int) -> TaskRequest:
@@ -279,7 +293,7 @@ def _request(group: TaskGroup, ranks: Sequence[int], floor: int) -> TaskRequest:
         constraints=_constraints(
             group.node_selector,
             group.gpu_model,
-            -(-group.gpu_memory_bytes * MILLIS // min(gpu, MILLIS)) if gpu else 0,
+            -(-group.gpu_memory_bytes * MILLI // min(gpu, MILLI)) if gpu else 0,
             gpu > 0,
             group.affinity,
             group.tolerations,
@@ -292,7 +306,7 @@ def _request(group: TaskGroup, ranks: Sequence[int], floor: int) -> TaskRequest:
 
 
 def _shape(requests: tuple[TaskRequest, ...], job_id: str) -> str:
-    """A text, because it remembers its hash. A gang keeps its rules alive, so their addresses are names for them."""
+    """Return a text, because it caches its hash. A gang keeps its constraints alive, so their ids identify them."""
     parts = [f"{a.count},{a.floor},{a.each},{a.custom},{int(a.strategy)},{id(a.constraints)}" for a in requests]
     return ";".join([job_id, *parts])
 
@@ -301,15 +315,15 @@ def _total(requests: tuple[TaskRequest, ...]) -> Vector:
     cpu = memory = storage = gpu = 0
     for request in requests:
         each, floor = request.each, request.floor
-        cpu += each[0] * floor
-        memory += each[1] * floor
-        storage += each[2] * floor
-        gpu += each[3] * floor
+        cpu += each[Column.CPU] * floor
+        memory += each[Column.MEMORY] * floor
+        storage += each[Column.STORAGE] * floor
+        gpu += each[Column.GPU] * floor
     return cpu, memory, storage, gpu
 
 
 def _charge(requests: tuple[TaskRequest, ...], joins: bool) -> AmountMap:
-    """Of the floors; of an elastic join one task, the first."""
+    """Return the charge of the floors; of elastic tasks that join, that of one task of the first group."""
     charge: Amounts = {}
     for request in requests[:1] if joins else requests:
         add_to(charge, charge_of_one(request), 1 if joins else request.floor)

@@ -1,7 +1,7 @@
 """What the planner sees: nodes as columns, pending gangs as records, and how the cluster is shared.
 
-A view is nobody else's: its arrays are copies, its records are frozen. Rows ascend by node id, so that a tie
-broken by row is a tie broken by id.
+Invariant: a view shares nothing that changes: its arrays are copies, its records are frozen. Rows ascend by node id, so
+a tie that is broken by row is broken by id.
 """
 
 from __future__ import annotations
@@ -19,44 +19,49 @@ from gosched.core.records.reservation import Reservation
 from gosched.core.records.tenant import Account, Quota
 from gosched.core.records.window import Window
 from gosched.core.resources import Resources
+from gosched.core.sharing import BUILT_IN
 from gosched.core.spec.placement_rules import Affinity, Taint
+from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.labels import NO_VALUE, BoolArray, IntArray, LabelColumns
 from gosched.scheduling.snapshot.running_gangs import RunningGang
 from gosched.scheduling.snapshot.task_requests import PendingGang
-
-# Columns of every [nodes x resources] array. WHOLE: milli-GPUs of devices that are free entirely; SHARE: the most that
-# one device has free; LINK: WHOLE within the best island of fast links. From CUSTOM on: the cluster's own resources.
-CPU, MEMORY, STORAGE, GPU, WHOLE, SHARE, LINK = range(7)
-CUSTOM = 7
 
 GPU_MODEL = "\0gpu_model"  # kept like a label; no label's key has a control character
 
 
 @dataclass(slots=True, kw_only=True)
 class NodeColumns:
-    """`free` is below zero where a node came back smaller than what runs on it.
+    """All nodes as columns: one row for each node."""
 
-    `closed`: cordoned or draining, and so not ready. `gpu_free[row, i]`: milli-GPUs that GPU i has free; 0 where the
-    node has no such GPU. `gpu_link`, `gpu_numa`: its island and NUMA node, -1 where unknown. `cpus[row]`: for each NUMA
-    node the mask of its CPUs, `cpus_owned[row]` the mask of those that tasks own. `taints[row]`: index into
-    `taint_sets`.
-    """
-
+    #: Ascending.
     ids: list[str]
-    names: list[str]  # of the hosts
+    #: Host names.
+    names: list[str]
+    #: Amounts, [nodes x columns], by the columns in `columns.Column`.
     capacity: IntArray
+    #: As `capacity`; below zero where a node came back smaller than what runs on it.
     free: IntArray
     ready: BoolArray
+    #: Cordoned or draining, and so not ready.
     closed: BoolArray
+    #: Milli-GPUs that each device has free, [nodes x devices]; 0 where the node has no such device.
     gpu_free: IntArray
+    #: The island of fast links that each device is in; -1 if unknown.
     gpu_link: IntArray
+    #: The NUMA node of each device; -1 if unknown.
     gpu_numa: IntArray
+    #: Bytes of each of the node's GPUs; 0 if unknown.
     gpu_memory: IntArray
+    #: For each NUMA node the mask of its CPUs; empty if unknown.
     cpus: list[tuple[int, ...]]
+    #: Mask of the CPUs that tasks own.
     cpus_owned: list[int]
+    #: Index into `taint_sets`.
     taints: IntArray
+    #: Each set of taints that a node has or had; the first is empty.
     taint_sets: list[tuple[Taint, ...]]
-    custom: dict[str, int]  # name -> column
+    #: Columns of the cluster's own resources, by name.
+    custom: dict[str, int]
     labels: LabelColumns
 
     @staticmethod
@@ -64,8 +69,8 @@ class NodeColumns:
         return NodeColumns(
             ids=[],
             names=[],
-            capacity=np.zeros((0, CUSTOM), dtype=np.int64, order="F"),
-            free=np.zeros((0, CUSTOM), dtype=np.int64, order="F"),
+            capacity=np.zeros((0, Column.CUSTOM), dtype=np.int64, order="F"),
+            free=np.zeros((0, Column.CUSTOM), dtype=np.int64, order="F"),
             ready=np.zeros(0, dtype=np.bool_),
             closed=np.zeros(0, dtype=np.bool_),
             gpu_free=np.zeros((0, 0), dtype=np.int64),
@@ -104,97 +109,111 @@ class NodeColumns:
         )
 
     def row(self, node_id: str) -> int:
+        """Return the row of a node that is known to be there."""
         return bisect_left(self.ids, node_id)
 
     def rows(self, node_ids: list[str] | tuple[str, ...]) -> IntArray:
-        """Of those of the nodes that there are."""
+        """Return the rows of the nodes; unknown ids are left out."""
         found = [self.row(node_id) for node_id in node_ids]
         known = [row for row, node_id in zip(found, node_ids, strict=True) if self.ids[row : row + 1] == [node_id]]
         return np.array(known, dtype=np.int64)
 
+    def longest_id_bytes(self) -> int:
+        """Return the length of the longest node id as UTF-8."""
+        return max((len(node_id.encode()) for node_id in self.ids), default=0)
+
+    def column_of(self, resource: str) -> int | None:
+        """Return the column of a resource by its name; None if no node has it."""
+        return BUILT_IN.index(resource) if resource in BUILT_IN else self.custom.get(resource)
+
     def label(self, key: str) -> IntArray:
-        """A code for each node's value of the label; NO_VALUE without one."""
+        """Return, for each node, the code of its value of the label; NO_VALUE if it has none."""
         return self.labels.column(key, len(self))
 
     def with_model(self, model: str) -> BoolArray:
+        """Return the nodes whose GPUs are of the model."""
         return self.labels.having(((GPU_MODEL, model),), len(self))
 
 
-Where = tuple[str, tuple[Affinity, ...]]
+NodeFilter = tuple[str, tuple[Affinity, ...]]  # a GPU model or "", and required affinity
 
 
-class Typical(NamedTuple):
-    """A kind of task. `where`: the GPU model it names, and its required affinity."""
+class TaskKind(NamedTuple):
+    """What counts as one kind of task in the workload."""
 
+    #: Of each task.
     cpu_millis: int
+    #: Of each task; below 1000 a share of one GPU.
     gpu_millis: int
-    where: Where
+    #: Which nodes suit such a task.
+    node_filter: NodeFilter
 
 
-class Soon(NamedTuple):
-    """Amounts, and milli-GPUs by device."""
+class FreedSoon(NamedTuple):
+    """What victims leave on a node beyond what fences there take."""
 
     amounts: Resources
+    #: Milli-GPUs by device number; devices without any are left out.
     gpus: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """The state at one revision, as the planner needs it. Gangs stand in no particular order.
-
-    `total`: what the living nodes can give; `charges`: what is held, by (queue, tenant, GPU model); `running`: RUNNING
-    jobs by (queue, tenant); `demand`: what the pending gangs of each queue ask for; `standing`: node ids where the
-    jobs stand that pending ones keep away from, by job name; `workload`: tasks of live jobs, by kind;
-    `labelled`: for each label of jobs that a plugin tracks, how many tasks of jobs with it hold a place, by node id.
-    `holders`: gangs that hold a place or a fence, by job id; `repairs`: those that lost a member with a node and are
-    about to start again, as they will want to be placed. `soon`: of nodes with fences, what is free for others once all
-    have gone that leave, beyond what is free now.
-    """
+    """The state at one revision, as the planner needs it."""
 
     revision: int
     nodes: NodeColumns
+    #: Gangs that wait, in no particular order.
     pending: tuple[PendingGang, ...]
+    #: By path.
     queues: Mapping[str, Queue] = field(default_factory=dict)
+    #: By tenant.
     quotas: Mapping[str, Quota] = field(default_factory=dict)
+    #: Decayed usage, of queues that have a half-life.
     accounts: tuple[Account, ...] = ()
+    #: What the living nodes offer together, by resource name.
     total: Mapping[str, int] = field(default_factory=dict)
+    #: What allocations hold, by (queue, tenant, GPU model).
     charges: Mapping[tuple[str, str, str], Resources] = field(default_factory=dict)
+    #: Number of RUNNING jobs, by (queue, tenant).
     running: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    #: What the pending gangs ask for, by queue and resource name.
     demand: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    standing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    workload: Mapping[Typical, int] = field(default_factory=dict)
-    labelled: Mapping[tuple[str, str], Mapping[str, int]] = field(default_factory=dict)
+    #: Ids of the nodes where jobs hold a place that pending gangs keep away from, by job name.
+    avoided: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Number of tasks of live jobs, by kind.
+    workload: Mapping[TaskKind, int] = field(default_factory=dict)
+    #: For each (label, value) that a plugin tracks, how many tasks of such jobs hold a place, by node id.
+    label_counts: Mapping[tuple[str, str], Mapping[str, int]] = field(default_factory=dict)
+    #: Gangs that hold a place or a fence, by job id.
     holders: Mapping[str, RunningGang] = field(default_factory=dict)
+    #: Gangs that lost a member with a node and are about to start again, as they will ask to be placed.
     repairs: tuple[PendingGang, ...] = ()
+    #: By job id.
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     windows: tuple[Window, ...] = ()
-    soon: Mapping[str, Soon] = field(default_factory=dict)
+    #: By node id, for nodes with fences: what will be free beyond what is free now, once all victims have ended.
+    freed_soon: Mapping[str, FreedSoon] = field(default_factory=dict)
 
 
 def summed(columns: IntArray) -> IntArray:
-    """Over the nodes; what is below zero counts as nothing. Clipped so that no sum leaves 64 bits: it is exact up to
-    MAX_JOB_DEMAND / nodes for each node."""
+    """Return the sum over the nodes, where amounts below zero count as zero.
+
+    Amounts are clipped so that no sum overflows 64 bits; it is exact up to MAX_JOB_DEMAND / nodes for each node.
+    """
     most = MAX_JOB_DEMAND // max(len(columns), 1)
     total: IntArray = np.clip(columns, 0, most).sum(axis=0)
     return total
 
 
 __all__ = [
-    "CPU",
-    "CUSTOM",
-    "GPU",
     "GPU_MODEL",
-    "LINK",
-    "MEMORY",
     "NO_VALUE",
-    "SHARE",
-    "STORAGE",
-    "WHOLE",
     "BoolArray",
     "IntArray",
     "NodeColumns",
-    "Typical",
+    "NodeFilter",
+    "TaskKind",
     "View",
-    "Where",
     "summed",
 ]

@@ -15,7 +15,7 @@ from gosched.config.tree import Document, read_documents
 from gosched.config.validation import Model, Name, Pairs, validate
 from gosched.core.commands.nodes import RegisterNode
 from gosched.core.limits import MAX_NODES
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.sim.cluster.traces.openb import is_node_list, read_node_list
 
 
@@ -72,7 +72,7 @@ def _from_yaml(text: str, source: str) -> list[RegisterNode]:
 
 
 def _nodes(kind: NodeKind, has: ResourcesFile, entry: Document) -> list[RegisterNode]:
-    if has.gpu.share is not None or has.gpu.millis % GPU:
+    if has.gpu.share is not None or has.gpu.millis % MILLI:
         raise entry.error(("gpu",), "a node has whole GPUs")
     capacity = Resources(
         cpu_millis=has.cpu,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 
 from gosched.core.commands.nodes import RegisterNode
-from gosched.core.resources import GPU, Resources
+from gosched.core.resources import MILLI, Resources
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import Affinity, LabelOp
 from gosched.core.spec.policies import GangPolicy
@@ -42,7 +42,7 @@ def read_node_list(text: str, source: str) -> list[RegisterNode]:
         capacity = Resources(
             cpu_millis=whole_number(row["cpu_milli"], source, line, "cpu_milli"),
             memory_bytes=whole_number(row["memory_mib"], source, line, "memory_mib") * _MIB,
-            gpu_millis=whole_number(row["gpu"], source, line, "gpu") * GPU,
+            gpu_millis=whole_number(row["gpu"], source, line, "gpu") * MILLI,
         )
         model = row["model"]
         found.append(

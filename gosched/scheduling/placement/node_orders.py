@@ -1,0 +1,64 @@
+"""The nodes in the order of preference of each strategy, kept in step with what is free on them.
+
+Invariant: after each change an order is the one that sorting anew would give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gosched.core.spec.placement_rules import Strategy
+from gosched.scheduling.placement.ranking import Ranked
+from gosched.scheduling.placement.scoring import Scale
+from gosched.scheduling.snapshot.view import IntArray, NodeColumns
+
+MAX_MOVES = 16  # nodes that move one by one in the ranked order; more than that are sorted anew
+
+
+class NodeOrders:
+    """Keys and ranked orders, made when they are first asked for. `free` is the capacity's own array."""
+
+    def __init__(self, nodes: NodeColumns, free: IntArray) -> None:
+        self._free = free
+        self._scale = Scale(nodes)
+        self._all_rows = np.arange(len(nodes))
+        self._ready_rows = np.flatnonzero(nodes.ready)
+        self._keys: dict[Strategy, IntArray] = {}
+        #: Read by `FreeCapacity.best` for each task.
+        self.ranked: dict[Strategy, Ranked] = {}
+
+    def keys(self, strategy: Strategy) -> IntArray:
+        """Return a key for each row: lower is better."""
+        keys = self._keys.get(strategy)
+        if keys is None:
+            keys = self._keys[strategy] = self._scale.keys(strategy, self._free, self._all_rows)
+        return keys
+
+    def rank(self, strategy: Strategy) -> Ranked:
+        found = self.ranked[strategy] = Ranked(self.keys(strategy), self._ready_rows, self._free)
+        return found
+
+    def move_one(self, row: int, left: Sequence[int]) -> None:
+        """Put a node where it belongs with `left` on it; its key follows with `renew_keys`."""
+        for strategy, ranked in self.ranked.items():
+            ranked.move(row, self._scale.key(strategy, left, row), left)
+
+    def renew_keys(self, rows: IntArray) -> None:
+        for strategy, keys in self._keys.items():
+            keys[rows] = self._scale.keys(strategy, self._free[rows], rows)
+
+    def move(self, rows: IntArray) -> None:
+        """Put the nodes where they belong with what is free on them now."""
+        self.renew_keys(rows)
+        if len(rows) > MAX_MOVES:
+            self.ranked.clear()
+        for strategy, ranked in self.ranked.items():
+            keys = self._keys[strategy][rows].tolist()
+            for row, key, left in zip(rows.tolist(), keys, self._free[rows].tolist(), strict=True):
+                ranked.move(row, key, left)
+
+    def clear(self) -> None:
+        self._keys.clear()
+        self.ranked.clear()
