@@ -1,6 +1,6 @@
-"""Where programs listen. Rule kept: nothing is open to the network unless TLS or `--insecure` says so.
+"""Where programs listen. Invariant: nothing is open to the network unless TLS or `--insecure` says so.
 
-Who is answered there without TLS is said by gosched.wire.plain_text.
+Which callers are answered there without TLS is in gosched.wire.plain_text.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from gosched.config.errors import ConfigError, shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listen:
-    """`notice`: one line to print at start, when the address was narrowed or is open without TLS."""
+    """The address of a listener."""
 
     host: str
     port: int
+    #: One line to print at start, where the address was narrowed or is open without TLS; else None.
     notice: str | None = None
 
     @property
@@ -29,8 +30,8 @@ class Listen:
 
 
 def resolve_listen(address: str, *, key: str, tls: bool, insecure: bool) -> Listen:
-    """`:9090` is every interface with TLS or `insecure`, loopback otherwise; an explicit host that is not loopback
-    is refused without either. Raises ConfigError."""
+    """Return where to listen: `:9090` is every interface with TLS or `insecure`, loopback otherwise. An explicit host
+    that is not loopback is refused without either. Raise ConfigError."""
     host, port = split_address(address)
     if not host and not (tls or insecure):
         notice = (
@@ -61,7 +62,7 @@ def is_loopback(host: str) -> bool:
 
 
 def split_address(address: object) -> tuple[str, int]:
-    """`host:port`, `:port` or `[v6]:port`. Raises ValueError."""
+    """Split `host:port`, `:port` or `[v6]:port`. Raise ValueError."""
     if not isinstance(address, str):
         raise ValueError(f"expected host:port, got {shown(address)}")
     host, colon, port = address.strip().rpartition(":")

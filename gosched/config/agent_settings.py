@@ -1,6 +1,6 @@
 """The settings of an agent: what its node is and offers, and how much it keeps.
 
-Rule kept: what the settings name stands in place of what the agent finds; what they leave out is found.
+Invariant: what the settings name goes before what the agent finds; what they leave out is found.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class NodeResources(Model):
         return self
 
     def over(self, found: Resources) -> Resources:
-        """`found`, with the amounts that were set in its place."""
+        """Return `found` with the amounts that were set in its place."""
         return Resources(
             cpu_millis=found.cpu_millis if self.cpu_millis is None else self.cpu_millis,
             memory_bytes=found.memory_bytes if self.memory_bytes is None else self.memory_bytes,
@@ -143,12 +143,13 @@ UserName = Annotated[str, AfterValidator(_user)]
 
 
 class Users(Model):
-    """As whom tasks run. `allowed`: names that jobs may ask for; `*` stands for all but root and the agent's own.
-    `default`: for those that ask for none. `own`: tasks may run as the agent itself, root included, and do so unless
-    they ask for another. An agent that is not root has no choice: its tasks run as itself."""
+    """The users as which tasks run. An agent that is not root has no choice: its tasks run as itself."""
 
+    #: Names that jobs may ask for; `*` stands for all but root and the agent's own.
     allowed: Annotated[tuple[Annotated[str, AfterValidator(_user_or_all)], ...], Field(max_length=MAX_RULES)] = ()
+    #: The user of tasks that ask for none.
     default: UserName = "nobody"
+    #: Tasks may run as the agent itself, root included, and do so unless they ask for another user.
     own: bool = False
 
 
@@ -162,24 +163,26 @@ Prefixes = Annotated[tuple[Annotated[str, AfterValidator(_prefix)], ...], Field(
 
 
 class Volumes(Model):
-    """What of this node tasks in containers may have bound. `allowed`: prefixes of paths; none of them: no volumes."""
+    """The paths of this node that tasks in containers may bind."""
 
+    #: Prefixes of paths; empty: no volumes.
     allowed: Prefixes = ()
 
 
 class Images(Model):
-    """Which root filesystems of this node tasks may run on. `allowed`: prefixes of paths. All are opened with the
-    rights of the task's user."""
+    """The root filesystems of this node that tasks may run on. All are opened with the rights of the task's user."""
 
+    #: Prefixes of paths.
     allowed: Prefixes = ("/",)
 
 
 class Ceilings(Model):
-    """The most that a job may ask for on this node; more is refused. `memory_low` None: as much as the task asks for as
-    `resources.memory`. `rlimits`: hard limits; one that is not named here may be as high as the agent's own is."""
+    """The most that a job may ask for on this node; more is refused."""
 
     pids: Annotated[int, Field(ge=1, le=MAX_PIDS)] = 32_768
+    #: None: as much as the task asks for as `resources.memory`.
     memory_low_bytes: Amount | None = Field(default=None, alias="memory_low")
+    #: Hard limits; one that is not named may be as high as the agent's own.
     rlimits: Rlimits = ()
 
 

@@ -1,6 +1,6 @@
 """Which masters a client talks to: flags, then the environment, then the context file.
 
-Rule kept: nothing slow is imported unless there is a context file, since every command line starts here.
+Invariant: nothing slow is imported unless there is a context file, since every command line starts here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ClientContext:
 
 
 def load_client_context(endpoints: str | None) -> ClientContext:
-    """The context file is GOSCHED_CONTEXT, or ~/.config/gosched/context.yaml when that is there. Raises ConfigError."""
+    """Read the context file: GOSCHED_CONTEXT, or ~/.config/gosched/context.yaml where it exists. Raise ConfigError."""
     named = os.environ.get("GOSCHED_CONTEXT")
     path = Path(named) if named else Path.home() / ".config" / "gosched" / "context.yaml"
     values = _from_file(path) if named or path.is_file() else {}

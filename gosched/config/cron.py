@@ -1,6 +1,6 @@
 """When a schedule runs: cron expressions in a time zone. The only importer of cronsim.
 
-Rule kept: what `check_schedule` lets pass has a next run on every machine that knows the time zone.
+Invariant: what `check_schedule` lets pass has a next run on every machine that knows the time zone.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _EXPECTED = 'expected minute, hour, day of month, month and day of week, such as
 
 
 def check_schedule(cron: str, timezone: str) -> None:
-    """Raises ValueError, with one line, for an expression or a zone that cannot be used."""
+    """Raise ValueError, with one line, for an expression or a zone that cannot be used."""
     zone(timezone)
     if next_run_ms(cron, timezone, 0) is None:
         raise ValueError(f"{shown(cron)} never comes: there is no such day")
 
 
 def zone(timezone: str) -> tzinfo:
-    """Raises ValueError. UTC is known without the machine's zone files."""
+    """Return the time zone of a name. UTC is known without the machine's zone files. Raise ValueError."""
     if timezone == "UTC":
         return UTC
     try:

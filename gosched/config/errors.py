@@ -11,13 +11,13 @@ class ConfigError(Exception):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """` (did you mean "count"?)`, or nothing when no known word is near."""
+    """Return ` (did you mean "count"?)`, or nothing where no known word is near."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f' (did you mean "{near[0]}"?)' if near else ""
 
 
 def shown(value: object) -> str:
-    """A value as people wrote it, on one line and short."""
+    """Return a value as it was written, on one line and short."""
     if value is None:
         return "nothing"
     return shown_key(repr(value) if isinstance(value, str) else str(value))

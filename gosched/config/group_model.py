@@ -19,7 +19,7 @@ from gosched.core.spec.task_group import Runtime
 
 
 def _run(value: object) -> str | tuple[str, ...]:
-    """Text stays text: what it means depends on the runtime. A list is executed as it stands."""
+    """Keep text as text: what it means depends on the runtime. A list is executed as it stands."""
     if isinstance(value, str) and value.strip():
         return text(value)
     if isinstance(value, list | tuple) and value:
@@ -39,12 +39,15 @@ def _share(value: object) -> int:
 
 
 class Gpus(Model):
-    """For each task. `memory` is of each GPU; of one that is shared, the task's share of it."""
+    """The GPUs of each task."""
 
-    count: Annotated[int, BeforeValidator(gpu_millis)] = MILLI  # in thousandths
+    #: Thousandths: a share of one GPU, or whole ones.
+    count: Annotated[int, BeforeValidator(gpu_millis)] = MILLI
     model: Word | None = None
+    #: Bytes of each GPU; of one that is shared, the task's share of them.
     memory: MemoryBytes = 0
-    share: Annotated[int, BeforeValidator(_share)] | None = None  # in thousandths
+    #: Thousandths of one GPU; None: `count` says it.
+    share: Annotated[int, BeforeValidator(_share)] | None = None
 
     @model_validator(mode="after")
     def _agree(self) -> Gpus:
@@ -58,7 +61,7 @@ class Gpus(Model):
 
 
 def _gpus(value: Any) -> Any:
-    """`0.5`, `2`, `h100:8` or the mapping."""
+    """Read `0.5`, `2`, `h100:8` or the mapping."""
     if isinstance(value, dict):
         return value
     model, colon, count = value.partition(":") if isinstance(value, str) else ("", "", value)
@@ -68,7 +71,7 @@ def _gpus(value: Any) -> Any:
 
 
 class ResourcesFile(Model):
-    """For each task. CPUs that are not asked for are one CPU."""
+    """The resources of each task. Without `cpu` it gets one CPU."""
 
     cpu: CpuMillis = 1000
     memory: MemoryBytes = 0
@@ -92,8 +95,8 @@ class ResourcesFile(Model):
 
 
 class DistributedFile(Model):
-    """`launcher`: what the command is. A task's environment has what both kinds read, so it decides nothing but what
-    is refused: torchrun is of torch alone."""
+    """The framework of a distributed job. The environment of tasks holds what launchers of either kind read, so
+    `launcher` decides only what is refused: torchrun starts torch alone."""
 
     framework: Literal["torch", "mpi", "none"] = "none"
     launcher: Literal["torchrun", "none"] = "none"
@@ -106,7 +109,7 @@ class DistributedFile(Model):
 
 
 class GroupFile(ContainerFile):
-    """Equal tasks. Its keys may also stand at the top of the job, for a job of one group."""
+    """A group of equal tasks. Its keys may also stand at the top of the job, for a job of one group."""
 
     run: Annotated[str | tuple[str, ...], BeforeValidator(_run)]
     count: Int32 = 1
@@ -125,7 +128,7 @@ class GroupFile(ContainerFile):
         return self
 
     def command(self) -> tuple[str, ...]:
-        """Text is a line for the shell; of the runtime spark, the words after spark-submit."""
+        """Return the words of a line for the shell; of the runtime spark, the words after spark-submit."""
         if not isinstance(self.run, str):
             return self.run
         if self.runs_in is Runtime.SPARK:

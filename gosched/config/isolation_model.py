@@ -1,8 +1,4 @@
-"""How tasks are kept to themselves: the keys of a job file on users, limits, images and volumes; as written and as
-records.
-
-Rule kept: a key that a task's runtime has no use for is refused, since whoever wrote it relies on it.
-"""
+"""How tasks are isolated: the keys of a job file on users, limits, images and volumes; as written and as records."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ def _user(value: object) -> str:
 
 
 def _umask(value: object) -> int:
-    """Octal, as everywhere: 022, 0022 or 22."""
+    """Read octal digits: 022, 0022 or 22."""
     written = str(value).removeprefix("0o") if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if not _UMASK.fullmatch(written):
         raise ValueError(f"expected three octal digits such as 022, got {shown(value)}")
@@ -111,7 +107,7 @@ FilePath = Annotated[str, BeforeValidator(_path)]
 
 
 class VolumeFile(Model):
-    """A mapping, or `/data:/data:ro`. Without `mode` it may be written to, as with Docker."""
+    """A mapping, or `/data:/data:ro`. Without `mode` tasks may write to it, as with Docker."""
 
     host: FilePath
     to: FilePath
@@ -133,12 +129,13 @@ class VolumeFile(Model):
 
 
 class IoFile(Model):
-    """Of the disk of the agent's data directory, and of no other. `read`, `write`: bytes in a second; `reads` and
-    `writes`: operations."""
+    """Limits of the disk of the agent's data directory, and of no other."""
 
     weight: Count | None = None
+    #: Bytes in a second, as is `write`.
     read: Amount | None = None
     write: Amount | None = None
+    #: Operations in a second, as is `writes`.
     reads: Rate | None = None
     writes: Rate | None = None
 
@@ -182,8 +179,9 @@ class IsolationFile(Model):
 
 
 class ContainerFile(IsolationFile):
-    """`runtime` None: by the image."""
+    """What tasks in containers may ask for besides."""
 
+    #: None: it follows from the image.
     runtime: Literal["process", "rootfs", "docker", "spark"] | None = None
     image: Annotated[str, BeforeValidator(_image)] | None = None
     volumes: Annotated[tuple[VolumeFile, ...], BeforeValidator(_listed)] = ()

@@ -43,7 +43,7 @@ def _causes(value: object) -> object:
 
 
 def _member_floor(value: object) -> int | str | None:
-    """`all`, a number of tasks, or a percent, which stays text."""
+    """Read `all`, a number of tasks, or a percent, which stays text."""
     if value in ("all", "100%"):
         return None
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
@@ -54,19 +54,23 @@ def _member_floor(value: object) -> int | str | None:
 
 
 class GangFile(Model):
-    """`min` None: all. A percent is of each task group. `wait_ms` 0: for ever. `ends_with`: a task group."""
+    """How the tasks of a job start and end together."""
 
+    #: How many start together: a number of tasks, or a percent of each task group; None: all.
     min: Annotated[int | str | None, BeforeValidator(_member_floor)] = None
     on_member_failure: Literal["restart_gang", "fail_job", "continue"] = "restart_gang"
+    #: How long the job waits for its start; 0: without an end.
     wait_ms: Millis = Field(default=0, alias="wait")
+    #: The task group whose success ends the job; None: all.
     ends_with: Word | None = None
 
 
 class RetryFile(Model):
-    """`when` says what counts: by default only what the job is not to blame for."""
+    """How often a job starts again."""
 
     max: Int32 = 3
     backoff_ms: Millis = Field(default=0, alias="backoff")
+    #: The causes that count: by default only what is not the fault of the job.
     when: Annotated[tuple[Literal["node_lost", "preempted", "failed"], ...], BeforeValidator(_causes)] = (
         "node_lost",
         "preempted",
@@ -74,7 +78,7 @@ class RetryFile(Model):
 
 
 class JobFile(Model):
-    """Either `tasks` or `spark` stands here: the flat form is turned into `tasks` before."""
+    """A job with either `tasks` or `spark`: the flat form is turned into `tasks` before."""
 
     MOVED: ClassVar[frozenset[str]] = frozenset(GroupFile.model_fields)
 

@@ -32,7 +32,8 @@ _GROUP_KEYS = frozenset(GroupFile.model_fields)
 
 
 def parse_job_file(text: bytes | str, source: str) -> list[JobSpec]:
-    """Every job of a file, at least one; those that wait for others of the file come after them. Raises ConfigError."""
+    """Return all jobs of a file, at least one; those that wait for others of the file come after them. Raise
+    ConfigError."""
     documents = read_documents(text, source)
     if not documents:
         raise ConfigError(f"{source}: no job in it: write at least name and run")
@@ -42,7 +43,7 @@ def parse_job_file(text: bytes | str, source: str) -> list[JobSpec]:
 
 
 def job_from_flags(job: Mapping[str, object], origins: Mapping[Path, str]) -> JobSpec:
-    """A job that the command line describes, by the keys of a job file. `origins`: the flag of each path."""
+    """Return the job that the command line describes by the keys of a job file. `origins`: the flag of each path."""
     return _job(Document(value=dict(job), source="command line", origins=origins))
 
 
@@ -96,7 +97,7 @@ def _written(document: Document, path: Path) -> Path:
 
 
 def _in_order(specs: list[JobSpec], documents: list[Document]) -> list[JobSpec]:
-    """As they stand, but for those that wait for a later one."""
+    """Return the jobs in their order in the file, but each after those that it waits for."""
     by_name: dict[str, list[int]] = {}
     for place, spec in enumerate(specs):
         by_name.setdefault(spec.name, []).append(place)
@@ -122,7 +123,7 @@ def _in_order(specs: list[JobSpec], documents: list[Document]) -> list[JobSpec]:
 
 
 def _with_groups(document: Document) -> Document:
-    """Moves the keys of a flat job into its only group; errors go on naming them as they were written."""
+    """Move the keys of a flat job into its only group; errors still name them as they were written."""
     job = document.value
     if not isinstance(job, dict):
         raise document.error((), f"expected a job (name, run, ...), got {shown(job)}")
@@ -206,7 +207,7 @@ def _group(name: str, group: GroupFile, gang_min: int | str | None) -> TaskGroup
 
 
 def _on_nodes_with(runtime: Runtime, affinity: tuple[Affinity, ...]) -> tuple[Affinity, ...]:
-    """Every node runs processes; those that have another runtime say so by a label."""
+    """Add the condition that the node has the runtime, by its label. Every node runs processes."""
     label = f"{RUNTIME_LABEL}{runtime.name.lower()}"
     if runtime is Runtime.PROCESS or any(term.label == label for term in affinity):
         return affinity
@@ -214,7 +215,8 @@ def _on_nodes_with(runtime: Runtime, affinity: tuple[Affinity, ...]) -> tuple[Af
 
 
 def _floor(count: int, gang_min: int | str | None) -> int:
-    """Of a group of `count` tasks; a number larger than that is of several groups, and all of their tasks."""
+    """Return how many tasks of a group of `count` start together. A number beyond `count` is of several
+    groups: all tasks."""
     if isinstance(gang_min, str):
         return -(-count * int(gang_min.removesuffix("%")) // 100)
     return count if gang_min is None else min(gang_min, count)

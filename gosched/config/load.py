@@ -56,13 +56,13 @@ S = TypeVar("S", bound=Settings)
 
 
 def load_master_settings(config_path: str | None, flags: Mapping[str, object]) -> MasterSettings:
-    """`flags` by the names of MASTER_KEYS; None is a flag that was not given. Raises ConfigError."""
+    """Return the settings. `flags` by the names of MASTER_KEYS; None: a flag that was not given. Raise ConfigError."""
     settings = _load(MasterSettings, MASTER_KEYS, config_path, flags)
     return settings if settings.data_dir else _with(settings, data_dir=_default_data_dir("master"))
 
 
 def load_agent_settings(config_path: str | None, flags: Mapping[str, object]) -> AgentSettings:
-    """`flags` by the names of AGENT_KEYS; None is a flag that was not given. Raises ConfigError."""
+    """Return the settings. `flags` by the names of AGENT_KEYS; None: a flag that was not given. Raise ConfigError."""
     settings = _load(AgentSettings, AGENT_KEYS, config_path, flags)
     return settings if settings.data_dir else _with(settings, data_dir=_default_data_dir("agent"))
 
@@ -82,7 +82,7 @@ def parse_queue_file(text: bytes | str, source: str) -> tuple[tuple[Queue, ...],
 
 
 def read_file(path: str, *, what: str) -> bytes:
-    """Raises ConfigError with the way out."""
+    """Return the content of a file. Raise ConfigError with what to do."""
     try:
         return FilePath(path).read_bytes()
     except OSError as error:
@@ -90,7 +90,7 @@ def read_file(path: str, *, what: str) -> bytes:
 
 
 def looks_like_agent(text: bytes, source: str) -> bool:
-    """Whether a config file has more keys of an agent than of a master."""
+    """Return whether a config file has more keys of an agent than of a master."""
     documents = read_documents(text, source)
     keys = set(documents[0].value) if documents and isinstance(documents[0].value, dict) else set()
     return len(keys & set(AgentSettings.model_fields)) > len(keys & set(MasterSettings.model_fields))
@@ -140,6 +140,6 @@ def _with(settings: S, **changes: object) -> S:
 
 
 def _default_data_dir(program: str) -> str:
-    """Root's daemons keep state where services do; anybody else's in their home."""
+    """Return where daemons of root keep state, as services do, and other users in their home."""
     base = FilePath("/var/lib/gosched") if os.geteuid() == 0 else FilePath.home() / ".local" / "state" / "gosched"
     return str(base / program)

@@ -1,4 +1,4 @@
-"""Moments as people write them, into milliseconds since 1970. Rule kept: a moment is the same everywhere, so a date and
+"""Moments as people write them, into milliseconds since 1970. Invariant: a moment is the same everywhere, so a date and
 a time need their offset."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment_ms(value: object) -> int:
-    """RFC 3339, with its offset."""
+    """Read RFC 3339, with its offset."""
     if isinstance(value, str) and _RFC3339.fullmatch(value.strip()):
         try:
             moment = datetime.fromisoformat(value.strip().upper())
@@ -25,7 +25,7 @@ def moment_ms(value: object) -> int:
 
 
 def moment_from_ms(text: str, now_ms: int) -> int:
-    """`now`, `+2h` from now, or a moment."""
+    """Read `now`, `+2h` from now, or a moment."""
     words = text.strip()
     if words == "now":
         return now_ms

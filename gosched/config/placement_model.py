@@ -1,4 +1,4 @@
-"""Where tasks may stand and would rather stand: the `placement` of a job file, as it is written and as records."""
+"""Where tasks may run and should rather run: the `placement` of a job file, as it is written and as records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gosched.core.spec.placement_rules import (
 
 
 def _listed(value: object) -> object:
-    """One item may stand for a list of one."""
+    """Let one item stand for a list of one."""
     return value if isinstance(value, list) else [value]
 
 
@@ -45,11 +45,12 @@ class SpreadFile(Model):
 
 
 class AffinityFile(Model):
-    """`weight` None: required."""
+    """A condition on a label of nodes."""
 
     label: Word
     op: Literal["in", "not_in", "exists", "not_exists", "gt", "lt"]
     values: Annotated[tuple[Text, ...], BeforeValidator(_listed)] = ()
+    #: None: the condition is required.
     weight: Int32 | None = None
 
     @model_validator(mode="after")
@@ -71,11 +72,13 @@ class AntiAffinityFile(Model):
 
 
 class TolerationFile(Model):
-    """Without `op`: equal if there is a value, else exists. Without `effect`: every effect."""
+    """A taint that tasks tolerate."""
 
     key: Text = ""
+    #: None: equal where there is a value, else exists.
     op: Literal["exists", "equal"] | None = None
     value: Text = ""
+    #: None: every effect.
     effect: Literal["no_schedule", "prefer_no_schedule", "no_execute"] | None = None
 
     def record(self) -> Toleration:

@@ -20,7 +20,7 @@ _LARGEST = 2**62  # the records are 64-bit integers, and sums of them must be to
 
 
 def cpu_millis(value: object) -> int:
-    """`2`, `0.5`, `500m` -> thousandths of a CPU."""
+    """Read `2`, `0.5`, `500m` as thousandths of a CPU."""
     number, unit = _split(value, 'a number of CPUs such as 2, 0.5 or "500m"')
     if unit == "":
         return _whole(number * 1000, value, "CPUs come in thousandths")
@@ -30,7 +30,7 @@ def cpu_millis(value: object) -> int:
 
 
 def memory_bytes(value: object) -> int:
-    """`512Mi`, `1.5Ti`, `2GB` -> bytes. A unit is required, but for 0."""
+    """Read `512Mi`, `1.5Ti`, `2GB` as bytes. A unit is required, but for 0."""
     number, unit = _split(value, "an amount with a unit such as 512Mi or 1.5Gi")
     if unit == "" and number == 0:
         return 0
@@ -42,7 +42,7 @@ def memory_bytes(value: object) -> int:
 
 
 def duration_ms(value: object) -> int:
-    """`500ms`, `30s`, `5m`, `1h30m`, `7d` -> milliseconds. A unit is required, but for 0."""
+    """Read `500ms`, `30s`, `5m`, `1h30m`, `7d` as milliseconds. A unit is required, but for 0."""
     if isinstance(value, int) and not isinstance(value, bool) and value == 0:
         return 0
     text = value.strip() if isinstance(value, str) else ""
@@ -54,7 +54,7 @@ def duration_ms(value: object) -> int:
 
 
 def gpu_count(value: object) -> int:
-    """Whole GPUs."""
+    """Read a number of whole GPUs."""
     millis = gpu_millis(value)
     if millis % 1000:
         raise ValueError(f"expected a whole number of GPUs such as 2, got {shown(value)}")
@@ -62,7 +62,7 @@ def gpu_count(value: object) -> int:
 
 
 def gpu_millis(value: object) -> int:
-    """`2`, `0.5` -> thousandths of a GPU."""
+    """Read `2`, `0.5` as thousandths of a GPU."""
     number, unit = _split(value, "a number of GPUs such as 2 or 0.5")
     if unit:
         raise ValueError(f"expected a number of GPUs such as 2 or 0.5, got {shown(value)}")
@@ -70,7 +70,7 @@ def gpu_millis(value: object) -> int:
 
 
 def whole_amount(value: object) -> int:
-    """Of a resource that the cluster counts in units of its own."""
+    """Read an amount of a resource that the cluster counts in units of its own."""
     number, unit = _split(value, "a whole number")
     if unit or number != int(number):
         raise ValueError(f"expected a whole number, got {shown(value)}")

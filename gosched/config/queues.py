@@ -55,7 +55,7 @@ class QueueConfig(Model):
         return self
 
     def records(self, parent: str = "") -> Iterator[Queue]:
-        """Itself, then all below it."""
+        """Yield the queue, then all queues below it."""
         path = f"{parent}.{self.name}" if parent else self.name
         yield Queue(
             path=path,
@@ -85,7 +85,7 @@ class QuotaConfig(Model):
 
 
 def queue_tree(queues: Sequence[QueueConfig]) -> tuple[Queue, ...]:
-    """Parents before their children; with a `default` queue, named in the config or not."""
+    """Return parents before their children, with a `default` queue, named in the config or not."""
     records = [record for queue in queues for record in queue.records()]
     if all(record.path != DEFAULT_QUEUE for record in records):
         records.append(Queue(path=DEFAULT_QUEUE))

@@ -32,7 +32,7 @@ def _address(value: object) -> str:
 
 
 def _target(value: object) -> str:
-    """An address that can be dialed."""
+    """Check an address that can be dialed."""
     host, port = split_address(value)
     if not host or not port:
         raise ValueError(f"expected host:port to connect to, got {value!r}")
@@ -40,12 +40,12 @@ def _target(value: object) -> str:
 
 
 def _listed(value: object) -> object:
-    """`a,b` from a flag or the environment is a list."""
+    """Read `a,b` from a flag or the environment as a list."""
     return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
 
 
 def _topology(levels: tuple[str, ...]) -> tuple[str, ...]:
-    """Label keys, the widest level first; what is within a node is known without being named."""
+    """Check label keys, the widest level first; levels within a node are known without being named."""
     if len(levels) > MAX_LEVELS:
         raise ValueError(f"{len(levels)} levels; at most {MAX_LEVELS}")
     for place, level in enumerate(levels):
@@ -102,7 +102,7 @@ class Peer(Model):
 class Raft(Model):
     """`enabled: false` is a cluster of one, with the same log. `bootstrap`: with an empty data
     directory it founds the cluster with its peers, unless one of them says that it exists; false: it only joins.
-    The peers are where to begin: once the log names the masters, it says who they are and where they listen.
+    The peers are where to begin: once the log names the masters, it says which they are and where they listen.
     `join`: a master that finds that the cluster of its peers exists without it asks to be added, at `advertise_addr`.
     `max_round_trip_ms`: the longest between two masters; the timeouts of elections and connections follow from it."""
 
@@ -124,14 +124,14 @@ class Raft(Model):
         return self
 
     @model_validator(mode="after")
-    def _has_somebody_to_join(self) -> Raft:
+    def _has_a_master_to_join(self) -> Raft:
         if self.join and not self.others:
             raise ValueError('"join" needs another master to ask: name one in "peers", as "id=host:port"')
         return self
 
     @property
     def others(self) -> tuple[Peer, ...]:
-        """The peers without this member, which may stand in the list too."""
+        """Return the peers without this member, which may be in the list too."""
         return tuple(peer for peer in self.peers if peer.id != self.node_id)
 
 
@@ -144,7 +144,7 @@ def _depth(value: object) -> object:
 
 
 class Scheduling(Model):
-    """`reservations`: how many blocked gangs are promised a start; 1 is EASY backfill, None conservative: all. The
+    """`reservations`: how many blocked gangs have a reserved start; 1 is EASY backfill, None conservative: all. The
     victims are jobs evicted in one cycle; 0: none ever."""
 
     reservations: Annotated[int | None, BeforeValidator(_depth)] = 4
@@ -174,7 +174,7 @@ class Limits(Model):
 
 
 class PluginConfig(Model):
-    """A scheduling plugin that is switched on; `timeout_ms` is its time in one cycle, `options` are its own affair."""
+    """A scheduling plugin that is switched on; `timeout_ms` is its time in one cycle, `options` are passed on to it."""
 
     name: Name
     timeout_ms: PositiveMillis = Field(default=50, alias="timeout")
@@ -192,14 +192,14 @@ class Settings(Model):
     _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
     def listen(self, key: str, address: str) -> Listen:
-        """Raises ConfigError, with the place where the address was set."""
+        """Resolve an address. Raise ConfigError, with the place where it was set."""
         try:
             return resolve_listen(address, key=key, tls=self.tls is not None, insecure=self.insecure)
         except ConfigError as error:
             raise self.error(key, str(error)) from None
 
     def error(self, key: str, message: str) -> ConfigError:
-        """With the place where the key was set."""
+        """Return an error with the place where the key was set."""
         origin = self._origins.get(key)
         return ConfigError(f"{origin}: {message}" if origin else message)
 
@@ -234,7 +234,7 @@ class MasterSettings(Settings):
         return self
 
     def queue_records(self) -> tuple[Queue, ...]:
-        """Parents before their children; with a `default` queue, named in the config or not."""
+        """Return parents before their children, with a `default` queue, named in the config or not."""
         return queue_tree(self.queues)
 
     def quota_records(self) -> tuple[Quota, ...]:
@@ -253,12 +253,12 @@ class MasterSettings(Settings):
         return self.listen("raft.bind_addr", self.raft.bind_addr)
 
     def raft_advertised(self) -> str:
-        """Where the other masters reach this one's replica: as set, or as its own entry among the peers says."""
+        """Return where the other masters reach this one's replica: as set, or as its own entry among the peers says."""
         raft, listen = self.raft, self.raft_listen()
         listed = next((peer.address for peer in raft.peers if peer.id == raft.node_id), "")
         host = self.server.advertise_host or (socket.gethostname() if listen.is_every_interface else listen.host)
         return raft.advertise_addr or listed or join_address(host, listen.port)
 
     def listens(self) -> list[Listen]:
-        """All that it listens on. Raises ConfigError."""
+        """Return all that the master listens on. Raise ConfigError."""
         return [self.grpc_listen(), self.http_listen(), *([self.raft_listen()] if self.raft.enabled else [])]

@@ -1,6 +1,6 @@
 """The `spark` of a job file: a whole application as two task groups, a driver and its executors.
 
-Rule kept: the memory of each JVM stays within its task's, and what the job file's `conf` says goes before what follows
+Invariant: the memory of each JVM stays within its task's, and what the job file's `conf` says goes before what follows
 from the resources.
 """
 
@@ -32,13 +32,13 @@ _JVM_UNITS_MIB: Mapping[str, float] = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, 
 
 
 def heap_mib(memory_bytes: int) -> int:
-    """Of a JVM in a task of so much memory, beside the JVM of a daemon."""
+    """Return the heap of a JVM in a task of so much memory, beside the JVM of a daemon."""
     memory_mib = memory_bytes // _MIB
     return memory_mib - max(_LEAST_OVERHEAD_MIB, memory_mib // 10) - DAEMON_MIB
 
 
 def cores(cpu_millis: int) -> int:
-    """Tasks of Spark that run at once."""
+    """Return how many tasks of Spark run at once."""
     return max(1, cpu_millis // 1000)
 
 
@@ -88,7 +88,7 @@ class SparkFile(IsolationFile):
         return self
 
     def _check_conf(self, key: str, value: str) -> None:
-        """An executor that no worker has room for would be waited for without an end."""
+        """Refuse settings of gosched, and executors that fit on no worker: Spark would wait for them without an end."""
         resources = self.executors.resources
         if not key.startswith("spark.") or "=" in key:
             raise problem_at(("conf", key), "expected the name of a setting, such as spark.sql.shuffle.partitions")
@@ -118,7 +118,7 @@ class SparkFile(IsolationFile):
         }
 
     def _submit_words(self, gang_min: int | str | None) -> tuple[str, ...]:
-        """For spark-submit; where the cluster is comes to it on the node."""
+        """Return the words for spark-submit; the address of the cluster is added on the node."""
         of_class = ("--class", self.main_class) if self.main_class else ()
         conf = [word for key, value in self._conf(gang_min).items() for word in ("--conf", f"{key}={value}")]
         return (*of_class, *conf, self.app, *self.args)
@@ -141,6 +141,6 @@ class SparkFile(IsolationFile):
 
 
 def _mib(value: str) -> float:
-    """As a JVM reads it, but that a number alone is of MiB for Spark; 0 if it is none."""
+    """Read an amount as a JVM does, but a number alone as MiB, as Spark does; 0: it is no amount."""
     found = _JVM_MEMORY.fullmatch(value.strip())
     return int(found[1]) * _JVM_UNITS_MIB[found[2].lower()] if found else 0

@@ -25,7 +25,7 @@ PositiveDuration = Annotated[Millis, Field(ge=1)]  # 0 stands for none in a reco
 
 
 def _signal(value: object) -> int:
-    """`SIGUSR1`, `USR1` or a number."""
+    """Read `SIGUSR1`, `USR1` or a number."""
     known = {known.name: int(known) for known in Signals}
     number: object = value
     if isinstance(value, str):
@@ -57,7 +57,7 @@ class PreemptionFile(Model):
 
 
 class DeadlineFile(Model):
-    """A moment, or a time after the submission."""
+    """The deadline of a job: a moment, or a time after the submission."""
 
     at_ms: Annotated[int, BeforeValidator(moment_ms), Field(ge=1)] | None = Field(default=None, alias="at")
     in_ms: PositiveDuration | None = Field(default=None, alias="in")
@@ -71,7 +71,7 @@ class DeadlineFile(Model):
 
 
 def _after(value: object) -> tuple[Dependency, ...]:
-    """`{etl: success, other: any}`, by names or ids."""
+    """Read `{etl: success, other: any}`, by names or ids."""
     if not isinstance(value, dict):
         raise ValueError(f"expected jobs and how they end, such as {{etl-daily: success}}, got {shown(value)}")
     return tuple([_dependency(job, value[job]) for job in sorted(value)])
@@ -89,7 +89,7 @@ After = Annotated[tuple[Dependency, ...], BeforeValidator(_after)]
 
 
 def _range(value: object) -> tuple[int, int, int]:
-    """First, last, step."""
+    """Read the first index, the last, and the step."""
     found = _RANGE.fullmatch(value.strip()) if isinstance(value, str) else None
     if not found:
         raise ValueError(f'expected a range such as "0-999", or "0-999:10" for every tenth, got {shown(value)}')
@@ -100,7 +100,7 @@ def _range(value: object) -> tuple[int, int, int]:
 
 
 def _matrix(value: object) -> tuple[Axis, ...]:
-    """Axes in the order in which they are written."""
+    """Read the axes, in the order in which they are written."""
     if not isinstance(value, dict) or not value:
         raise ValueError(f"expected variables and their values, such as {{LR: [0.1, 0.2]}}, got {shown(value)}")
     return tuple([_axis(key, values) for key, values in value.items()])
@@ -120,11 +120,13 @@ def _axis_value(key: str, place: int, item: object) -> str:
 
 
 class ArrayFile(Model):
-    """`parallelism` None: as many as may be. `max_failures` None: any number."""
+    """The elements of an array job."""
 
     range: Annotated[tuple[int, int, int], BeforeValidator(_range)] | None = None
     matrix: Annotated[tuple[Axis, ...], BeforeValidator(_matrix)] | None = None
+    #: How many elements live at once; None: as many as may be.
     parallelism: Annotated[Int32, Field(ge=1)] | None = None
+    #: How many elements may fail; None: any number.
     max_failures: Annotated[Int32, Field(ge=0)] | None = None
 
     @model_validator(mode="after")

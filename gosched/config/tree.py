@@ -1,6 +1,6 @@
 """YAML text into plain values that remember where they came from.
 
-Rule kept: what is read is bounded (size, depth) before it is built, and nothing is resolved but null, true, false
+Invariant: what is read is bounded (size, depth) before it is built, and nothing is resolved but null, true, false
 and decimal numbers: no tags, no anchors and aliases, no dates, no `yes` that turns into a boolean.
 """
 
@@ -38,7 +38,7 @@ class Document:
     hidden: Path = ()
 
     def error(self, path: Path, message: str) -> ConfigError:
-        """With the origin of the path, or of the nearest parent that has one."""
+        """Return an error with the origin of the path, or of the nearest parent that has one."""
         if self.hidden[: len(path)] == path:
             path = ()
         elif path[: len(self.hidden)] == self.hidden:
@@ -60,7 +60,7 @@ def dotted(path: Path) -> str:
 
 
 def read_documents(text: bytes | str, source: str) -> list[Document]:
-    """Every document of a YAML text; empty ones are left out. Raises ConfigError."""
+    """Return every document of a YAML text but the empty ones. Raise ConfigError."""
     raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     if len(raw) > MAX_FILE_BYTES:
         raise ConfigError(f"{source}: {len(raw)} bytes; at most {MAX_FILE_BYTES} are read")
@@ -92,7 +92,7 @@ def _documents(events: Iterator[Any], source: str) -> Iterator[Document]:
 
 
 class _Builder:
-    """Builds one document from parser events."""
+    """A builder of one document from parser events."""
 
     def __init__(self, events: Iterator[Any], source: str) -> None:
         self.origins: dict[Path, str] = {}

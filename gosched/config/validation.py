@@ -1,6 +1,6 @@
 """From plain values to pydantic models, with errors in one line for people.
 
-Rule kept: a key that no model knows is an error that names the nearest known key; nothing is silently ignored.
+Invariant: a key that no model knows is an error that names the nearest known key; nothing is silently ignored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ M = TypeVar("M", bound=Model)
 
 
 def validate(model: type[M], document: Document) -> M:
-    """Raises ConfigError for the first mistake, by its place in the file; unknown keys first."""
+    """Return the model. Raise ConfigError for the first mistake, by its place in the file; unknown keys first."""
     if not isinstance(document.value, dict):
         raise document.error((), f"expected keys and values, got {shown(document.value)}")
     try:
@@ -43,7 +43,7 @@ def validate(model: type[M], document: Document) -> M:
 
 
 def name(value: object, *, longest: int = 63) -> str:
-    """A name of people's choosing that is safe in ids, file names and metrics."""
+    """Check a name that users choose and that is safe in ids, file names and metrics."""
     if not isinstance(value, str):
         raise ValueError(f'expected a name, got {shown(value)}; quote it if it is one: "{shown(value)}"')
     if any(not c.isprintable() for c in value):
@@ -67,20 +67,20 @@ def word(value: object) -> str:
 
 
 def label_key(value: object) -> str:
-    """As `zone` or `topology.kubernetes.io/zone`."""
+    """Check a key such as `zone` or `topology.kubernetes.io/zone`."""
     if not isinstance(value, str) or len(value) > MAX_NAME_LENGTH or not _LABEL_KEY.fullmatch(value):
         raise ValueError(f"expected the key of a label such as zone or rack, got {shown(value)}")
     return value
 
 
 def problem_at(path: Path, message: str) -> ValidationError:
-    """For a validator that knows where inside its value the mistake is."""
+    """Return the error of a validator that knows where inside its value the mistake is."""
     problem = PydanticCustomError("placed_error", "{text}", {"text": message})
     return ValidationError.from_exception_data("", [InitErrorDetails(type=problem, loc=path, input=None)])
 
 
 def string_map(value: object) -> StringMap:
-    """A mapping, or `a=b,c=d`, into sorted pairs of text."""
+    """Read a mapping, or `a=b,c=d`, as sorted pairs of text."""
     if isinstance(value, str):
         value = dict(_pair(item) for item in value.split(",") if item.strip())
     if not isinstance(value, dict):
@@ -103,7 +103,7 @@ def _entry(key: str, value: object) -> str:
 
 
 def text(value: object) -> str:
-    """Numbers and booleans keep the text they were written with."""
+    """Read text; numbers and booleans keep the text they were written with."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None or isinstance(value, dict | list):
@@ -181,7 +181,7 @@ def _model_at(model: type[Model], path: Path) -> type[Model]:
 
 
 def _model_in(annotation: Any) -> type[Model] | None:
-    """The model within `Model | None`, `tuple[Model, ...]`, `dict[str, Model]`."""
+    """Return the model within `Model | None`, `tuple[Model, ...]`, `dict[str, Model]`."""
     if isinstance(annotation, type) and issubclass(annotation, Model):
         return annotation
     return next((found for arg in get_args(annotation) if (found := _model_in(arg))), None)

@@ -1,6 +1,6 @@
 """Amounts by resource name: the vectors of queues and quotas, and the cluster's own resources of tasks and nodes.
 
-Rule kept: any name may be a resource of the cluster's own, but not one that is most likely a known name misspelt.
+Invariant: any name may be a resource of the cluster's own, but not one that is most likely a known name misspelt.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _NEAR = 0.75  # of difflib: `memroy` is near `memory`, and `tpu` is not near `cp
 
 
 def vector(value: object) -> AmountMap:
-    """`{cpu: 64, memory: 1Ti, gpu: 16, "gpu:h100": 8, fpga: 2}`. Zero is an amount: it stands for none at all."""
+    """Read `{cpu: 64, memory: 1Ti, gpu: 16, "gpu:h100": 8, fpga: 2}`. Zero is an amount: it stands for none at all."""
     if not isinstance(value, dict):
         raise ValueError(f"expected amounts such as {{cpu: 64, memory: 1Ti}}, got {shown(value)}")
     return tuple(sorted((key, _placed(_amount, key, item)) for key, item in value.items()))
 
 
 def with_custom(value: Any, known: Iterable[str]) -> Any:
-    """The mapping with every key that is not `known` moved to CUSTOM, as an AmountMap without zeros."""
+    """Return the mapping with every key that is not `known` moved to CUSTOM, as an AmountMap without zeros."""
     if not isinstance(value, dict):
         return value
     own = [key for key in value if key not in known]
