@@ -6,16 +6,11 @@ Rule kept: whatever was started is gone after `stop()`, running tasks included, 
 from __future__ import annotations
 
 import json
-import os
-import random
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,20 +20,13 @@ from typing import Any
 import psutil
 import yaml
 
+from gosched.cli.local_ports import HeldPorts
+from gosched.cli.local_program import STOP_S, LocalClusterError, Program, end_in_order, tasks_under
 from gosched.client import GoSchedClient, GoSchedError, Status
 from gosched.core.records.job import JobState
 
 READY_S = 60.0
-STOP_S = 10.0
 _LIVE = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
-_SUPERVISOR = "gosched.agent.supervisor"  # on the command line of a task's supervisor
-_PORTS = range(30_000, 32_700)  # below what the kernel gives out by itself, above the MASTER_PORT of jobs
-
-
-class LocalClusterError(Exception):
-    """One line for people."""
-
-    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,81 +36,6 @@ class AgentShape:
     resources: Mapping[str, object] = field(default_factory=lambda: {"cpu": 4, "memory": "8Gi", "storage": "16Gi"})
     labels: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, object] = field(default_factory=dict)
-
-
-class Program:
-    """One daemon: how it is started, where it listens, and its newest process."""
-
-    def __init__(self, id: str, command: list[str], home: Path, *, grpc: str, http: str = "") -> None:
-        self.id = id
-        self.grpc = grpc
-        self.http = http
-        self.log = home / f"{id}.log"
-        self._command = command
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid if self._process else 0
-
-    @property
-    def exit_code(self) -> int | None:
-        """None while it runs (or is frozen)."""
-        return self._process.poll() if self._process else None
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def start(self) -> None:
-        # A session of its own: Ctrl-C on the terminal is for the one who stops the cluster in order.
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env={key: value for key, value in os.environ.items() if not key.startswith("GOSCHED_")},
-            )
-
-    def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
-        self.send(signal.SIGKILL)
-        if self._process:
-            self._process.wait(STOP_S)
-
-    def freeze(self) -> None:
-        """SIGSTOP to its whole family: a master's replica is a process of its own."""
-        self._send_all(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._send_all(signal.SIGCONT)
-
-    def send(self, number: signal.Signals) -> None:
-        if self._process and self.is_alive:
-            self._process.send_signal(number)
-
-    def wait(self, timeout_s: float) -> int:
-        if self._process is None:
-            return 0
-        return self._process.wait(timeout_s)
-
-    def last_words(self) -> str:
-        """The last line of its log."""
-        with suppress(OSError):
-            lines = self.log.read_text("utf-8", "replace").strip().splitlines()
-            if lines:
-                return lines[-1]
-        return "its log is empty"
-
-    def _send_all(self, number: signal.Signals) -> None:
-        if not self.is_alive:
-            raise LocalClusterError(f"{self.id} does not run")
-        process = psutil.Process(self.pid)
-        for each in [process, *process.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess):  # an agent's look at its runtimes may end at any time
-                each.send_signal(number)
 
 
 class LocalCluster:
@@ -149,7 +62,7 @@ class LocalCluster:
             raise LocalClusterError(f"cannot use the data directory {self.data_dir}: {error.strerror}") from error
         self.masters: dict[str, Program] = {}
         self.agents: dict[str, Program] = {}
-        self._ports = _Ports()
+        self._ports = HeldPorts()
         self._settings = settings or {}
         self._make_masters(masters)
         for shape in [AgentShape()] * agents if isinstance(agents, int) else agents:
@@ -247,7 +160,7 @@ class LocalCluster:
                     program.thaw()
             self._cancel_jobs()
             for group in (self.agents, self.masters):
-                _end(group.values())
+                end_in_order(group.values())
         finally:
             for program in self.programs:
                 if program.is_alive:
@@ -339,7 +252,7 @@ class LocalCluster:
         """Tasks outlive their agent on purpose. Their supervisors work in the agents' directories."""
         ends = time.monotonic() + STOP_S
         homes = [self.data_dir / agent for agent in self.agents]
-        while (found := _tasks_under(homes)) and time.monotonic() < ends:
+        while (found := tasks_under(homes)) and time.monotonic() < ends:
             for process in found:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
@@ -352,51 +265,3 @@ def _merged(own: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
         deep = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         merged[key] = _merged(merged[key], value) if deep else value
     return merged
-
-
-def _end(programs: Iterable[Program]) -> None:
-    running = [program for program in programs if program.is_alive]
-    for program in running:
-        program.send(signal.SIGTERM)
-    for program in running:
-        with suppress(subprocess.TimeoutExpired):
-            program.wait(STOP_S)
-
-
-def _tasks_under(homes: Sequence[Path]) -> list[psutil.Process]:
-    """The supervisors that work in one of these directories, and all their children."""
-    found: dict[int, psutil.Process] = {}
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):  # OSError: some stranger's directory is deeper than a path can name
-            if not any(Path(process.cwd()).is_relative_to(home) for home in homes):
-                continue
-            if any(_SUPERVISOR in word for word in process.cmdline()):
-                for member in (process, *process.children(recursive=True)):
-                    found[member.pid] = member
-    return list(found.values())
-
-
-class _Ports:
-    """Each is bound here, without listening, until `close`: another cluster cannot take it, not even while the program
-    that it is for is down. The program itself can: it allows the reuse of its address, as this side does then."""
-
-    def __init__(self) -> None:
-        self._held: list[socket.socket] = []
-
-    def take(self) -> int:
-        for _ in range(1000):
-            port = random.choice(_PORTS)
-            held = socket.socket()
-            try:
-                held.bind(("127.0.0.1", port))
-            except OSError:
-                held.close()
-                continue
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._held.append(held)
-            return port
-        raise LocalClusterError(f"no free port between {_PORTS.start} and {_PORTS.stop} on 127.0.0.1")
-
-    def close(self) -> None:
-        for held in self._held:
-            held.close()

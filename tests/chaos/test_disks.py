@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gosched.cli.local_cluster import Program
+from gosched.cli.local_program import Program
 from gosched.client import GoSchedError
 from tests.chaos.hosts import HostCluster
 from tests.integration.support import PATIENCE_S, until

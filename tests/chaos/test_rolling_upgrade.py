@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from gosched import __version__
-from gosched.cli.local_cluster import Program
+from gosched.cli.local_program import Program
 from gosched.client import GoSchedClient, GoSchedError
 from gosched.core.features import NEWEST_LEVEL
 from gosched.core.records.job import JobState

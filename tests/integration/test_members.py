@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gosched.cli.local_cluster import AgentShape, LocalCluster, Program
+from gosched.cli.local_cluster import AgentShape, LocalCluster
+from gosched.cli.local_program import Program
 from gosched.core.records.job import JobState
 from tests.integration.support import PATIENCE_S, goschedctl, kill_whole, ledger_job, starts, until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gosched.cli.local_cluster import LocalClusterError
+from gosched.cli.local_program import LocalClusterError
 from gosched.client import GoSchedClient
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.core.records.job import JobState
