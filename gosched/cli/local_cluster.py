@@ -1,6 +1,6 @@
 """A whole cluster of real processes on loopback, for `goschedctl local`, the demo, the tests and the benchmarks.
 
-Rule kept: whatever was started is gone after `stop()`, running tasks included, and nothing else is touched.
+Invariant: everything that was started has ended after `stop()`, running tasks too, and nothing else is touched.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LIVE = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentShape:
-    """What an agent offers, as in its config file. It need not be there in truth: tasks are not confined to it."""
+    """The offer of an agent, as in its config file. It may exceed the machine: tasks are not confined to it."""
 
     resources: Mapping[str, object] = field(default_factory=lambda: {"cpu": 4, "memory": "8Gi", "storage": "16Gi"})
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class AgentShape:
 
 
 class LocalCluster:
-    """`masters` of them founded anew or found again in `data_dir`; one agent for each shape, `agent-1` and so on.
+    """A cluster in `data_dir`, new or as it was left there: masters, and one agent per shape (`agent-1` and so on).
 
     `settings` goes into every master's config file. Without `data_dir` a temporary one is made, and removed by `stop`.
     """
@@ -90,18 +90,18 @@ class LocalCluster:
         return [*self.masters.values(), *self.agents.values()]
 
     def client(self, *, timeout_s: float = 30.0) -> GoSchedClient:
-        """For the caller to close."""
+        """Return a new client, which the caller closes."""
         return GoSchedClient(self.endpoints, timeout_s=timeout_s)
 
     def start(self, *, timeout_s: float = READY_S) -> None:
-        """Returns once there is a leader and every agent is READY. Raises LocalClusterError."""
+        """Start all programs; return once there is a leader and every agent is READY. Raises LocalClusterError."""
         for program in self.programs:
             program.start()
         self.wait_ready(timeout_s=timeout_s)
         self.write_cluster_file()
 
     def wait_ready(self, *, timeout_s: float = READY_S) -> Status:
-        """All programs run, there is a leader, every agent is READY."""
+        """Wait until all programs run, there is a leader, and every agent is READY. Raises LocalClusterError."""
         ends = time.monotonic() + timeout_s
         problem = "no master answers"
         with self.client(timeout_s=2.0) as client:
@@ -115,11 +115,13 @@ class LocalCluster:
                 except GoSchedError as error:
                     problem = str(error)
                 time.sleep(0.05)
-        words = "; ".join(f"{program.id}: {program.last_words()}" for program in self.programs)
-        raise LocalClusterError(f"the cluster was not ready within {timeout_s:g} s: {problem}. Last words: {words}")
+        words = "; ".join(f"{program.id}: {program.last_line()}" for program in self.programs)
+        raise LocalClusterError(
+            f"the cluster was not ready within {timeout_s:g} s: {problem}. Last lines of the logs: {words}"
+        )
 
     def leader(self, *, timeout_s: float = READY_S) -> Program:
-        """The leader, which runs. Raises LocalClusterError when there is none in time."""
+        """Return the leader, whose process is alive. Raises LocalClusterError when there is none in time."""
         ends = time.monotonic() + timeout_s
         with self.client(timeout_s=2.0) as client:
             while time.monotonic() < ends:
@@ -131,21 +133,21 @@ class LocalCluster:
         raise LocalClusterError(f"no leader within {timeout_s:g} s")
 
     def add_agent(self, shape: AgentShape | None = None) -> Program:
-        """Starts one more, and does not wait for it."""
+        """Start another agent, and do not wait for it."""
         agent = self._make_agent(shape or AgentShape())
         agent.start()
         self.write_cluster_file()
         return agent
 
     def restart(self, program: Program) -> None:
-        """Starts it again on its data, after `kill` or an end of its own; does not wait until it is ready."""
+        """Start a program that has ended again on its data, and do not wait until it is ready."""
         if program.is_alive:
             raise LocalClusterError(f"{program.id} runs already")
         program.start()
         self.write_cluster_file()
 
     def write_cluster_file(self) -> None:
-        """`cluster.json`, replaced at once."""
+        """Replace `cluster.json` atomically."""
         masters = [{"id": m.id, "pid": m.pid, "grpc": m.grpc, "http": m.http} for m in self.masters.values()]
         agents = [{"id": a.id, "pid": a.pid, "grpc": a.grpc} for a in self.agents.values()]
         scratch = self.data_dir / "cluster.json.new"
@@ -153,7 +155,7 @@ class LocalCluster:
         scratch.rename(self.data_dir / "cluster.json")
 
     def stop(self) -> None:
-        """Cancels what runs, ends all programs in order, kills what is left, and removes a temporary directory."""
+        """Cancel all jobs, end the programs in order, kill what is left, and remove a temporary directory."""
         try:
             for program in self.programs:
                 with suppress(psutil.Error, LocalClusterError):
@@ -171,7 +173,7 @@ class LocalCluster:
                 shutil.rmtree(self.data_dir, ignore_errors=True)
 
     def new_master(self, id: str, seeds: Sequence[str], **raft: object) -> Program:
-        """Make another master, which is not started; `seeds`: the ids of those in its config."""
+        """Return another master, not started; `seeds` are the ids of the masters in its config."""
         peers = [f"{seed}={self.replicas[seed]}" for seed in seeds]
         self.replicas[id] = self._address(id)
         return self._make_master(id, {"enabled": True, "peers": peers, **raft})
@@ -198,7 +200,7 @@ class LocalCluster:
         id = f"agent-{len(self.agents) + 1}"
         home = self.data_dir / id
         home.mkdir(mode=0o711, exist_ok=True)  # tasks of other users pass through
-        (home / "node_id").write_text(f"{id}\n")  # it would make up one; people know it by this one
+        (home / "node_id").write_text(f"{id}\n")  # a readable id, in place of a random one
         grpc = self._address(id)
         own = {
             "masters": [master.grpc for master in self.masters.values()],
@@ -206,7 +208,7 @@ class LocalCluster:
             "data_dir": str(home),
             "resources": dict(shape.resources),
             "labels": dict(shape.labels),
-            "users": {"own": True},  # whoever starts a cluster of his own runs his own tasks on it
+            "users": {"own": True},  # the user that starts the cluster runs the tasks
             "volumes": {"allowed": ["/"]},
         }
         self.agents[id] = self._program("gosched-agent", id, _merged(own, shape.settings), grpc=grpc)
@@ -220,20 +222,20 @@ class LocalCluster:
         return Program(id, command, self.data_dir, grpc=grpc, http=http)
 
     def _address(self, id: str) -> str:
-        """A free one where the program is to listen."""
+        """Return a free address for the program to listen on."""
         return f"127.0.0.1:{self._ports.take()}"
 
     def _prefix(self, id: str) -> list[str]:
-        """What stands before the program on its command line; it ends in an exec."""
+        """Return words to put before the program on its command line, such as a wrapper that ends in an exec."""
         return []
 
     def _check_programs(self) -> None:
         for program in self.programs:
             if program.exit_code is not None:
-                raise LocalClusterError(f"{program.id} ended with code {program.exit_code}: {program.last_words()}")
+                raise LocalClusterError(f"{program.id} ended with code {program.exit_code}: {program.last_line()}")
 
     def _cancel_jobs(self) -> None:
-        """As far as a leader and the time are there; what is left of the tasks is killed later."""
+        """Cancel all jobs, if there is a leader and time enough; tasks that are left are killed later."""
         if not any(agent.is_alive for agent in self.agents.values()):
             return
         if not any(master.is_alive for master in self.masters.values()):
@@ -249,7 +251,7 @@ class LocalCluster:
                 time.sleep(0.05)
 
     def _kill_stragglers(self) -> None:
-        """Tasks outlive their agent on purpose. Their supervisors work in the agents' directories."""
+        """Kill the tasks, which outlive their agent by design. Their supervisors work in the agents' directories."""
         ends = time.monotonic() + STOP_S
         homes = [self.data_dir / agent for agent in self.agents]
         while (found := tasks_under(homes)) and time.monotonic() < ends:

@@ -11,8 +11,11 @@ _PORTS = range(30_000, 32_700)  # below what the kernel gives out by itself, abo
 
 
 class HeldPorts:
-    """Each is bound here, without listening, until `close`: another cluster cannot take it, not even while the program
-    that it is for is down. The program itself can: it allows the reuse of its address, as this side does then."""
+    """Ports that are bound here, without listening, until `close`.
+
+    No other cluster can take one, not even while the program that it is for is down. That program can: it sets
+    SO_REUSEADDR, as this side does after its bind.
+    """
 
     def __init__(self) -> None:
         self._held: list[socket.socket] = []

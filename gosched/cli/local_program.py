@@ -19,13 +19,13 @@ _SUPERVISOR = "gosched.agent.supervisor"  # on the command line of a task's supe
 
 
 class LocalClusterError(Exception):
-    """One line for people."""
+    """An error whose text is one line for the user."""
 
     exit_code = 1
 
 
 class Program:
-    """One daemon: how it is started, where it listens, and its newest process."""
+    """One daemon: how it is started, where it listens, and its latest process."""
 
     def __init__(self, id: str, command: list[str], home: Path, *, grpc: str, http: str = "") -> None:
         self.id = id
@@ -41,7 +41,7 @@ class Program:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs (or is frozen)."""
+        """Return the exit code; None while it runs or is frozen."""
         return self._process.poll() if self._process else None
 
     @property
@@ -49,7 +49,7 @@ class Program:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        # A session of its own: Ctrl-C on the terminal is for the one who stops the cluster in order.
+        # In its own session, so that Ctrl-C reaches only the parent, which stops the cluster in order.
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
@@ -61,13 +61,13 @@ class Program:
             )
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Send SIGKILL and wait for the end."""
         self.send(signal.SIGKILL)
         if self._process:
             self._process.wait(STOP_S)
 
     def freeze(self) -> None:
-        """SIGSTOP to its whole family: a master's replica is a process of its own."""
+        """Send SIGSTOP to the process and its children: a master's replica is a separate process."""
         self._send_all(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -82,8 +82,8 @@ class Program:
             return 0
         return self._process.wait(timeout_s)
 
-    def last_words(self) -> str:
-        """The last line of its log."""
+    def last_line(self) -> str:
+        """Return the last line of the log."""
         with suppress(OSError):
             lines = self.log.read_text("utf-8", "replace").strip().splitlines()
             if lines:
@@ -92,14 +92,15 @@ class Program:
 
     def _send_all(self, number: signal.Signals) -> None:
         if not self.is_alive:
-            raise LocalClusterError(f"{self.id} does not run")
+            raise LocalClusterError(f"{self.id} is not running")
         process = psutil.Process(self.pid)
         for each in [process, *process.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess):  # an agent's look at its runtimes may end at any time
+            with suppress(psutil.NoSuchProcess):  # an agent's probe of its runtimes may end at any time
                 each.send_signal(number)
 
 
 def end_in_order(programs: Iterable[Program]) -> None:
+    """Send SIGTERM to all of them, and wait for each up to STOP_S."""
     running = [program for program in programs if program.is_alive]
     for program in running:
         program.send(signal.SIGTERM)
@@ -109,10 +110,10 @@ def end_in_order(programs: Iterable[Program]) -> None:
 
 
 def tasks_under(homes: Sequence[Path]) -> list[psutil.Process]:
-    """The supervisors that work in one of these directories, and all their children."""
+    """Return the supervisors that work in one of these directories, and all their children."""
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):  # OSError: some stranger's directory is deeper than a path can name
+        with suppress(psutil.Error, OSError):  # OSError: a foreign process's directory is deeper than a path can be
             if not any(Path(process.cwd()).is_relative_to(home) for home in homes):
                 continue
             if any(_SUPERVISOR in word for word in process.cmdline()):

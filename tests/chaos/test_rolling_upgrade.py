@@ -75,7 +75,7 @@ def cluster(tmp_path: Path) -> Iterator[MixedCluster]:
 def stop(program: Program) -> None:
     """As systemd and Kubernetes do it: a leader hands the lead over first."""
     program.send(signal.SIGTERM)
-    assert program.wait(PATIENCE_S) == 0, program.last_words()
+    assert program.wait(PATIENCE_S) == 0, program.last_line()
 
 
 def replaced(cluster: MixedCluster, master: Program, stream: Stream) -> float:
