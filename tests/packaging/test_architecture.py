@@ -13,7 +13,7 @@ PAGE = ROOT / "docs/ARCHITECTURE.md"
 ROOMS = "core|state_machine|scheduling|config|plugins|wire|replication|observe|client|master|agent|cli|sim"
 #: A path in backticks: below gosched, or from the repository's root.
 NAMED = re.compile(rf"`((?:{ROOMS})/[\w./]+|(?:gosched|tests|docs|tools|proto|benchmarks|deploy|config)/[\w./-]+)`")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def modules_in_the_tree() -> list[str]:
