@@ -146,7 +146,7 @@ def test_what_cannot_be_is_refused_in_one_line_that_says_what_to_do(cluster: Loc
         assert refused.returncode == 1
         assert why in refused.stderr
         assert len(refused.stderr.strip().splitlines()) == 1
-    assert "no master of this cluster" in do(cluster, "remove-master", "master-77")
+    assert "not a master of this cluster" in do(cluster, "remove-master", "master-77")
     late = goschedctl(cluster.endpoints, "cluster", "add-master", "master-8", "127.0.0.1:1", "--timeout", "1s")
     assert late.returncode == 5
     assert "goschedctl cluster remove-master master-8" in late.stderr
