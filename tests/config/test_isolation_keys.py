@@ -112,7 +112,7 @@ def test_text_for_spark_is_words_and_no_line_for_a_shell():
         ),
         (
             "volumes: [{host: /a, to: /b}]",
-            "f:3: volumes: does not apply to the runtime process: it sees the node's files anyway; leave volumes out, or",
+            "f:3: volumes: does not apply to the runtime process: it sees the node's files anyway; leave volumes out",
         ),
         ("image: a:1\nruntime: process", "f:3: image: does not apply to the runtime process: its command runs on the"),
         ("pull: always", "f:3: pull: does not apply to the runtime process: leave pull out, or use docker"),
