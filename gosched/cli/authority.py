@@ -1,6 +1,6 @@
-"""A certificate authority in two files, and the certificates of its cluster.
+"""A certificate authority in two files, and the certificates that it signs.
 
-Invariant: a certificate that is made here says its role as `wire/roles.py` reads it, and no file is ever overwritten.
+Invariant: a certificate made here names its role as `wire/roles.py` reads it, and no file is ever overwritten.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ from gosched.config.errors import ConfigError
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of, server_name
 
 CA_CERT, CA_KEY = "ca.pem", "ca.key"
-_EARLIER = datetime.timedelta(minutes=5)  # for clocks that are behind
+_EARLIER = datetime.timedelta(minutes=5)  # a certificate is valid at once for clocks that are behind
 _MAX_COMMON_NAME = 64  # of X.509
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """What a certificate says."""
+    """The contents of a certificate."""
 
+    #: As RFC 4514 writes names.
     subject: str
+    #: As RFC 4514 writes names.
     issuer: str
     is_authority: bool
-    #: None: it gives no role, and `problem` says why, or it is an authority's.
+    #: None for an authority, and for a certificate without a role: `problem` says why.
     holder: CertificateHolder | None
+    #: Why there is no role; empty when there is one, or none is needed.
     problem: str
-    #: Hosts and addresses, without the role's name.
+    #: Hosts and addresses, without the name of the role.
     names: tuple[str, ...]
     begins: datetime.datetime
     ends: datetime.datetime
@@ -80,13 +83,15 @@ def issue(
     certificate = builder.sign(authority_key, hashes.SHA256())
     if certificate.not_valid_after_utc > authority.not_valid_after_utc:
         left = (authority.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).days
-        raise ConfigError(f"--days: the authority itself ends in {left} days: take fewer, or make a new one")
+        raise ConfigError(
+            f"--days: the authority itself expires in {left} days: give fewer days, or make a new authority"
+        )
     _write(key_file, _key_pem(key), mode=0o600)
     _write(cert_file, _pem(certificate))
 
 
 def describe(file: Path) -> Described:
-    """Raises ConfigError."""
+    """Read a certificate and return its contents. Raises ConfigError."""
     certificate = _read_certificate(file)
     alternatives = _alternatives(certificate)
     uris = alternatives.get_values_for_type(x509.UniformResourceIdentifier) if alternatives else []
@@ -113,7 +118,7 @@ def describe(file: Path) -> Described:
 
 
 def _check(holder: CertificateHolder, names: Sequence[x509.GeneralName]) -> None:
-    """Raises ConfigError for names that masters and agents would not read as this holder's."""
+    """Check that masters and agents would read these names as this holder's. Raises ConfigError."""
     uris = [name.value for name in names if isinstance(name, x509.UniformResourceIdentifier)]
     hosts = [name.value for name in names if isinstance(name, x509.DNSName)]
     try:
@@ -179,7 +184,7 @@ def _read_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePri
     try:
         key = serialization.load_pem_private_key(_read(folder / CA_KEY), password=None)
     except (ValueError, TypeError) as error:
-        raise ConfigError(f"{folder / CA_KEY}: no private key without a passphrase in PEM form") from error
+        raise ConfigError(f"{folder / CA_KEY}: not an unencrypted private key in PEM form") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
         raise ConfigError(f"{folder / CA_KEY} is not the key of {folder / CA_CERT}, as `goschedctl cert init` makes it")
     return certificate, key
@@ -189,7 +194,7 @@ def _read_certificate(file: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(_read(file))
     except ValueError as error:
-        raise ConfigError(f"{file}: no certificate in PEM form") from error
+        raise ConfigError(f"{file}: not a certificate in PEM form") from error
 
 
 def _read(file: Path) -> bytes:
@@ -206,7 +211,7 @@ def _write(file: Path, data: bytes, *, mode: int = 0o644) -> None:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as target:
             target.write(data)
     except FileExistsError as error:
-        raise ConfigError(f"{file} is there already: move it away, or write elsewhere with --dir or --out") from error
+        raise ConfigError(f"{file} exists already: move it away, or write elsewhere with --dir or --out") from error
     except OSError as error:
         raise ConfigError(f"cannot write {file}: {error.strerror}") from error
 

@@ -14,8 +14,8 @@ from gosched.cli.output import as_data, bytes_text, counted, emit, say, span, ti
 from gosched.wire.backup_file import read_from, write_backup, write_to
 from gosched.wire.backup_seal import BadBackup, read_secret
 
-_PASSPHRASE = click.option("--passphrase-file", metavar="FILE", help="Encrypted with the passphrase in it.")
-_KEY = click.option("--key-file", metavar="FILE", help="Encrypted with a key: 32 bytes, or their 64 hex digits.")
+_PASSPHRASE = click.option("--passphrase-file", metavar="FILE", help="Encryption with the passphrase in FILE.")
+_KEY = click.option("--key-file", metavar="FILE", help="Encryption with the key in FILE: 32 bytes, or 64 hex digits.")
 
 
 @click.command("backup")
@@ -24,15 +24,15 @@ _KEY = click.option("--key-file", metavar="FILE", help="Encrypted with a key: 32
 @_KEY
 @click.pass_context
 def backup(ctx: click.Context, file: str, passphrase_file: str | None, key_file: str | None) -> None:
-    """Write a backup of the cluster's state to FILE, or `-`: stdout.
+    """Write a backup of the cluster's state to FILE, or to stdout with `-`.
 
-    It is of one moment, after all that was acknowledged before, and is taken while the masters serve. FILE is there
-    only once all of it is.
+    The backup is a consistent state that has everything acknowledged before; masters go on serving meanwhile. FILE
+    exists only once the backup is complete.
     """
     try:
         secret = read_secret(passphrase_file, key_file)
         if file == "-" and sys.stdout.isatty():
-            raise BadBackup("a backup is no text: name a file, or send stdout into something")
+            raise BadBackup("a backup is binary: name a file, or redirect stdout")
         info, chunks = connect(ctx).take_backup()
         if file == "-":
             write_to(sys.stdout.buffer, info, chunks, secret)
@@ -59,7 +59,7 @@ def backup(ctx: click.Context, file: str, passphrase_file: str | None, key_file:
 @_KEY
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 def backup_show(file: Path, passphrase_file: str | None, key_file: str | None, output: str) -> None:
-    """Read all of a backup, check it, and say what is in it."""
+    """Read a whole backup, check it, and show what is in it."""
     from gosched.core.records.job import JobState
     from gosched.replication.damage import DamagedLog
     from gosched.replication.snapshot import decode, restored
@@ -104,7 +104,7 @@ def backup_show(file: Path, passphrase_file: str | None, key_file: str | None, o
                     f"{jobs}; {counted(len(state.allocations), 'task')} placed on {counted(len(state.nodes), 'node')}",
                 ),
                 ("Encrypted", "yes" if found.encrypted else "no"),
-                ("Checked", "whole, and every record can be read"),
+                ("Checked", "complete, and every record can be read"),
             ]
         )
     )
@@ -114,17 +114,17 @@ def backup_show(file: Path, passphrase_file: str | None, key_file: str | None, o
 @click.argument("file")
 @click.argument("flags", nargs=-1, type=click.UNPROCESSED)
 def restore(file: str, flags: tuple[str, ...]) -> None:
-    """Fill a master's empty data directory from the backup FILE: the start of a new cluster.
+    """Fill a master's empty data directory from the backup FILE, as the start of a new cluster.
 
-    Runs `gosched-master --restore FILE FLAGS...` of this installation, on the machine where that master will run. FLAGS
-    are the master's own: --config FILE, or --data-dir DIR; --tasks adopt|lost; --new-cluster NAME, the same on all
-    masters; --passphrase-file or --key-file. `gosched-master --help` lists them.
+    Run this on the machine where that master will run: it executes `gosched-master --restore FILE FLAGS...`. FLAGS are
+    the master's own: --config FILE or --data-dir DIR, --tasks adopt|lost, --new-cluster NAME (the same on all
+    masters), --passphrase-file or --key-file. `gosched-master --help` lists them.
     """
     beside = Path(sys.executable).with_name("gosched-master")
     master = str(beside) if beside.exists() else shutil.which("gosched-master")
     if master is None:
         raise click.ClickException(
-            "gosched-master is not installed here, and a backup is restored where the master will run: "
+            "gosched-master is not installed here. A backup is restored on the machine where the master will run: "
             f"run gosched-master --restore {file} there"
         )
     os.execv(master, [master, "--restore", file, *flags])

@@ -20,28 +20,36 @@ _DAYS = click.IntRange(1, 36_500)
 
 @click.group()
 def command() -> None:
-    """An authority for the cluster, and certificates of masters, agents and clients."""
+    """Make a certificate authority, and certificates for masters, agents and clients."""
 
 
 @command.command("init")
 @click.option("--dir", "folder", default=".", metavar="DIR", help="Where ca.pem and ca.key go.  [default: here]")
-@click.option("--name", default="gosched", help="What the authority is called.  [default: gosched]")
-@click.option("--days", type=_DAYS, default=3650, show_default=True, help="For how long it is good.")
+@click.option("--name", default="gosched", help="Name of the authority.  [default: gosched]")
+@click.option("--days", type=_DAYS, default=3650, show_default=True, help="How long it is valid.")
 def init(folder: str, name: str, days: int) -> None:
-    """Make an authority. Keep ca.key on a machine of its own; programs need ca.pem."""
+    """Make a certificate authority. Keep ca.key on a separate machine; programs need only ca.pem."""
     from gosched.cli.authority import CA_CERT, CA_KEY, make_authority
 
     make_authority(Path(folder), name, days)
-    say(f"{Path(folder) / CA_CERT} is for everybody, {Path(folder) / CA_KEY} for nobody: whoever has it is any master")
+    say(
+        f"give {Path(folder) / CA_CERT} to all programs; keep {Path(folder) / CA_KEY} secret: it can sign as any master"
+    )
 
 
 @command.command("issue")
 @click.argument("role", type=click.Choice(ROLES))
 @click.argument("name")
-@click.option("--san", "names", multiple=True, metavar="HOST|ADDRESS", help="By which it is reached; again for more.")
-@click.option("--cluster", default="", help="The cluster's id.  [default: any that trusts the authority]")
-@click.option("--dns", is_flag=True, help="Say the role in a DNS name, NAME.ROLE.gosched.internal, not in a URI.")
-@click.option("--days", type=_DAYS, default=365, show_default=True, help="For how long it is good.")
+@click.option(
+    "--san",
+    "names",
+    multiple=True,
+    metavar="HOST|ADDRESS",
+    help="Name or address that it is reached by; may be repeated.",
+)
+@click.option("--cluster", default="", help="The cluster's id.  [default: any cluster that trusts the authority]")
+@click.option("--dns", is_flag=True, help="Name the role in a DNS name, NAME.ROLE.gosched.internal, instead of a URI.")
+@click.option("--days", type=_DAYS, default=365, show_default=True, help="How long it is valid.")
 @click.option("--dir", "folder", default=".", metavar="DIR", help="Where ca.pem and ca.key are.  [default: here]")
 @click.option("--out", metavar="DIR", help="Where NAME.pem and NAME.key go.  [default: beside ca.pem]")
 def issue(
@@ -49,20 +57,20 @@ def issue(
 ) -> None:
     """Make a certificate and its key.
 
-    NAME is a master's raft.node_id, a node's host name or id ('*': any node), or what a client is called. Masters and
-    agents serve, so they need the names and addresses by which they are reached; without --san NAME is taken for one.
-    An agent with --dns needs none: masters know it by its role.
+    NAME is a master's raft.node_id, a node's host name or id ('*' for any node), or any name for a client. Masters and
+    agents are servers, so their certificates need the names and addresses that they are reached by; the default is
+    NAME. An agent with --dns needs none: masters identify it by its role.
     """
     from gosched.cli.authority import issue as issue_certificate
     from gosched.wire.roles import ANY_NODE, CertificateHolder, Role
 
     if role == "client" and names:
-        raise click.UsageError("--san is for masters and agents: a client serves nobody")
+        raise click.UsageError("--san is for masters and agents: a client is no server")
     if dns and cluster:
-        raise click.UsageError("--cluster is for a role in a URI; a DNS name has no place for it")
+        raise click.UsageError("--cluster needs a role in a URI: a DNS name cannot hold the cluster's id")
     if role != "client" and not names and not (role == "agent" and dns):
         if name == ANY_NODE:
-            raise click.UsageError("name the hosts of these agents with --san, or let masters know them by --dns")
+            raise click.UsageError("name the hosts of these agents with --san, or use --dns")
         names = (name,)
     where = Path(folder if out is None else out)
     file = "any" if name == ANY_NODE else quote(name, safe="")
@@ -76,7 +84,7 @@ def issue(
 @click.argument("file")
 @click.option("-o", "--output", type=click.Choice(("text", "json", "yaml")), default="text", show_default=True)
 def show(file: str, output: str) -> None:
-    """What a certificate says: role, names, and its end."""
+    """Show a certificate: its role, its names and when it expires."""
     from gosched.cli.authority import describe
 
     shape = _shape(describe(Path(file)))
@@ -104,11 +112,11 @@ def _text(shape: Json) -> str:
     rows = [
         ("role", shape["role"] or f"none: {shape['problem']}"),
         ("name", shape["name"]),
-        ("cluster", shape["cluster"] or "any that trusts the issuer"),
+        ("cluster", shape["cluster"] or "any cluster that trusts the issuer"),
         ("names", ", ".join(shape["names"])),
         ("subject", shape["subject"]),
         ("issuer", shape["issuer"]),
         ("begins", shape["not_before"]),
-        ("ends", f"{shape['not_after']} ({'it is over' if shape['expired'] else f'in {left} days'})"),
+        ("ends", f"{shape['not_after']} ({'expired' if shape['expired'] else f'in {left} days'})"),
     ]
     return "\n".join(f"{title + ':':10}{value}" for title, value in rows if value)

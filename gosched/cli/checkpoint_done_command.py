@@ -1,6 +1,6 @@
-"""`goschedctl checkpoint-done`: a task says that it has saved itself.
+"""`goschedctl checkpoint-done`: a task reports that its checkpoint is written.
 
-Rule kept: it talks to no master, so it works while there is none.
+Invariant: no master is called, so it works while there is none.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ VARIABLE = "GOSCHED_CHECKPOINT_FILE"
 
 @click.command()
 def command() -> None:
-    """Say, inside of a task, that it has saved itself.
+    """Report, from inside a task, that its checkpoint is written.
 
-    Who waits for it (an eviction, say) goes on at once. The same as: touch "$GOSCHED_CHECKPOINT_FILE"
+    An eviction that waits for the checkpoint goes on at once. The same as: touch "$GOSCHED_CHECKPOINT_FILE"
     """
     path = os.environ.get(VARIABLE, "")
     if not path:
-        raise click.ClickException(f"{VARIABLE} is not set: run this inside of a task, which has it")
+        raise click.ClickException(f"{VARIABLE} is not set: run this inside a task, where it is")
     try:
         Path(path).touch()
     except OSError as error:

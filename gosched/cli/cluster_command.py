@@ -1,4 +1,4 @@
-"""`goschedctl cluster`: what is done to the cluster as a whole."""
+"""`goschedctl cluster`: members, clock, feature level, backups and upgrades of the whole cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WIDE: list[Column] = [("GRPC-ADDRESS", lambda m: m["grpc_address"] or "-")]
 
 @click.group()
 def command() -> None:
-    """Do something to the cluster as a whole."""
+    """Manage the cluster as a whole: its masters, backups, upgrades and clock."""
 
 
 @command.command("members")
@@ -36,9 +36,9 @@ def command() -> None:
 @output_option
 @click.pass_context
 def members(ctx: click.Context, output: str, watch: bool) -> None:
-    """The masters that the replicated log names. BEHIND: entries of the log that a master has not acknowledged.
+    """List the masters that the replicated log names. BEHIND: log entries that a master has not acknowledged.
 
-    A learner gets the log, and votes by itself once it has caught up.
+    A learner receives the log; it becomes a voter as soon as it has caught up.
     """
     client = connect(ctx)
     print_listing(lambda: [member_json(m) for m in client.members()], _MEMBERS, wide=_WIDE, output=output, watch=watch)
@@ -47,28 +47,30 @@ def members(ctx: click.Context, output: str, watch: bool) -> None:
 @command.command("add-master")
 @click.argument("member", metavar="ID")
 @click.argument("address", metavar="HOST:PORT")
-@click.option("--timeout", metavar="DURATION", default="2m", show_default=True, help="How long to wait until it votes.")
+@click.option(
+    "--timeout", metavar="DURATION", default="2m", show_default=True, help="How long to wait until it is a voter."
+)
 @click.pass_context
 def add_master(ctx: click.Context, member: str, address: str, timeout: str) -> None:
-    """Add a master, whose replica listens at HOST:PORT, and wait until it votes.
+    """Add a master whose replica listens at HOST:PORT, and wait until it is a voter.
 
-    Start it first, with an empty data directory, its own raft.node_id, and any of the masters in raft.peers. Nobody
-    else's config needs a change. If the command is cut short, run it again: it goes on.
+    Start it first, with an empty data directory, its own raft.node_id, and at least one of the masters in raft.peers.
+    No other master's config changes. If the command is interrupted, run it again: it continues.
     """
     client, ends, said = connect(ctx), _ends(timeout), ""
     while (now := _asked(client, member, address, ends)).role == "learner":
         behind = "has not answered yet" if now.behind is None else f"is {now.behind} entries behind"
-        state = behind if now.healthy else "is not reached yet"
+        state = behind if now.healthy else "cannot be reached yet"
         if state != said:
             said = state
             say(f"{member} is a learner and {state}")
         if time.monotonic() > ends:
             raise Unavailable(
-                f"{member} does not vote after {timeout}, it {state}: see that it runs and that the masters reach "
-                f"{address}, then run this again; or take it out with: goschedctl cluster remove-master {member}"
+                f"{member} is no voter after {timeout}, it {state}: check that it runs and that the masters reach "
+                f"{address}, then run this again; or remove it with: goschedctl cluster remove-master {member}"
             )
         time.sleep(_LOOK_S)
-    say(f"{member} votes")
+    say(f"{member} is a voter")
 
 
 @command.command("remove-master")
@@ -76,7 +78,7 @@ def add_master(ctx: click.Context, member: str, address: str, timeout: str) -> N
 @click.option("--timeout", metavar="DURATION", default="30s", show_default=True, help="How long to try.")
 @click.pass_context
 def remove_master(ctx: click.Context, member: str, timeout: str) -> None:
-    """Remove a master, which may be dead; if it runs it stops by itself. One that leads hands over first.
+    """Remove a master, dead or alive. A running one stops by itself; a leader hands over the leadership first.
 
     To add it again later, empty its data directory.
     """
@@ -88,7 +90,7 @@ def remove_master(ctx: click.Context, member: str, timeout: str) -> None:
         except Unavailable:
             if time.monotonic() > ends:
                 raise
-    say(f"{member} is removed" if removed else f"{member} is no master of this cluster")
+    say(f"{member} is removed" if removed else f"{member} is not a master of this cluster")
 
 
 command.add_command(backup)
@@ -100,9 +102,9 @@ command.add_command(upgrade_check)
 @command.command("set-clock")
 @click.pass_context
 def set_clock(ctx: click.Context) -> None:
-    """Set the state's clock back to the masters', if it is ahead of them (`goschedctl status` says so).
+    """Set the state's clock back to the masters' clocks, if it is ahead of them (`goschedctl status` says so).
 
-    Waits, timeouts and drains then have as long to go as before; deadlines and windows stay where they are.
+    Waits, timeouts and drains keep the time that they have left; deadlines and windows keep their date and time.
     """
     done = connect(ctx).set_clock()
     if done.unchanged:
@@ -114,10 +116,10 @@ def set_clock(ctx: click.Context) -> None:
 @command.command("finalize-upgrade")
 @click.pass_context
 def finalize_upgrade(ctx: click.Context) -> None:
-    """Let the cluster use what the new release brings, once all masters run it.
+    """Enable the features of a new release, once all masters run it.
 
-    Raises the cluster's feature level to the newest that every master knows. There is no way back: a master of the
-    release before cannot join any more.
+    Raises the cluster's feature level to the newest that every master knows. This cannot be undone: masters of the
+    previous release cannot join any more.
     """
     raised = connect(ctx).finalize_upgrade()
     done = "the cluster is at feature level" if raised.unchanged else "the cluster is now at feature level"

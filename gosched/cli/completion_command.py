@@ -8,7 +8,7 @@ from click.shell_completion import get_completion_class
 from gosched.cli.output import emit
 
 PROGRAM = "goschedctl"
-VARIABLE = "_GOSCHEDCTL_COMPLETE"  # click's name for it: the script sets it, and asks the program for words
+VARIABLE = "_GOSCHEDCTL_COMPLETE"  # click's name: the script sets it to ask the program for completions
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""From the command line's endpoints to a client, and the options that many commands share."""
+"""The client for the endpoints of the command line, and the options that many commands share."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-CONNECT_S = 10.0  # a failover takes about one second; who waits longer at a prompt wants to hear why
+CONNECT_S = 10.0  # a failover takes about one second; after ten, a user at a prompt needs a reason
 OUTPUTS = ("table", "wide", "json", "yaml", "name")
 
 
 def connect(ctx: click.Context, *, timeout_s: float | None = None) -> GoSchedClient:
-    """Closed when the command ends."""
+    """Return a client, which is closed when the command ends."""
     from gosched.client import GoSchedClient, TlsFiles  # some commands need no master
 
     context = load_client_context(ctx.find_root().obj)
@@ -33,7 +33,7 @@ def connect(ctx: click.Context, *, timeout_s: float | None = None) -> GoSchedCli
 
 def output_option(function: F) -> F:
     return click.option(
-        "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="How to print."
+        "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Output format."
     )(function)
 
 
@@ -42,9 +42,9 @@ def watch_option(function: F) -> F:
 
 
 def listing_options(function: F) -> F:
-    """What every listing of things with labels takes."""
+    """Add the options of listings whose objects have labels."""
     function = watch_option(function)
-    function = click.option("-l", "--labels", metavar="KEY=VALUE,...", help="Only those with these labels.")(function)
+    function = click.option("-l", "--labels", metavar="KEY=VALUE,...", help="Only objects with these labels.")(function)
     return output_option(function)
 
 

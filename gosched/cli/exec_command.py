@@ -1,6 +1,6 @@
-"""`goschedctl exec JOB -- CMD`: like running the command on the node, beside the task.
+"""`goschedctl exec JOB -- CMD`: run a command on the node, next to the task.
 
-Rule kept: however this ends, the terminal is left as it was found.
+Invariant: however this ends, the terminal is restored.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ PLAIN_SIZE = (24, 80)  # rows and columns, where there is no terminal to ask
 
 @click.command(cls=DashedCommand)
 @click.argument("job")
-@click.option("--task", default="", metavar="GROUP/INDEX", help="Beside this task, such as worker/3.")
-@click.option("-i", "--stdin", "interactive", is_flag=True, help="Pass stdin on to the command.")
-@click.option("-t", "--tty", "terminal", is_flag=True, help="Give the command a terminal; with -i for a shell.")
+@click.option("--task", default="", metavar="GROUP/INDEX", help="Next to this task, such as worker/3.")
+@click.option("-i", "--stdin", "interactive", is_flag=True, help="Pass stdin to the command.")
+@click.option("-t", "--tty", "terminal", is_flag=True, help="Give the command a terminal; use -it for a shell.")
 @click.pass_context
 def command(ctx: click.Context, job: str, task: str, interactive: bool, terminal: bool) -> int:
-    """Run CMD beside a running task, in its cgroup, directory and environment, as its user: exec JOB -it -- bash
+    """Run CMD next to a running task, in its cgroup, directory and environment, as its user: exec JOB -it -- bash
 
-    Its exit code is returned. It ends when this ends; Ctrl-C interrupts it, a second one leaves it."""
+    Returns the exit code of CMD. CMD ends when this program ends. Ctrl-C interrupts CMD, a second Ctrl-C ends this."""
     words = command_after_dashes(ctx)
     if not words:
-        raise click.UsageError("say what to run after --, such as: goschedctl exec JOB -it -- bash")
+        raise click.UsageError("nothing to run: give a command after --, such as: goschedctl exec JOB -it -- bash")
     if interactive and terminal and not os.isatty(STDIN):
         raise click.UsageError("stdin is not a terminal: leave out -t")
     client = connect(ctx)
@@ -58,18 +58,18 @@ def command(ctx: click.Context, job: str, task: str, interactive: bool, terminal
 
 
 def _first_running(detail: JobDetail) -> str:
-    """Empty where there is no choice: the master says why not."""
+    """Return the first of several running tasks; empty otherwise: the master takes the only one, or says why not."""
     running = [task for task in detail.tasks if task.state is TaskState.RUNNING]
     if len(running) < 2:
         return ""
     first = min(running, key=lambda task: task.rank)
     name = f"{first.group}/{first.index}"
-    say(f"beside {name}, the first of {len(running)} running tasks: choose another with --task")
+    say(f"in {name}, the first of {len(running)} running tasks: choose another with --task")
     return name
 
 
 def _until_end(running: Exec, *, interactive: bool, terminal: bool) -> int:
-    ended_by: list[int] = []  # the signal that this program was ended by
+    ended_by: list[int] = []  # the signal that ended this program
 
     def leave(number: int) -> None:
         ended_by.append(number)
@@ -108,7 +108,7 @@ def _pass_stdin(running: Exec) -> None:
 
 @contextlib.contextmanager
 def _raw_terminal() -> Iterator[None]:
-    """Each key goes to the command, Ctrl-C too."""
+    """Pass each key to the command, Ctrl-C too."""
     found = termios.tcgetattr(STDIN)
     try:
         tty.setraw(STDIN)

@@ -1,4 +1,4 @@
-"""`goschedctl explain JOB`: what holds a pending job, where a running one runs, how an ended one ended."""
+"""`goschedctl explain JOB`: why a pending job waits, where a running one runs, how an ended one ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gosched.api.json.explanations import explanation_json
 from gosched.cli.connect import connect, output_option
 from gosched.cli.output import Json, ago, amounts_text, as_data, coloured, counted, emit, span, titled, until
 
-_SHOWN = 8  # of a list in one line; -o json has all
+_SHOWN = 8  # entries of a list in one line; -o json has all
 
 
 @click.command()
@@ -16,7 +16,7 @@ _SHOWN = 8  # of a list in one line; -o json has all
 @output_option
 @click.pass_context
 def command(ctx: click.Context, job: str, output: str) -> None:
-    """Why a job waits and when it starts: its position, what holds it, who holds what it needs, what would help."""
+    """Show why a job waits and when it starts: its position, its limits, the jobs in front of it, what would help."""
     shape = explanation_json(connect(ctx).explain(job))
     if output in ("json", "yaml"):
         emit(as_data(shape, output))
@@ -45,14 +45,14 @@ def nodes_text(nodes: list[Json]) -> str:
 
 
 def victims_text(victims: list[Json]) -> str:
-    """`night (preempt, loses 3h of work), web (2 tasks of it, reclaim, loses 60s of work)`"""
+    """Return `night (preempt, loses 3h of work), web (2 of its tasks, reclaim, loses 60s of work)`."""
     parts = [_victim_text(victim) for victim in victims]
     more = f", and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
     return ", ".join(parts[:_SHOWN]) + more
 
 
 def _victim_text(victim: Json) -> str:
-    some = "" if victim["whole"] else f"{counted(victim['tasks'], 'task')} of it, "
+    some = "" if victim["whole"] else f"{victim['tasks']} of its tasks, "
     return f"{victim['name']} ({some}{victim['cause']}, loses {span(victim['lost_s'])} of work)"
 
 
@@ -66,7 +66,7 @@ def _waiting(job: Json) -> list[tuple[str, str]]:
 
 
 def _future(job: Json) -> list[tuple[str, str]]:
-    """A line for each holder, the one that goes first before the others."""
+    """Return a line for each holder, in the order in which they end, then the start and what would help."""
     start = f"{job['estimated_start']} (in {until(job['estimated_start'])})" if job["estimated_start"] else ""
     holders = [(("Held by" if n == 0 else ""), _holder_text(h)) for n, h in enumerate(job["holders"][:_SHOWN])]
     more = len(job["holders"]) - _SHOWN
@@ -81,7 +81,7 @@ def _future(job: Json) -> list[tuple[str, str]]:
 
 def _details(job: Json) -> list[tuple[str, str]]:
     use = job["queue_use"]
-    if not job["position"] or use is None:  # it stands in no queue: held, or a parent, or done
+    if not job["position"] or use is None:  # not queued: held, or a parent, or ended
         return []
     return [
         ("Refused", ", ".join(f"{r['nodes']} {r['filter']}" for r in job["refused"])),
@@ -93,7 +93,7 @@ def _details(job: Json) -> list[tuple[str, str]]:
 
 
 def _holder_text(holder: Json) -> str:
-    until_text = f"until {holder['until']}" if holder["until"] else "nobody knows until when: it has no timeout"
+    until_text = f"until {holder['until']}" if holder["until"] else "end unknown: it has no timeout"
     return f"{holder['id']} ({holder['name']}, queue {holder['queue']}): {amounts_text(holder['held'])}, {until_text}"
 
 

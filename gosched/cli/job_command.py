@@ -1,4 +1,4 @@
-"""`goschedctl job`: list, show, cancel, wait; hold, release, suspend, resume, requeue."""
+"""`goschedctl job`: list, show, cancel, wait, hold, release, suspend, resume, requeue."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _WIDE: list[Column] = [
 _TASKS: list[Column] = [
     ("TASK", lambda t: f"{t['group']}/{t['index']}"),
     ("STATE", lambda t: t["state"]),
-    ("NODE", lambda t: t["node"] if t["state"] != "PENDING" else ""),  # a pending one left it
+    ("NODE", lambda t: t["node"] if t["state"] != "PENDING" else ""),  # a pending task is on no node
     ("EXIT", lambda t: t["exit_code"]),
     ("TIME", lambda t: _time(t)),
 ]
@@ -85,13 +85,13 @@ _REASON: list[Column] = [
 
 @click.group()
 def command() -> None:
-    """Jobs of the cluster. JOB is an id, or a name: then the newest of that name."""
+    """List and control jobs. JOB is an id, or a name: the newest job of that name."""
 
 
 @command.command("list")
-@click.option("-q", "--queue", default="", help="Only of this queue.")
-@click.option("--state", type=click.Choice(_STATES), multiple=True, help="Only in this state; may be repeated.")
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@click.option("-q", "--queue", default="", help="Only jobs of this queue.")
+@click.option("--state", type=click.Choice(_STATES), multiple=True, help="Only jobs in this state; may be repeated.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most this many jobs.")
 @listing_options
 @click.pass_context
 def list_jobs(
@@ -103,7 +103,7 @@ def list_jobs(
     labels: str | None,
     watch: bool,
 ) -> None:
-    """Jobs, newest first."""
+    """List jobs, newest first."""
     client, wanted = connect(ctx), read_labels(labels)
     states = [JobState[name.upper()] for name in state]
 
@@ -118,9 +118,9 @@ def list_jobs(
 @output_option
 @click.pass_context
 def show(ctx: click.Context, job: str, output: str) -> None:
-    """A job, its tasks, and what they use: of a running one now, of an ended one in all.
+    """Show a job, its tasks and their usage: current usage while it runs, the total once it has ended.
 
-    -o wide: also when, and how long some process of a task waited for a CPU, for memory, for a disk (the WAIT columns).
+    -o wide adds start and end times, and the WAIT columns: how long a task's processes waited for CPU, memory and disk.
     """
     client = connect(ctx)
     detail = client.get_job(job)
@@ -136,10 +136,10 @@ def show(ctx: click.Context, job: str, output: str) -> None:
 
 @command.command("cancel")
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
-@click.option("--reason", default="", help="Kept with the job.")
+@click.option("--reason", default="", help="Stored with the job.")
 @click.pass_context
 def cancel(ctx: click.Context, jobs: tuple[str, ...], reason: str) -> int:
-    """Stop jobs: their tasks get a signal, then their grace, then are killed."""
+    """Cancel jobs: their tasks get SIGTERM, and are killed when their grace period is over."""
     client = connect(ctx)
     return _each(jobs, lambda job: f"{client.cancel(job, reason=reason)}: cancelled")
 
@@ -149,22 +149,26 @@ def cancel(ctx: click.Context, jobs: tuple[str, ...], reason: str) -> int:
 @click.option("--timeout", metavar="DURATION", help="Give up after this time, with exit code 124.")
 @click.pass_context
 def wait(ctx: click.Context, job: str, timeout: str | None) -> int:
-    """Wait for the end of a job; return its own exit code (128+n for a signal)."""
+    """Wait until a job ends and return its exit code (128+n for a signal)."""
     return wait_shown(connect(ctx), job, read_duration_s(timeout, "--timeout")).exit_code
 
 
 @command.command("suspend")
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
-@click.option("--free", is_flag=True, help="End the tasks and free their room; resumed, they start from the beginning.")
+@click.option(
+    "--free",
+    is_flag=True,
+    help="Stop the tasks and free their resources; a resume starts them anew.",
+)
 @click.pass_context
 def suspend(ctx: click.Context, jobs: tuple[str, ...], free: bool) -> int:
-    """Let the tasks of jobs stand still where they are, until they are resumed.
+    """Freeze the tasks of jobs where they run, until the jobs are resumed.
 
-    They keep their memory, their GPUs and their place. With --free their tasks are ended instead, others get the room,
-    and once resumed the job waits in its old place in the queue.
+    Frozen tasks keep their memory, GPUs and nodes. With --free the tasks are stopped instead and their resources are
+    free for other jobs; a resumed job then waits at its old position in the queue.
     """
     if free:
-        return _control(ctx, jobs, Action.SUSPEND, "suspended, its room is free")
+        return _control(ctx, jobs, Action.SUSPEND, "suspended, its resources are free")
     return _control(ctx, jobs, Action.FREEZE, "suspended")
 
 
@@ -179,7 +183,7 @@ def _control(ctx: click.Context, jobs: tuple[str, ...], action: Action, done: st
 
 
 def _add_control(action: Action, done: str, help: str) -> None:
-    """Adds the command of an action."""
+    """Add the command of an action."""
 
     @command.command(action.name.lower(), help=help)
     @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
@@ -193,13 +197,13 @@ _add_control(Action.RELEASE, "released", "Let held jobs start.")
 _add_control(
     Action.RESUME,
     "resumed",
-    "Let suspended jobs run on; those whose room was freed wait in their old place in the queue.",
+    "Let suspended jobs run on; after suspend --free they wait at their old position in the queue.",
 )
-_add_control(Action.REQUEUE, "requeued", "End the tasks of jobs and put them back into their old place in the queue.")
+_add_control(Action.REQUEUE, "requeued", "Stop the tasks of jobs and put the jobs back into their queues.")
 
 
 def _each(jobs: tuple[str, ...], act: Callable[[str], str]) -> int:
-    """What became of each; the exit code of the first that failed."""
+    """Print what became of each job; return the exit code of the first that failed."""
     code = 0
     for job in jobs:
         try:
@@ -211,7 +215,7 @@ def _each(jobs: tuple[str, ...], act: Callable[[str], str]) -> int:
 
 
 def _progress(job: Json) -> str:
-    """Tasks that run, or of a parent the runs that have ended."""
+    """Return `running/all` tasks, or of a parent the runs that have ended."""
     children = job["array"] or job["schedule"]
     if children:
         ended = children["made"] - children["live"]
@@ -220,12 +224,12 @@ def _progress(job: Json) -> str:
 
 
 def _note(job: Json) -> str:
-    """What a job without a reason should still say of itself."""
+    """Return what the REASON column says of a job without a reason."""
     children = job["array"] or job["schedule"]
     if children and job["state"] in _ENDED:
         return f"{children['failed']} failed" if children["failed"] else ""
     notes = [
-        "keeps its room" if job["frozen"] else "",
+        "keeps its resources" if job["frozen"] else "",
         "held" if job["held"] else "",
         f"waits for {_dependencies(job)}" if job["waits_for"] else "",
         f"next run {job['schedule']['next_run_at']}" if job["schedule"] and job["schedule"]["next_run_at"] else "",
@@ -240,7 +244,7 @@ def _dependencies(job: Json) -> str:
 
 
 def _time(task: Json) -> str:
-    """How long it has run."""
+    """Return how long the task has run."""
     if not task["started_at"]:
         return ""
     return ago(task["started_at"]) if not task["ended_at"] else span(_between_s(task["started_at"], task["ended_at"]))
@@ -259,7 +263,7 @@ def _bytes(amount: int) -> str:
 
 
 def _text(job: Json, *, wide: bool) -> str:
-    is_counted = job["reason"] in ("ARRAY", "SCHEDULE")  # what the reason then says stands below
+    is_counted = job["reason"] in ("ARRAY", "SCHEDULE")  # the lines below say the same
     code = "" if job["reason"] == job["state"] else job["reason"]
     reason = "" if is_counted else ": ".join(part for part in (code, job["detail"]) if part)
     lines = [
@@ -316,6 +320,6 @@ def _about_children(job: Json) -> list[tuple[str, str]]:
 
 
 def _listed(names: list[str], count: int) -> str:
-    """Return the elements that failed last; the others may be forgotten already, and are only counted."""
+    """Return the elements that failed last; the others, which may be forgotten already, are only counted."""
     more = count - len(names)
     return ", ".join(names) + (f" and {more} more" if names and more > 0 else "")

@@ -1,6 +1,6 @@
 """A job from flags: `--cpu 4 --gpu 1 --mem 2Gi --count 4 -q production -- ./train.sh`.
 
-Rule kept: flags are the keys of a job file under other names; the same parser checks both.
+Invariant: flags are the keys of a job file under other names, and the same parser checks both.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _COMMAND_META = "gosched.command"
 
 
 class DashedCommand(click.Command):
-    """Takes what follows `--` for the job's command, and keeps it apart from the arguments."""
+    """A command that takes everything after `--` as the job's command, apart from its own arguments."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- CMD...]"]
@@ -55,7 +55,7 @@ class DashedCommand(click.Command):
 
 
 def command_after_dashes(ctx: click.Context) -> list[str] | None:
-    """None when there is no `--`."""
+    """Return the words after `--`; None when there is no `--`."""
     return ctx.meta.get(_COMMAND_META)
 
 
@@ -64,59 +64,61 @@ def job_options(function: F) -> F:
         (
             click.option("--name", help="Name of the job.  [default: from the command]"),
             click.option("-q", "--queue", help="Queue.  [default: default]"),
-            click.option("--tenant", help="Who is charged.  [default: default]"),
+            click.option("--tenant", help="Tenant that is charged.  [default: default]"),
             click.option("--priority", help="low, normal, high, or 0 to 1000.  [default: normal]"),
             click.option("--labels", metavar="KEY=VALUE,...", help="Labels of the job."),
             click.option("--count", help="Number of tasks, which start together or not at all.  [default: 1]"),
             click.option("--image", help="Image of a container, or the path of a root filesystem on the node."),
             click.option("--runtime", help="process, rootfs, docker or spark.  [default: by the image]"),
-            click.option("--user", help="As whom it runs on the node, or in its container."),
-            click.option("--volume", multiple=True, metavar="HOST:TO[:ro]", help="Of a container; may be repeated."),
+            click.option("--user", help="User that its tasks run as, on the node or in the container."),
+            click.option(
+                "--volume", multiple=True, metavar="HOST:TO[:ro]", help="A container's volume; may be repeated."
+            ),
             click.option("--cpu", help="CPUs for each task, such as 4 or 500m.  [default: 1]"),
             click.option("--mem", help="Memory for each task, such as 2Gi."),
             click.option("--storage", help="Storage for each task, such as 10Gi."),
             click.option("--gpu", help="GPUs for each task, such as 2, h100:8, or 0.5 of one."),
             click.option("--env", multiple=True, metavar="KEY=VALUE", help="Environment variable; may be repeated."),
-            click.option("--timeout", metavar="DURATION", help="Each attempt is ended after this time, such as 1h30m."),
-            click.option("--estimate", metavar="DURATION", help="How long it probably runs: backfill plans with it."),
-            click.option("--deadline", metavar="TIME", help="When it should be done: 2026-12-01T06:00:00Z, or +6h."),
+            click.option("--timeout", metavar="DURATION", help="Limit of each attempt, such as 1h30m."),
+            click.option("--estimate", metavar="DURATION", help="Expected run time; used for backfill."),
+            click.option("--deadline", metavar="TIME", help="When it should have ended: 2026-12-01T06:00:00Z, or +6h."),
             click.option(
                 "--preemptible/--no-preemptible", default=None, help="Whether it may be evicted.  [default: it may]"
             ),
         )
-    ):  # the last that is added comes first in the help
+    ):  # the option added last comes first in the help
         function = option(function)
     return function
 
 
 def submit_options(function: F) -> F:
-    """Of jobs that nobody follows from their start to their end."""
+    """Add the options of `submit` that `run` does not have."""
     for option in reversed(
         (
-            click.option("--array", metavar="0-9[:STEP][%N]", help="One job for each number, at most N at once."),
+            click.option("--array", metavar="0-9[:STEP][%N]", help="One job per number, at most N at once."),
             click.option(
                 "--after",
                 multiple=True,
                 metavar="JOB[:any|failure]",
-                help="Start when JOB has succeeded, or has ended so; may be repeated.",
+                help="Start after JOB has succeeded (any: ended; failure: failed); may be repeated.",
             ),
-            click.option("--hold", is_flag=True, default=None, help="Do not start it before `job release`."),
+            click.option("--hold", is_flag=True, default=None, help="Do not start it before goschedctl job release."),
         )
-    ):  # the last that is added comes first in the help
+    ):  # the option added last comes first in the help
         function = option(function)
     return function
 
 
 def given(flags: Mapping[str, Any]) -> list[str]:
-    """The flags that were given, as they are written."""
+    """Return the flags that were given, as they are written."""
     return [f"--{flag}" for flag, value in flags.items() if value is not None and value != ()]
 
 
 def job_of_flags(command: list[str], flags: Mapping[str, Any]) -> JobSpec:
-    """Raises ConfigError, with the flag."""
+    """Return the job that flags describe. Raises ConfigError, with the flag."""
     from gosched.config import job_from_flags
 
-    job: dict[str, Any] = {"name": _made_up_name(command[0]), "run": command}
+    job: dict[str, Any] = {"name": _generated_name(command[0]), "run": command}
     origins: dict[tuple[str | int, ...], str] = {("run",): "command"}
     for flag, path in _KEYS.items():
         if flags.get(flag) is None:
@@ -145,7 +147,7 @@ def job_of_flags(command: list[str], flags: Mapping[str, Any]) -> JobSpec:
 
 
 def _array(text: str) -> dict[str, Any]:
-    """`0-9:3%2`, as Slurm has it: every third, two at once."""
+    """Parse `0-9:3%2`, as Slurm writes it: every third number, two at once."""
     found = _ARRAY.fullmatch(text)
     if not found:
         raise click.UsageError(f"--array: expected a range such as 0-9, or 0-9%2 for two at once, got {text!r}")
@@ -164,7 +166,7 @@ def _pair(item: str) -> tuple[str, str]:
     return key, value
 
 
-def _made_up_name(program: str) -> str:
-    """Names are unique among live jobs, and the same command may well be submitted twice."""
+def _generated_name(program: str) -> str:
+    """Return a random name: names are unique among live jobs, and a command may be submitted twice."""
     base = re.sub(r"[^A-Za-z0-9-]+", "-", program.rpartition("/")[2].rpartition(".")[0] or program.rpartition("/")[2])
     return f"{base.strip('-')[:40] or 'job'}-{secrets.token_hex(3)}".lower()

@@ -1,21 +1,16 @@
 """A whole cluster of real processes on loopback, for `goschedctl local`, the demo, the tests and the benchmarks.
 
-Rule kept: whatever was started is gone after `stop()`, running tasks included, and nothing else is touched.
+Invariant: everything that was started has ended after `stop()`, running tasks too, and nothing else is touched.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import random
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,108 +20,26 @@ from typing import Any
 import psutil
 import yaml
 
+from gosched.cli.local_ports import HeldPorts
+from gosched.cli.local_program import STOP_S, LocalClusterError, Program, end_in_order, tasks_under
 from gosched.client import GoSchedClient, GoSchedError, Status
 from gosched.core.records.job import JobState
 
 READY_S = 60.0
-STOP_S = 10.0
 _LIVE = (JobState.PENDING, JobState.RUNNING, JobState.SUSPENDED)
-_SUPERVISOR = "gosched.agent.supervisor"  # on the command line of a task's supervisor
-_PORTS = range(30_000, 32_700)  # below what the kernel gives out by itself, above the MASTER_PORT of jobs
-
-
-class LocalClusterError(Exception):
-    """One line for people."""
-
-    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentShape:
-    """What an agent offers, as in its config file. It need not be there in truth: tasks are not confined to it."""
+    """The offer of an agent, as in its config file. It may exceed the machine: tasks are not confined to it."""
 
     resources: Mapping[str, object] = field(default_factory=lambda: {"cpu": 4, "memory": "8Gi", "storage": "16Gi"})
     labels: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, object] = field(default_factory=dict)
 
 
-class Program:
-    """One daemon: how it is started, where it listens, and its newest process."""
-
-    def __init__(self, id: str, command: list[str], home: Path, *, grpc: str, http: str = "") -> None:
-        self.id = id
-        self.grpc = grpc
-        self.http = http
-        self.log = home / f"{id}.log"
-        self._command = command
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid if self._process else 0
-
-    @property
-    def exit_code(self) -> int | None:
-        """None while it runs (or is frozen)."""
-        return self._process.poll() if self._process else None
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def start(self) -> None:
-        # A session of its own: Ctrl-C on the terminal is for the one who stops the cluster in order.
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env={key: value for key, value in os.environ.items() if not key.startswith("GOSCHED_")},
-            )
-
-    def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
-        self.send(signal.SIGKILL)
-        if self._process:
-            self._process.wait(STOP_S)
-
-    def freeze(self) -> None:
-        """SIGSTOP to its whole family: a master's replica is a process of its own."""
-        self._send_all(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._send_all(signal.SIGCONT)
-
-    def send(self, number: signal.Signals) -> None:
-        if self._process and self.is_alive:
-            self._process.send_signal(number)
-
-    def wait(self, timeout_s: float) -> int:
-        if self._process is None:
-            return 0
-        return self._process.wait(timeout_s)
-
-    def last_words(self) -> str:
-        """The last line of its log."""
-        with suppress(OSError):
-            lines = self.log.read_text("utf-8", "replace").strip().splitlines()
-            if lines:
-                return lines[-1]
-        return "its log is empty"
-
-    def _send_all(self, number: signal.Signals) -> None:
-        if not self.is_alive:
-            raise LocalClusterError(f"{self.id} does not run")
-        process = psutil.Process(self.pid)
-        for each in [process, *process.children(recursive=True)]:
-            with suppress(psutil.NoSuchProcess):  # an agent's look at its runtimes may end at any time
-                each.send_signal(number)
-
-
 class LocalCluster:
-    """`masters` of them founded anew or found again in `data_dir`; one agent for each shape, `agent-1` and so on.
+    """A cluster in `data_dir`, new or as it was left there: masters, and one agent per shape (`agent-1` and so on).
 
     `settings` goes into every master's config file. Without `data_dir` a temporary one is made, and removed by `stop`.
     """
@@ -149,7 +62,7 @@ class LocalCluster:
             raise LocalClusterError(f"cannot use the data directory {self.data_dir}: {error.strerror}") from error
         self.masters: dict[str, Program] = {}
         self.agents: dict[str, Program] = {}
-        self._ports = _Ports()
+        self._ports = HeldPorts()
         self._settings = settings or {}
         self._make_masters(masters)
         for shape in [AgentShape()] * agents if isinstance(agents, int) else agents:
@@ -177,18 +90,18 @@ class LocalCluster:
         return [*self.masters.values(), *self.agents.values()]
 
     def client(self, *, timeout_s: float = 30.0) -> GoSchedClient:
-        """For the caller to close."""
+        """Return a new client, which the caller closes."""
         return GoSchedClient(self.endpoints, timeout_s=timeout_s)
 
     def start(self, *, timeout_s: float = READY_S) -> None:
-        """Returns once there is a leader and every agent is READY. Raises LocalClusterError."""
+        """Start all programs; return once there is a leader and every agent is READY. Raises LocalClusterError."""
         for program in self.programs:
             program.start()
         self.wait_ready(timeout_s=timeout_s)
         self.write_cluster_file()
 
     def wait_ready(self, *, timeout_s: float = READY_S) -> Status:
-        """All programs run, there is a leader, every agent is READY."""
+        """Wait until all programs run, there is a leader, and every agent is READY. Raises LocalClusterError."""
         ends = time.monotonic() + timeout_s
         problem = "no master answers"
         with self.client(timeout_s=2.0) as client:
@@ -202,11 +115,13 @@ class LocalCluster:
                 except GoSchedError as error:
                     problem = str(error)
                 time.sleep(0.05)
-        words = "; ".join(f"{program.id}: {program.last_words()}" for program in self.programs)
-        raise LocalClusterError(f"the cluster was not ready within {timeout_s:g} s: {problem}. Last words: {words}")
+        words = "; ".join(f"{program.id}: {program.last_line()}" for program in self.programs)
+        raise LocalClusterError(
+            f"the cluster was not ready within {timeout_s:g} s: {problem}. Last lines of the logs: {words}"
+        )
 
     def leader(self, *, timeout_s: float = READY_S) -> Program:
-        """The leader, which runs. Raises LocalClusterError when there is none in time."""
+        """Return the leader, whose process is alive. Raises LocalClusterError when there is none in time."""
         ends = time.monotonic() + timeout_s
         with self.client(timeout_s=2.0) as client:
             while time.monotonic() < ends:
@@ -218,21 +133,21 @@ class LocalCluster:
         raise LocalClusterError(f"no leader within {timeout_s:g} s")
 
     def add_agent(self, shape: AgentShape | None = None) -> Program:
-        """Starts one more, and does not wait for it."""
+        """Start another agent, and do not wait for it."""
         agent = self._make_agent(shape or AgentShape())
         agent.start()
         self.write_cluster_file()
         return agent
 
     def restart(self, program: Program) -> None:
-        """Starts it again on its data, after `kill` or an end of its own; does not wait until it is ready."""
+        """Start a program that has ended again on its data, and do not wait until it is ready."""
         if program.is_alive:
             raise LocalClusterError(f"{program.id} runs already")
         program.start()
         self.write_cluster_file()
 
     def write_cluster_file(self) -> None:
-        """`cluster.json`, replaced at once."""
+        """Replace `cluster.json` atomically."""
         masters = [{"id": m.id, "pid": m.pid, "grpc": m.grpc, "http": m.http} for m in self.masters.values()]
         agents = [{"id": a.id, "pid": a.pid, "grpc": a.grpc} for a in self.agents.values()]
         scratch = self.data_dir / "cluster.json.new"
@@ -240,14 +155,14 @@ class LocalCluster:
         scratch.rename(self.data_dir / "cluster.json")
 
     def stop(self) -> None:
-        """Cancels what runs, ends all programs in order, kills what is left, and removes a temporary directory."""
+        """Cancel all jobs, end the programs in order, kill what is left, and remove a temporary directory."""
         try:
             for program in self.programs:
                 with suppress(psutil.Error, LocalClusterError):
                     program.thaw()
             self._cancel_jobs()
             for group in (self.agents, self.masters):
-                _end(group.values())
+                end_in_order(group.values())
         finally:
             for program in self.programs:
                 if program.is_alive:
@@ -258,7 +173,7 @@ class LocalCluster:
                 shutil.rmtree(self.data_dir, ignore_errors=True)
 
     def new_master(self, id: str, seeds: Sequence[str], **raft: object) -> Program:
-        """Make another master, which is not started; `seeds`: the ids of those in its config."""
+        """Return another master, not started; `seeds` are the ids of the masters in its config."""
         peers = [f"{seed}={self.replicas[seed]}" for seed in seeds]
         self.replicas[id] = self._address(id)
         return self._make_master(id, {"enabled": True, "peers": peers, **raft})
@@ -285,7 +200,7 @@ class LocalCluster:
         id = f"agent-{len(self.agents) + 1}"
         home = self.data_dir / id
         home.mkdir(mode=0o711, exist_ok=True)  # tasks of other users pass through
-        (home / "node_id").write_text(f"{id}\n")  # it would make up one; people know it by this one
+        (home / "node_id").write_text(f"{id}\n")  # a readable id, in place of a random one
         grpc = self._address(id)
         own = {
             "masters": [master.grpc for master in self.masters.values()],
@@ -293,7 +208,7 @@ class LocalCluster:
             "data_dir": str(home),
             "resources": dict(shape.resources),
             "labels": dict(shape.labels),
-            "users": {"own": True},  # whoever starts a cluster of his own runs his own tasks on it
+            "users": {"own": True},  # the user that starts the cluster runs the tasks
             "volumes": {"allowed": ["/"]},
         }
         self.agents[id] = self._program("gosched-agent", id, _merged(own, shape.settings), grpc=grpc)
@@ -307,20 +222,20 @@ class LocalCluster:
         return Program(id, command, self.data_dir, grpc=grpc, http=http)
 
     def _address(self, id: str) -> str:
-        """A free one where the program is to listen."""
+        """Return a free address for the program to listen on."""
         return f"127.0.0.1:{self._ports.take()}"
 
     def _prefix(self, id: str) -> list[str]:
-        """What stands before the program on its command line; it ends in an exec."""
+        """Return words to put before the program on its command line, such as a wrapper that ends in an exec."""
         return []
 
     def _check_programs(self) -> None:
         for program in self.programs:
             if program.exit_code is not None:
-                raise LocalClusterError(f"{program.id} ended with code {program.exit_code}: {program.last_words()}")
+                raise LocalClusterError(f"{program.id} ended with code {program.exit_code}: {program.last_line()}")
 
     def _cancel_jobs(self) -> None:
-        """As far as a leader and the time are there; what is left of the tasks is killed later."""
+        """Cancel all jobs, if there is a leader and time enough; tasks that are left are killed later."""
         if not any(agent.is_alive for agent in self.agents.values()):
             return
         if not any(master.is_alive for master in self.masters.values()):
@@ -336,10 +251,10 @@ class LocalCluster:
                 time.sleep(0.05)
 
     def _kill_stragglers(self) -> None:
-        """Tasks outlive their agent on purpose. Their supervisors work in the agents' directories."""
+        """Kill the tasks, which outlive their agent by design. Their supervisors work in the agents' directories."""
         ends = time.monotonic() + STOP_S
         homes = [self.data_dir / agent for agent in self.agents]
-        while (found := _tasks_under(homes)) and time.monotonic() < ends:
+        while (found := tasks_under(homes)) and time.monotonic() < ends:
             for process in found:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
@@ -352,51 +267,3 @@ def _merged(own: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
         deep = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         merged[key] = _merged(merged[key], value) if deep else value
     return merged
-
-
-def _end(programs: Iterable[Program]) -> None:
-    running = [program for program in programs if program.is_alive]
-    for program in running:
-        program.send(signal.SIGTERM)
-    for program in running:
-        with suppress(subprocess.TimeoutExpired):
-            program.wait(STOP_S)
-
-
-def _tasks_under(homes: Sequence[Path]) -> list[psutil.Process]:
-    """The supervisors that work in one of these directories, and all their children."""
-    found: dict[int, psutil.Process] = {}
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):  # OSError: some stranger's directory is deeper than a path can name
-            if not any(Path(process.cwd()).is_relative_to(home) for home in homes):
-                continue
-            if any(_SUPERVISOR in word for word in process.cmdline()):
-                for member in (process, *process.children(recursive=True)):
-                    found[member.pid] = member
-    return list(found.values())
-
-
-class _Ports:
-    """Each is bound here, without listening, until `close`: another cluster cannot take it, not even while the program
-    that it is for is down. The program itself can: it allows the reuse of its address, as this side does then."""
-
-    def __init__(self) -> None:
-        self._held: list[socket.socket] = []
-
-    def take(self) -> int:
-        for _ in range(1000):
-            port = random.choice(_PORTS)
-            held = socket.socket()
-            try:
-                held.bind(("127.0.0.1", port))
-            except OSError:
-                held.close()
-                continue
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._held.append(held)
-            return port
-        raise LocalClusterError(f"no free port between {_PORTS.start} and {_PORTS.stop} on 127.0.0.1")
-
-    def close(self) -> None:
-        for held in self._held:
-            held.close()

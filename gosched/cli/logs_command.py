@@ -18,11 +18,11 @@ _LONGEST_LINE = 64 * 1024
 
 @click.command()
 @click.argument("job")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the output until the job has ended.")
 @click.option("--task", default="", metavar="GROUP/INDEX", help="Only this task, such as worker/3.")
 @click.pass_context
 def command(ctx: click.Context, job: str, follow: bool, task: str) -> None:
-    """What a job's tasks wrote: their stdout on stdout, their stderr on stderr."""
+    """Print what a job's tasks wrote: their stdout on stdout, their stderr on stderr."""
     client = connect(ctx)
     detail = client.get_job(job)
     several = detail.job.spec.task_count > 1 and not task
@@ -30,7 +30,7 @@ def command(ctx: click.Context, job: str, follow: bool, task: str) -> None:
 
 
 def print_logs(chunks: Iterable[LogChunk], *, prefixed: bool) -> None:
-    """With `prefixed`, whole lines behind the name of their task; otherwise the bytes as they come."""
+    """Print the bytes as they come, or with `prefixed` whole lines after the name of their task."""
     printer = _Prefixed() if prefixed else None
     for chunk in chunks:
         if chunk.note:
@@ -44,7 +44,7 @@ def print_logs(chunks: Iterable[LogChunk], *, prefixed: bool) -> None:
 
 
 class _Prefixed:
-    """Holds back the unfinished line of each stream, up to a bound."""
+    """A printer of whole lines; it buffers the unfinished line of each stream, up to a bound."""
 
     def __init__(self) -> None:
         self._rest: dict[tuple[str, str], bytes] = {}
@@ -75,7 +75,7 @@ class _Prefixed:
 
 
 def _short(task_id: str) -> str:
-    """`worker/3` of `JOB/worker/3`."""
+    """Return `worker/3` of `JOB/worker/3`."""
     return task_id.partition("/")[2]
 
 

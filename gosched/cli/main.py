@@ -1,6 +1,6 @@
 """`goschedctl`: the commands, and how every failure becomes one line and an exit code.
 
-Rule kept: a command's module is imported when that command runs, so that the others start fast.
+Invariant: a command's module is imported only when that command runs, so the others start fast.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from gosched.config.errors import ConfigError, suggestion
 from gosched.programs import missing_package
 
 COMMANDS = {
-    "status": "The cluster at a glance.",
-    "submit": "Submit the jobs of a file, or one that flags describe.",
-    "run": "Run a command as a job: submit, follow its output, return its code.",
-    "plan": "What would become of jobs if they were submitted now.",
-    "explain": "Why a job waits and when it starts, or where it runs.",
+    "status": "Show the cluster at a glance.",
+    "submit": "Submit the jobs of a file, or one job described by flags.",
+    "run": "Run a command as a job: submit it, follow its output, return its exit code.",
+    "plan": "Show what would happen to jobs if they were submitted now.",
+    "explain": "Show why a job waits and when it starts, or where it runs.",
     "job": "List, show, cancel, hold, suspend, requeue and wait for jobs.",
     "node": "List, show, cordon, uncordon, drain and remove nodes.",
-    "top": "What nodes, jobs and queues use now.",
-    "cluster": "Back up and restore the cluster, check and finish an upgrade, set its clock back.",
+    "top": "Show what nodes, jobs and queues use now.",
+    "cluster": "Change the masters, back up and restore, check and finish an upgrade, set the clock back.",
     "queue": "List, show and replace queues.",
-    "quota": "List and set quotas of tenants.",
-    "reservation": "Keep nodes for some, or for nobody, for a time.",
-    "logs": "What a job's tasks wrote.",
-    "exec": "Run a command beside a task: a shell, with -it.",
-    "checkpoint-done": "Say, inside of a task, that it has saved itself.",
-    "local": "A whole cluster on this machine.",
+    "quota": "List and set the quotas of tenants.",
+    "reservation": "Reserve nodes for queues and tenants, or for maintenance, for a time.",
+    "logs": "Print what a job's tasks wrote.",
+    "exec": "Run a command next to a running task, such as a shell with -it.",
+    "checkpoint-done": "Report, from inside a task, that its checkpoint is written.",
+    "local": "Run a whole cluster on this machine.",
     "config": "Check config files.",
-    "cert": "Make certificates of masters, agents and clients.",
+    "cert": "Make certificates for masters, agents and clients.",
     "simulate": "Run a trace of jobs through the scheduler, on a virtual clock.",
-    "replay": "Plan a past cycle again, from a master's log.",
-    "completion": "Print the script that makes a shell complete commands.",
-    "version": "The versions of goschedctl, the masters and the agents.",
+    "replay": "Plan a past cycle again from a master's log.",
+    "completion": "Print the completion script of a shell.",
+    "version": "Show the versions of goschedctl, the masters and the agents.",
 }
 
 
 class Noun(click.Group):
-    """Finds `gosched.cli.<name>_command` when it is needed."""
+    """The top-level commands; each is imported from `gosched.cli.<name>_command` when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -75,12 +75,12 @@ class Noun(click.Group):
 
 @click.command(cls=Noun, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--endpoints", metavar="HOST:PORT,...", help="All masters, or http://HOST:PORT of one. [GOSCHED_ENDPOINTS]"
+    "--endpoints", metavar="HOST:PORT,...", help="All masters, or http://HOST:PORT of one.  [env: GOSCHED_ENDPOINTS]"
 )
 @click.version_option(__version__, prog_name="goschedctl")
 @click.pass_context
 def cli(ctx: click.Context, endpoints: str | None) -> None:
-    """Talks to a gosched cluster."""
+    """Control a gosched cluster."""
     ctx.obj = endpoints
 
 
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def run_cli(args: list[str]) -> int:
-    """The exit code. One line on stderr for whatever went wrong."""
+    """Run a command and return its exit code; print one line on stderr for whatever went wrong."""
     try:
         code = cli.main(args, prog_name="goschedctl", standalone_mode=False)
         sys.stdout.flush()

@@ -15,7 +15,7 @@ from gosched.cli.output import Column, Json, ago, as_data, bytes_text, counted, 
 from gosched.client import GoSchedClient, GoSchedError, NodeControlled, NotFound, Refused, TimedOut
 from gosched.core.records.node import NodeState
 
-_SHOWN = 8  # jobs that stay, by name
+_SHOWN = 8  # staying jobs that are listed by name
 _POLL_S = 0.5
 
 
@@ -29,7 +29,7 @@ def _memory(row: Json) -> str:
 
 
 def _taint(taint: Json) -> str:
-    """`gpu=true:no_schedule`, as it is written in an agent's config."""
+    """Return `gpu=true:no_schedule`, as agents' configs write it."""
     value = f"={taint['value']}" if taint["value"] else ""
     return f"{taint['key']}{value}:{taint['effect']}"
 
@@ -56,14 +56,14 @@ _WIDE: list[Column] = [
 
 @click.group()
 def command() -> None:
-    """Nodes of the cluster. NODE is an id, or a name that no other node has."""
+    """List and control nodes. NODE is an id, or a name that no other node has."""
 
 
 @command.command("list")
 @listing_options
 @click.pass_context
 def list_nodes(ctx: click.Context, output: str, labels: str | None, watch: bool) -> None:
-    """All nodes, with what they have and what is held of it."""
+    """List nodes, with their resources and how much of them is held."""
     client, wanted = connect(ctx), read_labels(labels)
 
     def fetch() -> list[Json]:
@@ -77,7 +77,7 @@ def list_nodes(ctx: click.Context, output: str, labels: str | None, watch: bool)
 @output_option
 @click.pass_context
 def show(ctx: click.Context, node: str, output: str) -> None:
-    """A node, what it uses, and the tasks there."""
+    """Show a node, its usage and its tasks."""
     shape = _shape(connect(ctx), node)
     if output in ("json", "yaml"):
         emit(as_data(shape, output))
@@ -87,10 +87,10 @@ def show(ctx: click.Context, node: str, output: str) -> None:
 
 @command.command("cordon")
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
-@click.option("--reason", default="", help="Kept with the node.")
+@click.option("--reason", default="", help="Stored with the node.")
 @click.pass_context
 def cordon(ctx: click.Context, nodes: tuple[str, ...], reason: str) -> int:
-    """Give nodes no new work. What runs there goes on."""
+    """Stop placing tasks on nodes. Running tasks go on."""
     client = connect(ctx)
     return _each(nodes, lambda node: _done(client.cordon(node, reason=reason), "cordoned"))
 
@@ -99,34 +99,34 @@ def cordon(ctx: click.Context, nodes: tuple[str, ...], reason: str) -> int:
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
 @click.pass_context
 def uncordon(ctx: click.Context, nodes: tuple[str, ...]) -> int:
-    """Let nodes take work again. It does not matter who closed them; a drain ends by it too."""
+    """Let nodes take tasks again, whatever closed them. This ends a drain, too."""
     client = connect(ctx)
-    return _each(nodes, lambda node: _done(client.uncordon(node), "takes work again"))
+    return _each(nodes, lambda node: _done(client.uncordon(node), "uncordoned"))
 
 
 @command.command("drain")
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
-@click.option("--deadline", metavar="DURATION", help="Stop what is still there after this time, such as 1h.")
-@click.option("--reason", default="", help="Kept with the node.")
-@click.option("--wait", is_flag=True, help="Until nothing runs there any more.")
+@click.option("--deadline", metavar="DURATION", help="Stop all remaining tasks after this time, such as 1h.")
+@click.option("--reason", default="", help="Stored with the node.")
+@click.option("--wait", is_flag=True, help="Wait until the nodes are empty.")
 @click.option("--timeout", metavar="DURATION", help="With --wait: give up after this time, with exit code 124.")
 @click.pass_context
 def drain(
     ctx: click.Context, nodes: tuple[str, ...], deadline: str | None, reason: str, wait: bool, timeout: str | None
 ) -> int:
-    """Empty nodes. They get no new work, and what can start again elsewhere leaves at once.
+    """Empty nodes: they get no new tasks, and jobs that can start again elsewhere are evicted at once.
 
-    Tasks are told to save themselves and get their grace, as in an eviction; no retry is charged. Jobs that would not
-    start again stay until they end, or until the deadline.
+    Evicted tasks get their checkpoint signal and grace period; no retry is charged. Jobs that would not start again
+    stay until they end, or until the deadline.
     """
     deadline_s, timeout_s = read_duration_s(deadline, "--deadline"), read_duration_s(timeout, "--timeout")
     if timeout_s is not None and not wait:
-        raise click.UsageError("--timeout is for --wait; to stop what is still there, give a --deadline")
+        raise click.UsageError("--timeout needs --wait; to stop remaining tasks after a time, give a --deadline")
     client = connect(ctx)
 
     def start(node: str) -> str:
         answer = client.drain(node, reason=reason, deadline_s=deadline_s)
-        return "\n".join([_done(answer, "drains"), *_staying(client, answer)])
+        return "\n".join([_done(answer, "draining"), *_staying(client, answer)])
 
     code = _each(nodes, start)
     if wait and not code:
@@ -139,13 +139,13 @@ def drain(
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
 @click.pass_context
 def remove(ctx: click.Context, nodes: tuple[str, ...]) -> int:
-    """Forget nodes that are DEAD. If an agent comes back later, its node is a new one."""
+    """Remove DEAD nodes from the cluster. An agent that comes back later joins as a new node."""
     client = connect(ctx)
     return _each(nodes, lambda node: _done(client.remove_node(node), "removed"))
 
 
 def _shape(client: GoSchedClient, node: str) -> Json:
-    """As in a listing, with `usage` (null: not known) and `running`: the tasks there."""
+    """Return the row of a listing, with `usage` (null: not known) and `running`: the tasks on the node."""
     detail = client.get_node(node)
     live = client.list_usage(node=detail.node.id, tasks=detail.tasks > 0)
     usage = next((node_usage_json(node) for node in live.nodes), None)
@@ -158,14 +158,18 @@ def _done(answer: NodeControlled, done: str) -> str:
 
 
 def _staying(client: GoSchedClient, answer: NodeControlled) -> list[str]:
-    """Who stays, and until when."""
+    """Return lines that name the jobs that stay, and until when."""
     if not answer.staying:
         return []
     drain_by = node_json(client.get_node(answer.node_id))["drain_by"]
-    end = f"are stopped at {drain_by} (in {until(drain_by)})" if drain_by else "stay until they end: no --deadline"
+    end = (
+        f"are stopped at {drain_by} (in {until(drain_by)})"
+        if drain_by
+        else "stay until they end, because there is no --deadline"
+    )
     more = len(answer.staying) - _SHOWN
     return [
-        f"{answer.node_id}: these would not start again elsewhere, and {end}:",
+        f"{answer.node_id}: these jobs would not start again elsewhere, and {end}:",
         *(f"  {job} ({_name(client, job)})" for job in answer.staying[:_SHOWN]),
         *([f"  and {more} more"] if more > 0 else []),
     ]
@@ -184,21 +188,21 @@ def _until_empty(client: GoSchedClient, node: str, ends: float | None) -> str:
         detail = client.get_node(node)
         name = detail.node.id
         if detail.node.state is NodeState.DEAD:
-            return f"{name}: dead; nothing runs there"
+            return f"{name}: dead; nothing runs on it"
         if not detail.tasks:
             return f"{name}: empty"
         if detail.node.state is not NodeState.DRAINING:
-            raise Refused("somebody has opened it again; it is not empty")
+            raise Refused("it was uncordoned meanwhile and is not empty")
         if detail.tasks != left:
             left = detail.tasks
-            say(f"{name}: {counted(left, 'task')} still there")
+            say(f"{name}: {counted(left, 'task')} left")
         if ends is not None and time.monotonic() >= ends:
-            raise TimedOut(f"time is up; {counted(left, 'task')} still there")
+            raise TimedOut(f"time is up; {counted(left, 'task')} left")
         time.sleep(_POLL_S)
 
 
 def _each(nodes: tuple[str, ...], act: Callable[[str], str]) -> int:
-    """What became of each; the exit code of the first that failed."""
+    """Print what became of each node; return the exit code of the first that failed."""
     code = 0
     for node in nodes:
         try:

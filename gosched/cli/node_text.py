@@ -1,4 +1,4 @@
-"""A node for people: `goschedctl node show`."""
+"""The text of `goschedctl node show`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from gosched.cli.output import (
 
 RUNTIME = "gosched.io/runtime."
 
-_WHO = {"operator": "by an operator", "agent": "by its own agent", "failures": "task after task failed there"}
+_CLOSED_BY = {
+    "operator": "by an operator",
+    "agent": "by its own agent",
+    "failures": "several tasks in a row failed on it",
+}
 _GPUS: list[Column] = [
     ("GPU", lambda g: g["gpu"]),
     ("NAME", lambda g: g["name"]),
@@ -31,7 +35,7 @@ _TASKS: list[Column] = [
     ("TASK", lambda t: t["id"]),
     ("CPU", lambda t: round(t["cpu"], 2)),
     ("CPU-TIME", lambda t: seconds_text(t["cpu_s"])),
-    ("MEMORY", lambda t: bytes_text(t["memory_bytes"]) if t["memory_bytes"] else "-"),  # 0: nobody counts it
+    ("MEMORY", lambda t: bytes_text(t["memory_bytes"]) if t["memory_bytes"] else "-"),  # 0: not measured
     ("PEAK", lambda t: bytes_text(t["memory_peak_bytes"]) if t["memory_peak_bytes"] else "-"),
     ("READ", lambda t: bytes_text(t["read_bytes"])),
     ("WRITTEN", lambda t: bytes_text(t["written_bytes"])),
@@ -42,8 +46,8 @@ def node_text(node: Json) -> str:
     lines = [
         ("Node", f"{node['id']} ({node['name']}, {node['address']})"),
         ("State", coloured(node["state"]) + _why(node)),
-        ("Drain", f"what is still there is stopped at {node['drain_by']} ({_in(node)})" if node["drain_by"] else ""),
-        ("Failed", f"{', '.join(node['failing'])}: lately, by the node's fault" if node["failing"] else ""),
+        ("Drain", f"remaining tasks are stopped at {node['drain_by']} ({_in(node)})" if node["drain_by"] else ""),
+        ("Failed", f"{', '.join(node['failing'])}: recently, because of the node" if node["failing"] else ""),
         ("Heartbeat", _heard(node)),
         ("Isolation", node["isolation"] or "everything is enforced"),
         ("Runtimes", ", ".join(_runtimes(node["labels"]))),
@@ -61,7 +65,7 @@ def node_text(node: Json) -> str:
 
 
 def _why(node: Json) -> str:
-    said = [_WHO.get(node["closed_by"], ""), node["reason"]]
+    said = [_CLOSED_BY.get(node["closed_by"], ""), node["reason"]]
     text = ": ".join(part for part in said if part)
     return f" ({text})" if text else ""
 
@@ -77,7 +81,7 @@ def _heard(node: Json) -> str:
 
 
 def _runtimes(labels: Json) -> list[str]:
-    """`process, rootfs (crun)`: every agent has the first, and names the others by labels."""
+    """Return `process, rootfs (crun)`: every agent has the first, and names the others by labels."""
     found = ["process"]
     for key, value in labels.items():
         if key.startswith(RUNTIME):
@@ -87,7 +91,7 @@ def _runtimes(labels: Json) -> list[str]:
 
 
 def _amounts(node: Json) -> list[tuple[str, str]]:
-    """`3 of 16 held, 2.1 in use, pressure 4%`"""
+    """Return `3 of 16 held, 2.10 in use, tasks waited 4% of the last 10 s` for each resource."""
     held, total, usage = node["resources"]["used"], node["resources"]["total"], node["usage"]
     pressure = usage["pressure"] if usage else {"cpu": None, "memory": None, "io": None}
     cpu, memory = (f"{usage['cpu']:.2f}", bytes_text(usage["memory_bytes"])) if usage else (None, None)
@@ -139,7 +143,7 @@ def _hardware(hardware: Json) -> list[tuple[str, str]]:
 
 
 def _islands(links: list[int]) -> str:
-    """`0-1 together`: GPUs by their island."""
+    """Return `0,1 together; 2,3 together`: the GPUs that are linked."""
     islands: dict[int, list[int]] = {}
     for gpu, island in enumerate(links):
         islands.setdefault(island, []).append(gpu)

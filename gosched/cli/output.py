@@ -1,7 +1,8 @@
-"""Printing. Rule kept: stdout carries data only; colour only on a terminal, and never with NO_COLOR.
+"""Printing: tables, JSON and YAML, amounts and times as text.
 
-Invariant: what users, tasks and runtimes wrote reaches a terminal without control characters: all that is printed goes
-through `emit` and `say`, but for what tasks write themselves (`logs`, `exec`), which stays as it is.
+Invariant: stdout carries data only, and colour only on a terminal without NO_COLOR. Text from users, tasks and runtimes
+reaches a terminal without control characters: everything is printed by `emit` and `say`, except what tasks write
+themselves (`logs`, `exec`), which is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gosched.core.sharing import BUILT_IN
 from gosched.core.text import CONTROL, printable
 
 Json = dict[str, Any]
-Column = tuple[str, Callable[[Json], object]]  # its title, and a row's value
+Column = tuple[str, Callable[[Json], object]]  # the title, and how to get a row's value
 
 WATCH_PERIOD_S = 1.0
 _STATE_COLOURS = {
@@ -49,7 +50,7 @@ def print_listing(
     output: str,
     watch: bool = False,
 ) -> None:
-    """The rows once, or again after each change until Ctrl-C."""
+    """Print the rows once, or with `watch` again after each change until Ctrl-C."""
     text = render(fetch(), columns, wide, output)
     if text:
         emit(text)
@@ -82,7 +83,7 @@ def as_data(value: object, output: str) -> str:
 
 
 def table(rows: list[Json], columns: Sequence[Column]) -> str:
-    """Aligned, without lines: easy to read and to cut. Control characters in values do not reach the terminal."""
+    """Return aligned columns without borders, so that other tools can cut them. Values have no control characters."""
     titles = [title for title, _ in columns]
     body = [[_plain(value(row)) for _, value in columns] for row in rows]
     widths = [max(len(row[i]) for row in [titles, *body]) for i in range(len(columns))]
@@ -91,7 +92,7 @@ def table(rows: list[Json], columns: Sequence[Column]) -> str:
 
 
 def _aligned(plain: list[str], shown: list[str], widths: list[int]) -> str:
-    """Colours take no room, so the plain words are measured."""
+    """Pad each cell by the width of its plain text: escape sequences of colours have no width."""
     cells = zip(plain, shown, widths, strict=True)
     return "  ".join(text + " " * (width - len(word)) for word, text, width in cells).rstrip()
 
@@ -106,17 +107,17 @@ def has_colour(stream: Any) -> bool:
 
 
 def emit(text: str) -> None:
-    """On stdout."""
+    """Print data on stdout."""
     click.echo("\n".join(escaped(line) for line in text.split("\n")))
 
 
 def say(message: str) -> None:
-    """One line for people, on stderr."""
+    """Print one line for people on stderr."""
     click.echo(escaped(message), err=True)
 
 
 def escaped(text: str) -> str:
-    """One line that does nothing to a terminal but for the colours of `coloured`: `\\x1b` instead of an escape."""
+    """Return one line without control characters (`\\x1b` instead of an escape), except the colours of `coloured`."""
     end, parts = 0, []
     for own in _COLOURED.finditer(text):
         parts += [printable(text[end : own.start()]), own[0]]
@@ -125,7 +126,7 @@ def escaped(text: str) -> str:
 
 
 def titled(lines: Iterable[tuple[str, str]]) -> str:
-    """A line for each that has a text, and never more than one."""
+    """Return one line for each pair whose text is not empty."""
     return "\n".join(f"{title:<11}{escaped(text)}" for title, text in lines if text)
 
 
@@ -137,7 +138,7 @@ def bytes_text(amount: int) -> str:
 
 
 def amounts_text(amounts: Json) -> str:
-    """`cpu 4, memory 1.5Gi, gpu:h100 8`; what is 0 counts, an amount that is not named does not."""
+    """Return `cpu 4, memory 1.5Gi, gpu:h100 8`, with all amounts that are named, zeros too."""
     named = {name.removesuffix("_bytes"): amount_text(name, amount) for name, amount in amounts.items()}
     return ", ".join(f"{name} {named[name]}" for name in sorted(named, key=_place_of))
 
@@ -148,7 +149,7 @@ def _place_of(name: str) -> tuple[int, str]:
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 node`, `2 nodes`"""
+    """Return `1 node`, `2 nodes`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -159,17 +160,17 @@ def amount_text(name: str, amount: int | float | None) -> str:
 
 
 def ago(iso: str | None) -> str:
-    """`42s`, `7m`, `3h`, `5d` since then; a clock ahead of ours counts as now."""
+    """Return the time since then as `42s`, `7m`, `3h`, `5d`; a moment in the future counts as now."""
     return "-" if iso is None else span((datetime.now(UTC) - datetime.fromisoformat(iso)).total_seconds())
 
 
 def until(iso: str) -> str:
-    """As `ago`, for what is to come."""
+    """Return the time until then, as `ago` does for the past."""
     return span((datetime.fromisoformat(iso) - datetime.now(UTC)).total_seconds())
 
 
 def span(seconds: float) -> str:
-    """`42s`, `7m`, `3h`, `5d`; at least nothing."""
+    """Return `42s`, `7m`, `3h`, `5d`; a negative span is `0s`."""
     whole = max(0, int(seconds))
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
         if whole >= 2 * size:
@@ -178,7 +179,7 @@ def span(seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`1h30m`, as a job file has it; to the second if it is a whole one."""
+    """Return `1h30m`, as job files write it; a fraction of a second is kept."""
     left, parts = seconds, []
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
         if left >= size:
@@ -188,7 +189,7 @@ def duration(seconds: float) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """As `duration`, to a millisecond below a second, to a tenth below a minute, to the second above it."""
+    """Return a duration in milliseconds below a second, in tenths below a minute, in whole seconds above it."""
     millis = round(seconds * 1000)
     if millis < 1000:
         return f"{millis}ms" if millis else "0s"
@@ -196,7 +197,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def spent_text(spent: Json) -> str:
-    """`cpu 1h2m, gpu 3h, memory 5.2 GiB-h`; empty: nothing."""
+    """Return `cpu 1h2m, gpu 3h, memory 5.2 GiB-h`; empty when nothing was spent."""
     memory = spent["memory_byte_s"] / 1024**3 / 3600
     parts = [
         f"cpu {seconds_text(spent['cpu_s'])}" if spent["cpu_s"] else "",
@@ -211,7 +212,7 @@ def percent(share: float | None) -> str:
 
 
 def filled(rows: list[Json], columns: Sequence[Column]) -> list[Column]:
-    """Without those that have nothing to say of any row."""
+    """Return the columns that have a value in at least one row."""
     return [(title, value) for title, value in columns if any(value(row) not in (None, "", "-", 0) for row in rows)]
 
 

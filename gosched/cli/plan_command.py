@@ -1,4 +1,4 @@
-"""`goschedctl plan FILE|-`: what would become of jobs if they were submitted now; nothing is submitted."""
+"""`goschedctl plan FILE|-`: what would happen to jobs if they were submitted now; nothing is submitted."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _JOBS: list[Column] = [
 _MOVED: list[Column] = [
     ("JOB", lambda m: m["id"]),
     ("NAME", lambda m: m["name"]),
-    ("BEFORE", lambda m: m["before"] or "no promise"),
-    ("AFTER", lambda m: m["after"] or "no promise"),
+    ("BEFORE", lambda m: m["before"] or "none"),
+    ("AFTER", lambda m: m["after"] or "none"),
 ]
 
 
@@ -55,9 +55,9 @@ def _code(outcomes: set[str]) -> int:
 
 
 def _text(plan: Json) -> str:
-    """A sentence would make a column too wide, so what there is to say about a job comes below."""
+    """Return the table of jobs; their explanations follow below it, because a sentence would make a column too wide."""
     why = [f"{job['name']}: {job['explanation']['message']}" for job in plan["jobs"] if job["explanation"]]
     lines = [table(plan["jobs"], _JOBS), *(["", *why] if why else [])]
     if plan["moved"]:
-        lines += ["", "Reserved starts of others that would change:", table(plan["moved"], _MOVED)]
+        lines += ["", "Reserved starts of other jobs that would change:", table(plan["moved"], _MOVED)]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""How a job is doing: a live line on a terminal, plain lines when piped. On stderr: it is not data."""
+"""The progress of a job: a live line on a terminal, plain lines when piped. On stderr, because it is not data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Display(Protocol):
 
 
 def phase(detail: JobDetail) -> str:
-    """`queued: needs 8 CPUs; 4 are free`, `placed 8/8`, `starting 8/8`, `running 3/8`, `succeeded`..."""
+    """Return `queued: needs 8 CPUs; 4 are free`, `placed 8/8`, `starting 8/8`, `running 3/8`, `succeeded`..."""
     job, states = detail.job, [task.state for task in detail.tasks]
     if job.state.is_final:
         return ending(detail)
@@ -43,7 +43,7 @@ def phase(detail: JobDetail) -> str:
 
 
 def _of_parent(job: Job) -> str:
-    """`37 of 1000 done, 2 failed, 4 live`; a schedule has no end: `3 runs, 1 live`."""
+    """Return `37 of 1000 done, 2 failed, 4 live`; of a schedule, which has no end, `3 runs, 1 live`."""
     children = job.children
     ended = children.made - children.live
     size = job.spec.array.size
@@ -54,7 +54,7 @@ def _of_parent(job: Job) -> str:
 
 
 def ending(detail: JobDetail) -> str:
-    """`failed: EXIT_CODE (worker/3 ended with code 7)`"""
+    """Return `failed: EXIT_CODE (worker/3 ended with code 7)`."""
     job = detail.job
     text = job.state.name.lower()
     if job.reason and job.reason != job.state.name:
@@ -63,7 +63,7 @@ def ending(detail: JobDetail) -> str:
 
 
 def follow(details: Iterable[JobDetail]) -> Iterator[JobDetail]:
-    """Passes the details on, and shows each change of phase meanwhile."""
+    """Pass the details on, and show each change of phase."""
     with _display() as display:
         last = ""
         for detail in details:

@@ -41,7 +41,7 @@ _AMOUNTS = ("used", "demand", "fair_share", "guaranteed", "ceiling")
 
 @click.group()
 def command() -> None:
-    """Queues: how the cluster is shared."""
+    """List and replace queues, which share the cluster."""
 
 
 @command.command("list")
@@ -49,7 +49,7 @@ def command() -> None:
 @output_option
 @click.pass_context
 def list_queues(ctx: click.Context, output: str, watch: bool) -> None:
-    """All queues, with what is held and wanted in them; an inner one shows the sums of those below it."""
+    """List queues, with what is used and wanted in them; a parent shows the sums of its children."""
     client = connect(ctx)
     print_listing(lambda: _queues(client), _COLUMNS, wide=_WIDE, output=output, watch=watch)
 
@@ -59,7 +59,7 @@ def list_queues(ctx: click.Context, output: str, watch: bool) -> None:
 @output_option
 @click.pass_context
 def show(ctx: click.Context, queue: str, output: str) -> None:
-    """One queue: its rules, and what it holds of each resource."""
+    """Show a queue: its rules, and what it holds of each resource."""
     queues = {shape["name"]: shape for shape in _queues(connect(ctx))}
     shape = queues.get(queue)
     if shape is None:
@@ -113,7 +113,7 @@ def _changes(before: Mapping[str, object], after: Mapping[str, object]) -> list[
 
 
 def _preemption(queue: Json, queues: Mapping[str, Json]) -> str:
-    """Its own rule, or that of the nearest queue above it that has one."""
+    """Return the queue's own rule, or that of its nearest ancestor that has one."""
     line = [queues[path] for path in reversed(lineage(queue["name"])) if path in queues]
     found = next((above for above in line if above["preemption"]), None)
     if found is None:

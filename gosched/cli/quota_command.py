@@ -22,7 +22,7 @@ _COLUMNS: list[Column] = [
 
 @click.group()
 def command() -> None:
-    """Quotas: what each tenant may hold in the whole cluster."""
+    """List and set quotas: what each tenant may hold in the whole cluster."""
 
 
 @command.command("list")
@@ -30,7 +30,7 @@ def command() -> None:
 @output_option
 @click.pass_context
 def list_quotas(ctx: click.Context, output: str, watch: bool) -> None:
-    """Each tenant with a quota, or that holds something, or has spent something since its first job."""
+    """List tenants that have a quota, hold resources, or have spent some since their first job."""
     client = connect(ctx)
 
     def fetch() -> list[Json]:
@@ -41,13 +41,15 @@ def list_quotas(ctx: click.Context, output: str, watch: bool) -> None:
 
 @command.command("set")
 @click.argument("tenant")
-@click.option("--cpu", metavar="N", help="CPUs in all, such as 64.")
-@click.option("--mem", metavar="AMOUNT", help="Memory in all, such as 1Ti.")
+@click.option("--cpu", metavar="N", help="Total CPUs, such as 64.")
+@click.option("--mem", metavar="AMOUNT", help="Total memory, such as 1Ti.")
 @click.option(
-    "--gpu", "gpus", metavar="[MODEL:]N", multiple=True, help="GPUs in all, or of one model; may be repeated."
+    "--gpu", "gpus", metavar="[MODEL:]N", multiple=True, help="Total GPUs, or GPUs of one model; may be repeated."
 )
-@click.option("--limit", "limits", metavar="NAME=AMOUNT", multiple=True, help="Of any resource; may be repeated.")
-@click.option("--max-running-jobs", metavar="N", type=click.IntRange(min=1), help="Jobs that run at the same time.")
+@click.option("--limit", "limits", metavar="NAME=AMOUNT", multiple=True, help="Limit of any resource; may be repeated.")
+@click.option(
+    "--max-running-jobs", metavar="N", type=click.IntRange(min=1), help="Most jobs that may run at the same time."
+)
 @click.pass_context
 def set_quota(
     ctx: click.Context,
@@ -58,17 +60,17 @@ def set_quota(
     limits: tuple[str, ...],
     max_running_jobs: int | None,
 ) -> None:
-    """Replace the quota of TENANT; without any limit, take it away."""
+    """Replace the quota of TENANT; without any limit, remove it."""
     given = [("cpu", cpu, "--cpu"), ("memory", mem, "--mem"), *map(_gpu, gpus), *map(_limit, limits)]
     quota = _quota(tenant, [(name, text, flag) for name, text, flag in given if text is not None], max_running_jobs)
     changed = connect(ctx).set_quotas([quota])
     there = bool(quota.limit or quota.max_running_jobs)
-    done = "quota set" if there else "no limit was given: its quota is taken away"
+    done = "quota set" if there else "no limit was given: its quota is removed"
     say(f"{tenant}: {done if changed else 'unchanged'}")
 
 
 def _quota(tenant: str, given: list[tuple[str, str, str]], max_running_jobs: int | None) -> Quota:
-    """Raises ConfigError, with the flag."""
+    """Return the quota that the flags describe. Raises ConfigError, with the flag."""
     from gosched.config.queues import QuotaConfig
     from gosched.config.tree import Document
     from gosched.config.validation import validate

@@ -1,4 +1,4 @@
-"""`goschedctl replay`: a past cycle, planned again from a master's files."""
+"""`goschedctl replay`: plan a past cycle again from a master's files."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
-@click.option("--data-dir", type=_FOLDER, help="Of a master, or a copy of it; nothing is written there.")
-@click.option("--snapshot", type=_FILE, help="The file raft/snapshot of a data directory, alone.")
-@click.option("--revision", type=click.IntRange(0), help="That the plan was made from.  [default: the newest plan's]")
+@click.option("--data-dir", type=_FOLDER, help="Data directory of a master, or a copy; nothing is written to it.")
+@click.option("--snapshot", type=_FILE, help="Instead: only the file raft/snapshot of a data directory.")
+@click.option(
+    "--revision",
+    type=click.IntRange(0),
+    help="Revision that the plan was made from.  [default: that of the newest plan]",
+)
 @click.option("--config", metavar="FILE", help="The master's config: algorithm, topology, scheduling.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(data_dir: Path | None, snapshot: Path | None, revision: int | None, config: str | None, output: str) -> int:
-    """Plan a past cycle again, and compare it with what was committed then.
+    """Plan a past cycle again, and compare the plan with the one that was committed then.
 
-    Exits with 1 if the log holds a plan of that revision and it is another one. Cycles that committed nothing are not
-    in the log; they are planned at the state's own clock.
+    The exit code is 1 if the log holds a different plan of that revision. Cycles that committed nothing are not in the
+    log; they are planned at the time of the state's clock.
     """
     from gosched.config import load_master_settings
     from gosched.replication.damage import DamagedLog
@@ -58,7 +62,7 @@ def _text(found: Json) -> str:
             evicts = f", evicts {', '.join(victims)}" if victims else ""
             name = found["names"].get(gang["job_id"], "")
             lines.append(f"start  {gang['job_id']} ({name}): {len(gang['tasks'])} tasks on {', '.join(nodes)}{evicts}")
-        lines += [f"promise  {r['job_id']} a start at {r['start_ms']}" for r in plan["reservations"]]
+        lines += [f"reserve  {r['job_id']}: start at {r['start_ms']}" for r in plan["reservations"]]
         lines += [f"withdraw  {job_id}" for job_id in plan["withdrawn"]]
     lines += [f"wait   {job_id}: {why['code']}: {why['message']}" for job_id, why in found["explanations"].items()]
     return "\n".join(lines)

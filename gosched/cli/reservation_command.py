@@ -19,7 +19,7 @@ _COLUMNS: list[Column] = [
     ("FROM", lambda r: r["start"]),
     ("TO", lambda r: r["end"]),
     ("NODES", lambda r: len(r["nodes"])),
-    ("FOR", lambda r: _whom(r)),
+    ("FOR", lambda r: _reserved_for(r)),
     ("REASON", lambda r: r["reason"]),
 ]
 _WIDE: list[Column] = [("ON", lambda r: ",".join(r["nodes"]))]
@@ -27,18 +27,20 @@ _WIDE: list[Column] = [("ON", lambda r: ",".join(r["nodes"]))]
 
 @click.group()
 def command() -> None:
-    """Nodes kept for some, or for nobody, from one moment to another; and the starts that jobs were promised."""
+    """Reserve nodes in time windows, for queues and tenants or for maintenance; list windows and reserved starts."""
 
 
 @command.command("create")
 @click.argument("name")
 @click.option("--nodes", metavar="NODE,...", help="These nodes.")
-@click.option("--resources", metavar="gpu=64,cpu=128", help="Instead: enough nodes to have so much.")
+@click.option(
+    "--resources", metavar="gpu=64,cpu=128", help="Instead of --nodes: as many nodes as have these resources together."
+)
 @click.option("--from", "start", metavar="TIME", default="now", show_default=True, help="2026-12-01T06:00:00Z, or +2h.")
-@click.option("--to", "end", metavar="TIME", required=True, help="As --from.")
+@click.option("--to", "end", metavar="TIME", required=True, help="In the same form as --from.")
 @click.option("--queue", "queues", multiple=True, help="For jobs of this queue; may be repeated.")
 @click.option("--tenant", "tenants", multiple=True, help="For jobs of this tenant; may be repeated.")
-@click.option("--reason", default="", help="Shown to those who wait.")
+@click.option("--reason", default="", help="Shown for jobs that wait because of it.")
 @output_option
 @click.pass_context
 def create(
@@ -53,7 +55,7 @@ def create(
     reason: str,
     output: str,
 ) -> None:
-    """Keep nodes for queues and tenants; for nobody if none is named: maintenance. Again with NAME changes it."""
+    """Reserve nodes for queues and tenants, or for maintenance if none is named. An existing NAME is changed."""
     window, amounts = _window(name, nodes, resources, (start, end), queues, tenants, reason)
     answer = connect(ctx).set_window(window, resources=amounts)
     shape = {**window_json(answer.window), "in_the_way": list(answer.in_the_way)}
@@ -72,7 +74,7 @@ def create(
 @output_option
 @click.pass_context
 def list_reservations(ctx: click.Context, output: str, watch: bool) -> None:
-    """Windows, promised starts of jobs, and fences of jobs whose victims have not ended."""
+    """List windows, reserved starts of jobs, and fences of jobs whose victims have not ended."""
     client = connect(ctx)
     print_listing(lambda: reserved_json(client.list_reservations()), _COLUMNS, wide=_WIDE, output=output, watch=watch)
 
@@ -81,7 +83,7 @@ def list_reservations(ctx: click.Context, output: str, watch: bool) -> None:
 @click.argument("name")
 @click.pass_context
 def delete(ctx: click.Context, name: str) -> None:
-    """Give the nodes of a window back to everybody."""
+    """Delete a window, so that its nodes take all jobs again."""
     connect(ctx).drop_window(name)
     say(f"{name}: deleted")
 
@@ -95,11 +97,11 @@ def _window(
     tenants: tuple[str, ...],
     reason: str,
 ) -> tuple[Window, AmountMap]:
-    """Raises ConfigError, with the flag."""
+    """Return the window that the flags describe, and the resources to choose nodes for. Raises ConfigError."""
     from gosched.config.windows import window_from_flags
 
     if (nodes is None) == (resources is None):
-        raise click.UsageError("say which nodes with --nodes n1,n2, or how much with --resources gpu=64; not both")
+        raise click.UsageError("give either nodes, --nodes n1,n2, or resources, --resources gpu=64")
     now_ms = time.time_ns() // 1_000_000
     value: dict[str, object] = {
         "name": name,
@@ -131,8 +133,8 @@ def _amount(item: str) -> tuple[str, str]:
     return name.strip(), amount.strip()
 
 
-def _whom(row: Json) -> str:
+def _reserved_for(row: Json) -> str:
     if row["kind"] != "window":
         return "the job"
     kept = [*(f"queue {queue}" for queue in row["queues"]), *(f"tenant {tenant}" for tenant in row["tenants"])]
-    return ", ".join(kept) or "nobody"
+    return ", ".join(kept) or "maintenance"

@@ -1,4 +1,4 @@
-"""`goschedctl run -- CMD`: like running the command here, but in the cluster."""
+"""`goschedctl run -- CMD`: like running the command here, but on the cluster."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ from gosched.core.spec.job_spec import JobSpec
 @job_options
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> int:
-    """Submit CMD as a job, follow its output, return its exit code. Ctrl-C cancels it: run --cpu 2 -- ./train.sh"""
+    """Submit CMD as a job, follow its output, return its exit code: run --cpu 2 -- ./train.sh. Ctrl-C cancels it."""
     words = command_after_dashes(ctx)
     if not words:
-        raise click.UsageError("say what to run after --, such as: goschedctl run --cpu 2 -- ./train.sh")
+        raise click.UsageError("nothing to run: give a command after --, such as: goschedctl run --cpu 2 -- ./train.sh")
     return run_to_end(connect(ctx), job_of_flags(words, flags))
 
 
 def run_to_end(client: GoSchedClient, spec: JobSpec) -> int:
-    """Submits, shows the way to the start, prints the logs (of an array its progress), returns the job's exit code."""
+    """Submit a job, show its progress until it starts, print its logs, return its exit code.
+
+    Of an array, only the progress is shown.
+    """
     job = submit(client, spec).job_id
     try:
         if spec.is_parent:

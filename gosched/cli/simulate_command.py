@@ -1,4 +1,4 @@
-"""`goschedctl simulate TRACE`: the scheduler on a virtual clock, and a report of what came of it."""
+"""`goschedctl simulate TRACE`: the scheduler on a virtual clock, and a report of the result."""
 
 from __future__ import annotations
 
@@ -38,16 +38,34 @@ def _reservations(ctx: click.Context, param: click.Parameter, value: str | None)
 
 @click.command()
 @click.argument("trace", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--nodes", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="YAML, or openb's CSV.")
-@click.option("--format", "kind", type=click.Choice(["openb", "swf", "swim", "yaml"]), help="[default: by its ending]")
-@click.option("--algorithm", type=click.Choice(ALGORITHMS), help="[default: the config's, else binpack]")
-@click.option("--order", type=click.Choice(ORDERS), help="Of queues that name none.  [default: the algorithm's]")
-@click.option("--reservations", metavar="N|all", callback=_reservations, help="1: EASY backfill, all: conservative.")
+@click.option(
+    "--nodes",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File of the nodes: YAML, or openb's CSV.",
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["openb", "swf", "swim", "yaml"]),
+    help="Format of TRACE.  [default: by its file name]",
+)
+@click.option(
+    "--algorithm",
+    type=click.Choice(ALGORITHMS),
+    help="Algorithm of the scheduler.  [default: the config's, else binpack]",
+)
+@click.option("--order", type=click.Choice(ORDERS), help="Order of queues that name none.  [default: the algorithm's]")
+@click.option(
+    "--reservations",
+    metavar="N|all",
+    callback=_reservations,
+    help="How many blocked jobs get a reserved start: 1 is EASY backfill, all is conservative.",
+)
 @click.option("--queues", "config", metavar="FILE", help="A master's config: its queues, quotas and policy.")
-@click.option("--swf-nodes", type=click.IntRange(1, MOST_NODES), help="Nodes for an SWF log.")
-@click.option("--cpus-per-node", type=click.IntRange(1, 1_000_000), help="Of each of them.")
+@click.option("--swf-nodes", type=click.IntRange(1, MOST_NODES), help="Number of nodes for an SWF log.")
+@click.option("--cpus-per-node", type=click.IntRange(1, 1_000_000), help="CPUs of each of these nodes.")
 @click.option("--seed", type=click.IntRange(0, (1 << 32) - 1), default=1, show_default=True)
-@click.option("--limit", type=click.IntRange(1), help="Only the first jobs.")
+@click.option("--limit", type=click.IntRange(1), help="Only this many jobs, the first ones.")
 @click.option("--period", default="0", callback=_duration, help="The shortest time between two cycles, such as 10s.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--html", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="Write a page with plots.")
@@ -67,9 +85,9 @@ def command(
     output: str,
     html: Path | None,
 ) -> None:
-    """Run a trace of jobs through the scheduler, on a virtual clock.
+    """Run a trace of jobs through the scheduler on a virtual clock.
 
-    TRACE is a list of openb pods (CSV), an SWF log, a SWIM file (TSV) or a YAML trace of our own.
+    TRACE is a list of openb pods (CSV), an SWF log, a SWIM file (TSV) or a trace in gosched's own YAML.
     """
     from gosched.config import load_master_settings
     from gosched.core.records.queue import QueueOrder
@@ -82,7 +100,7 @@ def command(
     from gosched.sim.cluster.traces import Processors, read_nodes, read_text, read_trace
 
     if (swf_nodes is None) != (cpus_per_node is None):
-        raise click.UsageError("--swf-nodes and --cpus-per-node go together")
+        raise click.UsageError("--swf-nodes and --cpus-per-node must be given together")
     processors = None
     if swf_nodes and cpus_per_node:
         processors = Processors(nodes=swf_nodes, cpus_per_node=cpus_per_node)
@@ -92,7 +110,7 @@ def command(
     found = read_trace(trace, kind or "", processors)
     cluster = read_nodes(read_text(nodes), str(nodes)) if nodes is not None else found.nodes
     if not cluster:
-        raise click.UsageError("on which nodes? Give --nodes FILE")
+        raise click.UsageError("the trace has no nodes: give --nodes FILE")
     jobs = found.jobs[:limit]
     policy = policy_of(settings)
     if order is not None:

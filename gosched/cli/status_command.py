@@ -30,7 +30,7 @@ _QUEUES: list[Column] = [
 @output_option
 @click.pass_context
 def command(ctx: click.Context, output: str) -> None:
-    """The cluster at a glance: masters, nodes, jobs, resources, queues."""
+    """Show the cluster at a glance: masters, nodes, jobs, resources, queues."""
     status = status_json(connect(ctx).get_status())
     if output in ("json", "yaml"):
         emit(as_data(status, output))
@@ -47,7 +47,7 @@ def status_text(status: Json) -> str:
         [
             f"Leader     {status['leader'] or 'none'} (epoch {status['epoch']}, revision {status['revision']})",
             f"Nodes      {status['nodes_ready']} of {status['nodes']} ready",
-            f"Jobs       {status['running']} running, {status['pending']} pending, {status['jobs']} in all",
+            f"Jobs       {status['running']} running, {status['pending']} pending, {status['jobs']} in total",
             f"CPU        {used['cpu']} of {total['cpu']}",
             f"Memory     {bytes_text(used['memory_bytes'])} of {bytes_text(total['memory_bytes'])}",
             f"GPU        {used['gpu']} of {total['gpu']}",
@@ -67,15 +67,15 @@ def _backup(backup: Json | None) -> list[str]:
     if backup is None:
         return []
     last = f"{ago(backup['last_success_at'])} ago" if backup["last_success_at"] else "none yet"
-    problem = f"; the last try failed: {backup['problem']}" if backup["problem"] else ""
+    problem = f"; the last attempt failed: {backup['problem']}" if backup["problem"] else ""
     return [f"Backup     {last}{problem}"]
 
 
 def _feature_level(status: Json) -> list[str]:
-    """Return a line while masters of two releases run side by side, or an upgrade is not finished."""
+    """Return a line while masters of two releases run together, or an upgrade is not finished."""
     now, newest = status["feature_level"], status["newest_feature_level"]
     known = [master["newest_feature_level"] for master in status["masters"]]
     if not now or max(known) <= now:
         return []
     what = "run goschedctl cluster finalize-upgrade" if newest > now else "upgrade all masters first"
-    return [f"Features   level {now}; {max(known)} is known: {what}"]
+    return [f"Features   level {now}; {max(known)} is available: {what}"]

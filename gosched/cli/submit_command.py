@@ -26,9 +26,9 @@ from gosched.core.spec.job_spec import JobSpec
 @click.argument("file", required=False, type=click.Path(allow_dash=True))
 @job_options
 @submit_options
-@click.option("--wait", is_flag=True, help="Wait for the end; return the job's own exit code.")
+@click.option("--wait", is_flag=True, help="Wait until the job ends; return its exit code.")
 @click.option("--wait-timeout", metavar="DURATION", help="With --wait: give up after this time, with exit code 124.")
-@click.option("--request-id", help="A repeat with the same id returns the first answer.")
+@click.option("--request-id", help="Id of the request: a repeat with the same id returns the first answer.")
 @output_option
 @click.pass_context
 def command(
@@ -41,7 +41,7 @@ def command(
     output: str,
     **flags: Any,
 ) -> int:
-    """Submit the jobs of FILE (- is standard input), or one job: submit --cpu 4 --count 8 -- ./train.sh"""
+    """Submit the jobs of FILE (- is standard input), or one job from flags: submit --cpu 4 --count 8 -- ./train.sh"""
     timeout_s = read_duration_s(wait_timeout, "--wait-timeout")
     specs = _specs(ctx, file, flags)
     if wait and any(spec.cron for spec in specs):
@@ -58,16 +58,16 @@ def command(
 
 
 def submit(client: GoSchedClient, spec: JobSpec, request_id: str | None = None) -> Submitted:
-    """Says on stderr what came of it."""
+    """Submit a job, and say the result on stderr."""
     answer = client.submit(spec, request_id=request_id)
-    say(f"{spec.name}: {'is there already' if answer.unchanged else 'submitted'} as {answer.job_id}")
+    say(f"{spec.name}: {'already submitted' if answer.unchanged else 'submitted'} as {answer.job_id}")
     for warning in answer.warnings:
         say(f"{spec.name}: warning: {warning}")
     return answer
 
 
 def wait_shown(client: GoSchedClient, job: str, timeout_s: float | None) -> JobDetail:
-    """The job at its end; how it gets there is shown meanwhile."""
+    """Wait until the job ends, show its progress meanwhile, and return it."""
     for detail in follow(client.watch(job, timeout_s=timeout_s)):
         last = detail
     say(f"{last.job.spec.name}: {ending(last)}")
@@ -77,20 +77,20 @@ def wait_shown(client: GoSchedClient, job: str, timeout_s: float | None) -> JobD
 def _specs(ctx: click.Context, file: str | None, flags: dict[str, Any]) -> list[JobSpec]:
     command = command_after_dashes(ctx)
     if file is not None and command is not None:
-        raise click.UsageError(f"either a file ({file}) or a command after --, not both")
+        raise click.UsageError(f"give either a file ({file}) or a command after --, not both")
     if command is not None:
         if not command:
-            raise click.UsageError("the command after -- is empty: say what to run")
+            raise click.UsageError("the command after -- is empty: name the program to run")
         return [job_of_flags(command, flags)]
     if file is None:
-        raise click.UsageError("say what to submit: a FILE, - for standard input, or a command after --")
+        raise click.UsageError("nothing to submit: give a FILE, - for standard input, or a command after --")
     if given(flags):
         raise click.UsageError(f"{given(flags)[0]} describes a job without a file; set it in {file} instead")
     return read_specs(file)
 
 
 def read_specs(file: str) -> list[JobSpec]:
-    """Of a job file, or of standard input. Raises ConfigError."""
+    """Read the jobs of a file, or of standard input. Raises ConfigError."""
     from gosched.config import parse_job_file
     from gosched.config.load import read_file
 

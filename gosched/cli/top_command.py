@@ -1,7 +1,4 @@
-"""`goschedctl top [nodes|jobs|queues]`: what is used now, the busiest first.
-
-Rule: what is held and what is used of it stand side by side.
-"""
+"""`goschedctl top [nodes|jobs|queues]`: current usage beside what is allocated, the busiest first."""
 
 from __future__ import annotations
 
@@ -21,17 +18,17 @@ _AT_WORK = (JobState.RUNNING, JobState.SUSPENDED)
 
 
 def _of(used: float | None, held: float) -> str:
-    """`1.85/4`: in use, of what there is or is held."""
+    """Return `1.85/4`: the usage, of what exists or is held."""
     return f"{'-' if used is None else f'{used:.2f}'}/{f'{held:g}' if held else '-'}"
 
 
 def _bytes_of(used: int | None, held: int) -> str:
-    """What runs uses memory: 0 is what nobody counts."""
+    """Return `1Gi/4Gi`. Whatever runs uses memory, so 0 means that it is not measured."""
     return f"{bytes_text(used) if used else '-'}/{bytes_text(held) if held else '-'}"
 
 
 def _gpus(node: Json) -> str:
-    """`35%/4`: how busy they are on average, and how many."""
+    """Return `35%/4`: how busy the GPUs are on average, and how many there are."""
     total = node["resources"]["total"]["gpu"]
     gpus = node["usage"]["gpus"] if node["usage"] else []
     busy = percent(sum(gpu["busy"] for gpu in gpus) / len(gpus)) if gpus else "-"
@@ -104,15 +101,15 @@ _QUEUES: list[Column] = [
 @listing_options
 @click.pass_context
 def command(ctx: click.Context, what: str, output: str, labels: str | None, watch: bool) -> None:
-    """What nodes (the default), jobs or queues use now, of what they have or hold; the busiest first.
+    """Show what nodes (the default), jobs or queues use now, of what they have or hold; the busiest first.
 
-    CPU and MEMORY are in use / there. The WAIT columns say how long some task waited for it: of nodes the share of the
-    last 10 s, of jobs (-o wide) the time since they started. Figures are as old as the agents' newest heartbeats: 5 s
-    at most.
+    CPU and MEMORY are used/total for nodes, used/held for jobs and queues. The WAIT columns say how long tasks waited
+    for a resource: for nodes as a share of the last 10 s, for jobs (-o wide) since they started. Figures come with the
+    agents' heartbeats and are at most 5 s old.
     """
     wanted = read_labels(labels)
     if what == "queues" and wanted:
-        raise click.UsageError("--labels: queues have none")
+        raise click.UsageError("--labels: queues have no labels")
     client = connect(ctx)
     fetch, columns, wide = _listing(client, what, wanted)
     print_listing(fetch, columns, wide=wide, output=output, watch=watch)
@@ -129,7 +126,7 @@ def _listing(
 
 
 def _nodes(client: GoSchedClient, labels: dict[str, str]) -> list[Json]:
-    """As in `node list`, with `usage`: null where no heartbeat has told yet."""
+    """Return the rows of `node list`, with `usage`: null before the first heartbeat."""
     usage = {node.node_id: node_usage_json(node) for node in client.list_usage().nodes}
     rows = [{**node_json(node), "usage": usage.get(node.node.id)} for node in client.list_nodes(labels=labels)]
     return sorted(rows, key=lambda n: (-(_used(n, "cpu") or 0), str(n["id"])))
@@ -142,6 +139,6 @@ def _jobs(client: GoSchedClient, labels: dict[str, str]) -> list[Json]:
 
 
 def _queues(client: GoSchedClient) -> list[Json]:
-    """In the order of `queue list`; an inner queue shows the sums of those below it."""
+    """Return the queues in the order of `queue list`; a parent shows the sums of its children."""
     jobs = job_usage_json(client.list_jobs(states=_AT_WORK), client.list_usage(tasks=True).tasks)
     return queue_usage_json(client.get_status().queues, jobs)

@@ -21,10 +21,10 @@ _COLUMNS: list[Column] = [
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @click.pass_context
 def upgrade_check(ctx: click.Context, version: str | None, output: str) -> int:
-    """May the next master be upgraded, to VERSION? Exits with 0 if so, with 1 if not.
+    """Check whether the next master can be upgraded to VERSION. The exit code is 0 if so, 1 if not.
 
-    Looks at the masters' health and logs, their clocks, releases (at most one apart), the feature level (the last
-    upgrade is finished before the next one begins) and the room on their disks. Run it before each master.
+    Checks the masters' health, logs, clocks, releases (at most one apart), free disk space, and the feature level (the
+    last upgrade is finished before the next one begins). Run it before each master.
     """
     from gosched.client.upgrade import BadVersion, upgrade_checks
 
@@ -34,7 +34,7 @@ def upgrade_check(ctx: click.Context, version: str | None, output: str) -> int:
     for master in status.masters:
         try:
             healths[master.id] = client.master_health(master.grpc_address)
-        except Refused:  # it is of the release before, which does not know the call
+        except Refused:  # a master of the previous release does not know the call
             healths[master.id] = MasterHealth(id=master.id)
         except GoSchedError as error:
             healths[master.id] = str(error)

@@ -1,4 +1,4 @@
-"""`goschedctl version`: the releases of the client and the servers, and whether they go together."""
+"""`goschedctl version`: the releases of the client and the servers, and whether they are compatible."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _COLUMNS: list[Column] = [
 
 
 @click.command()
-@click.option("--client", "alone", is_flag=True, help="Only this program's; no master is asked.")
-@click.option("--agents", "with_agents", is_flag=True, help="The agents' versions, too.")
+@click.option("--client", "alone", is_flag=True, help="Only this program's version; no master is asked.")
+@click.option("--agents", "with_agents", is_flag=True, help="Show the agents' versions, too.")
 @output_option
 @click.pass_context
 def command(ctx: click.Context, alone: bool, with_agents: bool, output: str) -> int:
-    """The versions of goschedctl and the masters; warns of releases that do not go together.
+    """Show the versions of goschedctl and the masters, and warn of incompatible ones.
 
-    Programs may be one release apart, and none should be newer than the masters. Where no master answers, the
-    exit code is 5.
+    Programs may be one release apart, and none should be newer than the masters. The exit code is 5 if no master
+    answers.
     """
     found: Json = {"client": __version__, "masters": [], "agents": [], "warnings": []}
     problem = "" if alone else _ask(ctx, found, with_agents)
@@ -39,12 +39,12 @@ def command(ctx: click.Context, alone: bool, with_agents: bool, output: str) -> 
     for line in found["warnings"]:
         say(f"warning: {line}")
     if problem:
-        say(f"goschedctl: {problem}; --client asks none")
+        say(f"goschedctl: {problem}; --client asks no master")
     return UNREACHABLE if problem else 0
 
 
 def _ask(ctx: click.Context, found: Json, with_agents: bool) -> str:
-    """Add what the masters say; return why none does."""
+    """Add what the masters say to `found`; return why none answers, or an empty string."""
     from gosched.client.errors import Unavailable  # brings gRPC along
     from gosched.client.skew import warnings
 

@@ -56,7 +56,7 @@ def upgrade_checks(status: Status, healths: Mapping[str, MasterHealth | str], ta
 
 
 def _masters(status: Status, healths: Mapping[str, MasterHealth | str]) -> Check:
-    problems = [f"{m.id} is away" for m in status.masters if not m.healthy]
+    problems = [f"{m.id} does not answer" for m in status.masters if not m.healthy]
     problems += [f"{master}: {why}" for master, why in healths.items() if isinstance(why, str)]
     leaders = {health.leader for health in healths.values() if isinstance(health, MasterHealth) and health.release}
     if len(leaders - {""}) > 1:
@@ -67,7 +67,7 @@ def _masters(status: Status, healths: Mapping[str, MasterHealth | str]) -> Check
         if isinstance(health, MasterHealth) and health.release and not health.leader
     ]
     if problems:
-        return Check(name="masters", ok=False, detail=f"{'; '.join(problems)}: wait, or mend it first")
+        return Check(name="masters", ok=False, detail=f"{'; '.join(problems)}: wait, or fix it first")
     return Check(name="masters", ok=True, detail=f"{len(status.masters)} of {len(status.masters)} are healthy")
 
 
@@ -131,7 +131,7 @@ def _disk(known: Mapping[str, MasterHealth]) -> Check:
         if h.release and h.disk_free_bytes < h.disk_needed_bytes
     ]
     if short:
-        return Check(name="disk", ok=False, detail=f"{'; '.join(short)}: make room")
+        return Check(name="disk", ok=False, detail=f"{'; '.join(short)}: free disk space")
     least = min([h.disk_free_bytes for h in known.values() if h.release], default=0)
     return Check(name="disk", ok=True, detail=f"at least {least >> 20} MiB are free")
 

@@ -65,7 +65,7 @@ def _check_floor(document: Document, gang: GangFile, counts: Mapping[str, int]) 
     if isinstance(floor, int) and floor > count:
         raise document.error(("gang", "min"), f"{floor} is more than the {count} tasks of the job")
     if isinstance(floor, int) and floor < count and len(counts) > 1:
-        problem = f"{floor} does not say of which task group: use a percent, which is of each of them, or all"
+        problem = f"{floor} does not say which task group it is of: use all, or a percent of each group"
         raise document.error(("gang", "min"), problem)
 
 
@@ -130,12 +130,12 @@ def _with_groups(document: Document) -> Document:
     flat = {key: job[key] for key in job if key in _GROUP_KEYS}
     if "spark" in job and (flat or "tasks" in job):
         key = next(iter(flat), "tasks")
-        problem = "stands beside spark, which is all tasks of the job: " + (
+        problem = "cannot be combined with spark, which makes all tasks of the job: " + (
             "move it into spark" if key in SparkFile.model_fields else "leave one of them out"
         )
         raise document.error((key,), problem)
     if "tasks" in job and flat:
-        raise document.error((next(iter(flat)),), "stands beside tasks: move it into a task group")
+        raise document.error((next(iter(flat)),), "cannot be combined with tasks: move it into a task group")
     if "tasks" in job or "spark" in job:
         return document
     rest = {key: value for key, value in job.items() if key not in flat}

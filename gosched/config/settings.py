@@ -52,7 +52,7 @@ def _topology(levels: tuple[str, ...]) -> tuple[str, ...]:
         if level in (NODE_LEVEL, NUMA_LEVEL, LINK_LEVEL):
             raise problem_at((place,), f"{level} is always a level: name only those above the node")
         if level in levels[:place]:
-            raise problem_at((place,), f"{level} stands here twice")
+            raise problem_at((place,), f"{level} is given twice")
     return levels
 
 

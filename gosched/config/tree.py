@@ -128,7 +128,7 @@ class _Builder:
                 raise ConfigError(f"{where}: a key must be plain text")
             key = str(event.value)
             if key in items:
-                raise ConfigError(f"{where}: {dotted((*path, key))}: stands here twice")
+                raise ConfigError(f"{where}: {dotted((*path, key))}: is given twice")
             self.origins[(*path, key)] = where
             items[key] = self.build(next(self._events), (*path, key))
         return items

@@ -39,7 +39,7 @@ class WindowConfig(Model):
     @model_validator(mode="after")
     def _is_sound(self) -> WindowConfig:
         if bool(self.nodes) == bool(self.resources):
-            raise ValueError("say which nodes, or how much of which resources, and not both")
+            raise ValueError("give either nodes or resources")
         found = check_vector("resources", self.resources, "resources")
         if found:
             raise problem_at(found.path, found.words)

@@ -85,11 +85,11 @@ def _log_force(
         case FenceChanged():
             log.info("fence gone", **about, nodes=len(event.node_ids), why=event.why)
         case ReservationChanged(broken=True):
-            log.warning("promised start broken", **about, start_ms=event.start_ms)
+            log.warning("reserved start broken", **about, start_ms=event.start_ms)
         case ReservationChanged(start_ms=0):
-            log.info("promised start dropped", **about)
+            log.info("reserved start dropped", **about)
         case ReservationChanged():
-            log.info("start promised", **about, start_ms=event.start_ms)
+            log.info("start reserved", **about, start_ms=event.start_ms)
         case DeadlineMissed():
             log.warning("deadline missed", **about, queue=event.queue)
         case JobFrozen():

@@ -196,7 +196,7 @@ def _of_cluster(cluster: ClusterFacts) -> Iterable[Metric]:
         "node_heartbeat_age_seconds", "Of the living node heard longest ago", (), [((), cluster.heartbeat_age_s)]
     )
     yield _gauge("fences", "Jobs that start once their victims have ended", (), [((), cluster.fences)])
-    yield _gauge("reservations", "Starts that pending jobs were promised", (), [((), cluster.reservations)])
+    yield _gauge("reservations", "Reserved starts of pending jobs", (), [((), cluster.reservations)])
     sizes = [((kind,), size) for kind, size in cluster.state_bytes.items()]
     yield _gauge("state_bytes", "What the replicated state takes, as core/state/footprint.py counts", ("kind",), sizes)
     yield _gauge("state_bytes_limit", "Beyond this no jobs are accepted", (), [((), MAX_STATE_BYTES)])

@@ -111,7 +111,7 @@ def read_from(file: BinaryIO, secret: Secret | None = None) -> Backup:
     OSError."""
     first = file.readline(len(_MAGIC) + 16)
     if not first.startswith(_MAGIC) or not first.endswith(b"\n"):
-        raise BadBackup("it is no backup of gosched")
+        raise BadBackup("it is not a gosched backup")
     if first[len(_MAGIC) : -1] != _FORMAT:
         raise BadBackup("it was made by a newer gosched, in another format: use that one")
     line = file.readline(_MAX_HEADER_BYTES)

@@ -56,7 +56,7 @@ def read_secret(passphrase_file: str | None, key_file: str | None) -> Secret | N
     except OSError as error:
         raise BadBackup(f"cannot read {path}: {error.strerror}") from error
     if len(value) > MAX_SECRET_BYTES:
-        raise BadBackup(f"{path} has more than {MAX_SECRET_BYTES} bytes: that is no passphrase and no key")
+        raise BadBackup(f"{path} has more than {MAX_SECRET_BYTES} bytes: it is too large for a passphrase or a key")
     if key_file:
         return Secret(_key(value, key_file), is_key=True)
     if not value.strip():

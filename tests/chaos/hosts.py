@@ -17,7 +17,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from gosched.cli.local_cluster import AgentShape, LocalCluster, Program
+from gosched.cli.local_cluster import AgentShape, LocalCluster
+from gosched.cli.local_program import Program
 from tests.chaos.faults import Faults, environment, set_faults
 
 CALL_S = 20

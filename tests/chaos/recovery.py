@@ -9,7 +9,8 @@ import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 
-from gosched.cli.local_cluster import LocalCluster, Program
+from gosched.cli.local_cluster import LocalCluster
+from gosched.cli.local_program import Program
 from gosched.client import GoSchedClient, GoSchedError
 
 _names = itertools.count()

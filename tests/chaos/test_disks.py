@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gosched.cli.local_cluster import Program
+from gosched.cli.local_program import Program
 from gosched.client import GoSchedError
 from tests.chaos.hosts import HostCluster
 from tests.integration.support import PATIENCE_S, until
@@ -73,7 +73,7 @@ def test_two_wiped_masters_found_no_cluster_while_the_third_is_away_and_its_dire
             master.start()
         ends = time.monotonic() + WATCHED_S
         while time.monotonic() < ends:
-            assert all(master.is_alive for master in wiped), [m.last_words() for m in wiped]
+            assert all(master.is_alive for master in wiped), [m.last_line() for m in wiped]
             with pytest.raises(GoSchedError):
                 client.submit(job())
         kept.start()
@@ -129,8 +129,8 @@ def test_the_master_that_holds_what_a_rolled_back_majority_lost_says_so_and_rest
         client.submit(job())
         kept.start()
         until(lambda: not kept.is_alive, "the one that holds the jobs stops")
-        assert "holds entries that were committed up to" in kept.last_words()
-        assert "Keep its data directory" in kept.last_words()
+        assert "holds entries that were committed up to" in kept.last_line()
+        assert "Keep its data directory" in kept.last_line()
         kill(*others)
         for master in others:
             restore(cluster, master, cluster.data_dir / kept.id)

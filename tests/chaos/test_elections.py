@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gosched.cli.local_cluster import Program
+from gosched.cli.local_program import Program
 from tests.chaos.faults import slow_syncs
 from tests.chaos.hosts import HostCluster
 from tests.chaos.recovery import raft_term, submit, time_to_commit

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from gosched.cli.local_cluster import AgentShape, Program
+from gosched.cli.local_cluster import AgentShape
+from gosched.cli.local_program import Program
 from gosched.client import GoSchedError
 from gosched.core.records.job import JobState
 from tests.chaos.faults import NONE, DiskFault, Faults, slow_syncs

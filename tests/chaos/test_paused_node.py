@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gosched.cli.local_cluster import Program
+from gosched.cli.local_program import Program
 from tests.chaos.hosts import HostCluster
 from tests.integration.support import until
 

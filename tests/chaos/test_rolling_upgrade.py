@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from gosched import __version__
-from gosched.cli.local_cluster import Program
+from gosched.cli.local_program import Program
 from gosched.client import GoSchedClient, GoSchedError
 from gosched.core.features import NEWEST_LEVEL
 from gosched.core.records.job import JobState
@@ -75,7 +75,7 @@ def cluster(tmp_path: Path) -> Iterator[MixedCluster]:
 def stop(program: Program) -> None:
     """As systemd and Kubernetes do it: a leader hands the lead over first."""
     program.send(signal.SIGTERM)
-    assert program.wait(PATIENCE_S) == 0, program.last_words()
+    assert program.wait(PATIENCE_S) == 0, program.last_line()
 
 
 def replaced(cluster: MixedCluster, master: Program, stream: Stream) -> float:

@@ -34,7 +34,7 @@ def test_a_master_takes_the_certificate_that_was_issued_for_it(folder: Path) -> 
 
 
 @pytest.mark.parametrize(("role", "name"), [("master", "gosched-0"), ("agent", "*"), ("client", "helm")])
-def test_a_role_is_said_in_a_dns_name_if_asked(folder: Path, role: str, name: str) -> None:
+def test_a_role_is_named_in_a_dns_name_if_asked(folder: Path, role: str, name: str) -> None:
     assert issue(role, name, "--dns") == 0
     file = "any" if name == "*" else name
     holder = CertificateHolder(role=Role(role), name=name, in_dns=True)
@@ -49,13 +49,13 @@ def test_nobody_can_serve_with_a_certificate_of_a_client(folder: Path) -> None:
         own_identity("alice.pem", "alice.key", "ca.pem")
 
 
-def test_keys_are_readable_by_their_owner_alone(folder: Path) -> None:
+def test_keys_are_readable_by_their_owner_only(folder: Path) -> None:
     assert issue("client", "alice") == 0
     for key in ("ca.key", "alice.key"):
         assert stat.S_IMODE((folder / key).stat().st_mode) == 0o600
 
 
-def test_show_says_role_names_and_end(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_role_names_and_expiry(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     issue("agent", "node-17", "--cluster", "prod", "--san", "10.0.1.17", "--days", "30")
     capsys.readouterr()
     assert run_cli(["cert", "show", "node-17.pem", "-o", "json"]) == 0
@@ -71,16 +71,16 @@ def test_show_says_role_names_and_end(folder: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["master", "m1", "--days", "4000"], "the authority itself ends in 3649 days"),
-        (["client", "alice", "--san", "10.0.0.1"], "a client serves nobody"),
+        (["master", "m1", "--days", "4000"], "the authority itself expires in 3649 days"),
+        (["client", "alice", "--san", "10.0.0.1"], "a client is no server"),
         (["agent", "*"], "name the hosts of these agents with --san"),
         (["agent", "node.example", "--dns"], "is not NAME.ROLE.gosched.internal"),
-        (["agent", "n", "--dns", "--cluster", "prod"], "a DNS name has no place for it"),
+        (["agent", "n", "--dns", "--cluster", "prod"], "a DNS name cannot hold the cluster"),
         (["agent", "n", "--san", "x.master.gosched.internal"], "names 2 roles"),
         (["client", ""], "is not gosched://CLUSTER/ROLE/NAME"),
         (["root", "x"], "'root' is not one of"),
         (["client", "alice", "--dir", "nowhere"], "make an authority with `goschedctl cert init`"),
-        (["client", "taken"], "taken.key is there already"),
+        (["client", "taken"], "taken.key exists already"),
     ],
 )
 def test_what_cannot_be_issued_is_refused_with_a_line_and_no_file(
@@ -99,5 +99,5 @@ def test_what_cannot_be_issued_is_refused_with_a_line_and_no_file(
 def test_an_authority_is_never_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (folder / "ca.key").read_bytes()
     assert run_cli(["cert", "init"]) == 2
-    assert "ca.key is there already" in capsys.readouterr().err
+    assert "ca.key exists already" in capsys.readouterr().err
     assert (folder / "ca.key").read_bytes() == before

@@ -13,7 +13,7 @@ from gosched.cli import job_command, main
 from gosched.core.records.job import JobState
 
 
-def test_submit_prints_the_id_on_stdout_and_words_on_stderr(ctl, job_file):
+def test_submit_prints_the_id_on_stdout_and_a_message_on_stderr(ctl, job_file):
     result = ctl("submit", str(job_file))
     assert (result.code, result.out) == (0, "j-1\n")
     assert result.err == "a: submitted as j-1\n"
@@ -36,7 +36,7 @@ def test_flags_describe_a_job(ctl, master):
     assert group.resources.gpu_millis == 2000
 
 
-def test_made_up_names_differ(ctl, master):
+def test_generated_names_differ(ctl, master):
     for _ in range(2):
         assert ctl("submit", "--", "/bin/train.sh").code == 0
     names = [job.spec.name for job in master.jobs.values()]
@@ -51,15 +51,15 @@ def test_made_up_names_differ(ctl, master):
         (["submit", "--count", "-2", "--", "true"], "--count: is -2; it must be at least 1"),
         (["submit", "--mem", "2", "--", "true"], "--mem: needs a unit"),
         (["submit", "--cpu", "x", "--", "true"], "--cpu: expected a number of CPUs"),
-        (["submit", "--volume", "/a:/b", "--", "true"], "--volume: is nothing for the runtime process: it sees"),
+        (["submit", "--volume", "/a:/b", "--", "true"], "--volume: does not apply to the runtime process: it sees"),
         (["submit", "--name", "a\nb", "--", "true"], "--name: 'a\\nb' may hold only letters"),
         (["submit", "--env", "x", "--", "true"], "expected KEY=VALUE"),
-        (["submit"], "say what to submit"),
+        (["submit"], "nothing to submit"),
         (["submit", "--"], "command after -- is empty"),
         (["submit", "/no/such.yaml"], "No such file"),
         (["submit", "x.yaml", "--", "true"], "not both"),
         (["submit", "x.yaml", "--cpu", "3"], "--cpu describes a job without a file"),
-        (["run"], "say what to run"),
+        (["run"], "nothing to run"),
         (["submt"], 'did you mean "submit"'),
         (["job", "list", "-o", "jsn"], "is not one of"),
         (["submit", "--timeout", "90", "--", "true"], "--timeout: expected a duration with a unit"),

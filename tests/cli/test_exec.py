@@ -77,7 +77,7 @@ def stdin(text: bytes, *, ends: bool = True) -> Iterator[None]:
             os.close(fd)
 
 
-def test_output_goes_where_it_belongs_and_the_code_is_the_commands(master, ctl) -> None:
+def test_output_keeps_its_streams_and_the_exit_code_is_that_of_the_command(master, ctl) -> None:
     result = ctl("exec", "train", "--task", "worker/2", "--", "ls", "-l")
     assert (result.code, result.out, result.err) == (5, "out", "err")
     assert (master.start.job, master.start.task, list(master.start.command)) == ("j-1", "worker/2", ["ls", "-l"])
@@ -87,17 +87,17 @@ def test_output_goes_where_it_belongs_and_the_code_is_the_commands(master, ctl) 
 def test_the_first_running_task_is_taken_and_named(master, ctl) -> None:
     result = ctl("exec", "train", "--", "ls")
     assert master.start.task == "worker/1"
-    assert "beside worker/1, the first of 2 running tasks" in result.err
+    assert "in worker/1, the first of 2 running tasks" in result.err
 
 
-def test_stdin_is_passed_on_when_asked_for(master, ctl) -> None:
+def test_stdin_is_passed_to_the_command_on_request(master, ctl) -> None:
     with stdin(b"in"):
         assert ctl("exec", "train", "-i", "--", "cat").out == "outin"
     with stdin(b"in"):
         assert ctl("exec", "train", "--", "cat").out == "out"
 
 
-def test_the_first_interrupt_is_the_commands_the_second_one_leaves_it(master, ctl) -> None:
+def test_the_first_interrupt_goes_to_the_command_and_the_second_ends_goschedctl(master, ctl) -> None:
     def interrupt(times: int) -> None:
         for _ in range(times if master.fed.wait(LIMIT_S) else 0):
             os.kill(os.getpid(), signal.SIGINT)
@@ -114,7 +114,7 @@ def test_the_first_interrupt_is_the_commands_the_second_one_leaves_it(master, ct
         assert master.over.wait(LIMIT_S)
 
 
-def test_what_cannot_be_is_one_line_and_a_code(master, ctl) -> None:
+def test_an_impossible_exec_is_one_line_and_an_exit_code(master, ctl) -> None:
     assert ctl("exec", "train").code == 2
     assert "leave out -t" in ctl("exec", "train", "-it", "--", "sh").err
     assert ctl("exec", "nope", "--", "ls").code == 1

@@ -29,7 +29,7 @@ USED = types_pb2.Usage(
 NODE_USE = node_pb2.NodeUsage(cpu_milli=1500, memory_bytes=1 << 29, cpu_pressure_milli=120, io_pressure_milli=-1)
 
 
-def test_nodes_are_closed_and_opened_by_name_and_every_failure_is_told(story):
+def test_nodes_are_cordoned_and_uncordoned_by_name_and_every_failure_is_printed(story):
     async def told(master, ctl):
         async with agent(master, "n1") as n1:
             await n1.register(master, name="alpha")
@@ -41,13 +41,13 @@ def test_nodes_are_closed_and_opened_by_name_and_every_failure_is_told(story):
             assert lines[1].split()[:3] == ["n1", "alpha", "CORDONED"]
             assert lines[1].endswith("new disk")
             assert "CORDONED (by an operator: new disk)" in (await ctl("node", "show", "alpha")).out
-            assert (await ctl("node", "uncordon", "n1")).err == "n1: takes work again\n"
+            assert (await ctl("node", "uncordon", "n1")).err == "n1: uncordoned\n"
             assert (await ctl("node", "show", "nobody")).code == 1
 
     story(told)
 
 
-def test_a_drain_says_who_stays_and_until_when_and_can_be_waited_for(story):
+def test_a_drain_prints_which_jobs_stay_and_until_when_and_can_be_waited_for(story):
     async def told(master, ctl):
         async with agent(master, "n1") as n1:
             await master.submit(replace(spec("goes"), retry=RetryPolicy(max_restarts=1, when=(RetryCause.PREEMPTED,))))
@@ -58,17 +58,17 @@ def test_a_drain_says_who_stays_and_until_when_and_can_be_waited_for(story):
             done = await ctl("node", "drain", "n1", "--deadline", "1h", "--wait", "--timeout", "100ms")
             assert done.code == 124
             lines = done.err.splitlines()
-            assert lines[0] == "n1: drains"
-            assert lines[1].startswith("n1: these would not start again elsewhere, and are stopped at ")
+            assert lines[0] == "n1: draining"
+            assert lines[1].startswith("n1: these jobs would not start again elsewhere, and are stopped at ")
             assert "(in 59m)" in lines[1]
             assert lines[2:] == [
                 f"  {stays} (stays)",
-                "n1: 2 tasks still there",
-                "goschedctl: n1: time is up; 2 tasks still there",
+                "n1: 2 tasks left",
+                "goschedctl: n1: time is up; 2 tasks left",
             ]
             shown = (await ctl("node", "show", "n1")).out
             assert "DRAINING (by an operator)" in shown
-            assert "what is still there is stopped at" in shown
+            assert "remaining tasks are stopped at" in shown
             for allocation in list(n1.observed):
                 n1.see(allocation, types_pb2.TASK_STATE_KILLED)
             await n1.beat(master)
@@ -144,7 +144,7 @@ def test_a_job_shows_what_its_tasks_use_and_once_it_has_ended_what_they_used(sto
     story(told)
 
 
-def test_a_suspended_job_says_that_it_keeps_its_room(story):
+def test_a_suspended_job_shows_that_it_keeps_its_resources(story):
     async def told(master, ctl):
         async with agent(master) as n1:
             job_id = (await master.submit(spec("a"))).job_id
@@ -154,10 +154,10 @@ def test_a_suspended_job_says_that_it_keeps_its_room(story):
             assert (await ctl("job", "suspend", "a")).err == f"{job_id}: suspended\n"
             (row,) = (await ctl("job", "list", "--state", "suspended")).out.splitlines()[1:]
             assert row.split()[3] == "SUSPENDED"
-            assert row.endswith("keeps its room")
-            assert "SUSPENDED (it stands still and keeps its room: " in (await ctl("job", "show", "a")).out
+            assert row.endswith("keeps its resources")
+            assert "SUSPENDED (it is frozen and keeps its resources: " in (await ctl("job", "show", "a")).out
             assert (await ctl("job", "resume", "a")).err == f"{job_id}: resumed\n"
-            assert (await ctl("job", "suspend", "a", "--free")).err == f"{job_id}: suspended, its room is free\n"
+            assert (await ctl("job", "suspend", "a", "--free")).err == f"{job_id}: suspended, its resources are free\n"
             await until(lambda: n1.stops)
 
     story(told)
@@ -172,7 +172,7 @@ def shown(**more: Any) -> str:
     return node_text({**node_json(detail), "usage": None, "running": []})
 
 
-def test_a_node_says_what_is_wrong_with_it_and_what_it_can_run():
+def test_node_show_prints_problems_and_runtimes():
     text = shown(
         state=NodeState.CORDONED,
         closed_by=ClosedBy.FAILURES,
@@ -183,7 +183,7 @@ def test_a_node_says_what_is_wrong_with_it_and_what_it_can_run():
         hardware=Hardware(gpu_links=(0, 0, 1), bad_gpus=(1,), numa_cpus=("0-3",)),
     )
     lines = dict(line.split(maxsplit=1) for line in text.splitlines())
-    assert "CORDONED (task after task failed there: tasks of 3 jobs failed here in a row)" in text
+    assert "CORDONED (several tasks in a row failed on it: tasks of 3 jobs failed here in a row)" in text
     assert lines["Failed"].startswith("j-1, j-2, j-3")
     assert lines["Isolation"] == "no memory controller"
     assert lines["Runtimes"] == "process, docker, rootfs (crun)"
@@ -194,7 +194,7 @@ def test_a_node_says_what_is_wrong_with_it_and_what_it_can_run():
     assert "Heartbeat  none any more;" in shown(state=NodeState.DEAD)
 
 
-def test_what_was_spent_is_said_in_words_that_fit_its_size():
+def test_spent_amounts_are_printed_in_units_of_their_size():
     def text(**spent: int) -> str:
         return spent_text(spent_json(Spent(**spent)))
 

@@ -24,7 +24,7 @@ queues:
 """
 
 
-def test_apply_says_what_changed_and_that_nothing_did(story, tmp_path):
+def test_apply_prints_what_changed_or_that_nothing_did(story, tmp_path):
     path = tmp_path / "queues.yaml"
 
     async def told(master, ctl):
@@ -97,7 +97,7 @@ def test_queues_are_listed_in_every_output_and_one_is_shown(story, tmp_path):
     story(told)
 
 
-def test_a_quota_is_set_listed_and_taken_away(story):
+def test_a_quota_is_set_listed_and_removed(story):
     async def told(master, ctl):
         result = await ctl(
             "quota", "set", "nlp", "--cpu", "64", "--mem", "1Ti", "--gpu", "16", "--gpu", "h100:8",
@@ -111,7 +111,7 @@ def test_a_quota_is_set_listed_and_taken_away(story):
         assert lines[1].split()[-2:] == ["0/5", "-"]
         (shape,) = json.loads((await ctl("quota", "list", "-o", "json")).out)
         assert shape["limit"] == {"cpu": 64, "fpga": 2, "gpu": 16, "gpu:h100": 8, "memory_bytes": 1 << 40}
-        assert (await ctl("quota", "set", "nlp")).err == "nlp: no limit was given: its quota is taken away\n"
+        assert (await ctl("quota", "set", "nlp")).err == "nlp: no limit was given: its quota is removed\n"
         assert not master.state.quotas
         assert (await ctl("quota", "set", "nlp")).err == "nlp: unchanged\n"
 

@@ -80,7 +80,7 @@ def test_a_reason_that_is_not_one_plain_line_is_refused(story, reason):
     story(told)
 
 
-def test_an_error_that_quotes_what_was_given_does_nothing_to_the_terminal(ctl, master: FakeMaster):
+def test_an_error_that_quotes_its_input_sends_no_control_characters(ctl, master: FakeMaster):
     done = ctl("job", "show", EVIL)
     assert done.code != 0
     assert harmless(done.err)
@@ -97,12 +97,12 @@ def test_own_colours_stay_and_others_do_not(capsys, monkeypatch):
     assert shown.err == "\\x1b[31mred\n"
 
 
-def test_escaped_text_says_what_was_there():
+def test_escaped_text_shows_the_control_characters():
     assert escaped("a\tb\x1bc\nd\x85é🙂") == "a\\tb\\x1bc\\nd\\x85é🙂"
     assert render([{"id": "a\x1b", "b": "c\x9b"}], [("B", lambda row: row["b"])], [], "table") == "B\nc\\x9b"
 
 
-def test_log_lines_of_the_daemons_do_nothing_to_the_terminal(capsys):
+def test_log_lines_of_the_daemons_have_no_control_characters(capsys):
     configure("info")
     try:
         structlog.get_logger().info("node", node=EVIL, reason="fine")

@@ -26,7 +26,7 @@ NOON = 1_796_126_400_000  # 2026-12-01T12:00:00Z
 HOUR_MS = 3_600_000
 
 
-def test_flags_say_when_and_how_often(ctl, master):
+def test_flags_set_times_and_arrays(ctl, master):
     result = ctl(
         "submit", "--array", "0-9:3%2", "--timeout", "1h", "--estimate", "30m", "--deadline", "+6h", "--after", "etl",
         "--after", "j-9:any", "--hold", "--no-preemptible", "--name", "x", "--", "true",
@@ -42,14 +42,14 @@ def test_flags_say_when_and_how_often(ctl, master):
     assert (spec.hold, spec.preemption.preemptible) == (True, False)
 
 
-def test_a_deadline_is_a_moment_too_and_without_flags_nothing_is_said(ctl, master):
+def test_a_deadline_may_be_a_moment_and_missing_flags_set_nothing(ctl, master):
     assert ctl("submit", "--deadline", "2026-12-01T12:00:00Z", "--preemptible", "--", "true").code == 0
     spec = master.jobs["j-1"].spec
     assert (spec.deadline_at_ms, spec.hold, spec.preemption.preemptible, spec.is_parent) == (NOON, False, True, False)
 
 
 @pytest.mark.parametrize("action", ["hold", "release", "freeze", "suspend", "resume", "requeue"])
-def test_each_action_goes_on_after_an_unknown_job_and_says_what_it_did(ctl, master, job_file, action):
+def test_each_action_continues_after_an_unknown_job_and_prints_its_result(ctl, master, job_file, action):
     ctl("submit", str(job_file))
     words = {"freeze": ("suspend",), "suspend": ("suspend", "--free")}.get(action, (action,))
     result = ctl("job", *words, "nobody", "a")
@@ -114,7 +114,7 @@ def test_wait_follows_an_array_and_returns_its_code(ctl, master):
     assert ctl("job", "wait", "sweep").code == 0
 
 
-def test_nobody_waits_for_the_end_of_a_schedule(ctl, master, tmp_path):
+def test_waiting_for_the_end_of_a_schedule_is_refused(ctl, master, tmp_path):
     path = tmp_path / "nightly.yaml"
     path.write_text('name: nightly\nrun: x\nschedule: {cron: "0 2 * * *"}\n')
     result = ctl("submit", "--wait", str(path))
@@ -132,7 +132,7 @@ def test_local_run_of_a_schedule_is_refused_before_anything_starts(ctl, tmp_path
     assert "a schedule has no end" in result.err
 
 
-def test_documents_are_submitted_after_those_that_they_wait_for(ctl, master, tmp_path):
+def test_documents_are_submitted_after_their_dependencies(ctl, master, tmp_path):
     path = tmp_path / "pipeline.yaml"
     path.write_text("name: report\nrun: x\nafter: {etl: success}\n---\nname: etl\nrun: y\n")
     assert ctl("submit", str(path)).code == 0
@@ -178,18 +178,18 @@ def test_plan_returns_whether_all_would_start(ctl, master, job_file, jobs, code)
     assert master.requests[0].specs[0].name == "a"
 
 
-def test_plan_prints_where_whom_and_who_starts_later(ctl, master, job_file):
+def test_plan_prints_nodes_victims_and_reserved_starts_that_move(ctl, master, job_file):
     master.planned.jobs.extend([STARTS, EVICTS, WAITS])
     master.planned.jobs[0].warnings.append("asks for 9 CPUs")
     master.planned.moved.add(job_id="j-5", name="big", before_ms=NOON, after_ms=0)
     result = ctl("plan", str(job_file))
     lines = result.out.splitlines()
     assert lines[1].split() == ["a", "starts", "2026-12-01T12:00:00.000Z", "n-1", "(2", "tasks)", "-"]
-    assert "night (preempt, loses 3h of work), web (2 tasks of it, reclaim, loses 60s of work)" in lines[2]
+    assert "night (preempt, loses 3h of work), web (2 of its tasks, reclaim, loses 60s of work)" in lines[2]
     assert lines[3].split() == ["c", "waits", "-", "-", "-"]
     assert lines[4:6] == ["", "c: needs 8 GPUs"]
-    assert lines[7] == "Reserved starts of others that would change:"
-    assert lines[9].split() == ["j-5", "big", "2026-12-01T12:00:00.000Z", "no", "promise"]
+    assert lines[7] == "Reserved starts of other jobs that would change:"
+    assert lines[9].split() == ["j-5", "big", "2026-12-01T12:00:00.000Z", "none"]
     assert result.err == "a: warning: asks for 9 CPUs\n"
     shape = json.loads(ctl("plan", str(job_file), "-o", "json").out)
     assert shape["jobs"][1]["victims"][0]["lost_s"] == 10_800
@@ -198,7 +198,7 @@ def test_plan_prints_where_whom_and_who_starts_later(ctl, master, job_file):
     assert ctl("plan", str(job_file), "-o", "name").out == "a\nb\nc\n"
 
 
-def test_explain_says_who_holds_it_when_it_starts_and_what_would_help(ctl, master, job_file):
+def test_explain_prints_holders_the_start_and_what_would_help(ctl, master, job_file):
     ctl("submit", str(job_file))
     about = master.explained
     about.code, about.message, about.position = "INSUFFICIENT", "needs 8 GPUs in all; 2 are free", 1
@@ -211,7 +211,7 @@ def test_explain_says_who_holds_it_when_it_starts_and_what_would_help(ctl, maste
     lines = ctl("explain", "a").out.splitlines()
     assert "Position   1 in its queue" in lines
     at = lines.index("Held by    j-7 (night, queue research): gpu 4, until 2026-12-01T12:00:00.000Z")
-    assert lines[at + 1] == f"{'':11}j-8 (web, queue research): gpu 2, nobody knows until when: it has no timeout"
+    assert lines[at + 1] == f"{'':11}j-8 (web, queue research): gpu 2, end unknown: it has no timeout"
     starts = next(line for line in lines if line.startswith("Starts"))
     assert starts.endswith("Z (in 2h): the reservation of this job")
     assert "Would help gang.min 2 would start it now" in lines
@@ -223,7 +223,7 @@ def test_explain_says_who_holds_it_when_it_starts_and_what_would_help(ctl, maste
     assert (shape["change"], shape["would_evict"][0]["id"]) == ("gang.min 2 would start it now", "j-7")
 
 
-def test_a_reservation_names_nodes_and_says_who_is_in_the_way(ctl, master):
+def test_a_reservation_names_its_nodes_and_the_jobs_in_the_way(ctl, master):
     master.in_the_way = ["j-7"]
     result = ctl(
         "reservation", "create", "maint", "--nodes", "n-2,n-1", "--from", "2026-12-01T12:00:00Z",
@@ -239,7 +239,7 @@ def test_a_reservation_names_nodes_and_says_who_is_in_the_way(ctl, master):
     assert list(window.nodes) == ["n-1", "n-2"]
 
 
-def test_a_reservation_of_resources_is_for_some_and_from_now_on(ctl, master):
+def test_a_reservation_of_resources_is_for_a_queue_and_starts_now(ctl, master):
     now_ms = time.time_ns() // 1_000_000
     result = ctl(
         "reservation", "create", "demo", "--resources", "gpu=64,cpu=128", "--to", "+2h", "--queue", "research",
@@ -258,9 +258,9 @@ def test_a_reservation_of_resources_is_for_some_and_from_now_on(ctl, master):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--to", "+2h"], "say which nodes with --nodes n1,n2"),
-        (["--to", "+2h", "--nodes", "n-1", "--resources", "cpu=1"], "not both"),
-        (["--to", "+2h", "--nodes", ","], "say which nodes, or how much"),
+        (["--to", "+2h"], "give either nodes, --nodes n1,n2"),
+        (["--to", "+2h", "--nodes", "n-1", "--resources", "cpu=1"], "give either nodes"),
+        (["--to", "+2h", "--nodes", ","], "give either nodes or resources"),
         (["--to", "+2h", "--resources", "memroy=1Gi"], 'did you mean "memory"'),
         (["--to", "+2h", "--resources", "cpu"], "--resources: expected NAME=AMOUNT"),
         (["--nodes", "n-1"], "--to"),
@@ -292,7 +292,7 @@ def test_what_is_reserved_is_listed_and_a_window_is_deleted(ctl, master):
     lines = [line.split() for line in ctl("reservation", "list").out.splitlines()]
     noon = "2026-12-01T12:00:00.000Z"
     assert lines[1][:5] == ["maint", "window", noon, "2026-12-01T13:00:00.000Z", "2"]
-    assert lines[1][5:] == ["nobody", "new", "disks"]
+    assert lines[1][5:] == ["maintenance", "new", "disks"]
     assert lines[2][5:7] == ["tenant", "nlp"]
     assert lines[3] == ["j-1", "start", noon, "-", "1", "the", "job", "-"]
     assert lines[4][:5] == ["j-2", "fence", noon, "-", "1"]

@@ -22,7 +22,7 @@ ROOT = Path(gosched.__file__).parent.parent
 @pytest.mark.parametrize(
     ("program", "main"), [("goschedctl", cli), ("gosched-master", master_main), ("gosched-agent", agent_main)]
 )
-def test_each_program_tells_the_one_version(program, main):
+def test_each_program_prints_the_same_version(program, main):
     done = CliRunner().invoke(main, ["--version"])
     assert (done.exit_code, done.output) == (0, f"{program}, version {gosched.__version__}\n")
 
@@ -42,7 +42,7 @@ def test_the_version_is_written_down_once():
     assert mentions == ["gosched/__init__.py"]
 
 
-def test_the_versions_of_masters_and_agents_are_told(story):
+def test_the_versions_of_masters_and_agents_are_printed(story):
     async def told(master, ctl):
         async with agent(master, "n1") as node:
             await node.beat(master)
@@ -75,7 +75,7 @@ def test_skew_is_warned_of_on_stderr_and_in_the_data(story, monkeypatch):
     story(told)
 
 
-def test_without_a_master_the_own_version_is_told_and_the_exit_code_is_5(capfdbinary):
+def test_without_a_master_the_own_version_is_printed_and_the_exit_code_is_5(capfdbinary):
     from gosched.cli.main import run_cli
 
     assert run_cli(["--endpoints", "127.0.0.1:1", "version"]) == 5

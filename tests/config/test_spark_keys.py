@@ -68,12 +68,15 @@ def test_an_application_that_may_start_with_fewer_waits_for_no_more():
         ("spark: {args: [1]}", 'f:2: spark: needs "app"'),
         ("spark: {app: a.jar}", "f:2: spark.app: is a jar: name its main class too, with class"),
         ("spark: {app: --class}", "f:2: spark.app: expected a path or an address"),
-        ("spark: {app: a.py}\nrun: x", "f:3: run: stands beside spark, which is all tasks of the job: leave one"),
+        (
+            "spark: {app: a.py}\nrun: x",
+            "f:3: run: cannot be combined with spark, which makes all tasks of the job: leave one",
+        ),
         (
             "spark: {app: a.py}\nenv: {A: b}",
-            "f:3: env: stands beside spark, which is all tasks of the job: move",
+            "f:3: env: cannot be combined with spark, which makes all tasks of the job: move",
         ),
-        ("spark: {app: a.py}\ntasks: {}", "f:3: tasks: stands beside spark"),
+        ("spark: {app: a.py}\ntasks: {}", "f:3: tasks: cannot be combined with spark"),
         ("spark: {ap: a.py}", 'f:2: spark.ap: unknown key (did you mean "app"?)'),
         ("spark: {app: a.py, image: x}", "f:2: spark.image: unknown key"),
         ("spark: {app: a.py, driver: {memory: 1Gi}}", "f:2: spark.driver.memory: is too little for Spark's JVMs"),
@@ -87,7 +90,7 @@ def test_an_application_that_may_start_with_fewer_waits_for_no_more():
         ),
         ("spark: {app: a.py, conf: {spark.master: x}}", "f:2: spark.conf.spark.master: is set by gosched"),
         ("spark: {app: a.py, conf: {master: x}}", "f:2: spark.conf.master: expected the name of a setting"),
-        ("spark: {app: a.py}\ngang: {min: 1}", "f:3: gang.min: 1 does not say of which task group"),
+        ("spark: {app: a.py}\ngang: {min: 1}", "f:3: gang.min: 1 does not say which task group"),
         (
             "spark: {app: a.py}\ngang: {ends_with: drvier}",
             "f:3: gang.ends_with: is 'drvier'; the groups are driver, executor",

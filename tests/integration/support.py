@@ -15,7 +15,8 @@ from pathlib import Path
 
 import psutil
 
-from gosched.cli.local_cluster import LocalCluster, Program
+from gosched.cli.local_cluster import LocalCluster
+from gosched.cli.local_program import Program
 from gosched.replication.applier import Applier
 from gosched.replication.journal_format import FILE as JOURNAL
 from gosched.replication.log_files import entries_in

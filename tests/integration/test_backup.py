@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gosched.cli.local_cluster import LocalCluster, Program
+from gosched.cli.local_cluster import LocalCluster
+from gosched.cli.local_program import Program
 from gosched.client import GoSchedClient
 from gosched.core.records.job import JobState
 

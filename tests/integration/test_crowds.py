@@ -11,7 +11,8 @@ from typing import Any
 import grpc
 import psutil
 
-from gosched.cli.local_cluster import LocalCluster, Program
+from gosched.cli.local_cluster import LocalCluster
+from gosched.cli.local_program import Program
 from gosched.core.records.node import NodeState
 from gosched.master.api.lanes import BOUNDS, Lane
 from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc

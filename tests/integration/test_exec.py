@@ -154,7 +154,7 @@ def test_a_command_is_where_its_task_is_and_may_do_what_it_may(cluster: LocalClu
 
 def test_the_first_of_several_tasks_is_taken_and_named(cluster: LocalCluster, job: str) -> None:
     done = goschedctl(cluster.endpoints, "exec", job, "--", "sh", "-c", "echo $GOSCHED_TASK_INDEX")
-    assert (done.stdout, "beside worker/0, the first of 2" in done.stderr) == ("0\n", True)
+    assert (done.stdout, "in worker/0, the first of 2" in done.stderr) == ("0\n", True)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gosched.cli.local_cluster import AgentShape, LocalCluster, Program
+from gosched.cli.local_cluster import AgentShape, LocalCluster
+from gosched.cli.local_program import Program
 from gosched.core.records.job import JobState
 from tests.integration.support import PATIENCE_S, goschedctl, kill_whole, ledger_job, starts, until
 
@@ -81,14 +82,14 @@ def test_three_masters_become_five_and_three_others_while_no_acknowledged_job_is
         for member in ("master-4", "master-5"):
             cluster.new_master(member, ["master-1"]).start()
             took = time.monotonic()
-            assert f"{member} votes" in do(cluster, "add-master", member, cluster.replicas[member])
+            assert f"{member} is a voter" in do(cluster, "add-master", member, cluster.replicas[member])
             print(f"{member} voted after {time.monotonic() - took:.1f} s")
         assert {m["role"] for m in members(cluster).values()} == {"leader", "voter"}
         leader = cluster.leader().id
         for member in [leader, *(m for m in ("master-1", "master-2", "master-3") if m != leader)][:2]:
             gone = remove(cluster, member)
             until(lambda gone=gone: gone.exit_code is not None, f"{member} ends by itself")
-            assert f"{member} was removed from the cluster, so it stops" in gone.last_words()
+            assert f"{member} was removed from the cluster, so it stops" in gone.last_line()
         acknowledged = len(submitter.acknowledged)
         until(lambda: len(submitter.acknowledged) > acknowledged + 20, "the cluster goes on")
     finally:
@@ -145,7 +146,7 @@ def test_what_cannot_be_is_refused_in_one_line_that_says_what_to_do(cluster: Loc
         assert refused.returncode == 1
         assert why in refused.stderr
         assert len(refused.stderr.strip().splitlines()) == 1
-    assert "no master of this cluster" in do(cluster, "remove-master", "master-77")
+    assert "not a master of this cluster" in do(cluster, "remove-master", "master-77")
     late = goschedctl(cluster.endpoints, "cluster", "add-master", "master-8", "127.0.0.1:1", "--timeout", "1s")
     assert late.returncode == 5
     assert "goschedctl cluster remove-master master-8" in late.stderr

@@ -131,7 +131,7 @@ def test_a_suspended_job_stands_still_and_goes_on_in_the_same_process(tmp_path: 
         until(lambda: client.explain("b").code, "a cycle has looked at it")
         time.sleep(1.5)  # so that heartbeats compare
         assert stands_still()
-        assert client.get_job("b").state is JobState.PENDING, "a keeps its room"
+        assert client.get_job("b").state is JobState.PENDING, "a keeps its resources"
         (_, _, pid) = starts(ledger)[0]
         assert psutil.pid_exists(pid)
         assert goschedctl(cluster.endpoints, "job", "resume", "a").returncode == 0

@@ -178,7 +178,7 @@ def test_sigterm_hands_leadership_over_and_ends_with_0_and_a_master_without_its_
         replica = next(p for p in family(follower) if p.pid != follower.pid)
         replica.kill()
         assert follower.wait(PATIENCE_S) == 1
-        assert "replica" in follower.last_words()
+        assert "replica" in follower.last_line()
         cluster.restart(follower)
         until(lambda: all(m.healthy for m in client.get_status().masters), "all masters are healthy")
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gosched.cli.local_cluster import AgentShape, LocalCluster, Program
+from gosched.cli.local_cluster import AgentShape, LocalCluster
+from gosched.cli.local_program import Program
 from gosched.client import GoSchedClient
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.records.job import JobState

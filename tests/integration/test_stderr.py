@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gosched.cli.local_cluster import LocalCluster, Program
+from gosched.cli.local_cluster import LocalCluster
+from gosched.cli.local_program import Program
 
 from .support import PATIENCE_S, until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gosched.cli.local_cluster import LocalClusterError
+from gosched.cli.local_program import LocalClusterError
 from gosched.client import GoSchedClient
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.core.records.job import JobState
@@ -74,7 +74,7 @@ def lead(cluster: MixedCluster, client: GoSchedClient, *, new: bool) -> None:
 
 def all_run(cluster: MixedCluster) -> None:
     for program in cluster.programs:
-        assert program.exit_code is None, f"{program.id}: {program.last_words()}"
+        assert program.exit_code is None, f"{program.id}: {program.last_line()}"
 
 
 def agree(cluster: MixedCluster, client: GoSchedClient) -> None:

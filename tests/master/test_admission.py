@@ -77,8 +77,8 @@ def test_two_submissions_never_get_the_same_slot(monkeypatch: pytest.MonkeyPatch
             assert sorted(len(answer.warnings) for answer in answers) == [0, 1, 1, 1, 1]
             (warning,) = next(answer.warnings for answer in answers if answer.warnings)
             assert warning == (
-                "the deadline cannot be promised: n1 is full; it could be done at the earliest at 1970-01-01T01:00:00Z;"
-                " the largest gang of it that fits in time has 3 tasks; priority 70 would start it at once"
+                "no start can be reserved for the deadline: n1 is full; its earliest possible end is"
+                " 1970-01-01T01:00:00Z; a gang of 3 of its tasks would be in time; priority 70 would start it at once"
             )
 
     asyncio.run(story())

@@ -59,7 +59,7 @@ def test_a_higher_priority_waits_behind_its_fence_and_starts_when_the_victim_has
                 why = await explained(master, "high")
                 assert (why.code, why.message) == (
                     "FENCE",
-                    "it starts on n1 once low made room: 1 task still to go",
+                    "it starts on n1 once its victims have ended (low): 1 task left",
                 )
                 assert (await master.job("high")).explanation.code == "FENCE"
                 assert (await explained(master, "low")).code == "STOPPING"
@@ -105,8 +105,8 @@ def test_a_deadline_is_promised_or_refused_with_what_would_do() -> None:
             assert master.state.reservations[admitted.job_id].for_deadline
             late = await master.submit(replace(due, name="late", on_miss=OnMiss.CONTINUE))
             (warning,) = late.warnings
-            assert warning.startswith("the deadline cannot be promised: ")
-            assert "at the earliest at" in warning
+            assert warning.startswith("no start can be reserved for the deadline: ")
+            assert "earliest possible end is" in warning
 
     asyncio.run(story())
 

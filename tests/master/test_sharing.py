@@ -282,7 +282,7 @@ def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
 ) -> None:
     why = Explanation(
         code=Reason.FRAGMENTED,
-        message="room for 1 of 2 tasks",
+        message="1 of 2 tasks fit",
         limit="queue default: limit of 16 GPUs, 12 used",
         refused=(Refused("short of memory", 12), Refused("not ready", 1)),
         nearest="needs 8 GPUs on one rack; best is r7 with 6",
@@ -315,7 +315,7 @@ def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
             said = capsys.readouterr().out.splitlines()[3:]
             assert [line for line in said if not line.startswith("Queue has")] == [
                 "Position   1 in its queue",
-                "Waits      FRAGMENTED: room for 1 of 2 tasks",
+                "Waits      FRAGMENTED: 1 of 2 tasks fit",
                 "Limit      queue default: limit of 16 GPUs, 12 used",
                 "Refused    12 short of memory, 1 not ready",
                 "Nearest    needs 8 GPUs on one rack; best is r7 with 6",

@@ -128,7 +128,7 @@ def test_a_higher_priority_that_would_start_the_job_is_told_with_whom_it_would_r
           low  yields priority=3 since=10m : 1x 4cpu  on a
           job  : 1x 4cpu
     """)
-    assert why(world, "job").change == "it would start with priority 4, in place of low"
+    assert why(world, "job").change == "it would start with priority 4, evicting low"
     world.submit(["other", "priority=4", ":", "1x", "4cpu"])
     world.expect("other a | preempt low\njob INSUFFICIENT")
 
@@ -144,7 +144,7 @@ def test_the_limit_that_holds_a_job_is_told_whatever_room_there_is() -> None:
     """)
     assert why(world, "job").limit == "queue q: limit of 2 CPUs, 0 used, the job needs 3"
     world.do(SetQueues(queues=(notation.queue(["q", "fifo"]),)))
-    assert "fits by now" in why(world, "job").message
+    assert "it fits now" in why(world, "job").message
 
 
 def asked(world: World, *jobs: str, policy: Policy | None = None) -> WhatIfPlan:

@@ -40,7 +40,7 @@ def test_a_gang_whose_groups_do_not_all_fit_takes_nothing() -> None:
         [job(1, group(count=2, cpu=2, name="big"), group(count=1, cpu=2, name="one")), job(2, group(count=2, cpu=3))],
     )
     assert where(plan) == {"j2": "a b"}
-    assert why(plan, "j1") == "its task groups fit one by one, but not together"
+    assert why(plan, "j1") == "each task group fits alone, but not all together"
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_cycle_ends_at_its_bound_asks_for_another_and_keeps_the_order() -> Non
     plan = plan_of([node("a", cpu=8)], jobs, policy=Policy(max_tasks=3))
     assert where(plan) == {"j1": "a a"}
     assert plan.more
-    assert why(plan, "j3") == "1 job was looked at before it; its turn comes in a later cycle"
+    assert why(plan, "j3") == "1 job was considered before it; its turn comes in a later cycle"
 
 
 def test_a_gang_larger_than_the_bound_of_a_cycle_is_placed_alone() -> None:

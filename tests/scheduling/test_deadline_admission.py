@@ -104,7 +104,7 @@ def test_a_priority_that_would_start_it_at_once_is_told() -> None:
     ("words", "problem"),
     [
         ("job due=2h : 1x 4cpu", "no timeout and no estimate"),
-        ("job due=20m timeout=30m : 1x 1cpu", "would not be done in time if it started now"),
+        ("job due=20m timeout=30m : 1x 1cpu", "would miss the deadline even if it started now"),
     ],
 )
 def test_a_deadline_that_cannot_be_judged_or_met_is_told_so(words: str, problem: str) -> None:

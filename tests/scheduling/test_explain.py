@@ -77,14 +77,14 @@ CASES: dict[str, Case] = {
         BUSY,
         [group(count=2, cpu=2, mem=1)],
         "FRAGMENTED",
-        "room for 1 of 2 tasks; of 4 nodes 1 is not ready, 2 are short of CPU",
+        "1 of 2 tasks fit; of 4 nodes 1 is not ready, 2 are short of CPU",
     ),
     "fragments of one group": (
         [node("a"), node("b")],
         BUSY,
         [group(count=1, cpu=0, name="small"), group(count=1, cpu=2, name="big")],
         "FRAGMENTED",
-        "room for 0 of 1 task of group big; of 2 nodes 2 are short of CPU",
+        "0 of 1 task of group big fit; of 2 nodes 2 are short of CPU",
     ),
     "groups that do not fit together": (
         [node("a", cpu=3)],
@@ -126,7 +126,7 @@ STORIES: dict[str, tuple[str, str, str, str, str, str]] = {
     "what is short comes last": (
         "j : 2x 1cpu 4gpu:h100",
         "FRAGMENTED",
-        "room for 1 of 2 tasks; of 5 nodes 1 is cordoned or draining, 1 is tainted, 1 is of another GPU model, "
+        "1 of 2 tasks fit; of 5 nodes 1 is cordoned or draining, 1 is tainted, 1 is of another GPU model, "
         "1 is short of whole GPUs",
         "1 cordoned or draining, 1 tainted, 1 of another GPU model, 1 short of whole GPUs",
         "",
@@ -175,9 +175,9 @@ STORIES: dict[str, tuple[str, str, str, str, str, str]] = {
     "rules on where others stand": (
         "j : 4x 1cpu apart:zone",
         "CONSTRAINTS",
-        "its rules on where other tasks stand (by zone) leave it no place",
+        "no node meets its spread and anti-affinity rules (by zone)",
         "1 cordoned or draining, 1 tainted",
-        "needs 4 tasks; its rules leave room for 2",
+        "needs 4 tasks; its rules allow 2",
         "",
     ),
 }
@@ -248,7 +248,9 @@ def test_beyond_the_bound_a_job_gets_the_line_that_its_amounts_justify(monkeypat
     world.fill(sections(f"{MIXED.strip()}\n  j : 9x 4cpu\n  k : 99x 4cpu\n  l : 1x 1cpu 8gpu disk=ssd"))
     plan = world.plan(Policy())
     assert plan.explanations["k"].message == "needs 396 CPUs in all; 14 are free"
-    assert plan.explanations["l"].message.startswith("no node has room for it after the jobs before it; `goschedctl")
+    assert plan.explanations["l"].message.startswith(
+        "no node has enough free capacity after the jobs ahead of it; run `goschedctl"
+    )
 
 
 # At submission: what even an empty cluster could not hold.
@@ -260,7 +262,7 @@ def test_beyond_the_bound_a_job_gets_the_line_that_its_amounts_justify(monkeypat
         (
             [node("a", cpu=3), node("b", cpu=3)],
             [group(count=3, cpu=2)],
-            ["the empty cluster has room for 2 of 3 tasks"],
+            ["2 of 3 tasks would fit if the cluster were empty"],
         ),
         (
             [node("a")],

@@ -43,7 +43,7 @@ def test_a_limit_is_told_before_the_nodes_are_looked_at() -> None:
 def test_a_gang_that_fits_by_now_is_said_to() -> None:
     found = asked(state_of([node("a", cpu=4)], [job(1, group(cpu=3))]), "j1")
     assert found is not None
-    assert found.message == "it fits by now; its turn comes in the next cycle"
+    assert found.message == "it fits now; its turn comes in the next cycle"
 
 
 def test_of_a_job_that_does_not_wait_there_is_nothing_to_say() -> None:

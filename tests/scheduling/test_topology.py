@@ -143,7 +143,7 @@ jobs
   k  2x 3cpu
 plan
   k  a b
-  j  FRAGMENTED its task groups fit one by one, but not together
+  j  FRAGMENTED each task group fits alone, but not all together
 """,
     "a parameter server and workers stand in one rack, where both fit": """
 nodes

@@ -59,11 +59,11 @@ def test_an_swf_log_needs_no_nodes_and_takes_others(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["{trace}"], 2, "on which nodes? Give --nodes FILE"),
+        (["{trace}"], 2, "the trace has no nodes: give --nodes FILE"),
         (["{trace}", "--nodes", "{nodes}"], 1, "SubmitJob: "),
         (["{trace}", "--nodes", "{nodes}", "--reservations", "some"], 2, "expected a number or all"),
         (["{trace}", "--nodes", "{nodes}", "--period", "10"], 2, "a duration with a unit"),
-        (["{trace}", "--swf-nodes", "2"], 2, "--swf-nodes and --cpus-per-node go together"),
+        (["{trace}", "--swf-nodes", "2"], 2, "--swf-nodes and --cpus-per-node must be given together"),
         (["{nodes}", "--nodes", "{nodes}"], 2, "unknown key"),
     ],
 )

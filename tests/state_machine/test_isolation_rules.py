@@ -107,17 +107,17 @@ def test_everything_may_be_asked_for_at_once_that_the_runtime_has_a_use_for():
 
 
 VAIN = {
-    "image is nothing for the runtime process: its command runs on the node's own files": {"image": "debian:12"},
-    "volumes is nothing for the runtime process": {"isolation": Isolation(volumes=(Volume(host="/a", to="/b"),))},
-    "network is nothing for the runtime process": {"isolation": Isolation(network=Network.NONE)},
-    "read_only is nothing for the runtime process": {"isolation": Isolation(read_only=True)},
-    "pull is nothing for the runtime rootfs": {
+    "image does not apply to the runtime process: its command runs on the node's own files": {"image": "debian:12"},
+    "volumes does not apply to the runtime process": {"isolation": Isolation(volumes=(Volume(host="/a", to="/b"),))},
+    "network does not apply to the runtime process": {"isolation": Isolation(network=Network.NONE)},
+    "read_only does not apply to the runtime process": {"isolation": Isolation(read_only=True)},
+    "pull does not apply to the runtime rootfs": {
         "runtime": Runtime.ROOTFS,
         "image": "/a",
         "isolation": Isolation(pull=Pull.ALWAYS),
     },
-    "registry is nothing for the runtime process": {"isolation": Isolation(registry="ours")},
-    "umask is nothing for the runtime docker: Docker has none": {
+    "registry does not apply to the runtime process": {"isolation": Isolation(registry="ours")},
+    "umask does not apply to the runtime docker: Docker has none": {
         "runtime": Runtime.DOCKER,
         "image": "a",
         "isolation": Isolation(umask=0),

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from gosched.cli.local_cluster import LocalCluster, Program
+from gosched.cli.local_cluster import LocalCluster
+from gosched.cli.local_program import Program
 from tests.integration.support import applied_index, kill_whole, until
 from tests.upgrade import previous
 

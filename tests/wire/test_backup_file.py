@@ -85,7 +85,7 @@ def test_a_wrong_key_or_passphrase_is_called_so() -> None:
     assert problem(made(KEY), Secret(b"K" * 32, is_key=True)) == f"the key {wrong}"
     assert problem(made(KEY), PASSPHRASE) == "it was encrypted with a key file: name that"
     assert "name what it was encrypted with (--passphrase-file FILE)" in problem(made(PASSPHRASE))
-    assert problem(b"PK\3\4something else\n") == "it is no backup of gosched"
+    assert problem(b"PK\3\4something else\n") == "it is not a gosched backup"
     assert "newer gosched" in problem(b"GOSCHED-BACKUP 2\n{}\n")
 
 

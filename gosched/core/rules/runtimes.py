@@ -35,7 +35,7 @@ def check_use(group: TaskGroup) -> Finding | None:
     for key, runtimes in _RUNTIMES_OF.items():
         if runtime not in runtimes and _asks_for(group, key):
             instead = _INSTEAD.get((runtime, key), f"leave {key} out, or use {' or '.join(runtimes)}")
-            problem = f"is nothing for the runtime {runtime}"
+            problem = f"does not apply to the runtime {runtime}"
             return Finding(path=(key,), subject=key, problem=problem, advice=instead)
     return _check_image(group) or _check_memory(group)
 

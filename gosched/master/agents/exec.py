@@ -40,7 +40,7 @@ class Execs:
     ) -> AsyncIterator[scheduler_pb2.ExecResponse]:
         """Run it. `requests`: what comes after `start`. Raises ApiError, AioRpcError."""
         if self._open >= self._limit:
-            raise busy(f"{self._limit} commands run beside tasks by way of this master: try again later")
+            raise busy(f"{self._limit} commands run through this master already: try again later")
         state = self._replication.state
         task = chosen(state, job, start.task)
         node = state.nodes.get(task.node_id)
@@ -94,7 +94,7 @@ def chosen(state: ClusterState, job: Job, wanted: str) -> Task:
     if not tasks:
         raise not_found(f"job {name} has no task {wanted[:200]!a}; name one as group/index")
     if job.frozen:
-        raise unmet(f"job {name} is suspended, and so would be the command: goschedctl job resume {name}")
+        raise unmet(f"job {name} is suspended, and the command would be too: goschedctl job resume {name}")
     running = [task for task in tasks if task.state is TaskState.RUNNING]
     if not running and wanted:
         raise unmet(f"task {_name(tasks[0])} of job {name} does not run: it is {tasks[0].state.name}")

@@ -226,7 +226,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     def _check_kept(self, node_id: str) -> None:
         """Raise ApiError for a node that is being given up."""
         if self.leases.is_given_up(node_id):
-            raise unavailable("the node was silent for too long, and is being given up; ask again")
+            raise unavailable("the node was silent for too long and is being declared dead; ask again")
 
     def _check_cluster(self, request: node_pb2.RegisterNodeRequest) -> None:
         """Refuse a node of another cluster before it is told to stop anything. One that has not joined any yet, and has

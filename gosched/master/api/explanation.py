@@ -30,7 +30,9 @@ async def explain_job(state: ClusterState, job_id: str, cycles: Cycles, status: 
     elif (unplanned := why_unplanned(state, job)) is not None:
         why = WaitExplanation(code=unplanned[0], message=unplanned[1])
     else:
-        why = WaitExplanation(message="no cycle has looked at it yet" if job.state is JobState.PENDING else "")
+        why = WaitExplanation(
+            message="no scheduling cycle has considered it yet" if job.state is JobState.PENDING else ""
+        )
     return why.of_job(
         job,
         position=position,

@@ -75,9 +75,9 @@ def _left_out(spec: JobSpec) -> list[str]:
     if spec.after:
         lines.append("it would wait for other jobs: planned as if they had ended")
     if spec.array.size:
-        lines.append(f"planned is one of its {spec.array.size} elements")
+        lines.append(f"one of its {spec.array.size} elements is planned")
     elif spec.cron:
-        lines.append("planned is one run of the schedule, now")
+        lines.append("one run of the schedule is planned, as if it were due now")
     return lines
 
 

@@ -107,8 +107,8 @@ class ClockKeeper:
             if max(readings.values()) - min(readings.values()) <= self._bound_ms:
                 return ""  # the others are still to be heard
             return (
-                f"the masters' clocks do not agree ({self._readings()}): set them (for example with NTP); time passes"
-                " at its pace meanwhile"
+                f"the masters' clocks do not agree ({self._readings()}): set them (for example with NTP); the state's"
+                " clock goes on at its own pace meanwhile"
             )
         ahead_s = (self._clock.now_ms() - agreed_ms) // 1000
         if ahead_s * 1000 > self._bound_ms:

@@ -73,7 +73,7 @@ class Admissions:
             async with asyncio.timeout(WAIT_S):
                 await self._lock.acquire()
         except TimeoutError:
-            raise unavailable("many jobs with deadlines are being submitted; try again") from None
+            raise unavailable("too many jobs with deadlines are being submitted at once; try again") from None
 
     async def _admitted(self, job_id: str, spec: JobSpec) -> Submission:
         unforeseen = _unforeseen(spec)
@@ -110,12 +110,12 @@ def _may_be_new(state: ClusterState, spec: JobSpec) -> bool:
 
 
 def _unforeseen(spec: JobSpec) -> str:
-    why = "the job waits for others" if spec.after else ""
+    why = "the job waits for other jobs" if spec.after else ""
     if spec.is_parent:
         why = "only the elements of an array are planned, one by one"
     elif spec.hold:
         why = "the job is held"
-    return f"no start is promised for the deadline: {why}" if why else ""
+    return f"no start is reserved for the deadline: {why}" if why else ""
 
 
 def _without_promise(job_id: str, spec: JobSpec, why: str) -> Submission:
@@ -133,11 +133,11 @@ def _line(found: Admission) -> str:
     """Empty for one that is admitted."""
     if found.reservation is not None:
         return ""
-    parts = [f"the deadline cannot be promised: {found.problem}"]
+    parts = [f"no start can be reserved for the deadline: {found.problem}"]
     if found.earliest_ms:
-        parts.append(f"it could be done at the earliest at {utc(found.earliest_ms)}")
+        parts.append(f"its earliest possible end is {utc(found.earliest_ms)}")
     if found.largest:
-        parts.append(f"the largest gang of it that fits in time has {found.largest} tasks")
+        parts.append(f"a gang of {found.largest} of its tasks would be in time")
     if found.priority:
         parts.append(f"priority {found.priority} would start it at once")
     return "; ".join(parts)

@@ -133,7 +133,7 @@ class JobLogs:
         if self._readers[caller] >= MAX_READERS:
             raise busy(f"{caller} reads {MAX_READERS} logs already: end some of the streams first, or choose a task")
         if self._readers.total() >= MAX_READERS_IN_ALL:
-            raise busy(f"{MAX_READERS_IN_ALL} logs are read by way of this master already: try again later")
+            raise busy(f"{MAX_READERS_IN_ALL} logs are read through this master already: try again later")
         self._readers[caller] += 1
 
     def _leave_place(self, caller: str) -> None:

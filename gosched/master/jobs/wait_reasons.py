@@ -36,13 +36,13 @@ def why_unplanned(state: ClusterState, job: Job) -> tuple[Unplanned, str] | None
     if job.state.is_final:
         return None
     if job.state is not job.shown_state and job.intent is JobIntent.RUN:
-        return Unplanned.SUSPENDED, f"it stands still and keeps its room: goschedctl job resume {name}"
+        return Unplanned.SUSPENDED, f"it is frozen and keeps its resources: goschedctl job resume {name}"
     if job.state is JobState.SUSPENDED:
         return Unplanned.SUSPENDED, f"it is suspended: goschedctl job resume {name}"
     if job.spec.is_parent and not (job.held or job.waits_for):
         return _of_parent(job)
     if job.intent is not JobIntent.RUN:
-        return Unplanned.STOPPING, f"{_tasks(job.active)} of it still {'has' if job.active == 1 else 'have'} to stop"
+        return Unplanned.STOPPING, f"{job.active} of its tasks still {'has' if job.active == 1 else 'have'} to stop"
     if job.state is not JobState.PENDING and not job.spec.is_parent:
         return None
     if job.held:
@@ -80,8 +80,8 @@ def _of_fence(state: ClusterState, job_id: str) -> str:
             if allocation.evicted_for_fence == job_id:
                 victims[state.jobs[allocation.job_id].spec.name] = None
     names = [state.nodes[node].name for node in nodes]
-    leaving = f"once {_listed(list(victims))} made room" if victims else "once the last victim has ended"
-    return f"it starts on {_listed(names)} {leaving}: {_tasks(state.fenced.awaited.get(job_id, 0))} still to go"
+    leaving = f"once its victims have ended ({_listed(list(victims))})" if victims else "once the last victim has ended"
+    return f"it starts on {_listed(names)} {leaving}: {_tasks(state.fenced.awaited.get(job_id, 0))} left"
 
 
 def _tasks(count: int) -> str:

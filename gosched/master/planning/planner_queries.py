@@ -31,7 +31,7 @@ class Questions:
     async def ask(self, question: Callable[[View, Policy, int, int], R]) -> R:
         """Raises ApiError when there is no time for it."""
         if self._waiting >= MAX_WAITING:
-            raise busy("the planner has many questions to answer; try again later")
+            raise busy("too many planning queries are waiting; try again later")
         self._waiting += 1
         try:
             async with asyncio.timeout(ANSWER_S), self._lock:

@@ -89,7 +89,7 @@ def _overlap(one: Window, other: Window) -> bool:
 
 def _too_little(name: str, amount: int, nodes: list[Node]) -> ApiError:
     there = sum(charge_of(node.usable, node.gpu_model).get(name, 0) for node in nodes)
-    return unmet(f"the nodes outside of other windows have {there} of {name} together; {amount} is wanted")
+    return unmet(f"the nodes outside other windows have {there} of {name} in total; {amount} is needed")
 
 
 def _may_run_at(job: Job, moment_ms: int) -> bool:

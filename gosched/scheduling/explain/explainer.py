@@ -40,7 +40,7 @@ _DEVICES = {
 
 _FRAGMENTED = Explanation(
     code=Reason.FRAGMENTED,
-    message="no node has room for it after the jobs before it; `goschedctl explain` says more",
+    message="no node has enough free capacity after the jobs ahead of it; run `goschedctl explain` for details",
     brief=True,
 )
 
@@ -86,7 +86,7 @@ class Explainer:
         for request in gang.requests:
             if found := self._rules_leave_too_few(gang, request):
                 return found
-        return Explanation(code=Reason.FRAGMENTED, message="its task groups fit one by one, but not together")
+        return Explanation(code=Reason.FRAGMENTED, message="each task group fits alone, but not all together")
 
     def _group_does_not_fit(
         self, gang: PendingGang, index: int, request: TaskRequest, banned: tuple[str, ...]
@@ -100,7 +100,7 @@ class Explainer:
         fit = int(capacity.slots(request, allowed).sum())
         if fit < max(request.floor, 1):
             needed = f"{_tasks_text(max(request.floor, 1))}{_group_suffix(gang.requests, request)}"
-            message = f"room for {fit} of {needed}; {_refusals_text(refused, len(capacity.nodes))}"
+            message = f"{fit} of {needed} fit; {_refusals_text(refused, len(capacity.nodes))}"
             return Explanation(
                 code=Reason.FRAGMENTED, message=message, refused=refused, nearest=self._nearest_miss(request, allowed)
             )
@@ -143,8 +143,8 @@ class Explainer:
         levels = dict.fromkeys(
             [*[rule.level for rule in constraints.anti_affinity], *[rule.level for rule in constraints.spread]]
         )
-        message = f"its rules on where other tasks stand (by {', '.join(levels)}) leave it no place"
-        nearest = f"needs {_tasks_text(floor)}; its rules leave room for {fit}" if fit < floor else ""
+        message = f"no node meets its spread and anti-affinity rules (by {', '.join(levels)})"
+        nearest = f"needs {_tasks_text(floor)}; its rules allow {fit}" if fit < floor else ""
         return Explanation(
             code=Reason.CONSTRAINTS, message=message, refused=self._refused(gang, request), nearest=nearest
         )
@@ -318,14 +318,14 @@ def _too_few_slots(
     fit = int(slots.sum())
     if fit >= request.floor:
         return None
-    message = f"the empty cluster has room for {fit} of {request.floor} tasks{_group_suffix(requests, request)}"
+    message = f"{fit} of {request.floor} tasks{_group_suffix(requests, request)} would fit if the cluster were empty"
     return Explanation(code=Reason.FRAGMENTED, message=message)
 
 
 def _refusals_text(refused: tuple[Refused, ...], nodes: int) -> str:
     """Return a text such as "of 4 nodes 3 are short of CPU, 1 is not ready"."""
     said = [f"{count} {'is' if count == 1 else 'are'} {name}" for name, count in refused]
-    return f"of {nodes} nodes {', '.join(said) or 'all have room for some'}"
+    return f"of {nodes} nodes {', '.join(said) or 'all can take some'}"
 
 
 def _group_suffix(requests: tuple[TaskRequest, ...], request: TaskRequest) -> str:

@@ -59,13 +59,15 @@ def reserved(why: Explanation, reservation: Reservation | None) -> Explanation:
 def blocked_by_reservations(names: Sequence[str]) -> Explanation:
     """Explain a gang that would fit now if it were not for these reservations and windows."""
     shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-    message = f"there is room for it now, but reserved for {shown}; it could start with a timeout that ends before"
+    message = f"it fits now, but the capacity is reserved for {shown}; a timeout that ends before would let it start"
     return Explanation(code=Reason.RESERVED, message=message)
 
 
 def cut_short(why: Explanation) -> Explanation:
     """Explain a gang for which no victims were found, though not all was searched."""
-    return replace(why, message=f"{why.message}; the search for others to evict ran out of its budget, it goes on")
+    return replace(
+        why, message=f"{why.message}; the search for victims ran out of budget, it goes on in the next cycle"
+    )
 
 
 def with_victims(why: Explanation, victims: Sequence[Victim], now_ms: int) -> Explanation:
@@ -96,11 +98,11 @@ def backoff(gang: PendingGang) -> Explanation:
 
 def queued(before: int) -> Explanation:
     jobs = "1 job was" if before == 1 else f"{before} jobs were"
-    return Explanation(code=Reason.QUEUED, message=f"{jobs} looked at before it; its turn comes in a later cycle")
+    return Explanation(code=Reason.QUEUED, message=f"{jobs} considered before it; its turn comes in a later cycle")
 
 
 def evicted_in_this_plan() -> Explanation:
-    return Explanation(code=Reason.QUEUED, message="its job gives way to another one in this plan")
+    return Explanation(code=Reason.QUEUED, message="this plan evicts its job for another one")
 
 
 def too_large(max_bytes: int) -> Explanation:

@@ -38,10 +38,10 @@ def admit(view: View, policy: Policy, job: Job, now_ms: int, seed: int) -> Admis
     """Return whether the job's deadline can be promised. `job`: as it would be submitted; it has a deadline."""
     gang = pending_gang(job)
     if not gang.span_ms:
-        return Admission(problem="it has no timeout and no estimate, so nobody can say how long it runs")
+        return Admission(problem="it has no timeout and no estimate, so its run time is unknown")
     latest = gang.deadline_ms - gang.span_ms
     if latest < now_ms:
-        return Admission(problem="it would not be done in time if it started now", earliest_ms=now_ms + gang.span_ms)
+        return Admission(problem="it would miss the deadline even if it started now", earliest_ms=now_ms + gang.span_ms)
     trial = TrialCycle(view, policy, now_ms, seed)
     if held := trial.held_back(gang):
         return Admission(problem=held[1])
@@ -50,7 +50,7 @@ def admit(view: View, policy: Policy, job: Job, now_ms: int, seed: int) -> Admis
         return Admission(reservation=trial.reserve(gang, start))
     later = trial.earliest_start(gang)
     return Admission(
-        problem="there is no slot for it in time beside what is promised to others",
+        problem="the reservations of other jobs leave no slot for it in time",
         earliest_ms=later.at_ms + gang.span_ms if later is not None else 0,
         largest=largest_gang(gang, lambda smaller: _start(trial, smaller, latest) is not None),
         priority=lowest_priority(trial, gang)[0],

@@ -20,7 +20,7 @@ from gosched.scheduling.snapshot.view import View
 
 MAX_HOLDERS = 5
 
-FITS_NOW = Explanation(code=Reason.QUEUED, message="it fits by now; its turn comes in the next cycle")
+FITS_NOW = Explanation(code=Reason.QUEUED, message="it fits now; its turn comes in the next cycle")
 
 
 def explain_on_request(view: View, policy: Policy, job_id: str, now_ms: int, seed: int = 0) -> Explanation | None:
@@ -44,7 +44,7 @@ def _with_start(trial: TrialCycle, gang: PendingGang, why: Explanation) -> Expla
     start = trial.earliest_start(gang, limited=True) if not gang.joins else None
     if start is None:
         return replace(why, holders=_holders(trial, gang, trial.allowed_nodes(gang), NEVER_MS))
-    at_ms, source = start.at_ms, "estimated from the limits and estimates of what runs; nothing is reserved for it yet"
+    at_ms, source = start.at_ms, "estimated from the timeouts and estimates of running jobs; nothing is reserved yet"
     if own is not None and own.attempt == gang.attempt:
         at_ms, source = min(own.start_ms, at_ms), "reserved for its deadline" if own.for_deadline else "reserved"
     return replace(

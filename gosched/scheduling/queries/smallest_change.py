@@ -92,4 +92,4 @@ def _higher_priority(trial: TrialCycle, gang: PendingGang) -> str:
     if not priority:
         return ""
     names = ", ".join([victim.gang.name for victim in victims[:3]]) + (", ..." if len(victims) > 3 else "")
-    return f"it would start with priority {priority}, in place of {names}"
+    return f"it would start with priority {priority}, evicting {names}"
