@@ -361,7 +361,7 @@ class MasterServer:
         if not self._leadership.epoch:
             return None
         state, explanations = self._replication.state, self._cycles.explanations
-        pending = [(state.jobs[j].spec.queue, e.code.value) for j, e in explanations.items() if j in state.pending]
+        pending = [(state.jobs[j].spec.queue, e.code) for j, e in explanations.items() if j in state.pending]
         living = [node.id for node in state.nodes.values() if node.state is not NodeState.DEAD]
         return ClusterFacts(
             counts=self._counts,

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from gosched.core.commands.plans import Cause
 from gosched.core.events import DeadlineMissed, EpochOpened, Event, JobChanged, JobEvicted
 from gosched.core.limits import MAX_STATE_BYTES
+from gosched.core.reasons import WaitReason
 from gosched.core.records.job import JobState
 from gosched.core.records.node import NodeState
 from gosched.observe.counts import ClusterCounts
@@ -56,10 +57,11 @@ class BackupGauges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """Of the leader. `pending`: (queue, reason) -> jobs."""
+    """What the leader counts and measures."""
 
     counts: ClusterCounts
-    pending: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    #: (queue, why they wait) -> jobs. The reasons are those of the enum, so the number of series is bounded.
+    pending: Mapping[tuple[str, WaitReason], int] = field(default_factory=dict)
     queues: Mapping[str, QueueUse] = field(default_factory=dict)
     heartbeat_age_s: float = 0.0  # of the living node that was heard longest ago
     fences: int = 0
@@ -188,7 +190,7 @@ def _of_cluster(cluster: ClusterFacts) -> Iterable[Metric]:
     yield _gauge("jobs", "Jobs that are kept", ("queue", "state"), jobs)
     gangs = [((state.name,), counts.jobs_being(state)) for state in states]
     yield _gauge("gangs", "Gangs (each job is one)", ("state",), gangs)
-    waiting = [((queue, reason), number) for (queue, reason), number in cluster.pending.items()]
+    waiting = [((queue, reason.name), number) for (queue, reason), number in cluster.pending.items()]
     yield _gauge("pending_jobs", "Jobs that wait, by the reason", ("queue", "reason"), waiting)
     nodes = [((state.name,), counts.nodes[state]) for state in NodeState if state]
     yield _gauge("nodes", "Nodes", ("state",), nodes)
@@ -233,5 +235,5 @@ def _gauge(
     return family
 
 
-def tally(pairs: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
+def tally(pairs: Iterable[tuple[str, WaitReason]]) -> Mapping[tuple[str, WaitReason], int]:
     return Tally(pairs)

@@ -17,6 +17,7 @@ from gosched.api.explanation import Refused
 from gosched.cli.main import run_cli
 from gosched.client import GoSchedClient
 from gosched.config import load_master_settings
+from gosched.core.reasons import WaitReason
 from gosched.core.records.job import JobState
 from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Quota
@@ -24,7 +25,7 @@ from gosched.master.base.job_changes import JobChanges
 from gosched.master.planning import cycles, planner
 from gosched.master.planning.cycles import Cycles
 from gosched.scheduling import Plan
-from gosched.scheduling.explain.explanation import Explanation, Reason
+from gosched.scheduling.explain.explanation import Explanation
 from gosched.scheduling.snapshot.view import View
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import scheduler_pb2, types_pb2
@@ -269,10 +270,10 @@ def test_explaining_a_cycle_touches_only_watched_jobs_whose_reason_changed() -> 
     changes = JobChanges()
     kept = object.__new__(Cycles)
     kept._changes = changes
-    first, equal = (Explanation(code=Reason.NO_NODE, message="no node has joined yet") for _ in range(2))
+    first, equal = (Explanation(code=WaitReason.NO_NODE, message="no node has joined yet") for _ in range(2))
     kept.explanations = {"same": first, "equal": first, "new": first}
     with changes.of("same") as same, changes.of("equal") as alike, changes.of("new") as new, changes.of("gone") as gone:
-        after = Explanation(code=Reason.NO_NODE, message="no node is ready")
+        after = Explanation(code=WaitReason.NO_NODE, message="no node is ready")
         kept._explain({"same": first, "equal": equal, "new": after})
         assert [event.is_set() for event in (same, alike, new, gone)] == [False, False, True, False]
 
@@ -281,7 +282,7 @@ def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     why = Explanation(
-        code=Reason.FRAGMENTED,
+        code=WaitReason.FRAGMENTED,
         message="1 of 2 tasks fit",
         limit="queue default: limit of 16 GPUs, 12 used",
         refused=(Refused("short of memory", 12), Refused("not ready", 1)),

@@ -26,6 +26,7 @@ from gosched.master.base.errors import ApiError, invalid, unavailable
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.relay import relay
 from gosched.observe.metrics import MasterMetrics
+from gosched.wire.refusals import refusal_reason, trailer
 
 FIND_LEADER_S = 1.0
 REQUEST_S = 10.0  # for a request to arrive, once its call has begun
@@ -214,11 +215,11 @@ class Edge(grpc.aio.ServerInterceptor):
         raise unavailable("the leader has changed; try again")
 
     async def _fail(self, error: Exception, method: str, context: Any) -> NoReturn:
-        code, detail = _status_of(error)
+        code, detail, reason = _status_of(error)
         if code is grpc.StatusCode.INTERNAL:
             log.error("a call failed", method=method, exc_info=error)
         self._metrics.rpc_ended(method, code.name)
-        await context.abort(code, detail)
+        await context.abort(code, detail, trailer(reason))
         raise AssertionError("abort raises")
 
 
@@ -251,9 +252,9 @@ async def _each_parsed(handler: Any, requests: AsyncIterator[bytes]) -> AsyncIte
         yield _parsed(handler, request)
 
 
-def _status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
+def _status_of(error: Exception) -> tuple[grpc.StatusCode, str, str]:
     if isinstance(error, ApiError):
-        return error.code, error.detail
+        return error.code, error.detail, error.reason
     if isinstance(error, grpc.aio.AioRpcError):  # the leader's own answer, or that there was none
-        return error.code(), error.details() or error.code().name
-    return grpc.StatusCode.INTERNAL, f"internal error, please report it: {error!r}"
+        return error.code(), error.details() or error.code().name, refusal_reason(error)
+    return grpc.StatusCode.INTERNAL, f"internal error, please report it: {error!r}", ""

@@ -12,7 +12,7 @@ from gosched.core.state.kept_jobs import KeptGroup, KeptKind
 from gosched.master.base.errors import not_found, unavailable
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
-from gosched.master.jobs.wait_reasons import why_unplanned
+from gosched.master.jobs.wait_reasons import wait_reason
 from gosched.master.planning.cycles import Cycles
 from gosched.replication.interface import Replication
 from gosched.scheduling import Explanation
@@ -55,5 +55,5 @@ async def watch_job(
 def _wait_line(state: ClusterState, job: Job, why: Explanation | None) -> WaitLine | None:
     if why is not None and job.id in state.pending:
         return WaitLine(why.code, why.message)
-    unplanned = why_unplanned(state, job)
-    return WaitLine(*unplanned) if unplanned else None
+    known = wait_reason(state, job)
+    return WaitLine(*known) if known else None

@@ -10,14 +10,15 @@ from dataclasses import replace
 
 import structlog
 
-from gosched.scheduling import Explanation, Plan, Policy, Reason, View, schedule
+from gosched.core.reasons import WaitReason
+from gosched.scheduling import Explanation, Plan, Policy, View, schedule
 
 MAX_SET_ASIDE = 16  # jobs; more than that and the planner itself is broken
 
 log = structlog.get_logger()
 
 _SET_ASIDE = Explanation(
-    code=Reason.PLANNER_BUG,
+    code=WaitReason.PLANNER_BUG,
     message="the planner met a bug with it, please report the master's log; it is tried again under the next leader",
 )
 
