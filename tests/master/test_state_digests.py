@@ -9,22 +9,52 @@ import pytest
 
 from gosched.core.commands.cluster import Noop
 from gosched.core.commands.command import Command
+from gosched.master.base.channels import Channels
+from gosched.master.base.leadership import Leadership
 from gosched.master.cluster import state_digests
-from gosched.master.cluster.state_digests import PERIOD_MS, DigestComparison
-from tests.master.harness import Front, spec, two_masters, until
+from gosched.master.cluster.state_digests import PERIOD_MS, DigestComparison, StateDigests, part_count
+from gosched.wire.v1 import cluster_pb2
+from tests.master.harness import LIMIT_S, Front, spec, two_masters, until
 
 
 async def a_minute_later(one: Front, *others: Front) -> None:
     """Returns once each of them has one more digest."""
     fronts = (one, *others)
-    before = [len(front.server._digests.kept()) for front in fronts]
+    before = [len(await kept(front)) for front in fronts]
     at_ms = one.state.clock_ms + PERIOD_MS
     await one.replication.propose([Command(body=Noop(), at_ms=at_ms)])
-    await until(lambda: [len(front.server._digests.kept()) for front in fronts] == [n + 1 for n in before])
+    async with asyncio.timeout(LIMIT_S):
+        while [len(await kept(front)) for front in fronts] != [n + 1 for n in before]:
+            await asyncio.sleep(0.005)
 
 
-def comparison(front: Front) -> DigestComparison:
-    return front.server._comparison()
+async def kept(front: Front) -> list[tuple[int, int, str]]:
+    answer = await front.cluster.GetStateDigests(cluster_pb2.GetStateDigestsRequest(), timeout=LIMIT_S)
+    return [(one.revision, one.part, one.digest) for one in answer.digests]
+
+
+class Comparing:
+    """A comparison as the front's master makes one, at the time that a test chooses."""
+
+    def __init__(self, front: Front) -> None:
+        self.digests = StateDigests(front.replication)
+        self.comparison = DigestComparison(
+            front.replication,
+            Leadership(front.replication),
+            self.digests,
+            Channels(None, to_masters=True),
+            front.server.metrics.digest_mismatch,
+        )
+        self.expected = 0
+
+    async def compare(self) -> None:
+        await self.comparison.compare()
+
+    async def after_a_minute(self, one: Front, two: Front) -> None:
+        self.expected += 1
+        await a_minute_later(one, two)
+        await until(lambda: len(self.digests.kept()) == self.expected)
+        await self.compare()
 
 
 def mismatches(front: Front) -> bytes:
@@ -37,16 +67,14 @@ def test_a_master_in_another_state_is_counted_once_for_each_comparison() -> None
         async with two_masters() as (_, one, two):
             await one.submit(spec())
             await until(lambda: len(one.state.masters) == 2)
-            await a_minute_later(one, two)
-            compare = comparison(one)
-            await compare.compare()
-            assert one.server._digests.kept() == two.server._digests.kept()
+            comparing = Comparing(one)
+            await comparing.after_a_minute(one, two)
+            assert await kept(one) == await kept(two)
             assert mismatches(one) == b"0.0"
             (job,) = two.state.jobs.values()
             two.state.put_job(replace(job, attempt=7))
-            await a_minute_later(one, two)
-            await compare.compare()
-            await compare.compare()
+            await comparing.after_a_minute(one, two)
+            await comparing.compare()
             assert mismatches(one) == b"1.0"
 
     asyncio.run(story())
@@ -61,10 +89,9 @@ def test_all_parts_have_their_turn_and_find_a_change_anywhere(monkeypatch: pytes
             monkeypatch.setattr(state_digests, "PART_RECORDS", 10)
             job = next(iter(two.state.jobs.values()))
             two.state.put_job(replace(job, attempt=7))
-            compare = comparison(one)
-            for _ in range(state_digests._parts(one.state)):
-                await a_minute_later(one, two)
-                await compare.compare()
+            comparing = Comparing(one)
+            for _ in range(part_count(one.state)):
+                await comparing.after_a_minute(one, two)
             assert mismatches(one) == b"1.0"
 
     asyncio.run(story())

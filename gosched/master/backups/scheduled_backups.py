@@ -69,9 +69,9 @@ class ScheduledBackups:
             await asyncio.sleep(LOOK_S)
             leads = self._leads()
             if leads and not led:
-                await self._look_for_the_last()
+                await self.find_last()
             led = leads
-            if leads and self._due_ms() <= self._now_ms():
+            if leads and self.due_ms() <= self._now_ms():
                 await self.take()
 
     async def take(self) -> None:
@@ -140,7 +140,7 @@ class ScheduledBackups:
         if process.returncode:
             raise BackupFailed(f"{words[0]} ended with code {process.returncode}: {said or 'it said nothing'}")
 
-    async def _look_for_the_last(self) -> None:
+    async def find_last(self) -> None:
         """Of this cluster, by whichever master of those that share the directory."""
         own = await asyncio.to_thread(self._own_files)
         if own:
@@ -149,7 +149,7 @@ class ScheduledBackups:
             failures = self.status.failures
             self.status = BackupStatus(last_success_ms=last_ms, last_bytes=own[-1].stat().st_size, failures=failures)
 
-    def _due_ms(self) -> int:
+    def due_ms(self) -> int:
         last_ms, every_ms = self.status.last_success_ms, self._settings.every_ms
         if self._retry_ms:
             return self._retry_ms

@@ -67,7 +67,7 @@ class StateDigests:
         is_behind = self._replication.role.commit_index - batch.index > MAX_LAG
         if batch.reset or self._period == before or is_behind or (self._working and not self._working.done()):
             return
-        part = self._period % _parts(state)
+        part = self._period % part_count(state)
         records = [*_part(state, part)]
         scalars = f"{state.revision} {state.clock_ms} {state.epoch} {state.next_sequence} {state.leader}"
         scalars += f" {state.feature_level} {state.cluster_id} {' '.join(state.lineage)}"
@@ -141,7 +141,7 @@ class DigestComparison:
         )
 
 
-def _parts(state: ClusterState) -> int:
+def part_count(state: ClusterState) -> int:
     records = sum(len(part) for table in TABLES for _, part in table.parts(state))
     return max(1, -(-records // PART_RECORDS))
 

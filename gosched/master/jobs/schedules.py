@@ -7,7 +7,7 @@ was held, are made up for by one run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import structlog
 
@@ -33,6 +33,11 @@ class Schedules:
         self._proposals = proposals
         self._clock = clock
         self._live: dict[str, str] = {}  # by job id; what was last said about a run that could not be started
+
+    @property
+    def live(self) -> Collection[str]:
+        """The ids of the schedules that may have runs yet."""
+        return self._live.keys()
 
     def reset(self) -> None:
         self._live = {job.id: "" for job in self._state.jobs.values() if _is_live(job)}

@@ -101,7 +101,7 @@ class Cycles:
     def take(self, events: Iterable[Event]) -> None:
         events = tuple(events)
         self._builder.apply(self._state, events)
-        if any(_could_start_a_job(event) for event in events):
+        if any(could_start_a_job(event) for event in events):
             self._wake.set()
 
     async def explanation(self, job_id: str) -> Explanation | None:
@@ -222,7 +222,7 @@ class Cycles:
     def _explain(self, explanations: Mapping[str, Explanation]) -> None:
         """Costs what is watched, not what waits."""
         before, self.explanations = self.explanations, explanations
-        self._changes.touch([j for j in self._changes.watched if _differ(before.get(j), explanations.get(j))])
+        self._changes.touch(with_another_reason(self._changes.watched, before, explanations))
 
     def _report_faults(self, faults: Iterable[str]) -> None:
         for fault in faults:
@@ -240,11 +240,18 @@ def _lines(view: View, looked_at: Iterable[str]) -> Lines:
     return lines
 
 
+def with_another_reason(
+    job_ids: Iterable[str], before: Mapping[str, Explanation], after: Mapping[str, Explanation]
+) -> list[str]:
+    """Return those of the jobs that wait for another reason than before."""
+    return [job_id for job_id in job_ids if _differ(before.get(job_id), after.get(job_id))]
+
+
 def _differ(before: Explanation | None, after: Explanation | None) -> bool:
     return before is not after and after is not None and before != after
 
 
-def _could_start_a_job(event: Event) -> bool:
+def could_start_a_job(event: Event) -> bool:
     match event:
         case JobChanged(after=after):
             return after is JobState.PENDING
