@@ -18,9 +18,9 @@ from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import GangPolicy
 from gosched.core.spec.task_group import TaskGroup
 from gosched.core.state.cluster_state import ClusterState
-from gosched.sim.clock import Clock
-from gosched.sim.history import History, Violation
-from gosched.sim.member import Member
+from gosched.sim.raft.clock import Clock
+from gosched.sim.raft.history import History, Violation
+from gosched.sim.raft.member import Member
 from gosched.wire.batch import encode_batch, encode_command
 
 _CLIENTS = 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gosched.replication.timing import Timing
-from gosched.sim.network import Weather
+from gosched.sim.raft.network import Weather
 
 _USUAL = Weather()
 _CALM = Weather(slow_share=0.0)

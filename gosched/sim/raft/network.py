@@ -12,7 +12,7 @@ from itertools import combinations
 from random import Random
 from typing import Protocol
 
-from gosched.sim.clock import Clock
+from gosched.sim.raft.clock import Clock
 
 SILENCE_S = 2.0
 _LOOK_S = 0.1

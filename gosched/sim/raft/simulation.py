@@ -1,24 +1,19 @@
-"""Runs three members, or up to five that come and go, under a profile from one seed; says which invariant broke.
-
-python -m gosched.sim.raft PROFILE FIRST_SEED COUNT      # one line per violating seed, then a summary
-python -m gosched.sim.raft PROFILE SEED trace            # one seed, told step by step
-"""
+"""Runs three members, or up to five that come and go, under a profile from one seed; says which invariant broke."""
 
 from __future__ import annotations
 
-import sys
-import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from random import Random
 
 from gosched.core.outcome import Outcome
 from gosched.replication.configuration import ids, voters
-from gosched.sim.clock import Clock, virtual
-from gosched.sim.history import History, Violation
-from gosched.sim.member import Counts, Member, Settings
-from gosched.sim.network import Network
-from gosched.sim.profiles import PROFILES, Profile
-from gosched.sim.workload import Workload
+from gosched.sim.raft.clock import Clock, virtual
+from gosched.sim.raft.history import History, Violation
+from gosched.sim.raft.member import Member
+from gosched.sim.raft.network import Network
+from gosched.sim.raft.profiles import PROFILES, Profile
+from gosched.sim.raft.run import Counts, Settings
+from gosched.sim.raft.workload import Workload
 
 NAMES = ["a", "b", "c"]
 SPARE = ["d", "e"]
@@ -195,7 +190,7 @@ class Simulation:
                     member.crash()
             case "pause":
                 self.note(f"{one.name} is paused")
-                one.paused_until = self.clock.now + self._rng.random() * self.profile.pause
+                one.turns.paused_until = self.clock.now + self._rng.random() * self.profile.pause
             case "cut":
                 self.note(f"{one.name} no longer reaches {other.name}")
                 self._network.cut(one.name, other.name)
@@ -314,7 +309,7 @@ class Simulation:
         self._network.heal()
         self._network.weather = self.profile.healed
         for member in self.members.values():
-            member.paused_until = 0.0
+            member.turns.paused_until = 0.0
             member.disk.full = False
             member.disk.slow = 0.0
             member.disk.disarm()
@@ -343,42 +338,3 @@ class Simulation:
         """By what was applied last anywhere."""
         last = max(self.members.values(), key=lambda m: m.applied)
         return [self.members[name] for name in sorted(ids(last.newest))]
-
-
-def main(arguments: list[str]) -> int:
-    if len(arguments) != 3 or arguments[0] not in PROFILES:
-        print(f"{__doc__}\nprofiles: {' '.join(PROFILES)}", file=sys.stderr)
-        return 2
-    name, first = arguments[0], int(arguments[1])
-    if arguments[2] == "trace":
-        result = run(name, first)
-        print(*result.trace, sep="\n")
-        return bool(result.violation)
-    began = time.perf_counter()
-    results = []
-    for seed in range(first, first + int(arguments[2])):
-        result = run(name, seed)
-        results.append(result)
-        if result.violation:
-            print(f"{name} {seed}: {result.violation}\n    replay: {result.replay}", flush=True)
-    print(summary(results, time.perf_counter() - began))
-    return any(r.violation for r in results)
-
-
-def summary(results: list[Result], took_s: float) -> str:
-    """One line: what the runs went through, and how many violated an invariant."""
-    totals = {f.name: sum(getattr(r.counts, f.name) for r in results) for f in fields(Counts)}
-    done = {
-        "seeds": len(results),
-        "violating": sum(bool(r.violation) for r in results),
-        "asked": sum(r.asked for r in results),
-        "acked": sum(r.acked for r in results),
-        "terms": sum(r.terms for r in results),
-        **totals,
-    }
-    told = " ".join(f"{name}={value}" for name, value in done.items())
-    return f"{told} | simulated {sum(r.seconds for r in results):.0f} s, {len(results) / took_s:.1f} seeds/s"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
