@@ -43,7 +43,7 @@ from gosched.config import AgentSettings, ConfigError, Listen, load_agent_settin
 from gosched.core.commands.nodes import RegisterNode
 from gosched.core.reasons import Reason
 from gosched.core.text import printable_values
-from gosched.observe.health import HealthPort
+from gosched.observe.health_port import HealthPort
 from gosched.stderr import buffer_stderr
 from gosched.wire.v1 import worker_pb2_grpc
 

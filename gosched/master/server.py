@@ -23,26 +23,26 @@ from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes
 from gosched.master.agents.node_service import NodeService
 from gosched.master.api.cluster_service import ClusterService, keep_announced
-from gosched.master.api.digests import Digests
 from gosched.master.api.grpc_api import GrpcServer
 from gosched.master.api.http_api import HttpApi
 from gosched.master.api.lanes import Lanes
 from gosched.master.api.leader_calls import LeaderCalls
-from gosched.master.api.leader_routing import Edge
+from gosched.master.api.leader_routing import LeaderRouting
 from gosched.master.api.scheduler_service import SchedulerService
 from gosched.master.api.status import StatusReader
+from gosched.master.api.status_digest import StatusDigest
 from gosched.master.backups.backup_source import BackupSource
 from gosched.master.backups.scheduled_backups import ScheduledBackups, backup_gauges
-from gosched.master.base.cancel import end_all
+from gosched.master.base.cancel import cancel_all
 from gosched.master.base.channels import Channels, own_certificate, read_tls
 from gosched.master.base.clock import Clock, StateClock, SystemClock
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.master.cluster.clock_keeper import ClockKeeper
+from gosched.master.cluster.digest_comparison import DigestComparison, StateDigests
 from gosched.master.cluster.feature_levels import FeatureLevels
 from gosched.master.cluster.members import MemberControl, MemberList
-from gosched.master.cluster.state_digests import DigestComparison, StateDigests
 from gosched.master.jobs.admission import Admissions
 from gosched.master.jobs.job_logs import JobLogs
 from gosched.master.jobs.schedules import Schedules
@@ -53,7 +53,7 @@ from gosched.master.planning.eviction_watch import EvictionWatch
 from gosched.master.planning.plugin_loader import load_plugins
 from gosched.master.planning.plugin_runner import PluginRunner
 from gosched.observe.counts import ClusterCounts
-from gosched.observe.health import HealthPort
+from gosched.observe.health_port import HealthPort
 from gosched.observe.logs import log_events
 from gosched.observe.metrics import ClusterFacts, MasterMetrics, RaftFacts, tally
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
@@ -145,8 +145,8 @@ class MasterServer:
             cluster_id=self._cluster_id,
             not_ready=self._why_not_ready,
         )
-        edge = Edge(self._leadership, self._masters, self.metrics, self._lanes, self._cluster_id)
-        self._grpc = GrpcServer(settings.grpc_listen(), tls, [edge])
+        routing = LeaderRouting(self._leadership, self._masters, self.metrics, self._lanes, self._cluster_id)
+        self._grpc = GrpcServer(settings.grpc_listen(), tls, [routing])
         listen = settings.health_listen()
         self._health = listen and HealthPort(
             listen,
@@ -223,7 +223,7 @@ class MasterServer:
 
     async def stop(self) -> None:
         """Also after a `start` that failed."""
-        await end_all(self._work)
+        await cancel_all(self._work)
         await self._grpc.stop(STOP_GRACE_S)
         await self._http.stop()
         if self._health:
@@ -251,7 +251,7 @@ class MasterServer:
             status=self._status,
             admissions=Admissions(self._replication, self._cycles, self._clock),
             keeper=self._keeper,
-            digests=Digests(self._replication, self._status),
+            status_digest=StatusDigest(self._replication, self._status),
         )
 
     def _node_service(self) -> NodeService:

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from gosched.core.state.cluster_state import ClusterState
-from gosched.master.api import digests, lanes, leader_routing
+from gosched.master.api import lanes, leader_routing, status_digest
 from gosched.master.api.lanes import Bounds, Lane, Lanes
 from gosched.master.base.callers import FORWARDED, Caller
 from gosched.master.base.errors import ApiError
@@ -169,7 +169,7 @@ def test_digests_are_made_one_at_a_time_and_shared_by_those_who_wait(monkeypatch
         return f"digest-{self.revision}"
 
     monkeypatch.setattr(ClusterState, "digest", slow)
-    monkeypatch.setattr(digests, "MAX_WAITING", 20)
+    monkeypatch.setattr(status_digest, "MAX_WAITING", 20)
 
     async def story() -> None:
         async with one_master() as run:

@@ -16,7 +16,7 @@ from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec, OnMiss
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.api.explanation import node_tasks
-from gosched.master.api.victims import victims_of
+from gosched.master.api.victim_messages import victims_of
 from gosched.master.jobs.admission import Admissions, refusal
 from gosched.master.planning.cycles import Cycles
 from gosched.scheduling.queries.what_if import WhatIf, what_if
@@ -38,7 +38,7 @@ async def forecast(state: ClusterState, cycles: Cycles, admissions: Admissions, 
         for spec, problem, why in zip(specs, problems, unmet, strict=True)
     ]
     planned = tuple([_as_planned(spec) for spec, problem in zip(specs, problems, strict=True) if not problem])
-    found = await cycles.questions.ask(lambda view, policy, at_ms, seed: what_if(view, policy, planned, at_ms, seed))
+    found = await cycles.queries.ask(lambda view, policy, at_ms, seed: what_if(view, policy, planned, at_ms, seed))
     answers = iter(found.jobs)
     jobs = []
     for spec, problem, why in zip(specs, problems, unmet, strict=True):

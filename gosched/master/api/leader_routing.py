@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from gosched.core.records.master import Master
 from gosched.master.api.lanes import Lane, Lanes, Place, lane_of
 from gosched.master.base.callers import FORWARDED, Caller, caller_of, check_allowed
-from gosched.master.base.cancel import forget
+from gosched.master.base.cancel import cancel_and_ignore
 from gosched.master.base.channels import Channels
 from gosched.master.base.errors import ApiError, invalid, unavailable
 from gosched.master.base.leadership import Leadership
@@ -52,7 +52,7 @@ class _Call:
     context: Any
 
 
-class Edge(grpc.aio.ServerInterceptor):
+class LeaderRouting(grpc.aio.ServerInterceptor):
     def __init__(
         self,
         leadership: Leadership,
@@ -211,7 +211,7 @@ class Edge(grpc.aio.ServerInterceptor):
                 await self._leadership.moved_from(leader, FIND_LEADER_S)
             raise
         finally:
-            forget(waiting)
+            cancel_and_ignore(waiting)
         raise unavailable("the leader has changed; try again")
 
     async def _fail(self, error: Exception, method: str, context: Any) -> NoReturn:

@@ -9,11 +9,11 @@ from typing import Any
 REPEAT_S = 0.1
 
 
-async def end_all(tasks: Collection[asyncio.Future[Any]]) -> None:
+async def cancel_all(tasks: Collection[asyncio.Future[Any]]) -> None:
     """Cancels until all have ended, and drops how: `asyncio.wait_for` of Python 3.11 swallows a cancellation that meets
     a result."""
     for task in tasks:
-        unattended(task)
+        ignore_result(task)
     pending = {task for task in tasks if not task.done()}
     while pending:
         for task in pending:
@@ -21,13 +21,13 @@ async def end_all(tasks: Collection[asyncio.Future[Any]]) -> None:
         _, pending = await asyncio.wait(pending, timeout=REPEAT_S)
 
 
-def forget(task: asyncio.Future[Any]) -> None:
+def cancel_and_ignore(task: asyncio.Future[Any]) -> None:
     """Cancels what nobody waits for any more; how it ends is of no use, an error included."""
     task.cancel()
-    unattended(task)
+    ignore_result(task)
 
 
-def unattended(task: asyncio.Future[Any]) -> None:
+def ignore_result(task: asyncio.Future[Any]) -> None:
     """Says that it may end, also with an error, while nobody waits for it."""
     task.add_done_callback(_look)
 

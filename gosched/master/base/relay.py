@@ -13,7 +13,7 @@ from typing import Any
 
 import grpc
 
-from gosched.master.base.cancel import end_all
+from gosched.master.base.cancel import cancel_all
 from gosched.master.base.errors import unavailable
 
 
@@ -40,7 +40,7 @@ async def relay(call: Any, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
         raise unavailable("the connection was given up") from None
     finally:
         call.cancel()
-        await end_all([sending])
+        await cancel_all([sending])
 
 
 async def _send(call: Any, requests: AsyncIterator[Any], accepted: asyncio.Event) -> None:

@@ -18,7 +18,7 @@ from gosched.core.records.job import Job
 from gosched.core.records.node import NodeState
 from gosched.core.records.task import Task
 from gosched.core.state.cluster_state import ClusterState
-from gosched.master.base.cancel import end_all, forget
+from gosched.master.base.cancel import cancel_all, cancel_and_ignore
 from gosched.master.base.channels import STREAMS, Channels
 from gosched.master.base.errors import busy, invalid, not_found, unavailable
 from gosched.master.base.job_changes import JobChanges
@@ -78,7 +78,7 @@ class JobLogs:
             producer.result()
         finally:
             self._streams -= 1
-            await end_all([producer])
+            await cancel_all([producer])
 
     async def _produce(
         self,
@@ -197,7 +197,7 @@ class JobLogs:
         finally:
             call.cancel()
             if waiting is not None:
-                forget(waiting)
+                cancel_and_ignore(waiting)
 
     def _is_gone(self, reader: _Reader) -> bool:
         node = self._replication.state.nodes.get(reader.node_id)

@@ -25,7 +25,7 @@ from gosched.master.agents.dispatch import Dispatcher
 from gosched.master.agents.leases import CHECK_S, Leases
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes
-from gosched.master.base.cancel import end_all
+from gosched.master.base.cancel import cancel_all
 from gosched.master.base.clock import Clock
 from gosched.master.base.errors import ApiError, accepted
 from gosched.master.base.ids import new_cluster_id
@@ -146,7 +146,7 @@ class Leader:
                 for task in done.difference({changed}):
                     task.result()  # raises: none of them ends by itself
         finally:
-            await end_all(tasks)
+            await cancel_all(tasks)
 
     @property
     def _state(self) -> ClusterState:

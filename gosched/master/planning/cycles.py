@@ -34,7 +34,7 @@ from gosched.master.base.clock import Clock
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.proposals import Proposals
 from gosched.master.planning.planner import Planner
-from gosched.master.planning.planner_queries import Given, Questions
+from gosched.master.planning.planner_queries import Given, PlannerQueries
 from gosched.observe.metrics import MasterMetrics
 from gosched.observe.sharing import Shares
 from gosched.replication.interface import Replication
@@ -54,7 +54,7 @@ log = structlog.get_logger()
 
 class Cycles:
     """Of the newest cycle: `explanations`, why each pending job waits, in the order in which it looked at them; and
-    `shares`, the fair share of each queue. `questions`: to the planner, answered between two cycles."""
+    `shares`, the fair share of each queue. `queries`: to the planner, answered between two cycles."""
 
     def __init__(
         self,
@@ -82,12 +82,12 @@ class Cycles:
         self._due_ms = NEVER_MS  # when a backoff ends that the newest plan waits for
         self._planner = Planner(policy)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
-        self.questions = Questions(self._thread, self._given)
+        self.queries = PlannerQueries(self._thread, self._given)
         # Who waits for an explanation does not wait for a plan; but a plugin is never called by two threads at once.
-        self._aside = (
+        self._explain_thread = (
             self._thread if policy.plugins else ThreadPoolExecutor(max_workers=1, thread_name_prefix="explain")
         )
-        self._explainer = Questions(self._aside, self._given)
+        self._explain_queries = PlannerQueries(self._explain_thread, self._given)
         self.explanations: Mapping[str, Explanation] = {}
         self.shares: Shares = {}
         self._lines: Lines = {}
@@ -106,7 +106,7 @@ class Cycles:
 
     async def explanation(self, job_id: str) -> Explanation | None:
         """The whole one as of now; what only a cycle finds out is the newest cycle's. Raises ApiError."""
-        whole = await self._explainer.ask(
+        whole = await self._explain_queries.ask(
             lambda view, policy, at_ms, seed: explain_on_request(view, policy, job_id, at_ms)
         )
         why = self.explanations.get(job_id)
@@ -143,7 +143,7 @@ class Cycles:
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._aside.shutdown(wait=False, cancel_futures=True)
+        self._explain_thread.shutdown(wait=False, cancel_futures=True)
 
     @property
     def _state(self) -> ClusterState:

@@ -20,7 +20,7 @@ R = TypeVar("R")
 Given = tuple[View, Policy, int, int]  # with the time in ms and the seed, as a cycle would have them
 
 
-class Questions:
+class PlannerQueries:
     def __init__(self, thread: Executor, given: Callable[[], Given]) -> None:
         """`given` is called on the event loop, when the turn of a question comes."""
         self._thread = thread

@@ -291,7 +291,7 @@ class Member:
         return open_storage(disk, cluster=",".join(sorted(self._listed)), member=self.name, bootstrap=True)
 
     def _make_transport(self, raft: Any, me: Node, others: list[Node]) -> RuledTransport:
-        given = {"journal": self._journal, "membership": self.membership, "transmit": self._transmit}
+        given: dict[str, Any] = {"journal": self._journal, "membership": self.membership, "transmit": self._transmit}
         return SimTransport(raft, me, others, **given)
 
     def _transmit(self, peer: str, message: Message) -> bool:

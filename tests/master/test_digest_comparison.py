@@ -11,8 +11,8 @@ from gosched.core.commands.cluster import Noop
 from gosched.core.commands.command import Command
 from gosched.master.base.channels import Channels
 from gosched.master.base.leadership import Leadership
-from gosched.master.cluster import state_digests
-from gosched.master.cluster.state_digests import PERIOD_MS, DigestComparison, StateDigests, part_count
+from gosched.master.cluster import digest_comparison
+from gosched.master.cluster.digest_comparison import PERIOD_MS, DigestComparison, StateDigests, part_count
 from gosched.wire.v1 import cluster_pb2
 from tests.master.harness import LIMIT_S, Front, spec, two_masters, until
 
@@ -86,7 +86,7 @@ def test_all_parts_have_their_turn_and_find_a_change_anywhere(monkeypatch: pytes
             for n in range(30):
                 await one.submit(spec(f"job-{n}"))
             await until(lambda: len(one.state.masters) == 2)
-            monkeypatch.setattr(state_digests, "PART_RECORDS", 10)
+            monkeypatch.setattr(digest_comparison, "PART_RECORDS", 10)
             job = next(iter(two.state.jobs.values()))
             two.state.put_job(replace(job, attempt=7))
             comparing = Comparing(one)

@@ -11,14 +11,14 @@ from dataclasses import replace
 from gosched.api.status import Status
 from gosched.core.state.restore import restore
 from gosched.master.api.status import StatusReader
-from gosched.master.base.cancel import unattended
+from gosched.master.base.cancel import ignore_result
 from gosched.master.base.errors import busy
 from gosched.replication.interface import Replication
 
 MAX_WAITING = 64
 
 
-class Digests:
+class StatusDigest:
     def __init__(self, replication: Replication, status: StatusReader) -> None:
         self._replication = replication
         self._status = status
@@ -32,7 +32,7 @@ class Digests:
             raise busy(f"{MAX_WAITING} callers wait for a digest of the state already: try again later")
         if self._next is None:
             self._next = asyncio.create_task(self._made())
-            unattended(self._next)
+            ignore_result(self._next)
         self._waiting += 1
         try:
             return await asyncio.shield(self._next)
