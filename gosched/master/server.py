@@ -1,6 +1,6 @@
 """One master: everything of its front, put together around a replication.
 
-Rule: this is the only place that knows all parts; each part gets what it needs and nothing else.
+Invariant: this is the only place that knows all parts; each part gets what it needs and nothing else.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ MAX_LAG = 1000  # committed entries that a ready master may still have to apply
 
 
 class MasterServer:
-    """`record`: where it listens, known after `start`. `on_failure` is told why it cannot go on, in one line.
-    `read_again` reads the settings anew; without it there are never others."""
+    """A running master. `record`: where it listens, known after `start`. `on_failure` is told why it cannot go on, in
+    one line. `read_again` reads the settings anew; without it they never change."""
 
     def __init__(
         self,
@@ -159,7 +159,8 @@ class MasterServer:
         replication.watch_role(self._on_role)
 
     async def start(self) -> None:
-        """Raises ConfigError for a port that cannot be had, ReplicaFailed for a replica that does not start."""
+        """Start all parts. Raises ConfigError for a port that cannot be had, ReplicaFailed for a replica that does not
+        start."""
         settings = self._settings
         if self._health:
             await self._health.start()
@@ -205,11 +206,11 @@ class MasterServer:
             task.add_done_callback(self._work_ended)
 
     def reload(self) -> None:
-        """The config is read again, and its queues and quotas are taken over; what came of it is in the log."""
+        """Read the config again, and take over its queues and quotas; what came of it is in the log."""
         self._reload.ask()
 
     async def hand_over(self) -> None:
-        """Gives leadership to another master, if there is one; waits a little for it."""
+        """Give leadership to another master, if there is one; wait a little for it."""
         role = self._replication.role
         if role.part is not Part.LEADER or not role.connected:
             return
@@ -222,7 +223,7 @@ class MasterServer:
             return  # the others elect a leader when this one is gone
 
     async def stop(self) -> None:
-        """Also after a `start` that failed."""
+        """Stop all parts, also after a `start` that failed."""
         await cancel_all(self._work)
         await self._grpc.stop(STOP_GRACE_S)
         await self._http.stop()
@@ -235,7 +236,8 @@ class MasterServer:
         self._cycles.close()
 
     def _work_ended(self, task: asyncio.Task[None]) -> None:
-        """It never ends by itself: a bug, which ends this master, since it would neither lead nor follow."""
+        """End this master: none of its work ever ends by itself, and without it the master would neither lead nor
+        follow."""
         if not task.cancelled():
             self.on_failure(f"internal error, please report it: {task.exception()!r}")
 
@@ -292,7 +294,7 @@ class MasterServer:
         )
 
     def _backup_status(self) -> BackupStatus | None:
-        """Of the leader, which makes them."""
+        """Return the status of scheduled backups on the leader, which makes them."""
         return self._scheduled.status if self._scheduled and self._leadership.epoch else None
 
     def _comparison(self) -> DigestComparison:
@@ -308,7 +310,8 @@ class MasterServer:
         return self._replication.state.cluster_id
 
     def _wrong_cluster(self) -> str:
-        """A master whose certificate is of one cluster and whose log is of another refuses everybody."""
+        """Return the problem of a master whose certificate is of one cluster and whose log is of another: it refuses
+        all calls."""
         named, found = self._certified_cluster, self._cluster_id()
         if not named or not found or named == found:
             return ""
@@ -376,7 +379,7 @@ class MasterServer:
 
 
 def _policy(settings: MasterSettings) -> Policy:
-    """Raises ConfigError for a plugin that cannot be had."""
+    """Return the planner's policy. Raises ConfigError for a plugin that cannot be loaded."""
     try:
         plugins = load_plugins(settings.plugins)
     except ValueError as error:

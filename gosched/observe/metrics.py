@@ -1,6 +1,6 @@
 """The Prometheus metrics of a master, in a registry of its own.
 
-Rule: labels are bounded, and what describes the cluster is shown by the leader alone.
+Invariant: labels are bounded, and what describes the cluster is shown by the leader alone.
 """
 
 from __future__ import annotations
@@ -43,13 +43,15 @@ class RaftFacts:
     applied_index: int
     feature_level: int
     log_bytes: int
-    clock_offsets_s: Mapping[str, float] = field(default_factory=dict)  # master -> its clock less the state's
+    #: Master -> its wall clock less the state's clock.
+    clock_offsets_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupGauges:
-    """Of scheduled backups. `age_s`: of the last one that went well; infinite: none is known."""
+    """The leader's scheduled backups."""
 
+    #: Since the last one that went well; infinite: none is known.
     age_s: float
     last_bytes: int
     failures: int
@@ -63,11 +65,14 @@ class ClusterFacts:
     #: (queue, why they wait) -> jobs. The reasons are those of the enum, so the number of series is bounded.
     pending: Mapping[tuple[str, WaitReason], int] = field(default_factory=dict)
     queues: Mapping[str, QueueUse] = field(default_factory=dict)
-    heartbeat_age_s: float = 0.0  # of the living node that was heard longest ago
+    #: Since the living node was heard that was heard longest ago.
+    heartbeat_age_s: float = 0.0
     fences: int = 0
     reservations: int = 0
-    state_bytes: Mapping[str, int] = field(default_factory=dict)  # by kind: core/state/footprint.py
-    backup: BackupGauges | None = None  # none are scheduled
+    #: By kind, as core/state/footprint.py counts.
+    state_bytes: Mapping[str, int] = field(default_factory=dict)
+    #: None: no backups are scheduled.
+    backup: BackupGauges | None = None
 
 
 class MasterMetrics:
@@ -93,7 +98,7 @@ class MasterMetrics:
         self._version = version
 
     def show(self, raft: Callable[[], RaftFacts], cluster: Callable[[], ClusterFacts | None]) -> None:
-        """Where the gauges come from; both are called at each scrape, in the scraper's thread."""
+        """Say where the gauges come from; both are called at each scrape, in the scraper's thread."""
         self.registry.register(_Gauges(raft, cluster, self._version))
 
     def text(self) -> bytes:
@@ -152,7 +157,7 @@ class MasterMetrics:
 
 
 class _Gauges(Collector):
-    """Read at each scrape, so that no gauge outlives what it describes."""
+    """Gauges that are read at each scrape, so that none outlives what it describes."""
 
     def __init__(self, raft: Callable[[], RaftFacts], cluster: Callable[[], ClusterFacts | None], version: str) -> None:
         self._raft = raft
@@ -236,4 +241,5 @@ def _gauge(
 
 
 def tally(pairs: Iterable[tuple[str, WaitReason]]) -> Mapping[tuple[str, WaitReason], int]:
+    """Return how often each pair comes."""
     return Tally(pairs)

@@ -109,7 +109,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
 
 
 async def keep_announced(replication: Replication, leadership: Leadership, masters: Channels, me: Master) -> None:
-    """Sees to it that the state says where this master listens, whoever leads. Until it is cancelled."""
+    """Keep the state up to date about where this master listens, whichever master leads, until it is cancelled."""
     request = cluster_pb2.AnnounceMasterRequest(master=to_message(me, types_pb2.Master))
     while True:
         leader = leadership.leader()

@@ -1,6 +1,6 @@
 """What would become of jobs if they were submitted now.
 
-Invariant: nothing is committed; a spec is refused here for the same reasons, in the same words, as at its submission.
+Invariant: nothing is committed; a spec is refused here for the same reasons and in the same words as at its submission.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _NO_JOB = to_record(types_pb2.Job(), Job)  # what is planned is no job yet
 
 
 async def forecast(state: ClusterState, cycles: Cycles, admissions: Admissions, specs: Sequence[JobSpec]) -> JobPlan:
-    """Each deadline is looked at by itself. Raises ApiError when the planner has no time for it."""
+    """Return what would become of each job; each deadline is looked at by itself. Raises ApiError when the planner has
+    no time for it."""
     problems = [_problem(state, spec) for spec in specs]
     unmet = ["" if problem else await admissions.obstacle(s) for s, problem in zip(specs, problems, strict=True)]
     problems = [
@@ -64,7 +65,7 @@ def _problem(state: ClusterState, spec: JobSpec) -> str:
 
 
 def _as_planned(spec: JobSpec) -> JobSpec:
-    """One run of it, as if all that holds it were gone."""
+    """Return one run of the job, without what would hold it back."""
     return replace(spec, hold=False, after=(), array=Array(), cron="")
 
 

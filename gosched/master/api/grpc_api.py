@@ -48,7 +48,8 @@ _OPTIONS = (
 
 
 class GrpcServer:
-    """Bound at once, so that a port in use is known before anything else starts; serves from `start` on."""
+    """A server that is bound at once, so that a port in use is known before anything else starts; it serves from
+    `start` on."""
 
     def __init__(self, listen: Listen, tls: TlsPem | None, interceptors: Sequence[Any]) -> None:
         # Calls are bounded by the lanes (gosched.master.api.lanes), not by gRPC, which knows one kind only.
@@ -97,5 +98,5 @@ def _check_free(listen: Listen) -> None:
 
 
 def _credentials(tls: TlsPem) -> Any:
-    """Both sides show a certificate of the same authority."""
+    """Return credentials with which both sides show a certificate of the same authority."""
     return grpc.ssl_server_credentials([(tls.key, tls.cert)], root_certificates=tls.ca, require_client_auth=True)

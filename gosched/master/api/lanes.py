@@ -27,9 +27,11 @@ class Lane(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Of calls that are open at the same time, and of the bytes of their requests."""
+    """Bounds of calls that are open at the same time, and of the bytes of their requests."""
 
+    #: Calls of all callers.
     total: int
+    #: Calls of one caller.
     each: int
     total_bytes: int
     each_bytes: int
@@ -51,7 +53,7 @@ class Lanes:
 
     @contextmanager
     def place(self, lane: Lane, caller: Caller) -> Iterator[Place]:
-        """For the time of one call. Raises ApiError."""
+        """Take a place for the time of one call. Raises ApiError."""
         place = self.uses[lane].take(caller)
         try:
             yield place
@@ -91,7 +93,7 @@ class Place:
     held: int = 0
 
     def hold(self, size: int) -> None:
-        """Of the request, once it is there. Raises ApiError."""
+        """Add the bytes of the request, once it is there. Raises ApiError."""
         use, bounds = self.use, self.use.bounds
         of_caller = use.size[self.caller] + size if self.caller else 0
         if use.all_bytes + size > bounds.total_bytes or of_caller > bounds.each_bytes:
@@ -120,6 +122,6 @@ def lane_of(method: str, *, streaming: bool) -> Lane:
 
 
 def _is_many(lane: Lane, caller: Caller) -> bool:
-    """Whether its name stands for many callers: a master, which calls for others, a certificate that agents share, or
-    the address of agents without certificates."""
+    """Return whether the caller's name stands for many callers: a master, which calls for others, a certificate that
+    agents share, or the address of agents without certificates."""
     return caller.role is Role.MASTER or (lane is Lane.AGENTS and (caller.role is None or caller.name == ANY_NODE))

@@ -1,8 +1,9 @@
-"""The edge of the gRPC API: who calls and what it may, a place for each call, routing to the leader, errors, counting.
+"""What each gRPC call of a master passes through: who calls and what it may, a place, routing to the leader, errors,
+counting.
 
-Rule: SchedulerService, NodeService and what operators ask of ClusterService are served by the leader; any other master
-passes the bytes on, and a call that was passed on once is not passed on again. A call has its place before its request
-is read: one whose request never comes is counted, too, and given up.
+Invariant: SchedulerService, NodeService and what operators ask of ClusterService are served by the leader; any other
+master passes the bytes on, and a call that was passed on once is not passed on again. A call has its place before its
+request is read: one whose request never comes is counted, too, and given up.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         lanes: Lanes,
         cluster_id: Callable[[], str],
     ) -> None:
-        """`cluster_id`: empty while it is not known."""
+        """`cluster_id` returns an empty text while the id is not known."""
         self._leadership = leadership
         self._masters = masters
         self._metrics = metrics
@@ -71,7 +72,8 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
     ) -> Any:
-        """Each call is taken as one whose requests are a stream: then gRPC hands it over before the first has come."""
+        """Take each call as one whose requests are a stream: gRPC then hands it over before the first request has
+        come."""
         handler = await continuation(details)
         if handler is None:
             return None
@@ -114,7 +116,8 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
     async def _stream(
         self, handler: Any, method: str, requests: AsyncIterator[bytes], context: Any
     ) -> AsyncIterator[bytes]:
-        """What was passed on with a stream of requests stays with its master, also when another one leads meanwhile."""
+        """Serve a stream. One that was passed on with a stream of requests stays with its master, also when another one
+        leads meanwhile."""
         try:
             with self._taken(method, context, streaming=True) as call:
                 request = None if handler.request_streaming else await _only(requests, call.place)
@@ -140,7 +143,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         self._metrics.rpc_ended(method, "OK")
 
     async def _foreign(self, handler: Any, method: str, requests: AsyncIterator[bytes], context: Any) -> None:
-        """Streams of health and reflection, which write their answers themselves."""
+        """Serve streams of health and reflection, which write their answers themselves."""
         try:
             with self._taken(method, context, streaming=True) as call:
                 if handler.request_streaming:
@@ -152,7 +155,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
 
     @contextmanager
     def _taken(self, method: str, context: Any, *, streaming: bool) -> Iterator[_Call]:
-        """Raises ApiError for a caller that may not call this, or has too much open."""
+        """Take a place. Raises ApiError for a caller that may not make this call, or has too many open."""
         caller = caller_of(context)
         check_allowed(caller, method, self._cluster_id())
         lane = lane_of(method, streaming=streaming)
@@ -160,7 +163,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
             yield _Call(method=method, caller=caller, lane=lane, place=place, context=context)
 
     async def _route(self, call: _Call) -> Master | None:
-        """None: served here. Raises ApiError."""
+        """Return the leader that the call is passed on to; None: it is served here. Raises ApiError."""
         if not call.method.startswith(_ROUTED):
             return None
         leader = await self._leadership.find(FIND_LEADER_S)
@@ -192,11 +195,12 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
             yield data
 
     def _to(self, leader: Master, call: _Call) -> Any:
-        """Each lane has a connection of its own: what is not read there holds up nothing here."""
+        """Return the channel of the call's lane. Each has a connection of its own, so an unread stream holds up no
+        other lane."""
         return self._masters.to(leader.grpc_address, call.lane.value)
 
     async def _while_leading(self, leader: Master, answer: Awaitable[Any]) -> Any:
-        """The answer, unless another leader comes first: the old one may be frozen and never answer."""
+        """Return the answer, unless another leader comes first: the old one may be frozen and never answer."""
         waiting = asyncio.ensure_future(answer)
         try:
             while self._leadership.leader() == leader:
@@ -228,7 +232,7 @@ def _passed_on(call: _Call) -> dict[str, Any]:
 
 
 async def _only(requests: AsyncIterator[bytes], place: Place) -> bytes:
-    """The one request of a call. Raises ApiError."""
+    """Return the one request of a call. Raises ApiError."""
     try:
         async with asyncio.timeout(REQUEST_S):
             request = await anext(aiter(requests), None)

@@ -1,6 +1,6 @@
 """SchedulerService: what users ask. Served by the leader; the front of a follower forwards to it.
 
-Rule: reads about a job come after a barrier, so that nobody is told less than was acknowledged before.
+Invariant: a job is read after a barrier, so that no user is told less than was acknowledged before.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         return to_message(status, scheduler_pb2.ClusterStatus)
 
     async def _change(self, command: Body, request: _Change) -> Accepted:
-        """Raises ApiError."""
+        """Propose a user's command. Raises ApiError."""
         _check_request_id(request.client_id, request.request_id)
         if not isinstance(command, SubmitJob) and request.ByteSize() > MAX_RULES_BYTES:
             raise invalid(f"they take {request.ByteSize()} bytes together; at most {MAX_RULES_BYTES} fit in one change")

@@ -1,6 +1,7 @@
-"""Digests of the whole state, which take seconds where there are many jobs: one is made at a time.
+"""The status with a digest of the whole state, which takes seconds where there are many jobs: one is made at a time.
 
-Rule: whoever asks gets one of a revision that is not older than its question; those who ask meanwhile share the next.
+Invariant: each caller gets a digest of a revision that is not older than its call; those that call meanwhile share the
+next one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class StatusDigest:
         self._waiting = 0
 
     async def status(self) -> Status:
-        """The status of the cluster, with the digest of the state at its revision. Raises ApiError."""
+        """Return the status of the cluster, with the digest of the state at its revision. Raises ApiError."""
         if self._waiting >= MAX_WAITING:
             raise busy(f"{MAX_WAITING} callers wait for a digest of the state already: try again later")
         if self._next is None:

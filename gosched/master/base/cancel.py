@@ -1,4 +1,7 @@
-"""Ends tasks for good. Rule: whoever cancels a task waits until it has ended, or says that its outcome is of no use."""
+"""Cancels tasks for good.
+
+Invariant: the code that cancels a task waits until it has ended, or says that its result is of no use.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ REPEAT_S = 0.1
 
 
 async def cancel_all(tasks: Collection[asyncio.Future[Any]]) -> None:
-    """Cancels until all have ended, and drops how: `asyncio.wait_for` of Python 3.11 swallows a cancellation that meets
-    a result."""
+    """Cancel the tasks until all have ended, and drop their results. It repeats, for `asyncio.wait_for` of Python 3.11
+    swallows a cancellation that meets a result."""
     for task in tasks:
         ignore_result(task)
     pending = {task for task in tasks if not task.done()}
@@ -22,13 +25,13 @@ async def cancel_all(tasks: Collection[asyncio.Future[Any]]) -> None:
 
 
 def cancel_and_ignore(task: asyncio.Future[Any]) -> None:
-    """Cancels what nobody waits for any more; how it ends is of no use, an error included."""
+    """Cancel a task that nothing waits for any more; its result is of no use, an error included."""
     task.cancel()
     ignore_result(task)
 
 
 def ignore_result(task: asyncio.Future[Any]) -> None:
-    """Says that it may end, also with an error, while nobody waits for it."""
+    """Let a task end, also with an error, while nothing waits for it."""
     task.add_done_callback(_look)
 
 

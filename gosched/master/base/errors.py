@@ -35,7 +35,7 @@ HTTP_STATUS = {
 
 
 class ApiError(Exception):
-    """One line for people."""
+    """A call that failed, with one line for people."""
 
     def __init__(self, code: grpc.StatusCode, detail: str, *, reason: str = "") -> None:
         """`reason`: a RefusalReason; empty where the status says enough to a program."""
@@ -66,14 +66,14 @@ def busy(detail: str) -> ApiError:
 
 
 def accepted(outcome: Outcome) -> Accepted:
-    """Raises ApiError for a rejection."""
+    """Return the outcome. Raises ApiError for a rejection."""
     if isinstance(outcome, Rejected):
         raise ApiError(_GRPC[outcome.code], outcome.detail, reason=RefusalReason.REJECTED)
     return outcome
 
 
 def parsed(message: Message, kind: type[R]) -> R:
-    """The record of a message from outside. Raises ApiError."""
+    """Return the record of a message from outside. Raises ApiError."""
     try:
         return to_record(message, kind)
     except ValueError as error:

@@ -35,7 +35,8 @@ def job_view(state: ClusterState, job: Job, explanations: Mapping[str, Explanati
 async def watch_job(
     replication: Replication, leadership: Leadership, changes: JobChanges, cycles: Cycles, job_id: str
 ) -> AsyncIterator[JobDetail]:
-    """Ends with the job; raises ApiError when this master stops leading, so that the client goes on elsewhere."""
+    """Yield the job at each change until it has ended. Raises ApiError when this master stops leading, so that the
+    client goes on with another one."""
     epoch = leadership.epoch
     with changes.of(job_id) as changed:
         while True:

@@ -1,6 +1,6 @@
-"""Why a live job is not in the planner's hands: held, suspended, waiting for others, or about to start.
+"""Why the planner does not look at a live job: it is held, suspended, waits for others, or is about to start.
 
-Rule: read from the state alone, at a cost that does not grow with the number of jobs.
+Invariant: it is read from the state alone, at a cost that does not grow with the number of jobs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CONDITIONS = {Condition.SUCCESS: "must succeed", Condition.FAILURE: "must fail"
 
 
 def wait_reason(state: ClusterState, job: Job) -> tuple[WaitReason, str] | None:
-    """A code and one line; None for a job that the planner looks at, that runs on, or that has ended."""
+    """Return a code and one line; None for a job that the planner looks at, that runs on, or that has ended."""
     name = job.spec.name
     if job.state.is_final:
         return None

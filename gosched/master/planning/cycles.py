@@ -1,6 +1,6 @@
 """Scheduling cycles: view on the loop's thread, plan in a worker thread, commit through the log.
 
-Rule: a change that could start a job wakes a cycle at once; the period is only the longest wait.
+Invariant: a change that could start a job wakes a cycle at once; the period is only the longest wait.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ log = structlog.get_logger()
 
 
 class Cycles:
-    """Of the newest cycle: `explanations`, why each pending job waits, in the order in which it looked at them; and
-    `shares`, the fair share of each queue. `queries`: to the planner, answered between two cycles."""
+    """The cycles of a leader, and what the newest one found."""
 
     def __init__(
         self,
@@ -105,7 +104,8 @@ class Cycles:
             self._wake.set()
 
     async def explanation(self, job_id: str) -> Explanation | None:
-        """The whole one as of now; what only a cycle finds out is the newest cycle's. Raises ApiError."""
+        """Return the whole explanation as of now; what only a cycle finds out is the newest cycle's. Raises
+        ApiError."""
         whole = await self._explain_queries.ask(
             lambda view, policy, at_ms, seed: explain_on_request(view, policy, job_id, at_ms)
         )
@@ -120,7 +120,7 @@ class Cycles:
         return warnings(self._builder.nodes, spec)
 
     async def run(self, epoch: int) -> None:
-        """Until it is cancelled."""
+        """Run cycles until it is cancelled."""
         wait_s = 0.0
         while True:
             await self._wait(wait_s)
@@ -129,12 +129,12 @@ class Cycles:
             await asyncio.sleep(min(max(self._plan_s, MIN_REST_S), MAX_REST_S))
 
     def forget(self) -> None:
-        """Leadership is lost: what was explained is old news."""
+        """Forget what the cycles found: leadership is lost."""
         self.explanations = {}
         self.shares = {}
 
     def position(self, job_id: str) -> int:
-        """The place of a pending job in its queue, 1 is next; 0: the newest cycle did not look at it."""
+        """Return the place of a pending job in its queue, 1 is next; 0: the newest cycle did not look at it."""
         if job_id not in self.explanations:
             return 0
         line = self._lines[self._state.jobs[job_id].spec.queue]
@@ -163,7 +163,7 @@ class Cycles:
         self._wake.clear()
 
     async def _cycle(self, epoch: int) -> float:
-        """Returns how long the next one may wait."""
+        """Run one cycle; return how long the next one may wait."""
         if self._planned == self._state.revision and self._clock.now_ms() < self._due_ms:
             return self._period_s  # the same view would give the same plan
         plan, lines = await self._make_plan(epoch)
@@ -195,12 +195,12 @@ class Cycles:
         return plan, lines
 
     def _plan(self, view: View, now_ms: int, seed: int) -> tuple[Plan, Lines]:
-        """In the planner's thread."""
+        """Plan, in the planner's thread."""
         plan = self._planner.plan(view, now_ms, seed)
         return plan, _lines(view, plan.explanations)
 
     async def _commit(self, plan: Plan, epoch: int) -> bool:
-        """False when a part of the plan was refused; it is planned anew then."""
+        """Commit the plan; return False when a part of it was refused, which is then planned anew."""
         started = self._clock.monotonic_s()
         commands = plan.commands(epoch, self._clock.now_ms())
         answers = await asyncio.gather(*(self._proposals.propose_all([command]) for command in commands))
@@ -220,7 +220,7 @@ class Cycles:
         return not refused
 
     def _explain(self, explanations: Mapping[str, Explanation]) -> None:
-        """Costs what is watched, not what waits."""
+        """Keep the explanations and wake those that watch a changed one: it costs what is watched, not what waits."""
         before, self.explanations = self.explanations, explanations
         self._changes.touch(with_another_reason(self._changes.watched, before, explanations))
 
@@ -252,6 +252,7 @@ def _differ(before: Explanation | None, after: Explanation | None) -> bool:
 
 
 def could_start_a_job(event: Event) -> bool:
+    """Return whether a cycle after this event might start a job that the one before could not."""
     match event:
         case JobChanged(after=after):
             return after is JobState.PENDING

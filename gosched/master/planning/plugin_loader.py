@@ -1,6 +1,6 @@
 """Finds the plugins that the config switches on, among those that installed packages offer.
 
-Rule: a plugin that cannot be had is an error at start, with a line that says what to change.
+Invariant: a plugin that cannot be loaded is an error at start, with a line that says what to change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GROUP = "gosched.plugins"
 
 
 def load_plugins(configs: Sequence[PluginConfig]) -> tuple[Plugin, ...]:
-    """In the order of the config. Raises ValueError."""
+    """Return the plugins in the order of the config. Raises ValueError."""
     installed = {point.name: point for point in entry_points(group=GROUP)} if configs else {}
     return tuple([_load(config, installed) for config in configs])
 

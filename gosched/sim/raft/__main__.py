@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
 
 
 def summary(results: list[Result], took_s: float) -> str:
-    """One line: what the runs went through, and how many violated an invariant."""
+    """Return one line: what the runs went through, and how many violated an invariant."""
     totals = {f.name: sum(getattr(r.counts, f.name) for r in results) for f in fields(Counts)}
     done = {
         "seeds": len(results),

@@ -48,7 +48,7 @@ _STOPS = (LogsDiverged, DamagedLog, UnknownSchema, MachineBug)
 
 
 class Member:
-    """See the module. It restarts only when its owner says so."""
+    """One member: see the module. It restarts only when its owner says so."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Member:
     # Life
 
     def start(self) -> None:
-        """As Replica.open does it."""
+        """Start as Replica.open does."""
         if self.node is not None:
             return
         self._boot += 1
@@ -98,16 +98,16 @@ class Member:
             self.turns.plan(0.0)
 
     def crash(self) -> None:
-        """Between two turns."""
+        """Crash between two turns."""
         if self.node is not None:
             self._die("between two turns")
 
     def crash_soon(self, operations: int) -> None:
-        """In the middle of a turn, before the n-th write from now."""
+        """Crash in the middle of a turn, before the n-th write from now."""
         self.disk.crash_after(operations)
 
     def wipe(self) -> None:
-        """It ends, and its disk is lost: it comes back as one that joins. From now on one copy may be missing."""
+        """Crash and lose the disk: the member comes back as one that joins. From now on one copy may be missing."""
         self.joining = True
         self.crash()
         self.disk.wipe()
@@ -151,7 +151,7 @@ class Member:
 
     @property
     def votes(self) -> bool:
-        """As its disk says, up or down."""
+        """Whether it votes as its disk says, up or down."""
         return not self.joining and self.started and not self.is_removed and self.membership.votes
 
     @property
@@ -261,7 +261,7 @@ class Member:
             self._history.leads(self.name, node.raftCurrentTerm, self._journal)
 
     def _follow_members(self) -> None:
-        """As Replica.turn does it."""
+        """Do what Replica.turn does about members."""
         if self.state.configuration is not None:
             self.membership.is_settled()
             self.known.keep_only(ids(self.newest) | ids(self.state.configuration))
@@ -283,7 +283,7 @@ class Member:
         self._owner.removed(self)
 
     def hear_removal(self) -> None:
-        """From a member that was connected."""
+        """Hear from a connected member that this one was removed."""
         if self.node is not None and not self.membership.identity.joining:
             self._run(self._end_removed)
 
@@ -354,7 +354,7 @@ class Member:
             self._owner.turned(self)
 
     def _run(self, action: Callable[[], None]) -> None:
-        """What ends a process ends this member; what must never happen is a violation."""
+        """Run an action. What ends a process ends this member; what must never happen is a violation."""
         try:
             action()
         except SimCrash as crash:
@@ -385,7 +385,7 @@ class Member:
         self._owner.ended(self)
 
     def _journal_on_disk(self) -> Journal | None:
-        """What a restart will find, for the invariant about majorities."""
+        """Return what a restart will find, for the invariant about majorities."""
         try:
             return self._open_storage(self.disk.copy()).journal
         except Removed:

@@ -23,7 +23,7 @@ class Settings:
     batch_bytes: int
     #: The part of the crashes at which the disk forgets what was not synced; the others only kill the process.
     power_loss_share: float
-    #: Seconds that each sync takes.
+    #: Seconds that a sync may take beyond the usual.
     slow_sync: float
     #: The longest time that it takes to write a snapshot, in seconds.
     snapshot_s: float
@@ -51,11 +51,11 @@ class Owner(Protocol):
     """What runs the members."""
 
     def answered(self, proposal: tuple[str, int], outcomes: list[Outcome]) -> None:
-        """A proposal of this boot of a member was applied there."""
+        """Hear that a proposal of this boot of a member was applied there."""
         ...
 
     def removed(self, member: Member) -> None:
-        """It has heard that it is no member any more, and ends for good."""
+        """Hear of a member that knows it was removed, and ends for good."""
         ...
 
     def turned(self, member: Member) -> None: ...

@@ -25,10 +25,11 @@ _AT_ONCE = 0.5  # of the new leaders are asked for a change in their first turn
 
 @dataclass(slots=True, kw_only=True)
 class Result:
-    """`violation` is empty for a run in which all invariants held."""
+    """What came of one run."""
 
     profile: str
     seed: int
+    #: Empty: all invariants held.
     violation: str
     asked: int
     acked: int
@@ -245,7 +246,7 @@ class Simulation:
             member.crash_soon(int(self._rng.paretovariate(0.8)) - 1)
 
     def _wipe(self, member: Member) -> bool:
-        """One disk at a time: only while the others vote, so that a majority holds what was acknowledged."""
+        """Wipe one disk at a time: only while the others vote, so that a majority holds what was acknowledged."""
         others = {name for name, m in self.members.items() if m.votes and m is not member}
         for counted in self._counted():
             if member.name not in counted or not counted - {member.name} <= others or len(counted) < 3:
@@ -255,14 +256,14 @@ class Simulation:
         return True
 
     def _counted(self) -> list[set[str]]:
-        """Who may decide what, as some member sees it."""
+        """Return the members that may decide, as some member sees it."""
         if not self.profile.members:
             return [set(NAMES)]
         taking_part = [m for m in self.members.values() if m.votes]
         return [set(self.history.force), *(voters(m.newest) for m in taking_part)]
 
     def _change(self, kind: str, leader: Member) -> None:
-        """Ask a leader, which may be one that does not know yet that it is none any more."""
+        """Ask a leader for a change of members; it may be one that does not know yet that it leads no more."""
         there = ids(leader.newest)
         lost = sorted(there & self._lost)
         if kind == "remove" and self.clock.now - self._wiped_at < NOTICED_S:
@@ -335,6 +336,6 @@ class Simulation:
         return up and self._probe.answered and len({m.applied for m in members}) == 1
 
     def _members_in_force(self) -> list[Member]:
-        """By what was applied last anywhere."""
+        """Return the members by what was applied last anywhere."""
         last = max(self.members.values(), key=lambda m: m.applied)
         return [self.members[name] for name in sorted(ids(last.newest))]

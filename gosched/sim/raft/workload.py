@@ -37,7 +37,7 @@ class Request:
 
 @dataclass
 class Workload:
-    """`acked` are the requests whose clients have an answer: they may never be lost."""
+    """The clients. `acked` are the requests whose clients have an answer: they may never be lost."""
 
     clock: Clock
     history: History
@@ -69,7 +69,7 @@ class Workload:
         self.acked[command.client_id, command.request_id] = outcomes[0]
 
     def check(self, state: ClusterState) -> None:
-        """In the end the state must remember each answer that a client was given."""
+        """Check that in the end the state remembers each answer that a client was given."""
         for (client, request), outcome in self.acked.items():
             answer = state.answer_to(client, request)
             if answer is None:
