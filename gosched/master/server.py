@@ -337,7 +337,7 @@ class MasterServer:
 
     def _on_role(self, role: Role) -> None:
         if role.part is not Part.LEADER:
-            self._changes.touch_all()  # those who watch here have to go elsewhere
+            self._changes.touch_all()  # watchers have to go to another master
 
     def _why_not_ready(self) -> str:
         role = self._replication.role

@@ -113,7 +113,7 @@ class MasterMetrics:
             elif isinstance(event, JobChanged) and event.wait_ms is not None:
                 self._waits.labels(event.queue).observe(event.wait_ms / 1000)
             elif isinstance(event, JobEvicted):
-                if event.cause is not Cause.REPAIR:  # a gang that starts again in place is nobody's victim
+                if event.cause is not Cause.REPAIR:  # a gang that starts again in place is no victim
                     self._victims.labels(event.queue).inc()
                 self._evictions.labels(event.cause.name.lower()).inc()
                 self._lost.labels(event.queue).inc(event.lost_ms / 1000)

@@ -39,7 +39,7 @@ _OPTIONS = (
     ("grpc.max_concurrent_streams", MAX_CALLS_PER_CONNECTION),
     ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
     ("grpc.max_connection_idle_ms", IDLE_MS),
-    ("grpc.http2.bdp_probe", 0),  # it lets a caller send megabytes that nobody reads
+    ("grpc.http2.bdp_probe", 0),  # it lets a caller send megabytes that are never read
     # Clients ping to notice a frozen master.
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 500),

@@ -42,7 +42,7 @@ class StatusDigest:
 
     async def _made(self) -> Status:
         async with self._turn:
-            self._next = None  # who asks from now on might know of something newer
+            self._next = None  # a caller from now on might know of something newer
             status = self._status.read()
             frozen = self._replication.state.freeze()
             return replace(status, digest=await asyncio.to_thread(lambda: restore(frozen).digest()))

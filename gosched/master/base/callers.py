@@ -47,7 +47,7 @@ BY_METHOD = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    #: None: there is no TLS, and anybody is anything.
+    #: None: there is no TLS, and so there are no roles.
     role: Role | None
     #: By which its calls are counted: a name in a certificate, or an address.
     name: str
@@ -57,12 +57,12 @@ class Caller:
     @property
     def header(self) -> tuple[tuple[str, str], ...]:
         """Return the metadata that name the caller to the master that its call is passed on to."""
-        who = (
+        caller = (
             self.name
             if self.role is None
             else CertificateHolder(cluster=self.cluster, role=self.role, name=self.name).uri()
         )
-        return ((FORWARDED, who),)
+        return ((FORWARDED, caller),)
 
 
 def caller_of(context: Any) -> Caller:

@@ -32,7 +32,7 @@ _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
-# Otherwise gRPC finds out how much a connection carries, and takes in as much of each stream that nobody reads.
+# Otherwise gRPC finds out how much a connection carries, and takes in as much of each unread stream.
 _OF_STREAMS = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", STREAM_WINDOW_BYTES))
 _TO_AGENTS = (("grpc.max_reconnect_backoff_ms", 1000),)
 # A frozen leader is noticed in the middle of a call (the servers of masters allow these pings), and a master that was

@@ -34,7 +34,7 @@ async def relay(call: Any, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        # Nobody wanted that here: the requests cannot be read, or the channel was given up.
+        # Not what was wanted here: the requests cannot be read, or the channel was given up.
         if sending.done() and not sending.cancelled() and (error := sending.exception()) is not None:
             raise error from None
         raise unavailable("the connection was given up") from None

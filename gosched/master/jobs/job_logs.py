@@ -28,7 +28,7 @@ from gosched.replication.interface import Replication
 from gosched.wire.v1 import scheduler_pb2, worker_pb2, worker_pb2_grpc
 
 MAX_READERS = 1000  # of one stream, and of all streams of one caller
-MAX_READERS_IN_ALL = 4000  # each may hold a window and a chunk that nobody takes
+MAX_READERS_IN_ALL = 4000  # each may hold a window and a chunk that its caller does not read
 MAX_STREAMS = 500  # of this master
 MAX_CHUNKS_WAITING = 2  # of up to 64 KiB, as the agents cut them
 RETRY_S = 0.3

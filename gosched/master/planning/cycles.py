@@ -112,7 +112,7 @@ class Cycles:
         why = self.explanations.get(job_id)
         if why is None or whole is None:
             return whole or why
-        if why.start_ms:  # promised there
+        if why.start_ms:  # a reserved start
             whole = replace(whole, start_ms=why.start_ms, start_from=why.start_from)
         return replace(whole, victims=why.victims)
 

@@ -26,7 +26,7 @@ def _load(config: PluginConfig, installed: dict[str, EntryPoint]) -> Plugin:
         raise ValueError(f"no plugin {name} is installed; there are {', '.join(sorted(installed)) or 'none'}")
     try:
         made = installed[name].load()
-    except Exception as error:  # somebody else's module, whatever is wrong with it
+    except Exception as error:  # a module of another package, whatever is wrong with it
         raise ValueError(f"plugin {name} cannot be imported: {type(error).__name__}: {error}") from error
     if not (isinstance(made, type) and issubclass(made, Plugin)):
         raise ValueError(f"plugin {name} is no subclass of gosched.plugins.Plugin")

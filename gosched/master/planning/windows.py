@@ -17,7 +17,7 @@ from gosched.core.spec.policies import RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.errors import ApiError, invalid, not_found, unmet
 
-MAX_SHOWN = 64  # characters of a name that nobody has
+MAX_SHOWN = 64  # characters of a name that no node has
 
 
 def named_nodes(state: ClusterState, names: Iterable[str]) -> tuple[str, ...]:
