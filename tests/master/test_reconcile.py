@@ -37,7 +37,7 @@ def cluster(state: T, framework: Framework = Framework.NONE) -> ClusterState:
         count=2,
         command=("x",),
         resources=Resources(gpu_millis=2000),
-        env=(("GOSCHED_NODE", "mine"), ("OWN", "kept")),
+        env=(("OWN", "kept"),),
         framework=framework,
     )
     spec = JobSpec(name="n", queue="default", gang=GangPolicy(min_tasks=2), groups=(group,))

@@ -15,8 +15,8 @@ from gosched.core.rules.jobs import check_job
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec, OnMiss
 from gosched.core.state.cluster_state import ClusterState
+from gosched.master.api.evicted_jobs import victims_of
 from gosched.master.api.explanation import node_tasks
-from gosched.master.api.victim_messages import victims_of
 from gosched.master.jobs.admission import Admissions, refusal
 from gosched.master.planning.cycles import Cycles
 from gosched.scheduling.queries.what_if import WhatIf, what_if
