@@ -41,9 +41,9 @@ from gosched.agent.tasks.table import Tasks
 from gosched.agent.tasks.task import Task
 from gosched.config import AgentSettings, ConfigError, Listen, load_agent_settings
 from gosched.core.commands.nodes import RegisterNode
-from gosched.core.records.task import NODE_FAULT
+from gosched.core.reasons import Reason
 from gosched.core.text import printable_values
-from gosched.observe.health import HealthPort
+from gosched.observe.health_port import HealthPort
 from gosched.stderr import buffer_stderr
 from gosched.wire.v1 import worker_pb2_grpc
 
@@ -205,7 +205,7 @@ def _started(metrics: AgentMetrics, task: Task) -> None:
 def _ended(metrics: AgentMetrics, vitals: Vitals, tasks: Tasks, task: Task) -> None:
     if task.ending is not None:
         metrics.observe_end(task.ending.usage)
-        if task.ending.reason == NODE_FAULT:
+        if task.ending.reason == Reason.NODE_FAULT:
             vitals.note_fault(task.ending.detail)
     if task.order.cpus or task.order.isolation.memory_low_bytes:
         tasks.share()

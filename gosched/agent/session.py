@@ -27,7 +27,9 @@ from gosched.agent.supervisor.records import boot_ms
 from gosched.agent.tasks.table import Tasks
 from gosched.core.commands.nodes import RegisterNode
 from gosched.core.orders import StopOrder, TaskOrder
+from gosched.core.reasons import Reason, RefusalReason
 from gosched.wire.codec import fill, to_message
+from gosched.wire.refusals import refusal_reason
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2
 
 CALL_TIMEOUT_S = 3.0
@@ -159,7 +161,7 @@ class Session:
         self._check_epoch(answer.epoch)
         self._data_dir.join(answer.cluster_id)
         leftovers = tuple(self._tasks.live(answer.stop_first))
-        stops = tuple(StopOrder(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in leftovers)
+        stops = tuple(StopOrder(allocation_id=i, grace_ms=0, reason=Reason.NOT_EXPECTED) for i in leftovers)
         if not await self._tasks.obey(Desired(stop=stops), {}, epoch=answer.epoch):
             raise NotOurMaster(f"it is of epoch {answer.epoch}; this node has seen {self._data_dir.epoch}")
         self._data_dir.hear(answer.epoch)
@@ -313,7 +315,9 @@ class Session:
 
 def _is_final(error: grpc.aio.AioRpcError) -> bool:
     """Return whether trying again would not help until a person has done something."""
-    detail = (error.details() or "").lower()
     if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
-        return "in use" in detail
+        reason = refusal_reason(error)
+        if not reason:  # a master of an older release sends words alone
+            return "in use" in (error.details() or "").lower()
+        return reason == RefusalReason.NODE_ID_IN_USE
     return error.code() in _NOT_LET_IN

@@ -7,6 +7,7 @@ import click
 from gosched.api.json.explanations import explanation_json
 from gosched.cli.connect import connect, output_option
 from gosched.cli.output import Json, ago, amounts_text, as_data, coloured, counted, emit, span, titled, until
+from gosched.core.reasons import WaitReason
 
 _SHOWN = 8  # entries of a list in one line; -o json has all
 
@@ -57,7 +58,7 @@ def _victim_text(victim: Json) -> str:
 
 
 def _waiting(job: Json) -> list[tuple[str, str]]:
-    title = "Progress" if job["code"] in ("ARRAY", "SCHEDULE") else "Waits"
+    title = "Progress" if job["code"] in (WaitReason.ARRAY, WaitReason.SCHEDULE) else "Waits"
     return [
         ("Position", f"{job['position']} in its queue" if job["position"] else ""),
         (title, ": ".join(part for part in (job["code"], job["message"]) if part)),

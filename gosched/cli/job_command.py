@@ -31,6 +31,7 @@ from gosched.cli.output import (
 from gosched.cli.submit_command import wait_shown
 from gosched.client import GoSchedError
 from gosched.core.commands.jobs import Action
+from gosched.core.reasons import WaitReason
 from gosched.core.records.job import JobState
 
 _STATES = tuple(state.name.lower() for state in JobState if state)
@@ -263,7 +264,7 @@ def _bytes(amount: int) -> str:
 
 
 def _text(job: Json, *, wide: bool) -> str:
-    is_counted = job["reason"] in ("ARRAY", "SCHEDULE")  # the lines below say the same
+    is_counted = job["reason"] in (WaitReason.ARRAY, WaitReason.SCHEDULE)  # the lines below say the same
     code = "" if job["reason"] == job["state"] else job["reason"]
     reason = "" if is_counted else ": ".join(part for part in (code, job["detail"]) if part)
     lines = [

@@ -205,7 +205,7 @@ class Settings(Model):
 
 
 def health_listen(address: str) -> Listen | None:
-    """It needs no TLS: see gosched.observe.health."""
+    """It needs no TLS: see gosched.observe.health_port."""
     if not address:
         return None
     host, port = split_address(address)

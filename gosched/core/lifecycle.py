@@ -42,9 +42,6 @@ NODE_STEPS: dict[NodeState, tuple[NodeState, ...]] = {
     N.DEAD: (N.READY, N.CORDONED),
 }
 
-#: The reason of a task that is STOPPING and still may save itself.
-SAVING = "SAVING"
-
 S = TypeVar("S", JobState, TaskState, NodeState)
 
 

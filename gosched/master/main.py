@@ -86,7 +86,7 @@ def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -
 
 
 async def serve(settings: MasterSettings, read_again: Callable[[], MasterSettings]) -> int:
-    """Runs a master until a signal, or until it fails; at SIGHUP its config is read again.
+    """Run a master until a signal, or until it fails; at SIGHUP its config is read again.
 
     Raises ConfigError and ReplicaFailed before it is ready.
     """
@@ -130,7 +130,7 @@ def _resolve(ended: asyncio.Future[str], detail: str) -> None:
 
 
 def _check_data_dir(data_dir: str) -> None:
-    """Raises ConfigError unless files can be made in it."""
+    """Raise ConfigError unless files can be made in the data directory."""
     probe = Path(data_dir) / f".probe-{uuid.uuid4().hex}"
     try:
         Path(data_dir).mkdir(parents=True, exist_ok=True)

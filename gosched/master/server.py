@@ -1,6 +1,6 @@
 """One master: everything of its front, put together around a replication.
 
-Rule: this is the only place that knows all parts; each part gets what it needs and nothing else.
+Invariant: this is the only place that knows all parts; each part gets what it needs and nothing else.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes
 from gosched.master.agents.node_service import NodeService
 from gosched.master.api.cluster_service import ClusterService, keep_announced
-from gosched.master.api.digests import Digests
 from gosched.master.api.grpc_api import GrpcServer
 from gosched.master.api.http_api import HttpApi
 from gosched.master.api.lanes import Lanes
 from gosched.master.api.leader_calls import LeaderCalls
-from gosched.master.api.leader_routing import Edge
+from gosched.master.api.leader_routing import LeaderRouting
 from gosched.master.api.scheduler_service import SchedulerService
 from gosched.master.api.status import StatusReader
+from gosched.master.api.status_digest import StatusDigest
 from gosched.master.backups.backup_source import BackupSource
 from gosched.master.backups.scheduled_backups import ScheduledBackups, backup_gauges
-from gosched.master.base.cancel import end_all
+from gosched.master.base.cancel import cancel_all
 from gosched.master.base.channels import Channels, own_certificate, read_tls
 from gosched.master.base.clock import Clock, StateClock, SystemClock
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.master.cluster.clock_keeper import ClockKeeper
+from gosched.master.cluster.digest_comparison import DigestComparison, StateDigests
 from gosched.master.cluster.feature_levels import FeatureLevels
 from gosched.master.cluster.members import MemberControl, MemberList
-from gosched.master.cluster.state_digests import DigestComparison, StateDigests
 from gosched.master.jobs.admission import Admissions
 from gosched.master.jobs.job_logs import JobLogs
 from gosched.master.jobs.schedules import Schedules
@@ -53,7 +53,7 @@ from gosched.master.planning.eviction_watch import EvictionWatch
 from gosched.master.planning.plugin_loader import load_plugins
 from gosched.master.planning.plugin_runner import PluginRunner
 from gosched.observe.counts import ClusterCounts
-from gosched.observe.health import HealthPort
+from gosched.observe.health_port import HealthPort
 from gosched.observe.logs import log_events
 from gosched.observe.metrics import ClusterFacts, MasterMetrics, RaftFacts, tally
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
@@ -67,8 +67,8 @@ MAX_LAG = 1000  # committed entries that a ready master may still have to apply
 
 
 class MasterServer:
-    """`record`: where it listens, known after `start`. `on_failure` is told why it cannot go on, in one line.
-    `read_again` reads the settings anew; without it there are never others."""
+    """A running master. `record`: where it listens, known after `start`. `on_failure` is told why it cannot go on, in
+    one line. `read_again` reads the settings anew; without it they never change."""
 
     def __init__(
         self,
@@ -145,8 +145,8 @@ class MasterServer:
             cluster_id=self._cluster_id,
             not_ready=self._why_not_ready,
         )
-        edge = Edge(self._leadership, self._masters, self.metrics, self._lanes, self._cluster_id)
-        self._grpc = GrpcServer(settings.grpc_listen(), tls, [edge])
+        routing = LeaderRouting(self._leadership, self._masters, self.metrics, self._lanes, self._cluster_id)
+        self._grpc = GrpcServer(settings.grpc_listen(), tls, [routing])
         listen = settings.health_listen()
         self._health = listen and HealthPort(
             listen,
@@ -159,7 +159,8 @@ class MasterServer:
         replication.watch_role(self._on_role)
 
     async def start(self) -> None:
-        """Raises ConfigError for a port that cannot be had, ReplicaFailed for a replica that does not start."""
+        """Start all parts. Raises ConfigError for a port that cannot be had, ReplicaFailed for a replica that does not
+        start."""
         settings = self._settings
         if self._health:
             await self._health.start()
@@ -205,11 +206,11 @@ class MasterServer:
             task.add_done_callback(self._work_ended)
 
     def reload(self) -> None:
-        """The config is read again, and its queues and quotas are taken over; what came of it is in the log."""
+        """Read the config again, and take over its queues and quotas; what came of it is in the log."""
         self._reload.ask()
 
     async def hand_over(self) -> None:
-        """Gives leadership to another master, if there is one; waits a little for it."""
+        """Give leadership to another master, if there is one; wait a little for it."""
         role = self._replication.role
         if role.part is not Part.LEADER or not role.connected:
             return
@@ -222,8 +223,8 @@ class MasterServer:
             return  # the others elect a leader when this one is gone
 
     async def stop(self) -> None:
-        """Also after a `start` that failed."""
-        await end_all(self._work)
+        """Stop all parts, also after a `start` that failed."""
+        await cancel_all(self._work)
         await self._grpc.stop(STOP_GRACE_S)
         await self._http.stop()
         if self._health:
@@ -235,7 +236,8 @@ class MasterServer:
         self._cycles.close()
 
     def _work_ended(self, task: asyncio.Task[None]) -> None:
-        """It never ends by itself: a bug, which ends this master, since it would neither lead nor follow."""
+        """End this master: none of its work ever ends by itself, and without it the master would neither lead nor
+        follow."""
         if not task.cancelled():
             self.on_failure(f"internal error, please report it: {task.exception()!r}")
 
@@ -251,7 +253,7 @@ class MasterServer:
             status=self._status,
             admissions=Admissions(self._replication, self._cycles, self._clock),
             keeper=self._keeper,
-            digests=Digests(self._replication, self._status),
+            status_digest=StatusDigest(self._replication, self._status),
         )
 
     def _node_service(self) -> NodeService:
@@ -292,7 +294,7 @@ class MasterServer:
         )
 
     def _backup_status(self) -> BackupStatus | None:
-        """Of the leader, which makes them."""
+        """Return the status of scheduled backups on the leader, which makes them."""
         return self._scheduled.status if self._scheduled and self._leadership.epoch else None
 
     def _comparison(self) -> DigestComparison:
@@ -308,7 +310,8 @@ class MasterServer:
         return self._replication.state.cluster_id
 
     def _wrong_cluster(self) -> str:
-        """A master whose certificate is of one cluster and whose log is of another refuses everybody."""
+        """Return the problem of a master whose certificate is of one cluster and whose log is of another: it refuses
+        all calls."""
         named, found = self._certified_cluster, self._cluster_id()
         if not named or not found or named == found:
             return ""
@@ -334,7 +337,7 @@ class MasterServer:
 
     def _on_role(self, role: Role) -> None:
         if role.part is not Part.LEADER:
-            self._changes.touch_all()  # those who watch here have to go elsewhere
+            self._changes.touch_all()  # watchers have to go to another master
 
     def _why_not_ready(self) -> str:
         role = self._replication.role
@@ -361,7 +364,7 @@ class MasterServer:
         if not self._leadership.epoch:
             return None
         state, explanations = self._replication.state, self._cycles.explanations
-        pending = [(state.jobs[j].spec.queue, e.code.value) for j, e in explanations.items() if j in state.pending]
+        pending = [(state.jobs[j].spec.queue, e.code) for j, e in explanations.items() if j in state.pending]
         living = [node.id for node in state.nodes.values() if node.state is not NodeState.DEAD]
         return ClusterFacts(
             counts=self._counts,
@@ -376,7 +379,7 @@ class MasterServer:
 
 
 def _policy(settings: MasterSettings) -> Policy:
-    """Raises ConfigError for a plugin that cannot be had."""
+    """Return the planner's policy. Raises ConfigError for a plugin that cannot be loaded."""
     try:
         plugins = load_plugins(settings.plugins)
     except ValueError as error:

@@ -1,1 +1,4 @@
-"""What operators see: metrics and log lines, made from events. Rule: it reads, and decides nothing."""
+"""What operators see: metrics and log lines, made from events.
+
+Invariant: it reads, and decides nothing.
+"""

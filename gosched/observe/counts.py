@@ -1,6 +1,6 @@
-"""Running counts over the cluster, kept by events: nobody walks all jobs to answer "how many".
+"""Running counts over the cluster, kept by events, so that no question "how many" walks all jobs.
 
-Rule: after `take` of all events the counts equal those of a `reset`.
+Invariant: after `take` of all events the counts equal those of a `reset`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ K = TypeVar("K")
 
 
 class ClusterCounts:
-    """`jobs`: (queue, state as it is shown) -> jobs. `nodes`: state -> nodes. `demand`: queue -> what its pending jobs
-    ask for."""
+    """How many jobs and nodes are in which state, and what the pending jobs ask for."""
 
     def __init__(self) -> None:
+        #: (queue, state as it is shown) -> jobs.
         self.jobs: Counter[tuple[str, JobState]] = Counter()
+        #: State -> nodes.
         self.nodes: Counter[NodeState] = Counter()
+        #: Queue -> what its pending jobs ask for.
         self.demand: dict[str, Amounts] = {}
         self._pending: dict[str, JobSpec] = {}  # by job id
         self._frozen: dict[str, str] = {}  # job id -> its queue; it is RUNNING by the events, and shown as SUSPENDED
@@ -40,7 +42,7 @@ class ClusterCounts:
                 self._wait(job.id, job.spec)
 
     def take(self, state: ClusterState, events: Iterable[Event]) -> None:
-        """`state` is the one after the events."""
+        """Follow the events; `state` is the one after them."""
         for event in events:
             if isinstance(event, JobChanged):
                 _move(self.jobs, (event.queue, event.before), (event.queue, event.after))
@@ -92,6 +94,6 @@ def _add_demand(total: Amounts, spec: JobSpec, sign: int) -> None:
 
 
 def _move(counter: Counter[K], before: K, after: K) -> None:
-    """UNSPECIFIED stands for "not there" and is counted like the rest; nobody asks for it."""
+    """Count one less before and one more after. UNSPECIFIED stands for "not there" and is counted like the rest."""
     counter[before] -= 1
     counter[after] += 1

@@ -31,7 +31,7 @@ log = structlog.get_logger()
 
 
 def configure(level: str) -> None:
-    """For a whole process; called once, by its main."""
+    """Configure the logs of a whole process; its main calls it once."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -1,6 +1,6 @@
 """The Prometheus metrics of a master, in a registry of its own.
 
-Rule: labels are bounded, and what describes the cluster is shown by the leader alone.
+Invariant: labels are bounded, and what describes the cluster is shown by the leader alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from gosched.core.commands.plans import Cause
 from gosched.core.events import DeadlineMissed, EpochOpened, Event, JobChanged, JobEvicted
 from gosched.core.limits import MAX_STATE_BYTES
+from gosched.core.reasons import WaitReason
 from gosched.core.records.job import JobState
 from gosched.core.records.node import NodeState
 from gosched.observe.counts import ClusterCounts
@@ -42,13 +43,15 @@ class RaftFacts:
     applied_index: int
     feature_level: int
     log_bytes: int
-    clock_offsets_s: Mapping[str, float] = field(default_factory=dict)  # master -> its clock less the state's
+    #: Master -> its wall clock less the state's clock.
+    clock_offsets_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupGauges:
-    """Of scheduled backups. `age_s`: of the last one that went well; infinite: none is known."""
+    """The leader's scheduled backups."""
 
+    #: Since the last one that went well; infinite: none is known.
     age_s: float
     last_bytes: int
     failures: int
@@ -56,16 +59,20 @@ class BackupGauges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """Of the leader. `pending`: (queue, reason) -> jobs."""
+    """What the leader counts and measures."""
 
     counts: ClusterCounts
-    pending: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    #: (queue, why they wait) -> jobs. The reasons are those of the enum, so the number of series is bounded.
+    pending: Mapping[tuple[str, WaitReason], int] = field(default_factory=dict)
     queues: Mapping[str, QueueUse] = field(default_factory=dict)
-    heartbeat_age_s: float = 0.0  # of the living node that was heard longest ago
+    #: Since the living node was heard that was heard longest ago.
+    heartbeat_age_s: float = 0.0
     fences: int = 0
     reservations: int = 0
-    state_bytes: Mapping[str, int] = field(default_factory=dict)  # by kind: core/state/footprint.py
-    backup: BackupGauges | None = None  # none are scheduled
+    #: By kind, as core/state/footprint.py counts.
+    state_bytes: Mapping[str, int] = field(default_factory=dict)
+    #: None: no backups are scheduled.
+    backup: BackupGauges | None = None
 
 
 class MasterMetrics:
@@ -91,7 +98,7 @@ class MasterMetrics:
         self._version = version
 
     def show(self, raft: Callable[[], RaftFacts], cluster: Callable[[], ClusterFacts | None]) -> None:
-        """Where the gauges come from; both are called at each scrape, in the scraper's thread."""
+        """Say where the gauges come from; both are called at each scrape, in the scraper's thread."""
         self.registry.register(_Gauges(raft, cluster, self._version))
 
     def text(self) -> bytes:
@@ -106,7 +113,7 @@ class MasterMetrics:
             elif isinstance(event, JobChanged) and event.wait_ms is not None:
                 self._waits.labels(event.queue).observe(event.wait_ms / 1000)
             elif isinstance(event, JobEvicted):
-                if event.cause is not Cause.REPAIR:  # a gang that starts again in place is nobody's victim
+                if event.cause is not Cause.REPAIR:  # a gang that starts again in place is no victim
                     self._victims.labels(event.queue).inc()
                 self._evictions.labels(event.cause.name.lower()).inc()
                 self._lost.labels(event.queue).inc(event.lost_ms / 1000)
@@ -150,7 +157,7 @@ class MasterMetrics:
 
 
 class _Gauges(Collector):
-    """Read at each scrape, so that no gauge outlives what it describes."""
+    """Gauges that are read at each scrape, so that none outlives what it describes."""
 
     def __init__(self, raft: Callable[[], RaftFacts], cluster: Callable[[], ClusterFacts | None], version: str) -> None:
         self._raft = raft
@@ -188,7 +195,7 @@ def _of_cluster(cluster: ClusterFacts) -> Iterable[Metric]:
     yield _gauge("jobs", "Jobs that are kept", ("queue", "state"), jobs)
     gangs = [((state.name,), counts.jobs_being(state)) for state in states]
     yield _gauge("gangs", "Gangs (each job is one)", ("state",), gangs)
-    waiting = [((queue, reason), number) for (queue, reason), number in cluster.pending.items()]
+    waiting = [((queue, reason.name), number) for (queue, reason), number in cluster.pending.items()]
     yield _gauge("pending_jobs", "Jobs that wait, by the reason", ("queue", "reason"), waiting)
     nodes = [((state.name,), counts.nodes[state]) for state in NodeState if state]
     yield _gauge("nodes", "Nodes", ("state",), nodes)
@@ -233,5 +240,6 @@ def _gauge(
     return family
 
 
-def tally(pairs: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
+def tally(pairs: Iterable[tuple[str, WaitReason]]) -> Mapping[tuple[str, WaitReason], int]:
+    """Return how often each pair comes."""
     return Tally(pairs)

@@ -1,7 +1,7 @@
 """Finds jobs that evict each other in turn, as far as eviction after eviction tells.
 
-Rule: a report is a fact: each job of a cycle did evict the next one, within the window, and in the order of time; how
-many evictions are remembered is bounded, the oldest are forgotten first.
+Invariant: a report is a fact: each job of a cycle did evict the next one, within the window, and in the order of time;
+how many evictions are remembered is bounded, the oldest are forgotten first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAX_REMEMBERED = 10_000
 
 
 class EvictionGraph:
-    """Edges from a victim to the job it had to make room for, each with its newest moment."""
+    """Edges from a victim to the job it was evicted for, each with its newest moment."""
 
     def __init__(self, window_ms: int = WINDOW_MS, most: int = MAX_REMEMBERED) -> None:
         self._window_ms = window_ms
@@ -23,8 +23,8 @@ class EvictionGraph:
         self._edges: deque[tuple[int, str, str]] = deque()  # oldest first: ms, victim, preemptor
 
     def add(self, preemptor: str, victims: Iterable[str], at_ms: int) -> tuple[str, ...] | None:
-        """The victims that make room for a job now, at a moment not before the ones given earlier. A cycle, if this
-        closes one: jobs of which each was evicted for the next, and the last one for the first."""
+        """Add the victims that are evicted for a job now, at a moment not before the ones given earlier. Return a cycle
+        if this closes one: jobs of which each was evicted for the next, and the last one for the first."""
         self._forget(at_ms)
         evicted = dict.fromkeys(victim for victim in victims if victim != preemptor)
         found = self._path(preemptor, evicted)
@@ -33,11 +33,11 @@ class EvictionGraph:
         return found
 
     def ended(self, job_id: str) -> None:
-        """A job that has ended evicts nobody any more, and is not evicted again."""
+        """Forget a job that has ended: it evicts no other any more, and is not evicted again."""
         self._evicted_by.pop(job_id, None)
 
     def _path(self, start: str, ends: Container[str]) -> tuple[str, ...] | None:
-        """The shortest way by which `start` was evicted, through others or not, for one of `ends`."""
+        """Return the shortest way by which `start` was evicted, through others or not, for one of `ends`."""
         came_from = {start: ""}
         waiting = deque([start])
         while waiting:

@@ -1,6 +1,6 @@
 """What queues and tenants hold, want and may hold, read from the state at one moment.
 
-Rule: an inner queue shows the sums over the queues below it.
+Invariant: an inner queue shows the sums over the queues below it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,25 @@ Shares = Mapping[str, Mapping[str, int]]  # queue path -> resource -> amount
 
 @dataclass(slots=True, kw_only=True)
 class QueueUse:
-    """`demand`: of the jobs that wait to start. `fair_share`: of the newest cycle. `ceiling`: the most it may hold;
-    what it does not name has no limit."""
+    """What one queue holds, wants and may hold."""
 
     queue: Queue
+    #: Jobs.
     pending: int = 0
     running: int = 0
+    #: What its jobs hold.
     used: Amounts = field(default_factory=dict)
+    #: What the jobs ask for that wait to start.
     demand: Amounts = field(default_factory=dict)
+    #: By the newest cycle; empty on a master that does not lead.
     fair_share: Mapping[str, int] = field(default_factory=dict)
+    #: The most it may hold; a resource that it does not name has no limit.
     ceiling: Amounts = field(default_factory=dict)
 
     @property
     def fair_share_ratio(self) -> float | None:
-        """Of the resource that it holds most of against its fair share; above 1 it borrows. None: it has no share."""
+        """The ratio of what it holds to its fair share, of the resource where it is largest; above 1 it borrows. None:
+        it has no share."""
         ratios = [self.used.get(name, 0) / amount for name, amount in self.fair_share.items() if amount]
         return max(ratios, default=None)
 
@@ -46,7 +51,7 @@ class TenantUse:
 
 
 def queue_uses(state: ClusterState, counts: ClusterCounts, shares: Shares) -> dict[str, QueueUse]:
-    """By path, in the order of the state."""
+    """Return the use of each queue by its path, in the order of the state."""
     most = ceilings(state.queues, state.total)
     uses = {
         path: QueueUse(queue=queue, fair_share=shares.get(path, {}), ceiling=most[path])
@@ -66,7 +71,7 @@ def queue_uses(state: ClusterState, counts: ClusterCounts, shares: Shares) -> di
 
 
 def tenant_uses(state: ClusterState) -> dict[str, TenantUse]:
-    """Of each tenant with a quota, and each that holds something or has spent something."""
+    """Return the use of each tenant that has a quota, holds something or has spent something."""
     uses = {tenant: TenantUse() for tenant in state.quotas}
     for (_, tenant, gpu_model), held in state.charges.items():
         add_to(uses.setdefault(tenant, TenantUse()).used, charge_of(held, gpu_model))
@@ -79,5 +84,5 @@ def tenant_uses(state: ClusterState) -> dict[str, TenantUse]:
 
 
 def _chain(uses: Mapping[str, QueueUse], path: str) -> list[QueueUse]:
-    """Of the queue and of those above it; a queue that is gone (only ended jobs name it) has none."""
+    """Return the queue and those above it; a queue that is gone (only ended jobs name it) has none."""
     return [uses[part] for part in lineage(path) if part in uses] if path in uses else []

@@ -2,7 +2,7 @@
 
 from gosched.scheduling.cycle import schedule
 from gosched.scheduling.explain.explainer import warnings
-from gosched.scheduling.explain.explanation import Explanation, Reason
+from gosched.scheduling.explain.explanation import Explanation
 from gosched.scheduling.plan import Plan
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.queries.deadline_admission import Admission, admit
@@ -18,7 +18,6 @@ __all__ = [
     "NodeColumns",
     "Plan",
     "Policy",
-    "Reason",
     "View",
     "ViewBuilder",
     "WhatIf",

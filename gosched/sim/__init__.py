@@ -1,5 +1,4 @@
-"""gosched's own code on a virtual clock, with faults drawn from a seed. One seed is one run, on every machine.
+"""gosched's own code on a virtual clock.
 
-Not simulated: bit rot, pages that reach the disk out of order, connections that are open on one side only, journal
-writes in the middle of a background snapshot, a wiped disk that claims to be new, and the socket to the front.
+`raft` simulates the replicated log alone, under faults; `cluster` simulates whole clusters, fed from traces.
 """

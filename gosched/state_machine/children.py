@@ -24,6 +24,7 @@ from gosched.core.limits import (
     MAX_TASKS_PER_JOB,
 )
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.reasons import Reason
 from gosched.core.records.follow_up import FollowUpKind
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.spec.array import Array
@@ -33,7 +34,6 @@ from gosched.state_machine.changes import add_follow_up, change_job
 from gosched.state_machine.gangs import add_gang, settle, stop_all
 from gosched.state_machine.size_limits import job_size_problem
 
-ELEMENTS_FAILED = "ELEMENTS_FAILED"
 LOOK_AGAIN_MS = 5_000
 
 
@@ -100,7 +100,7 @@ def run_schedule(state: ClusterState, command: RunSchedule, events: list[Event])
         return Accepted()
     if parent.spec.overlap is Overlap.REPLACE:
         for child in live_children(state, parent.id):
-            cancel(state, events, child, "REPLACED", "the next run has begun")
+            cancel(state, events, child, Reason.REPLACED, "the next run has begun")
     _add_child(state, events, parent, command.child_id, element, spec)
     _count_made(state, events, replace(parent, detail=""), element, parent.children.live + 1)
     events.append(JobUpdated(job_id=parent.id))
@@ -258,7 +258,7 @@ def _failed(parent: Job) -> Job:
     return replace(
         parent,
         intent=JobIntent.FAIL,
-        reason=ELEMENTS_FAILED,
+        reason=Reason.ELEMENTS_FAILED,
         detail=f"{count.failed} of {size} elements failed{cancelled}",
         not_before_ms=0,
     )

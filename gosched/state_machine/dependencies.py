@@ -11,13 +11,13 @@ from dataclasses import replace
 from gosched.core.events import Event, JobUpdated
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Code, Rejected
+from gosched.core.reasons import Reason
 from gosched.core.records.job import Job, JobState
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.children import add_children, cancel
 
-DEPENDENCY_FAILED = "DEPENDENCY_FAILED"
 MAX_DEPENDENTS = 10_000  # that wait for one job
 
 
@@ -57,7 +57,7 @@ def dependency_ended(state: ClusterState, events: list[Event], dependent: Job, j
         _release(state, events, dependent, job)
     else:
         why = f" ({job.reason})" if job.reason else ""
-        cancel(state, events, dependent, DEPENDENCY_FAILED, f"{job.spec.name} ended {job.state.name}{why}")
+        cancel(state, events, dependent, Reason.DEPENDENCY_FAILED, f"{job.spec.name} ended {job.state.name}{why}")
 
 
 def _release(state: ClusterState, events: list[Event], dependent: Job, job: Job) -> None:

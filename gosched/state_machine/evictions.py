@@ -14,6 +14,7 @@ from gosched.core.commands.plans import Cause, Eviction, GangPlacement
 from gosched.core.events import Event, JobEvicted
 from gosched.core.limits import MAX_EVICTORS
 from gosched.core.preemption_rules import admits, may_restart, preemption_of
+from gosched.core.reasons import Reason
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.task import Task, TaskState
 from gosched.core.spec.policies import PreemptionPolicy, RetryCause
@@ -23,13 +24,12 @@ from gosched.state_machine.gangs import restart_intent, stop_all
 from gosched.state_machine.reclaim import reclaim_problem
 
 REASONS = {
-    Cause.PREEMPT: "PREEMPTED",
-    Cause.RECLAIM: "RECLAIMED",
-    Cause.BACKFILL: "BACKFILL_OVER",
-    Cause.WINDOW: "WINDOW_BEGINS",
+    Cause.PREEMPT: Reason.PREEMPTED,
+    Cause.RECLAIM: Reason.RECLAIMED,
+    Cause.BACKFILL: Reason.BACKFILL_OVER,
+    Cause.WINDOW: Reason.WINDOW_BEGINS,
 }
-DRAINED = "DRAINED"
-_ALONE = (*REASONS.values(), DRAINED)  # why a task stops without its gang
+_ALONE = (*REASONS.values(), Reason.DRAINED)  # why a task stops without its gang
 _WHENEVER = (Cause.BACKFILL, Cause.WINDOW)  # the victim knew when: no `min_runtime` protects it
 
 
@@ -65,7 +65,7 @@ def evict_victims(state: ClusterState, events: list[Event], gang: GangPlacement)
             state.set_evicted_for_fence(allocation, gang.job_id)
 
 
-def evict_gang(state: ClusterState, events: list[Event], job: Job, reason: str, detail: str) -> None:
+def evict_gang(state: ClusterState, events: list[Event], job: Job, reason: Reason, detail: str) -> None:
     """Stop a gang. It starts again if its policy restarts it after a preemption, else it fails; one that is about to
     end already stays so. The job holds an allocation."""
     if job.intent is not JobIntent.RUN:
@@ -93,7 +93,7 @@ def can_spare(state: ClusterState, job: Job, tasks: Sequence[Task]) -> bool:
     return job.intent is JobIntent.RUN and not _ranks_problem(state, job, tuple([task.rank for task in tasks]))
 
 
-def evict_tasks(state: ClusterState, events: list[Event], job: Job, tasks: Sequence[Task], reason: str) -> None:
+def evict_tasks(state: ClusterState, events: list[Event], job: Job, tasks: Sequence[Task], reason: Reason) -> None:
     """Order tasks that their gang can spare to stop."""
     for task in tasks:
         change_task(state, events, task, replace(task, state=TaskState.STOPPING, reason=reason))

@@ -12,15 +12,13 @@ from gosched.core.events import Event, JobChanged, JobUpdated
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
 from gosched.core.preemption_rules import may_restart
+from gosched.core.reasons import Reason
 from gosched.core.records.job import Job, JobIntent, JobState
-from gosched.core.records.task import NODE_FAULT, Task, TaskState, task_id
+from gosched.core.records.task import Task, TaskState, task_id
 from gosched.core.spec.policies import MemberFailure, RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.changes import change_job, change_task
 
-MEMBER_FAILED = "GANG_MEMBER_FAILED"
-GANG_ENDED = "GANG_ENDED"  # the group with whose success the job succeeds is done
-NOT_NEEDED = "NOT_NEEDED"  # an elastic task that got no place before the others were done
 _MAX_DOUBLINGS = 20
 _IN_PLACE = (TaskState.PLACED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
 
@@ -45,8 +43,8 @@ def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task |
         job = state.jobs[job_id]
         if job.intent is JobIntent.RUN and _is_done(state, job):
             detail = f"all of group {job.spec.gang.ends_with} has succeeded"
-            done = replace(job, intent=JobIntent.SUCCEED, reason=GANG_ENDED, detail=detail)
-            stop_all(state, events, done, GANG_ENDED)
+            done = replace(job, intent=JobIntent.SUCCEED, reason=Reason.GANG_ENDED, detail=detail)
+            stop_all(state, events, done, Reason.GANG_ENDED)
         elif failed is not None and job.intent is JobIntent.RUN and not _goes_on(state, events, job):
             _member_failed(state, events, job, failed)
         if state.jobs[job_id].active == 0:
@@ -86,7 +84,7 @@ def settle(state: ClusterState, events: list[Event], job: Job) -> None:
             raise ValueError(f"job {job.id} has no intent")
         case _:
             assert_never(job.intent)
-    reason = NOT_NEEDED if done.state is JobState.SUCCEEDED else job.reason
+    reason = Reason.NOT_NEEDED if done.state is JobState.SUCCEEDED else job.reason
     for task in state.tasks_of(job):
         if task.state is TaskState.PENDING:
             ended = replace(task, state=TaskState.KILLED, reason=reason, ended_at_ms=state.clock_ms)
@@ -136,18 +134,18 @@ def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Tas
         job,
         intent=restart_intent(job) if again else JobIntent.FAIL,
         restarts=job.restarts + (again and cause is RetryCause.FAILED),
-        reason=task.reason or "TASK_FAILED",
+        reason=task.reason or Reason.TASK_FAILED,
         detail=f"task {task.group}/{task.index}: {task.detail or _how_it_ended(task)}",
         exit_code=None if again else task.exit_code,
         not_before_ms=state.clock_ms + _backoff_ms(job) if again else 0,
     )
-    stop_all(state, events, job, MEMBER_FAILED)
+    stop_all(state, events, job, Reason.GANG_MEMBER_FAILED)
 
 
 def _is_nodes_fault(state: ClusterState, task: Task) -> bool:
     """Return whether the node could not even start the task."""
     known = state.feature_level >= FeatureLevel.BOUNDED
-    return known and task.state is TaskState.LOST and task.reason == NODE_FAULT
+    return known and task.state is TaskState.LOST and task.reason == Reason.NODE_FAULT
 
 
 def _may_be_placed_again(job: Job) -> bool:

@@ -14,15 +14,13 @@ from gosched.core.events import Event, JobFrozen, JobUpdated
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.reasons import Reason
 from gosched.core.records.follow_up import FollowUpKind
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.changes import add_follow_up, change_job
 from gosched.state_machine.children import add_children, conclude, live_children
 from gosched.state_machine.gangs import stop_all
-
-SUSPENDED = "SUSPENDED"
-REQUEUED = "REQUEUED"
 
 
 def control(state: ClusterState, command: ControlJob, events: list[Event]) -> Outcome:
@@ -94,12 +92,14 @@ def _suspend(state: ClusterState, events: list[Event], job: Job, *, in_place: bo
         _set_frozen(state, events, job, frozen=True)
         return
     if job.active:
-        stopping = replace(job, intent=JobIntent.SUSPEND, reason=SUSPENDED, detail="", exit_code=None, not_before_ms=0)
-        stop_all(state, events, stopping, SUSPENDED)
+        stopping = replace(
+            job, intent=JobIntent.SUSPEND, reason=Reason.SUSPENDED, detail="", exit_code=None, not_before_ms=0
+        )
+        stop_all(state, events, stopping, Reason.SUSPENDED)
         events.append(JobUpdated(job_id=job.id))
         return
     if job.state is not JobState.SUSPENDED:
-        suspended = replace(job, state=JobState.SUSPENDED, reason=SUSPENDED, detail="", not_before_ms=0)
+        suspended = replace(job, state=JobState.SUSPENDED, reason=Reason.SUSPENDED, detail="", not_before_ms=0)
         change_job(state, events, job, suspended)
     _to_children(state, events, job, FollowUpKind.FREEZE if in_place else FollowUpKind.SUSPEND)
 
@@ -132,8 +132,10 @@ def _resume(state: ClusterState, events: list[Event], job: Job) -> None:
 def _requeue(state: ClusterState, events: list[Event], job: Job) -> None:
     """Stop what runs; it waits again in its old place. What waits already does so; with a parent its live children."""
     if job.active and job.intent is JobIntent.RUN:
-        stopping = replace(job, intent=JobIntent.RESTART, reason=REQUEUED, detail="", exit_code=None, not_before_ms=0)
-        stop_all(state, events, stopping, REQUEUED)
+        stopping = replace(
+            job, intent=JobIntent.RESTART, reason=Reason.REQUEUED, detail="", exit_code=None, not_before_ms=0
+        )
+        stop_all(state, events, stopping, Reason.REQUEUED)
     _to_children(state, events, job, FollowUpKind.REQUEUE)
 
 

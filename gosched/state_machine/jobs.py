@@ -7,6 +7,7 @@ from gosched.core.events import Event
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_TASKS_DROPPED_AT_ONCE, MAX_TENANTS
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.reasons import Reason
 from gosched.core.records.job import Children, Job, JobIntent
 from gosched.core.records.tenant import Tenant
 from gosched.core.rules.finding import text_of
@@ -108,7 +109,7 @@ def cancel_one(state: ClusterState, command: CancelJob, events: list[Event]) -> 
         return Rejected(code=Code.NOT_FOUND, detail=f"no job {command.job_id[:MAX_NAME_LENGTH]!a}")
     if job.state.is_final or job.intent in (JobIntent.CANCEL, JobIntent.SUCCEED):
         return Accepted(subject=job.id, unchanged=True)
-    cancel(state, events, job, command.reason[:MAX_NAME_LENGTH] or "CANCELLED")
+    cancel(state, events, job, command.reason[:MAX_NAME_LENGTH] or Reason.CANCELLED)
     return Accepted(subject=job.id)
 
 

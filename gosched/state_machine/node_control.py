@@ -15,6 +15,7 @@ from gosched.core.lifecycle import NODE_STEPS, advance
 from gosched.core.limits import MAX_FAILING_JOBS, MAX_LOST_AT_ONCE, MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.preemption_rules import may_restart
+from gosched.core.reasons import Reason
 from gosched.core.records.job import Job
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.records.task import Task, TaskState
@@ -23,7 +24,7 @@ from gosched.core.rules.values import check_line, check_moment
 from gosched.core.spec.policies import RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import fences
-from gosched.state_machine.evictions import DRAINED, can_spare, evict_gang, evict_tasks
+from gosched.state_machine.evictions import can_spare, evict_gang, evict_tasks
 from gosched.state_machine.retention import forget_node
 
 EMPTY = "drained"
@@ -196,9 +197,9 @@ def _evict_from(state: ClusterState, events: list[Event], node: Node, why: str, 
             return False
         tasks += count
         if alone:
-            evict_tasks(state, events, job, evicted, DRAINED)
+            evict_tasks(state, events, job, evicted, Reason.DRAINED)
         else:
-            evict_gang(state, events, job, DRAINED, f"node {node.id} {why}")
+            evict_gang(state, events, job, Reason.DRAINED, f"node {node.id} {why}")
     return True
 
 

@@ -14,6 +14,7 @@ from gosched.core.lifecycle import NODE_STEPS, advance
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_LOST_AT_ONCE, MAX_NODES
 from gosched.core.matching import blocking_taint
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.reasons import Reason
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.records.task import Task, TaskState
 from gosched.core.resources import MILLI, Resources
@@ -30,9 +31,7 @@ from gosched.state_machine.gangs import after_ends
 from gosched.state_machine.hardware import cpu_mask, hardware_problem
 from gosched.state_machine.retention import forget_dead_nodes
 from gosched.state_machine.size_limits import node_size_refusal
-from gosched.state_machine.tasks import NODE_LOST, end_task
-
-TAINTED = "TAINTED"
+from gosched.state_machine.tasks import end_task
 
 
 def register(state: ClusterState, command: RegisterNode, events: list[Event]) -> Outcome:
@@ -72,7 +71,7 @@ def _evict_intolerant(state: ClusterState, events: list[Event], node: Node, tain
         taint = blocking_taint(group.tolerations, taints)
         if taint is not None:
             detail = f"task {task.group}/{task.index} does not tolerate the taint {taint.key} of node {node.id}"
-            evict_gang(state, events, job, TAINTED, detail)
+            evict_gang(state, events, job, Reason.TAINTED, detail)
 
 
 def _problem(command: RegisterNode) -> str:
@@ -201,6 +200,6 @@ def _lose(state: ClusterState, events: list[Event], node: Node, allocations: lis
     for allocation in allocations:
         task = state.tasks[state.allocations[allocation].task_id]
         detail = f"node {node.id} is dead"
-        lost = TaskReport(allocation_id=allocation, state=TaskState.LOST, reason=NODE_LOST, detail=detail)
+        lost = TaskReport(allocation_id=allocation, state=TaskState.LOST, reason=Reason.NODE_LOST, detail=detail)
         end_task(state, events, task, lost, ended)
     after_ends(state, events, ended)

@@ -10,6 +10,7 @@ from itertools import pairwise
 from gosched.core.commands.plans import Cause, CommitPlan, Eviction, GangPlacement
 from gosched.core.events import Event
 from gosched.core.outcome import Accepted, Outcome, Refusal
+from gosched.core.reasons import Reason
 from gosched.core.records.job import Job, JobState, wants_placement
 from gosched.core.records.task import TaskState, task_id
 from gosched.core.state.cluster_state import ClusterState
@@ -17,7 +18,6 @@ from gosched.state_machine import evictions, fences, reservations
 from gosched.state_machine.gang_fit import GangFit, HeldByEach
 from gosched.state_machine.gang_start import by_group, place
 from gosched.state_machine.headroom import Headroom, releases_of
-from gosched.state_machine.tasks import NODE_LOST
 
 
 def commit(state: ClusterState, command: CommitPlan, events: list[Event]) -> Outcome:
@@ -89,7 +89,7 @@ def _repair_problem(job: Job, gang: GangPlacement) -> str:
     own = Eviction(job_id=job.id, attempt=job.attempt, cause=Cause.REPAIR)
     if gang.evictions != (own,):
         return f"a repair evicts the job itself at attempt {job.attempt}, and nobody else"
-    if job.reason != NODE_LOST or not job.active or not fences.is_repair(job, gang.attempt):
+    if job.reason != Reason.NODE_LOST or not job.active or not fences.is_repair(job, gang.attempt):
         return f"the job is {job.state.name} at attempt {job.attempt}: not a gang that lost a node and starts again"
     return ""
 

@@ -23,8 +23,6 @@ from gosched.state_machine.gangs import after_ends, wait_for_another_place
 from gosched.state_machine.size_limits import affordable
 from gosched.state_machine.spending import charge, sane
 
-NODE_LOST = "NODE_LOST"
-
 
 def report(state: ClusterState, command: ReportTasks, events: list[Event]) -> Outcome:
     """Take reports of an agent. Those on allocations that the node does not hold (any more) are ignored."""

@@ -11,6 +11,7 @@ from gosched.core.events import DeadlineMissed, Event
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_TASKS_PER_JOB
 from gosched.core.outcome import Accepted, Outcome
+from gosched.core.reasons import Reason
 from gosched.core.records.job import Job, JobIntent
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.timers import TimerKind, deadline_ms, patience_ms, refill_ms, timeout_ms
@@ -21,8 +22,6 @@ from gosched.state_machine.windows import forget_ended
 
 MAX_AT_ONCE = 10_000  # below level 5, with MAX_TASKS_PER_JOB tasks
 MAX_PER_TICK = 1_000  # jobs and nodes, or their tasks
-TIMEOUT = "TIMEOUT"
-GANG_WAIT_TIMEOUT = "GANG_WAIT_TIMEOUT"
 
 
 def pass_time(state: ClusterState, events: list[Event]) -> Outcome:
@@ -55,14 +54,14 @@ def _due(state: ClusterState, events: list[Event], job_id: str) -> None:
     state.put_job(job)
     if 0 < timeout_ms(job) <= now:
         detail = f"it ran for its timeout of {job.spec.timeout_ms} ms"
-        stop_all(state, events, _failing(job, TIMEOUT, detail), TIMEOUT)
+        stop_all(state, events, _failing(job, Reason.TIMEOUT, detail), Reason.TIMEOUT)
     elif 0 < patience_ms(job) <= now:
         detail = f"it found no place within its gang.wait of {job.spec.gang.wait_ms} ms"
-        settle(state, events, _failing(job, GANG_WAIT_TIMEOUT, detail))
+        settle(state, events, _failing(job, Reason.GANG_WAIT_TIMEOUT, detail))
     elif 0 < refill_ms(job) <= now:
         state.put_job(replace(job, not_before_ms=0))
         add_children(state, events, job_id)
 
 
-def _failing(job: Job, reason: str, detail: str) -> Job:
+def _failing(job: Job, reason: Reason, detail: str) -> Job:
     return replace(job, intent=JobIntent.FAIL, reason=reason, detail=detail, exit_code=None)

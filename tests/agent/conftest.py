@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from gosched.agent.cgroups import files as cgroup_files
+from gosched.wire.refusals import trailer
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2, worker_pb2, worker_pb2_grpc
 from tests.ports import HeldPort
 
@@ -71,6 +72,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
         self.heartbeat_ms = 5000
         self.register_again = False
         self.refusal: tuple[grpc.StatusCode, str] | None = None
+        self.refusal_reason = ""  # as of a master of an older release, which sends words alone
         self.on_registration: Callable[[], object] = lambda: None
         self.port = HeldPort()
         self.server: Any = None
@@ -98,6 +100,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
         self.registrations.append(request)
         self.on_registration()
         if self.refusal is not None:
+            context.set_trailing_metadata(trailer(self.refusal_reason))
             context.abort(*self.refusal)
         seen = {task.allocation_id: task.state for task in request.tasks}
         live = [i for i in self.stop_first if NAMES[seen.get(i, 8)] in ("STARTING", "RUNNING", "STOPPING")]

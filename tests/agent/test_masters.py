@@ -14,6 +14,7 @@ import pytest
 
 from gosched.agent.server import MAX_EPOCH_JUMP
 from gosched.agent.session import Session
+from gosched.core.reasons import RefusalReason
 from gosched.wire.v1 import worker_pb2
 from tests.agent.conftest import LIMIT_S, NAMES, Agent, FakeMaster, lives, number_in, shell, wait_for
 
@@ -180,9 +181,17 @@ def test_an_agent_that_waits_for_leftovers_to_end_does_everything_else_meanwhile
     asyncio.run(story())
 
 
-def test_a_node_that_is_not_let_in_ends_with_the_masters_reason(master: FakeMaster, make_agent: MakeAgent) -> None:
-    why = "node id n-1 is in use by another agent at 10.0.0.7:9100"
-    master.refusal = (grpc.StatusCode.FAILED_PRECONDITION, why)
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        pytest.param("", "node id n-1 is in use by another agent at 10.0.0.7:9100", id="of an older master, in words"),
+        pytest.param(RefusalReason.NODE_ID_IN_USE, "node id n-1 has another agent at 10.0.0.7:9100", id="a code"),
+    ],
+)
+def test_a_node_that_is_not_let_in_ends_with_the_masters_reason(
+    master: FakeMaster, make_agent: MakeAgent, code: str, why: str
+) -> None:
+    master.refusal, master.refusal_reason = (grpc.StatusCode.FAILED_PRECONDITION, why), code
     agent = make_agent(master)
     agent.launch()
     assert agent.exit_code() == 1
@@ -193,8 +202,8 @@ def test_a_node_that_is_not_let_in_ends_with_the_masters_reason(master: FakeMast
 def test_an_agent_whose_clock_the_masters_doubt_says_so_once_and_waits(
     master: FakeMaster, make_agent: MakeAgent
 ) -> None:
-    why = "the node's clock is 3600 s ahead of the masters': set the node's clock"
-    master.refusal = (grpc.StatusCode.FAILED_PRECONDITION, why)
+    why = "the clock that is in use here is 3600 s ahead of the masters': set the node's clock"
+    master.refusal, master.refusal_reason = (grpc.StatusCode.FAILED_PRECONDITION, why), RefusalReason.CLOCK_SKEW
     agent = make_agent(master)
     agent.launch()
     wait_for(lambda: len(master.registrations) >= 4)

@@ -9,8 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from gosched.agent.supervisor import records
-from gosched.core.records.task import NODE_FAULT
+from gosched.core.reasons import Reason
 from gosched.wire.v1 import types_pb2, worker_pb2
 from tests.agent.conftest import Agent, FakeMaster, order, shell, wait_for
 
@@ -96,12 +95,11 @@ def test_an_order_for_which_the_disk_has_no_room_is_the_nodes_fault_and_the_node
         patch.setenv("PYTHONPATH", str(tmp_path))
         agent = make_agent(master).start(master)
     agent.run(shell("j1/main/0.1", "exit 0"))
-    assert master.await_end("j1/main/0.1") == ("LOST", None, NODE_FAULT)
+    assert master.await_end("j1/main/0.1") == ("LOST", None, Reason.NODE_FAULT)
     seen = master.seen("j1/main/0.1")
     assert seen.blames_node
     assert "No space left on device" in seen.detail
     assert master.heartbeats[-1].unfit == seen.detail
-    assert records.NODE_FAULT == NODE_FAULT
 
 
 def test_another_runtime_is_refused_with_its_reason(master: FakeMaster, make_agent: MakeAgent, tmp_path: Path) -> None:

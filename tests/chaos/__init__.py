@@ -1,0 +1,1 @@
+"""Real masters and agents under real faults, and many seeds of the simulations; `make chaos`."""

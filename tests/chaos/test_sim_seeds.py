@@ -9,8 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from gosched.sim.profiles import PROFILES
-from gosched.sim.raft import run
+from gosched.sim.raft.profiles import PROFILES
+from gosched.sim.raft.simulation import run
 
 SEEDS = range(100)
 

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from gosched.agent.cgroups import files as cgroup_files
-from gosched.core.records.task import NODE_FAULT
+from gosched.core.reasons import Reason
 from gosched.wire.v1 import worker_pb2
 from tests.agent.conftest import NAMES, Agent, wait_for
 from tests.integration.bad_orders import BAD_ORDERS, some_rootfs
@@ -540,7 +540,7 @@ def test_a_node_with_a_full_disk_refuses_work_loses_no_result_and_works_again(gr
         assert node.outcome(by_file) == ("FAILED", 9, "NONZERO_EXIT")
         await_fitness(node, "disk pressure: 0 % free")
         refused = node.run("refused", "true")
-        assert node.outcome(refused) == ("LOST", None, NODE_FAULT)
+        assert node.outcome(refused) == ("LOST", None, Reason.NODE_FAULT)
         end = node.end_of(refused)
         assert end.blames_node
         assert "No space left on device" in end.detail

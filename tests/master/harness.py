@@ -20,6 +20,7 @@ from gosched.replication.interface import Replication
 from gosched.replication.memory import MemoryCluster, MemoryReplication
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import (
+    cluster_pb2_grpc,
     node_pb2,
     node_pb2_grpc,
     scheduler_pb2,
@@ -70,10 +71,15 @@ class Front:
         self.channel = grpc.aio.insecure_channel(server.record.grpc_address)
         self.scheduler = scheduler_pb2_grpc.SchedulerServiceStub(self.channel)
         self.nodes = node_pb2_grpc.NodeServiceStub(self.channel)
+        self.cluster = cluster_pb2_grpc.ClusterServiceStub(self.channel)
 
     @property
     def state(self) -> Any:
         return self.replication.state
+
+    @property
+    def leads(self) -> bool:
+        return b"gosched_raft_is_leader 1.0" in self.server.metrics.text()
 
     async def submit(self, job: JobSpec, request_id: str = "") -> scheduler_pb2.SubmitJobResponse:
         return await self.scheduler.SubmitJob(submission(job, request_id), timeout=LIMIT_S)
@@ -81,10 +87,19 @@ class Front:
     async def job(self, job_id: str) -> scheduler_pb2.JobView:
         return await self.scheduler.GetJob(scheduler_pb2.GetJobRequest(job=job_id), timeout=LIMIT_S)
 
+    async def until_planned(self, *jobs: str) -> None:
+        """Return once a cycle has said why each of the jobs waits."""
+        async with asyncio.timeout(LIMIT_S):
+            for job in jobs:
+                while not (await self.job(job)).explanation.code:
+                    await asyncio.sleep(0.005)
+
 
 @contextlib.asynccontextmanager
-async def front(replication: Replication, **more: Any) -> AsyncIterator[Front]:
-    server = MasterServer(settings(**more), replication)
+async def front(
+    replication: Replication, *, read_again: Callable[[], MasterSettings] | None = None, **more: Any
+) -> AsyncIterator[Front]:
+    server = MasterServer(settings(**more), replication, read_again=read_again)
     try:
         await server.start()
         running = Front(server, replication)

@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 from gosched.core.commands.plans import Cause, Eviction, GangPlacement
+from gosched.core.reasons import WaitReason
 from gosched.core.records.allocation import TaskPlacement
 from gosched.core.records.job import Job
 from gosched.core.records.reservation import Reservation, Share
@@ -20,7 +21,7 @@ from gosched.core.spec.job_spec import JobSpec, OnMiss
 from gosched.master.api import forecast
 from gosched.master.jobs import admission
 from gosched.master.planning import planner_queries
-from gosched.scheduling import Explanation, Reason
+from gosched.scheduling import Explanation
 from gosched.scheduling.queries.deadline_admission import Admission
 from gosched.scheduling.queries.what_if import WhatIf, WhatIfPlan
 from gosched.wire.codec import to_message
@@ -160,7 +161,7 @@ def test_a_plan_says_what_would_become_of_each_job_and_commits_nothing(monkeypat
                 placement = GangPlacement(
                     job_id="new", attempt=1, tasks=(TaskPlacement(rank=0, node_id="n1"),), evictions=(eviction,)
                 )
-                why = Explanation(code=Reason.INSUFFICIENT, message="needs 8 CPUs", nearest="n1 has 3")
+                why = Explanation(code=WaitReason.INSUFFICIENT, message="needs 8 CPUs", nearest="n1 has 3")
                 return WhatIfPlan(
                     jobs=(
                         WhatIf(

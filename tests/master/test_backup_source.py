@@ -10,8 +10,11 @@ import pytest
 
 from gosched.client import GoSchedClient
 from gosched.master.backups import backup_source
+from gosched.master.backups.backup_source import BackupSource
+from gosched.master.base.clock import StateClock, SystemClock
 from gosched.master.base.errors import ApiError
 from gosched.replication.backup import state_in
+from gosched.wire.v1 import cluster_pb2
 from gosched.wire.v1.cluster_pb2 import BackupPart
 from tests.master.harness import one_master, spec, two_masters, until
 
@@ -35,7 +38,7 @@ def test_a_follower_gives_a_backup_of_all_that_was_acknowledged() -> None:
 def test_no_more_than_a_few_are_open_at_once() -> None:
     async def story() -> None:
         async with one_master() as front:
-            source = front.server._backups
+            source = BackupSource(front.replication, StateClock(SystemClock(), masters=1, bound_ms=1000))
             open_ones: list[AsyncIterator[BackupPart]] = [source.parts(0) for _ in range(backup_source.MAX_AT_ONCE)]
             for one in open_ones:
                 await anext(one)
@@ -56,7 +59,8 @@ def test_a_master_that_is_behind_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
         async with two_masters() as (cluster, first, second):
             await until(lambda: second.state.revision == first.state.revision)
             cluster.members["m2"].cut_off = True
-            with pytest.raises(ApiError, match="this master is behind, at revision"):
-                await anext(second.server._backups.parts(first.state.revision + 5))
+            wanted = cluster_pb2.TakeBackupRequest(min_revision=first.state.revision + 5)
+            with pytest.raises(grpc.aio.AioRpcError, match="this master is behind, at revision"):
+                await second.cluster.TakeBackup(wanted).read()
 
     asyncio.run(story())

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gosched.master.base.cancel import end_all
+from gosched.master.base.cancel import cancel_all
 
 
 def test_a_task_that_swallows_a_cancellation_is_ended_all_the_same() -> None:
@@ -22,7 +22,7 @@ def test_a_task_that_swallows_a_cancellation_is_ended_all_the_same() -> None:
         task = asyncio.ensure_future(stubborn())
         await asyncio.sleep(0)
         async with asyncio.timeout(30):
-            await end_all([task])
+            await cancel_all([task])
         assert task.cancelled()
         assert swallowed == 2
 

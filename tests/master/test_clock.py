@@ -191,7 +191,9 @@ def test_a_follower_notices_that_the_clock_was_set_back():
 
 
 def test_the_agents_that_are_remembered_are_bounded():
-    clock, wall = made(1)
-    for number in range(MAX_AGENTS + 10):
+    clock, wall = made(3)
+    for number in range(MAX_AGENTS):
+        clock.heard_agent(f"early{number}", wall.true_ms - YEAR)
+    for number in range(MAX_AGENTS):
         clock.heard_agent(f"n{number}", wall.true_ms)
-    assert len(clock._agents) == MAX_AGENTS
+    assert clock.agreed_ms() == wall.true_ms, "with the early ones the median would be theirs, and nothing agreed"

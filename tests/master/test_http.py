@@ -93,7 +93,7 @@ def test_metrics_name_what_happened_and_only_the_leader_describes_the_cluster() 
             await until(lambda: n1.orders)
             n1.see_all(SUCCEEDED, exit_code=0)
             await n1.beat(one)
-            await until(lambda: one.server._cycles.explanations)
+            await one.until_planned("b")
             shown, of_follower = [_samples((await get(front, "/metrics"))[2]) for front in (one, two)]
             assert shown["gosched_raft_is_leader"] == 1
             assert shown["gosched_nodes state=READY"] == 1

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
 import pytest
 
 from gosched.core.state.cluster_state import ClusterState
-from gosched.master.api import digests, lanes, leader_routing
+from gosched.master.api import lanes, leader_routing, status_digest
 from gosched.master.api.lanes import Bounds, Lane, Lanes
 from gosched.master.base.callers import FORWARDED, Caller
 from gosched.master.base.errors import ApiError
 from gosched.master.jobs import job_logs
 from gosched.wire.roles import Role
 from gosched.wire.v1 import scheduler_pb2
-from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, two_masters, until
+from tests.master.harness import LIMIT_S, RUNNING, FakeAgent, Front, agent, one_master, spec, two_masters, until
 
 FEW = Bounds(total=12, each=8, total_bytes=3000, each_bytes=2000)
 
@@ -34,6 +35,18 @@ async def watching(to: Front, job: str, count: int, who: str = "") -> list[Any]:
     for call in calls:
         await call.read()
     return calls
+
+
+async def once_free(call: Callable[[], Any]) -> Any:
+    """Return the first answer of a stream that is refused as long as all places are taken."""
+    async with asyncio.timeout(LIMIT_S):
+        while True:
+            try:
+                return await call().read()
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+                    raise
+                await asyncio.sleep(0.01)
 
 
 async def refusal(call: Any) -> tuple[grpc.StatusCode, str]:
@@ -120,21 +133,23 @@ def test_requests_are_bounded_in_bytes_and_callers_without_calls_are_forgotten()
             third.hold(1)
         with places.place(Lane.STREAMS, ben) as other:
             other.hold(2000)
-    counted = places._places[Lane.CALLS]
+    counted = places.uses[Lane.CALLS]
     assert (counted.all_calls, counted.all_bytes, dict(counted.calls), dict(counted.size)) == (0, 0, {}, {})
 
 
+@pytest.mark.usefixtures("few")
 def test_health_has_its_place_too() -> None:
     async def story() -> None:
         async with one_master() as run:
             check = run.channel.unary_unary("/grpc.health.v1.Health/Check")
             assert await check(b"", timeout=LIMIT_S) == b"\x08\x01"
-            watch = run.channel.unary_stream("/grpc.health.v1.Health/Watch")(b"")
-            assert await watch.read() == b"\x08\x01"
-            streams = run.server._lanes._places[Lane.STREAMS]
-            assert streams.all_calls == 1
-            watch.cancel()
-            await until(lambda: streams.all_calls == 0)
+            watch = run.channel.unary_stream("/grpc.health.v1.Health/Watch")
+            watches = [watch(b"") for _ in range(FEW.each)]
+            assert [await call.read() for call in watches] == [b"\x08\x01"] * FEW.each
+            code, _ = await refusal(watch(b"").read())
+            assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+            watches[0].cancel()
+            assert await once_free(lambda: watch(b"")) == b"\x08\x01"
 
     asyncio.run(story())
 
@@ -154,7 +169,7 @@ def test_digests_are_made_one_at_a_time_and_shared_by_those_who_wait(monkeypatch
         return f"digest-{self.revision}"
 
     monkeypatch.setattr(ClusterState, "digest", slow)
-    monkeypatch.setattr(digests, "MAX_WAITING", 20)
+    monkeypatch.setattr(status_digest, "MAX_WAITING", 20)
 
     async def story() -> None:
         async with one_master() as run:
@@ -167,12 +182,14 @@ def test_digests_are_made_one_at_a_time_and_shared_by_those_who_wait(monkeypatch
             await until(lambda: made)
             job = (await run.submit(spec())).job_id  # so that the next one is of a newer state
             assert job
-            others = [asyncio.ensure_future(digest()) for _ in range(19)]
-            await until(lambda: run.server._scheduler_service.digests._waiting == 20)
-            code, _ = await refusal(digest())
-            assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+            others = [asyncio.ensure_future(digest()) for _ in range(24)]  # 5 more than may wait besides the first
+            await until(lambda: sum(other.done() for other in others) == 5)
+            assert {(await refusal(other))[0] for other in others if other.done()} == {
+                grpc.StatusCode.RESOURCE_EXHAUSTED
+            }
+            waiting = [other for other in others if not other.done()]
             go_on.set()
-            answers = [await first, *[await other for other in others]]
+            answers = [await first, *[await other for other in waiting]]
             assert [a.digest for a in answers] == [f"digest-{a.revision}" for a in answers]
             assert {a.revision for a in answers[1:]} == {made[1]}
             assert made[1] > made[0]
@@ -181,29 +198,40 @@ def test_digests_are_made_one_at_a_time_and_shared_by_those_who_wait(monkeypatch
     asyncio.run(story())
 
 
+class Talking(FakeAgent):
+    """Its tasks have written a line, and write on."""
+
+    async def StreamLogs(self, request: Any, context: Any) -> AsyncIterator[scheduler_pb2.LogChunk]:
+        yield scheduler_pb2.LogChunk(allocation_id=request.allocation_id, data=b"line")
+        await asyncio.Event().wait()
+
+
 def test_logs_that_one_caller_reads_are_bounded_and_counted_until_its_streams_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(job_logs, "MAX_READERS", 4)
 
     async def story() -> None:
-        async with two_masters() as (_, leader, follower), agent(leader) as node:
+        async with two_masters() as (_, leader, follower), Talking("n1").serving() as node:
+            await node.register(leader)
             job = (await leader.submit(spec(count=3))).job_id
+            small = (await leader.submit(spec("small"))).job_id
             async with asyncio.timeout(LIMIT_S):
-                while len(node.orders) < 3:
+                while len(node.orders) < 4:
                     await node.beat(leader)
                     await asyncio.sleep(0.02)
             node.see_all(RUNNING)
             await node.beat(leader)
-            logs = leader.server._scheduler_service.logs
             request = scheduler_pb2.StreamJobLogsRequest(job=job, follow=True)
             first = follower.scheduler.StreamJobLogs(request)
-            await until(lambda: dict(logs._readers) == {"127.0.0.1": 3})
+            await first.read()
             code, detail = await refusal(leader.scheduler.StreamJobLogs(request).read())
             assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
             assert "127.0.0.1 reads 4 logs already" in detail
-            await until(lambda: dict(logs._readers) == {"127.0.0.1": 3})
+            # The readers of the one that was refused have left: one place of the four is free, and no more.
+            fourth = scheduler_pb2.StreamJobLogsRequest(job=small, follow=True)
+            assert await once_free(lambda: leader.scheduler.StreamJobLogs(fourth))
             first.cancel()
-            await until(lambda: not logs._readers)
+            assert await once_free(lambda: leader.scheduler.StreamJobLogs(request))
 
     asyncio.run(story())

@@ -195,7 +195,7 @@ def test_running_tasks_are_not_ordered_again_by_the_next_leader() -> None:
             n1.see_all(RUNNING)
             await n1.beat(one)
             cluster.elect("m2")
-            await until(lambda: two.server._leadership.epoch)
+            await until(lambda: two.leads)
             answer = await n1.beat(two)
             assert answer.epoch == 2
             assert not answer.start

@@ -9,13 +9,26 @@ from typing import Any
 import grpc
 import pytest
 
+from gosched.core.reasons import RefusalReason
 from gosched.core.records.job import JobState
 from gosched.core.records.node import NodeState
 from gosched.core.records.task import TaskState
 from gosched.master.agents import leases, node_service
 from gosched.master.leader import leader
+from gosched.wire.refusals import refusal_reason
 from gosched.wire.v1 import node_pb2
-from tests.master.harness import LIMIT_S, RUNNING, SUCCEEDED, FakeAgent, Front, agent, one_master, spec, until
+from tests.master.harness import (
+    LIMIT_S,
+    RUNNING,
+    SUCCEEDED,
+    FakeAgent,
+    Front,
+    agent,
+    one_master,
+    spec,
+    two_masters,
+    until,
+)
 
 FAST = {"lease": {"node_timeout": "300ms", "first_lease": "400ms"}}
 
@@ -88,6 +101,23 @@ def test_a_node_id_that_is_in_use_by_a_living_agent_is_refused(monkeypatch: pyte
                 detail == f"node id n1 is in use by the agent at {n1.address}: give this agent its own data directory"
             )
             assert master.state.nodes["n1"].incarnation == "boot-1"
+
+    asyncio.run(story())
+
+
+def test_a_refusal_carries_its_code_also_through_a_follower(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_service, "PROBE_TIMEOUT_S", LIMIT_S)
+
+    async def story() -> None:
+        async with (
+            two_masters() as (_, leader, follower),
+            agent(leader, "n1"),
+            FakeAgent("n1", "boot-2").serving() as copy,
+        ):
+            for master in (leader, follower):
+                with pytest.raises(grpc.aio.AioRpcError) as raised:
+                    await copy.register(master)
+                assert refusal_reason(raised.value) == RefusalReason.NODE_ID_IN_USE
 
     asyncio.run(story())
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gosched.core.reasons import Reason
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.node import Node
@@ -17,7 +18,6 @@ from gosched.core.spec.policies import GangPolicy, Preemption
 from gosched.core.spec.task_group import Framework, TaskGroup
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.orders import Orders, stop_order
-from gosched.state_machine.gangs import MEMBER_FAILED
 
 FIRST_MS, LATER_MS = 1000, 5000
 
@@ -181,8 +181,8 @@ def test_a_task_that_has_to_leave_may_save_itself(intent: JobIntent, reason: str
     [
         (JobIntent.CANCEL, "CANCELLED"),  # after it was told to leave
         (JobIntent.FAIL, "TIMEOUT"),
-        (JobIntent.RESTART, MEMBER_FAILED),
-        (JobIntent.FAIL, MEMBER_FAILED),
+        (JobIntent.RESTART, Reason.GANG_MEMBER_FAILED),
+        (JobIntent.FAIL, Reason.GANG_MEMBER_FAILED),
     ],
 )
 def test_the_task_of_a_job_that_is_cancelled_or_failed_has_the_usual_grace(intent: JobIntent, reason: str) -> None:

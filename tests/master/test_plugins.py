@@ -27,6 +27,7 @@ from gosched.plugins.kubernetes import APP, HOSTNAME, SPREAD_KEY, Kubernetes
 from gosched.plugins.spark import Spark
 from gosched.replication.memory import MemoryReplication
 from gosched.scheduling.plugins.interface import PluginFault
+from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import LIMIT_S, Front, agent, one_master, settings, spec, until
 from tests.plugins.cluster import labelled, plan_with
 from tests.scheduling.cluster import node, where
@@ -253,8 +254,9 @@ def test_a_plugins_filter_holds_a_job_back_and_explain_says_so(installed: None) 
     async def story() -> None:
         async with one_master(plugins=[{"name": "closed", "timeout": "60s"}]) as master, agent(master):
             job_id = (await master.submit(spec("w"))).job_id
-            found = await until(lambda: master.server._cycles.explanations.get(job_id))
-            assert ("closed today", 1) in found.refused
+            await master.until_planned(job_id)
+            found = await master.scheduler.ExplainJob(scheduler_pb2.GetJobRequest(job=job_id), timeout=LIMIT_S)
+            assert ("closed today", 1) in [(item.filter, item.nodes) for item in found.refused]
 
     asyncio.run(story())
 

@@ -11,8 +11,8 @@ from gosched.core.commands.command import Body, Command
 from gosched.core.commands.jobs import CancelJob, SubmitJob
 from gosched.core.commands.nodes import RegisterNode, ReportTasks, TaskReport
 from gosched.core.commands.plans import CommitPlan, GangPlacement
-from gosched.core.lifecycle import SAVING
 from gosched.core.outcome import Accepted
+from gosched.core.reasons import Reason
 from gosched.core.records.allocation import TaskPlacement
 from gosched.core.records.job import JobIntent
 from gosched.core.records.queue import Queue
@@ -37,7 +37,7 @@ def cluster(state: T, framework: Framework = Framework.NONE) -> ClusterState:
         count=2,
         command=("x",),
         resources=Resources(gpu_millis=2000),
-        env=(("GOSCHED_NODE", "mine"), ("OWN", "kept")),
+        env=(("OWN", "kept"),),
         framework=framework,
     )
     spec = JobSpec(name="n", queue="default", gang=GangPolicy(min_tasks=2), groups=(group,))
@@ -120,7 +120,7 @@ def test_a_checkpoint_is_news_once_and_for_its_whole_job(state: T) -> None:
 
 def test_a_task_that_saves_itself_is_told_when_nobody_needs_it_any_more() -> None:
     made = cluster(T.STOPPING)
-    saving = replace(seen(T.STOPPING), reason=SAVING)
+    saving = replace(seen(T.STOPPING), reason=Reason.SAVING)
     assert compare(made, "a", [saving]).stop == [A], "the job is cancelled"
     preemption = Preemption(checkpoint_signal=10, grace_ms=1000)
     spec = replace(made.jobs["j"].spec, preemption=preemption)

@@ -21,7 +21,7 @@ from gosched.replication.backup import state_in
 from gosched.replication.memory import MemoryReplication
 from gosched.wire.backup_file import read_from
 from gosched.wire.backup_seal import read_secret
-from tests.master.harness import Front, one_master, settings, until
+from tests.master.harness import LIMIT_S, Front, one_master, settings, until
 
 
 class ManualClock(SystemClock):
@@ -49,6 +49,14 @@ async def status(front: Front) -> Any:
     return await asyncio.to_thread(ask)
 
 
+async def backed_up(front: Front) -> Any:
+    """Return the status once a first backup was made, or has failed."""
+    async with asyncio.timeout(LIMIT_S):
+        while not ((said := await status(front))["last_success_at"] or said["failures"]):
+            await asyncio.sleep(0.01)
+    return said
+
+
 def test_a_leader_makes_its_first_backup_at_once_and_says_when(tmp_path: Path) -> None:
     async def story() -> None:
         (tmp_path / "pass").write_text("secret")
@@ -60,8 +68,7 @@ def test_a_leader_makes_its_first_backup_at_once_and_says_when(tmp_path: Path) -
             with (tmp_path / "b" / name).open("rb") as file:
                 found = read_from(file, read_secret(str(tmp_path / "pass"), None))
                 assert state_in(b"".join(found.chunks())).cluster_id == front.state.cluster_id
-            await until(lambda: front.server._scheduled.status.last_success_ms)
-            said = await status(front)
+            said = await backed_up(front)
             assert (said["failures"], said["problem"]) == (0, "")
             assert said["last_success_at"] is not None
             text = front.server.metrics.text().decode()
@@ -77,8 +84,7 @@ def test_a_failure_is_told_and_leaves_nothing(tmp_path: Path) -> None:
         words = ["sh", "-c", "cat > /dev/null; echo no such bucket >&2; exit 3"]
         backup = {"every": "1h", "directory": str(tmp_path / "b"), "command": words}
         async with one_master(backup=backup) as front:
-            await until(lambda: front.server._scheduled.status.failures)
-            said = await status(front)
+            said = await backed_up(front)
             assert said["problem"] == "sh ended with code 3: no such bucket"
             assert said["last_success_at"] is None
             assert files(tmp_path / "b") == []
@@ -129,13 +135,13 @@ def test_it_is_due_after_the_last_one_that_is_there(tmp_path: Path) -> None:
     async def story() -> None:
         clock = ManualClock()
         made = scheduled(tmp_path, clock, every="1h")
-        assert made._due_ms() == 0
+        assert made.due_ms() == 0
         await made.take()
         after = scheduled(tmp_path, clock, every="1h")  # the next leader, or the same one after a restart
-        await after._look_for_the_last()
-        assert clock.now_ms() + 3598_000 <= after._due_ms() <= clock.now_ms() + 3600_000
+        await after.find_last()
+        assert clock.now_ms() + 3598_000 <= after.due_ms() <= clock.now_ms() + 3600_000
         daily = scheduled(tmp_path, clock, schedule="0 2 * * *")
-        assert clock.now_ms() < daily._due_ms() <= clock.now_ms() + 86_400_000
+        assert clock.now_ms() < daily.due_ms() <= clock.now_ms() + 86_400_000
 
     asyncio.run(story())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,15 @@ from gosched.api.explanation import Refused
 from gosched.cli.main import run_cli
 from gosched.client import GoSchedClient
 from gosched.config import load_master_settings
+from gosched.core.reasons import WaitReason
 from gosched.core.records.job import JobState
 from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Quota
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.planning import cycles, planner
-from gosched.master.planning.cycles import Cycles
+from gosched.master.planning.cycles import with_another_reason
 from gosched.scheduling import Plan
-from gosched.scheduling.explain.explanation import Explanation, Reason
+from gosched.scheduling.explain.explanation import Explanation
 from gosched.scheduling.snapshot.view import View
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import scheduler_pb2, types_pb2
@@ -112,7 +114,7 @@ def test_a_quota_that_is_lifted_starts_the_job_that_it_held_at_once() -> None:
         async with one_master(server=slow) as master, agent(master) as n1:
             await set_quotas(master, Quota(tenant="default", limit=(("cpu", 1000),)))
             job_id = (await master.submit(spec(cpus=2))).job_id
-            await until(lambda: job_id in master.server._cycles.explanations)
+            await master.until_planned(job_id)
             assert not n1.orders
             await set_quotas(master, Quota(tenant="default"))
             await until(lambda: n1.orders)
@@ -129,7 +131,7 @@ def test_the_configs_queues_and_quotas_are_for_the_first_start_only() -> None:
             await set_quotas(one, Quota(tenant="nlp"))
             with capture_logs() as logs:
                 cluster.elect("m2")
-                await until(lambda: two.server._leadership.epoch)
+                await until(lambda: two.leads)
             assert [line["log_level"] for line in logs if "goschedctl queue apply" in line["event"]] == ["warning"]
             assert list(two.state.queues) == ["default"]
             assert not two.state.quotas
@@ -142,7 +144,7 @@ def test_a_config_that_agrees_with_the_cluster_is_not_warned_about() -> None:
         async with two_masters(**CONFIG) as (cluster, _, two):
             with capture_logs() as logs:
                 cluster.elect("m2")
-                await until(lambda: two.server._leadership.epoch)
+                await until(lambda: two.leads)
             assert not [line for line in logs if line["log_level"] == "warning"]
 
     asyncio.run(story())
@@ -153,8 +155,7 @@ def test_a_follower_that_reads_its_config_again_changes_the_whole_cluster(tmp_pa
     path.write_text("queues: [{name: b}]\nquotas: [{tenant: cv, max_running_jobs: 2}]\nserver: {schedule_period: 9s}\n")
 
     async def story() -> None:
-        async with two_masters(**CONFIG) as (_, one, two):
-            two.server._reload._read = lambda: load_master_settings(str(path), {})
+        async with two_masters(read_again=lambda: load_master_settings(str(path), {}), **CONFIG) as (_, one, two):
             with capture_logs() as logs:
                 two.server.reload()
                 await until(lambda: [line for line in logs if line["event"] == "config read again"])
@@ -176,9 +177,8 @@ def test_a_config_that_is_broken_or_refused_changes_nothing(tmp_path: Path, text
     path.write_text(text)
 
     async def story() -> None:
-        async with one_master(**CONFIG) as master:
+        async with one_master(read_again=lambda: load_master_settings(str(path), {}), **CONFIG) as master:
             await master.submit(replace(spec(cpus=64), queue="a"))
-            master.server._reload._read = lambda: load_master_settings(str(path), {})
             with capture_logs() as logs:
                 master.server.reload()
                 (failed,) = await until(lambda: [line for line in logs if line["log_level"] == "error"])
@@ -194,7 +194,7 @@ def test_a_waiting_job_is_told_its_place_and_what_holds_it() -> None:
             await set_queues(master, Queue(path="default"), Queue(path="a"))
             names = [(await master.submit(spec(f"j{i}", cpus=64 + i))).job_id for i in range(2)]
             other = (await master.submit(replace(spec("other", cpus=64), queue="a"))).job_id
-            await until(lambda: {*names, other} <= set(master.server._cycles.explanations))
+            await master.until_planned(*names, other)
             found = [await explained(master, job) for job in ("j0", "j1", "other")]
             assert [item.position for item in found] == [1, 2, 1]
             assert {item.code for item in found} == {"NODE_TOO_SMALL"}
@@ -228,7 +228,7 @@ def test_http_shows_queues_quotas_and_explanations_by_whatever_master(by_followe
         async with two_masters(**CONFIG) as (_, one, two):
             front = two if by_follower else one
             job_id = (await one.submit(spec("w", cpus=64))).job_id
-            await until(lambda: job_id in one.server._cycles.explanations)
+            await one.until_planned(job_id)
             status, _, queues = await get(front, "/api/v1/queues")
             assert (status, [queue["name"] for queue in queues]) == (200, ["a", "default"])
             assert queues[1]["demand"]["cpu"] == 64
@@ -257,7 +257,7 @@ def test_the_client_returns_typed_records() -> None:
             assert tuple(queue.rules for queue in status.queues) == queues
             assert status.queues[1].ceiling == (("cpu", 0),)
             await master.submit(spec("w"))
-            await until(lambda: master.server._cycles.explanations)
+            await master.until_planned("w")
             why = await asyncio.to_thread(client.explain, "w")
             assert (why.code, why.position, why.nodes) == ("NO_NODE", 1, ())
             client.close()
@@ -267,13 +267,11 @@ def test_the_client_returns_typed_records() -> None:
 
 def test_explaining_a_cycle_touches_only_watched_jobs_whose_reason_changed() -> None:
     changes = JobChanges()
-    kept = object.__new__(Cycles)
-    kept._changes = changes
-    first, equal = (Explanation(code=Reason.NO_NODE, message="no node has joined yet") for _ in range(2))
-    kept.explanations = {"same": first, "equal": first, "new": first}
+    first, equal = (Explanation(code=WaitReason.NO_NODE, message="no node has joined yet") for _ in range(2))
+    before = {"same": first, "equal": first, "new": first}
     with changes.of("same") as same, changes.of("equal") as alike, changes.of("new") as new, changes.of("gone") as gone:
-        after = Explanation(code=Reason.NO_NODE, message="no node is ready")
-        kept._explain({"same": first, "equal": equal, "new": after})
+        after = Explanation(code=WaitReason.NO_NODE, message="no node is ready")
+        changes.touch(with_another_reason(changes.watched, before, {"same": first, "equal": equal, "new": after}))
         assert [event.is_set() for event in (same, alike, new, gone)] == [False, False, True, False]
 
 
@@ -281,7 +279,7 @@ def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     why = Explanation(
-        code=Reason.FRAGMENTED,
+        code=WaitReason.FRAGMENTED,
         message="1 of 2 tasks fit",
         limit="queue default: limit of 16 GPUs, 12 used",
         refused=(Refused("short of memory", 12), Refused("not ready", 1)),
@@ -299,7 +297,7 @@ def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
     async def story() -> None:
         async with one_master() as master:
             job_id = (await master.submit(spec("w"))).job_id
-            await until(lambda: job_id in master.server._cycles.explanations)
+            await master.until_planned(job_id)
             found = await explained(master, "w")
             assert (found.limit, found.nearest) == (why.limit, why.nearest)
             assert [(item.filter, item.nodes) for item in found.refused] == list(why.refused)
@@ -327,16 +325,33 @@ def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
 
 
 def test_a_leader_that_is_deposed_forgets_the_shares_of_its_last_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+    go_on.set()
+
     def plan(view: View, *more: Any) -> Plan:
+        assert go_on.wait(LIMIT_S)
         return Plan(revision=view.revision, shares={"default": {"cpu": 2000}})
 
     monkeypatch.setattr(planner, "schedule", plan)
 
-    async def story() -> None:
-        async with two_masters() as (cluster, one, _):
-            await one.submit(spec())
-            await until(lambda: one.server._cycles.shares)
-            cluster.elect("m2")
-            await until(lambda: not one.server._cycles.shares)
+    async def shares(of: Front) -> dict[str, int]:
+        return dict((await explained(of, "job")).queue.fair_share)
 
-    asyncio.run(story())
+    async def story() -> None:
+        async with two_masters() as (cluster, one, two):
+            await one.submit(spec())
+            async with asyncio.timeout(LIMIT_S):
+                while not await shares(one):
+                    await asyncio.sleep(0.01)
+            go_on.clear()  # no cycle is done any more
+            cluster.elect("m2")
+            await until(lambda: two.leads)
+            cluster.elect("m1")
+            await until(lambda: one.leads)
+            assert not await shares(one)
+            go_on.set()
+
+    try:
+        asyncio.run(story())
+    finally:
+        go_on.set()

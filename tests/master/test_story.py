@@ -59,7 +59,7 @@ def test_a_joining_node_starts_a_waiting_gang_at_once_and_not_after_the_period()
         async with one_master(server=slow) as master, agent(master, "n1"):
             answer = await master.submit(spec(count=8))
             assert answer.warnings == ["needs 8 CPUs in all; 4 are in the cluster"]
-            await until(lambda: master.server._cycles.explanations)
+            await master.until_planned(answer.job_id)
             view = await master.job(answer.job_id)
             assert view.job.state == JobState.PENDING
             assert view.explanation.message == "needs 8 CPUs in all; 4 are free"

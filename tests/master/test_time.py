@@ -12,6 +12,8 @@ from structlog.testing import capture_logs
 
 from gosched.core.records.job import JobState
 from gosched.core.spec.job_spec import Overlap
+from gosched.master.base.clock import StateClock, SystemClock
+from gosched.master.base.proposals import Proposals
 from gosched.master.jobs import admission
 from gosched.master.jobs.schedules import Schedules
 from gosched.scheduling.queries.deadline_admission import Admission
@@ -136,11 +138,13 @@ def test_a_schedule_that_cannot_be_is_refused_in_one_line() -> None:
 def test_the_index_of_schedules_follows_the_events_and_looks_at_no_other_job() -> None:
     async def story() -> None:
         async with one_master() as master:
-            index: Schedules = master.server._schedules
+            clock = StateClock(SystemClock(), masters=1, bound_ms=1000)
+            index = Schedules(master.replication, Proposals(master.replication, clock, lambda seconds: None), clock)
+            master.replication.follow(lambda batch: index.take(e for done in batch.commands for e in done.events))
             plain = (await master.submit(spec("plain"))).job_id
             parent = (await master.submit(nightly())).job_id
-            assert (plain in index._live, parent in index._live) == (False, True)
+            assert (plain in index.live, parent in index.live) == (False, True)
             await master.scheduler.CancelJob(scheduler_pb2.CancelJobRequest(job=parent), timeout=LIMIT_S)
-            assert not index._live
+            assert not index.live
 
     asyncio.run(story())

@@ -23,7 +23,7 @@ async def old_cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[An
     """Founded by the release before; m2 still is of it."""
     monkeypatch.setattr(leader_module, "NEWEST_LEVEL", FeatureLevel.FIRST)
     async with two_masters() as (cluster, one, two):
-        await until(lambda: one.server._leadership.epoch)
+        await until(lambda: one.leads)
         play(cluster, m2=FeatureLevel.FIRST)
         yield cluster, one, two
 

@@ -15,7 +15,7 @@ from gosched.core.resources import Resources
 from gosched.core.spec.array import Array
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.state.cluster_state import ClusterState
-from gosched.master.jobs.wait_reasons import why_unplanned
+from gosched.master.jobs.wait_reasons import wait_reason
 from tests.master.harness import spec
 
 ONE = Resources(cpu_millis=1000)
@@ -32,7 +32,7 @@ def node(node_id: str) -> Node:
 
 
 def told(state: ClusterState, of: Job) -> tuple[str, str]:
-    why = why_unplanned(state, of)
+    why = wait_reason(state, of)
     assert why is not None
     assert "\n" not in why[1]
     return why[0].value, why[1]
@@ -41,8 +41,8 @@ def told(state: ClusterState, of: Job) -> tuple[str, str]:
 def test_a_job_that_the_planner_looks_at_that_runs_or_that_ended_has_none() -> None:
     state = ClusterState()
     for state_ in (JobState.PENDING, JobState.RUNNING, JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED):
-        assert why_unplanned(state, job("a", state=state_)) is None
-    assert why_unplanned(state, job("a", state=JobState.SUCCEEDED, held=True)) is None
+        assert wait_reason(state, job("a", state=state_)) is None
+    assert wait_reason(state, job("a", state=JobState.SUCCEEDED, held=True)) is None
 
 
 def test_a_held_and_a_suspended_job_say_what_to_do() -> None:

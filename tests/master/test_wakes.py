@@ -18,7 +18,7 @@ from gosched.core.events import (
 )
 from gosched.core.records.job import JobState
 from gosched.core.records.task import TaskState
-from gosched.master.planning.cycles import _could_start_a_job
+from gosched.master.planning.cycles import could_start_a_job
 
 ENDED = TaskChanged(
     job_id="j", task_id="t", allocation_id="a", node_id="n", before=TaskState.STOPPING, after=TaskState.KILLED
@@ -41,5 +41,5 @@ ENDED = TaskChanged(
         (JobEvicted(job_id="j", queue="q", for_job="k", cause=Cause.PREEMPT, tasks=1, whole=True, lost_ms=0), False),
     ],
 )
-def test_a_cycle_is_woken_by_what_could_start_a_job(event: Event, wakes: bool) -> None:
-    assert _could_start_a_job(event) is wakes
+def test_a_cycle_is_woken_by_whatcould_start_a_job(event: Event, wakes: bool) -> None:
+    assert could_start_a_job(event) is wakes

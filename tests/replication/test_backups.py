@@ -19,7 +19,7 @@ from gosched.replication.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshot import Snapshot, encode
 from gosched.replication.storage import Storage, open_storage
 from gosched.replication.vote import FILE as VOTE
-from gosched.sim.disk import SimDisk
+from gosched.sim.raft.disk import SimDisk
 
 FILES = (VOTE, JOURNAL, IDENTITY, PEERS, SNAPSHOT)
 Files = dict[str, bytes]

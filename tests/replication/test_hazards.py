@@ -2,8 +2,8 @@
 
 | hazard | test |
 |---|---|
-| 1, 2, 3 rewound logs, false commits, no catching up | tests/sim: rules R1 to R4, each with a mutation |
-| 4 nothing synced, no checksums, full disk | test_journal, test_damage, tests/sim profile `crash` |
+| 1, 2, 3 rewound logs, false commits, no catching up | tests/sim_raft: rules R1 to R4, each with a mutation |
+| 4 nothing synced, no checksums, full disk | test_journal, test_damage, tests/sim_raft profile `crash` |
 | 5 damaged snapshot or vote loaded | test_damage, test_journal |
 | 6, 8 exceptions and code versions in replicated methods | here, test_damage (newer version) |
 | 7 callbacks that raise | here |
@@ -14,7 +14,7 @@
 | 13, 14, 15 unclear outcomes, silent queues, slow batches | here |
 | 16, 17 snapshots and computing threads delay heartbeats | benchmarks/replication.py; the replica is a process |
 | 19 the tick dies with its maker's thread | the loop is ours (replica.py) |
-| 20 a wiped disk forgets its vote | test_cluster (wiped master), tests/sim profile `wipe` |
+| 20 a wiped disk forgets its vote | test_cluster (wiped master), tests/sim_raft profile `wipe` |
 | 21 one-way partitions burn terms | pre-votes: test_hazards_rules, tests/chaos/test_elections |
 """
 

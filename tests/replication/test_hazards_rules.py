@@ -30,9 +30,9 @@ from gosched.replication.snapshot import Snapshot, encode, ends
 from gosched.replication.snapshots import Snapshots
 from gosched.replication.storage import open_storage
 from gosched.replication.timing import Timing
-from gosched.sim.clock import Clock, PeerNode, virtual
-from gosched.sim.disk import SimCrash, SimDisk
-from tests.sim.mutations import MUTATIONS
+from gosched.sim.raft.clock import Clock, PeerNode, virtual
+from gosched.sim.raft.disk import SimCrash, SimDisk
+from tests.sim_raft.mutations import MUTATIONS
 
 B, C = PeerNode("b"), PeerNode("c")
 

@@ -1,0 +1,1 @@
+"""The simulated cluster (`gosched.sim.cluster`): traces in, the same report out."""

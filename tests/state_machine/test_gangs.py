@@ -8,8 +8,9 @@ from gosched.core.events import JobChanged, TaskChanged
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
 from gosched.core.outcome import Code
+from gosched.core.reasons import Reason
 from gosched.core.records.job import JobIntent, JobState
-from gosched.core.records.task import NODE_FAULT, TaskState
+from gosched.core.records.task import TaskState
 from gosched.core.resources import ZERO
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import Taint, TaintEffect
@@ -328,7 +329,7 @@ def test_a_lost_member_that_gets_no_place_before_the_others_are_done_is_not_need
 
 
 def lost_by_the_node(c: Cluster, job: str, rank: int = 0) -> None:
-    c.report(job, rank, T.LOST, reason=NODE_FAULT, detail="no space left on device", blames_node=True)
+    c.report(job, rank, T.LOST, reason=Reason.NODE_FAULT, detail="no space left on device", blames_node=True)
 
 
 def test_what_its_node_could_not_start_is_placed_again_at_no_cost_though_the_job_wants_no_retries(c):
@@ -339,7 +340,7 @@ def test_what_its_node_could_not_start_is_placed_again_at_no_cost_though_the_job
         found = c.job(job)
         if attempt <= MAX_FREE_RESTARTS:
             assert (found.state, found.attempt, found.restarts) == (JobState.PENDING, attempt + 1, 0)
-    assert (c.job(job).state, c.job(job).reason) == (JobState.FAILED, NODE_FAULT), "not for ever"
+    assert (c.job(job).state, c.job(job).reason) == (JobState.FAILED, Reason.NODE_FAULT), "not for ever"
 
 
 def test_a_gang_that_fails_with_a_member_fails_with_one_that_its_node_could_not_start(c):

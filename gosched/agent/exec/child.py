@@ -36,6 +36,7 @@ from gosched.agent.supervisor.launching import (
     run_confined,
     tell_failure,
 )
+from gosched.core.reasons import Reason
 
 HANG_UP_S = 2.0  # from SIGHUP to SIGKILL
 LOOK_AGAIN_S = 0.02  # while it ends
@@ -132,7 +133,7 @@ def start_command(order: ExecOrder, launch: Launch, task: int) -> int:
         os.waitpid(pid, 0)
         step, number, text = json.loads(failure)
         if step == "namespaces":
-            raise NotStarted(125, "", f"cannot enter the task's namespaces: {os.strerror(number)}")
+            raise NotStarted(125, Reason.START_FAILED, f"cannot enter the task's namespaces: {os.strerror(number)}")
         raise explain(launch, step, number, text)
     return pid
 

@@ -28,6 +28,7 @@ from gosched.agent.supervisor.launch import Account, Launch
 from gosched.config.agent_settings import Registry
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.orders import TaskOrder
+from gosched.core.reasons import Reason
 from gosched.core.spec.isolation import Isolation, Network, Pull
 
 SPEC = "docker.json"  # in the allocation's directory
@@ -78,7 +79,7 @@ class Docker:
         """Return the launch. Raises CannotRun: BAD_IMAGE, REGISTRY_NOT_FOUND, VOLUME_NOT_FOUND, VOLUME_NOT_ALLOWED,
         BAD_VOLUME, UNSUPPORTED_LIMIT."""
         if not order.image:
-            raise CannotRun("BAD_IMAGE", "a docker task needs the name of an image")
+            raise CannotRun(Reason.BAD_IMAGE, "a docker task needs the name of an image")
         name = container_name(order.allocation_id)
         spec = {
             "host": self._host,
@@ -111,7 +112,7 @@ class Docker:
         if not name:
             return None
         if name not in self._registries:
-            raise CannotRun("REGISTRY_NOT_FOUND", f"this node knows no registry with the name {name!r}")
+            raise CannotRun(Reason.REGISTRY_NOT_FOUND, f"this node knows no registry with the name {name!r}")
         found = self._registries[name]
         return {"username": found.username, "password_file": found.password_file}
 
@@ -223,7 +224,7 @@ def _mount(bind: Bind) -> dict[str, Any]:
 def _limits(order: TaskOrder, cpus: str, device: str, pids_max: int) -> dict[str, Any]:
     resources, isolation = order.resources, order.isolation
     if problem := _unsupported(isolation):
-        raise CannotRun("UNSUPPORTED_LIMIT", f"docker cannot set {problem}: use runtime rootfs or process")
+        raise CannotRun(Reason.UNSUPPORTED_LIMIT, f"docker cannot set {problem}: use runtime rootfs or process")
     memory, swap = resources.memory_bytes, isolation.swap_bytes or 0
     found: dict[str, Any] = {
         "PidsLimit": isolation.pids or pids_max,
@@ -263,7 +264,7 @@ def _io(isolation: Isolation, device: str) -> dict[str, Any]:
     }
     wanted = {key: rate for key, rate in limits.items() if rate}
     if wanted and not device:
-        raise CannotRun("UNSUPPORTED_LIMIT", "this node cannot limit I/O: its data are on no disk of their own")
+        raise CannotRun(Reason.UNSUPPORTED_LIMIT, "this node cannot limit I/O: its data are on no disk of their own")
     found: dict[str, Any] = {key: [{"Path": f"/dev/block/{device}", "Rate": rate}] for key, rate in wanted.items()}
     if isolation.io_weight:
         weight = isolation.io_weight * _MAX_IO_WEIGHT // 10_000

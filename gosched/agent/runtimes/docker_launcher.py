@@ -33,6 +33,7 @@ from gosched.agent.runtimes.docker_removal import ASKED, remove_of_task, remove_
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.supervisor.launch import account_of
 from gosched.agent.supervisor.records import RESULT, TASK, now_ms, write
+from gosched.core.reasons import Reason
 
 CALL_S = 60  # for an answer
 PULL_S = 600  # for the next sign of life while an image is fetched
@@ -49,7 +50,7 @@ GONE = (errors.DockerException, exceptions.RequestException, HTTPError)
 class Failed(Exception):
     """Why the container does not run."""
 
-    def __init__(self, reason: str, detail: str, *, exit_code: int = 125, blames_node: bool = False) -> None:
+    def __init__(self, reason: Reason, detail: str, *, exit_code: int = 125, blames_node: bool = False) -> None:
         super().__init__(detail)
         self.reason = reason
         self.detail = detail
@@ -98,7 +99,7 @@ def connect(host: str, timeout_s: int = CALL_S) -> Any:
         return docker.APIClient(base_url=host, version="auto", timeout=timeout_s)
     except errors.DockerException as error:
         raise Failed(
-            "DOCKER_FAILED", f"no answer from the daemon at {host}: {one_line(error)}", blames_node=True
+            Reason.DOCKER_FAILED, f"no answer from the daemon at {host}: {one_line(error)}", blames_node=True
         ) from error
 
 
@@ -118,7 +119,7 @@ def run(spec_file: str) -> None:
         attached = start(client, spec)
         pid = pid_of(client, spec["name"])
     except GONE as error:  # it was there a moment ago, or there would be no order
-        raise Failed("DOCKER_FAILED", f"the node's daemon: {one_line(error)}", blames_node=True) from error
+        raise Failed(Reason.DOCKER_FAILED, f"the node's daemon: {one_line(error)}", blames_node=True) from error
     finally:
         docker_volumes.release(directory)
     write(TASK, {"pid": pid, "started_at_ms": now_ms()})
@@ -135,7 +136,7 @@ def hold_volumes(spec: dict[str, Any], directory: Path) -> None:
     except CannotRun as error:
         raise Failed(error.reason, error.detail) from error
     except OSError as error:
-        raise Failed("BAD_VOLUME", f"a volume cannot be bound: {error}") from error
+        raise Failed(Reason.BAD_VOLUME, f"a volume cannot be bound: {error}") from error
 
 
 def fetch(client: Any, spec: dict[str, Any]) -> None:
@@ -146,9 +147,9 @@ def fetch(client: Any, spec: dict[str, Any]) -> None:
             return
         except errors.ImageNotFound:
             if policy == "NEVER":
-                raise Failed("IMAGE_NOT_FOUND", f"image {image} is not on this node") from None
+                raise Failed(Reason.IMAGE_NOT_FOUND, f"image {image} is not on this node") from None
         except errors.APIError as error:
-            raise Failed("BAD_IMAGE", f"image {image}: {one_line(error)}") from error
+            raise Failed(Reason.BAD_IMAGE, f"image {image}: {one_line(error)}") from error
     repository, tag = parse_repository_tag(image)
     try:
         with PullTimer(image) as timer:
@@ -187,7 +188,7 @@ class PullTimer:
         late = time.monotonic() >= self.ends
         why = f"it takes more than {PULL_LIMIT_S} s" if late else f"nothing was heard of it for {PULL_S} s"
         raise Failed(
-            "PULL_FAILED", f"image {self.image} was not fetched: {why}: check its registry, or pull it by hand"
+            Reason.PULL_FAILED, f"image {self.image} was not fetched: {why}: check its registry, or pull it by hand"
         )
 
 
@@ -200,7 +201,7 @@ def credentials(spec: dict[str, Any]) -> dict[str, str] | None:
         password = Path(file).read_text().strip()
     except OSError as error:
         detail = f"the password in {file} cannot be read: {error.strerror}"
-        raise Failed("REGISTRY_REFUSED", detail, blames_node=True) from error
+        raise Failed(Reason.REGISTRY_REFUSED, detail, blames_node=True) from error
     return {"username": registry["username"], "password": password}
 
 
@@ -211,7 +212,7 @@ def noted(file: Path) -> Iterator[None]:
         file.touch()
     except OSError as error:
         detail = f"this node cannot note what it asks its daemon for: {error}"
-        raise Failed("CANNOT_STORE", detail, blames_node=True) from error
+        raise Failed(Reason.CANNOT_STORE, detail, blames_node=True) from error
     try:
         yield
     except Failed:  # the daemon has answered, too
@@ -225,15 +226,15 @@ def create(client: Any, spec: dict[str, Any]) -> int:
     try:
         made = client.create_container_from_config(spec["container"], name=spec["name"])
     except errors.ImageNotFound as error:
-        raise Failed("IMAGE_NOT_FOUND", f"image {spec['image']} is not on this node any more") from error
+        raise Failed(Reason.IMAGE_NOT_FOUND, f"image {spec['image']} is not on this node any more") from error
     except errors.APIError as error:
         text = one_line(error)
         if "no command" in text.lower():
-            raise Failed("COMMAND_NOT_FOUND", f"image {spec['image']} has no command", exit_code=127) from error
+            raise Failed(Reason.COMMAND_NOT_FOUND, f"image {spec['image']} has no command", exit_code=127) from error
         fault = fault_of(spec, text)
-        if fault.reason != "START_FAILED":
+        if fault.reason != Reason.START_FAILED:
             raise Failed.of(fault) from error
-        raise Failed("BAD_CONTAINER", f"the container was refused: {text}") from error
+        raise Failed(Reason.BAD_CONTAINER, f"the container was refused: {text}") from error
     for warning in made.get("Warnings") or ():  # a limit that the kernel does not have, for one
         print(f"the container's daemon: {warning}", file=sys.stderr)
     stop = client.inspect_container(spec["name"])["Config"].get("StopSignal") or "SIGTERM"
@@ -277,7 +278,7 @@ def pid_of(client: Any, name: str) -> int:
         if state["Pid"] and os.path.exists(f"/proc/{state['Pid']}"):
             return int(state["Pid"])
         if time.monotonic() > deadline:
-            raise Failed("DOCKER_FAILED", "the container's process is not on this machine", blames_node=True)
+            raise Failed(Reason.DOCKER_FAILED, "the container's process is not on this machine", blames_node=True)
         time.sleep(0.05)
 
 
@@ -294,11 +295,11 @@ def finish(spec_file: str, usage: dict[str, int]) -> int:
         except (Failed, *GONE) as error:
             if isinstance(error, errors.NotFound) or time.monotonic() > deadline:
                 detail = f"the container's exit code is unknown: {one_line(error)}"
-                raise Failed("CONTAINER_LOST", detail, blames_node=True) from error
+                raise Failed(Reason.CONTAINER_LOST, detail, blames_node=True) from error
             time.sleep(RETRY_S)
     result: dict[str, Any] = {"usage": {**usage, "oom_kills": int(killed_for_memory)}}
     if killed_for_memory:
-        result |= {"reason": "OOM_KILLED", "detail": "it used more memory than it asked for"}
+        result |= {"reason": Reason.OOM_KILLED, "detail": "it used more memory than it asked for"}
     write(RESULT, result)
     return code
 

@@ -12,6 +12,8 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from gosched.core.reasons import Reason
+
 MAX_TEXT = 500
 
 # A daemon could not start its own runtime: what follows is about that, not about the task's command.
@@ -42,7 +44,7 @@ _ADDRESS = re.compile(r"https?://\S+|\"[^\"]*\"|\S+:\d+\S*")
 class Fault:
     """Why a container did not start."""
 
-    reason: str
+    reason: Reason
     #: One line for people.
     detail: str
     exit_code: int = 125
@@ -55,21 +57,21 @@ def of_runtime(text: str, *, cwd: str, volumes: Collection[str]) -> Fault:
     them."""
     said = text.lower()
     if _NO_ROOM in said:
-        return Fault(reason="CANNOT_STORE", detail=f"this node has no room to start it: {text}", blames_node=True)
+        return Fault(reason=Reason.CANNOT_STORE, detail=f"this node has no room to start it: {text}", blames_node=True)
     if not _NO_RUNTIME.search(said):
         if _NO_COMMAND.search(said):
-            return Fault(reason="COMMAND_NOT_FOUND", detail=text, exit_code=127)
+            return Fault(reason=Reason.COMMAND_NOT_FOUND, detail=text, exit_code=127)
         if _NO_PROGRAM.search(said):
-            return Fault(reason="NOT_EXECUTABLE", detail=text, exit_code=126)
+            return Fault(reason=Reason.NOT_EXECUTABLE, detail=text, exit_code=126)
         if "chdir" in said or "workdir" in said or re.search(rf"mkdir:? {re.escape(cwd.lower())}[: ]", said):
-            return Fault(reason="BAD_WORKING_DIR", detail=f"working directory {cwd}: {text}")
+            return Fault(reason=Reason.BAD_WORKING_DIR, detail=f"working directory {cwd}: {text}")
         if "rlimit" in said:
-            return Fault(reason="BAD_LIMIT", detail=f"the node cannot set its rlimits: {text}")
+            return Fault(reason=Reason.BAD_LIMIT, detail=f"the node cannot set its rlimits: {text}")
         if any(_quotes(text, path) for path in volumes):
-            return Fault(reason="BAD_VOLUME", detail=f"a volume cannot be bound: {text}")
+            return Fault(reason=Reason.BAD_VOLUME, detail=f"a volume cannot be bound: {text}")
         if _BAD_PATH.search(said):
-            return Fault(reason="BAD_IMAGE", detail=f"the image cannot be the root of a task: {text}")
-    return Fault(reason="START_FAILED", detail=f"the node's runtime did not start it: {text}", blames_node=True)
+            return Fault(reason=Reason.BAD_IMAGE, detail=f"the image cannot be the root of a task: {text}")
+    return Fault(reason=Reason.START_FAILED, detail=f"the node's runtime did not start it: {text}", blames_node=True)
 
 
 def of_registry(image: str, text: str) -> Fault:
@@ -80,20 +82,20 @@ def of_registry(image: str, text: str) -> Fault:
     # A registry that does not want to say whether it has the image lets both be read: it is refused first.
     if _REFUSED.search(said):
         hint = "check the image's name, and the credentials that the job names with `registry`"
-        return Fault(reason="REGISTRY_REFUSED", detail=f"image {image}: {text}: {hint}")
+        return Fault(reason=Reason.REGISTRY_REFUSED, detail=f"image {image}: {text}: {hint}")
     if _UNREACHABLE.search(said):
         hint = "check the registry's name, that it is up, and the node's way to it"
         return Fault(
-            reason="REGISTRY_UNREACHABLE", detail=f"image {image}: its registry does not answer: {text}: {hint}"
+            reason=Reason.REGISTRY_UNREACHABLE, detail=f"image {image}: its registry does not answer: {text}: {hint}"
         )
     if "invalid reference format" in said:
-        return Fault(reason="BAD_IMAGE", detail=f"image {image}: {text}")
+        return Fault(reason=Reason.BAD_IMAGE, detail=f"image {image}: {text}")
     if _UNKNOWN.search(said):
-        return Fault(reason="IMAGE_NOT_FOUND", detail=f"image {image}: {text}")
+        return Fault(reason=Reason.IMAGE_NOT_FOUND, detail=f"image {image}: {text}")
     if _NO_ROOM in said:
         detail = f"this node cannot store the image {image}: {text}"
-        return Fault(reason="CANNOT_STORE", detail=detail, blames_node=True)
-    return Fault(reason="PULL_FAILED", detail=f"image {image} was not fetched: {text}")
+        return Fault(reason=Reason.CANNOT_STORE, detail=detail, blames_node=True)
+    return Fault(reason=Reason.PULL_FAILED, detail=f"image {image} was not fetched: {text}")
 
 
 def _without_names(image: str, said: str) -> str:

@@ -20,6 +20,7 @@ from gosched.agent.runtimes import unpack
 from gosched.agent.runtimes.faults import MAX_TEXT
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.tasks.removal import remove_tree
+from gosched.core.reasons import Reason
 
 MAX_IMAGES = 16  # unpacked ones that no task uses stay, up to so many
 MAX_BYTES = 64 << 30  # of one image
@@ -86,16 +87,16 @@ class Images:
         try:
             done = subprocess.run(words, stdin=file, capture_output=True, timeout=_UNPACK_S, check=False, env={})
         except subprocess.TimeoutExpired as error:
-            raise CannotRun("BAD_IMAGE", f"{name} was not unpacked within {_UNPACK_S} s") from error
+            raise CannotRun(Reason.BAD_IMAGE, f"{name} was not unpacked within {_UNPACK_S} s") from error
         finally:
             os.close(file)
         if done.returncode == 2:
             why = _last_line(done.stderr)
-            raise CannotRun("CANNOT_STORE", f"this node cannot unpack {name}: {why}", blames_node=True)
+            raise CannotRun(Reason.CANNOT_STORE, f"this node cannot unpack {name}: {why}", blames_node=True)
         if done.returncode:
             known = ".tar, .tar.gz, .tar.xz or .tar.bz2"
             why = _last_line(done.stderr) or f"it ended the unpacking with {done.returncode}"
-            raise CannotRun("BAD_IMAGE", f"{name} is no archive that can be unpacked ({known}): {why}")
+            raise CannotRun(Reason.BAD_IMAGE, f"{name} is no archive that can be unpacked ({known}): {why}")
 
     def _evict(self, keep: Path) -> None:
         """Remove the images that were not needed for the longest time, beyond MAX_IMAGES; those in use stay."""

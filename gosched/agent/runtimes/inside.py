@@ -17,6 +17,7 @@ from gosched.agent.runtimes.environment import OF_THE_USER
 from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.supervisor.launch import Account
 from gosched.core.orders import TaskOrder
+from gosched.core.reasons import Reason
 
 WORK = "/work"  # where a task in a container finds its working directory
 SHM_BYTES = 64 << 20  # of /dev/shm, where the task asks for no memory
@@ -66,7 +67,9 @@ def binds(order: TaskOrder, place: Place, allowed: Sequence[str]) -> list[Bind]:
         os.close(open_named("volume", volume.host, allowed, place.account))
         to = os.path.normpath(volume.to)
         if to == "/" or to.startswith(("/proc/", "/sys/")) or to in _OWN_PATHS:
-            raise CannotRun("BAD_VOLUME", f"volume {volume.host}: it cannot stand at {to}, a task has its own there")
+            raise CannotRun(
+                Reason.BAD_VOLUME, f"volume {volume.host}: it cannot stand at {to}, a task has its own there"
+            )
         found.append(Bind(host=volume.host, to=to, read_only=volume.read_only))
     return found
 
@@ -77,7 +80,9 @@ def open_archive(image: int, name: str, account: Account | None) -> int:
         with as_account(account):
             return reopen(image, os.O_RDONLY)
     except OSError as error:
-        raise CannotRun("IMAGE_NOT_ALLOWED", f"image {name} cannot be read by its user: {error.strerror}") from error
+        raise CannotRun(
+            Reason.IMAGE_NOT_ALLOWED, f"image {name} cannot be read by its user: {error.strerror}"
+        ) from error
 
 
 def open_named(what: str, path: str, allowed: Sequence[str], account: Account | None) -> int:
@@ -88,9 +93,11 @@ def open_named(what: str, path: str, allowed: Sequence[str], account: Account | 
     except NotAllowed as error:
         prefixes = ", ".join(allowed) or "none"
         why = f"{error.strerror} ({what}s.allowed of its agent: {prefixes})"
-        raise CannotRun(f"{code}_NOT_ALLOWED", f"{what} {path}: {why}") from error
+        raise CannotRun(Reason(f"{code}_NOT_ALLOWED"), f"{what} {path}: {why}") from error
     except PermissionError as error:
         name = account.name if account is not None else "the agent's user"
-        raise CannotRun(f"{code}_NOT_ALLOWED", f"{what} {path} is closed to {name}: {error.strerror}") from error
+        raise CannotRun(
+            Reason(f"{code}_NOT_ALLOWED"), f"{what} {path} is closed to {name}: {error.strerror}"
+        ) from error
     except OSError as error:
-        raise CannotRun(f"{code}_NOT_FOUND", f"{what} {path} is not on this node: {error.strerror}") from error
+        raise CannotRun(Reason(f"{code}_NOT_FOUND"), f"{what} {path} is not on this node: {error.strerror}") from error

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from gosched.agent.supervisor.launch import Account, Launch
 from gosched.core.orders import TaskOrder
+from gosched.core.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class Place:
 class CannotRun(Exception):
     """Why a task cannot start here. `blames_node`: another task would meet the same."""
 
-    def __init__(self, reason: str, detail: str, *, exit_code: int = 125, blames_node: bool = False) -> None:
+    def __init__(self, reason: Reason, detail: str, *, exit_code: int = 125, blames_node: bool = False) -> None:
         super().__init__(detail)
         self.reason = reason
         self.detail = detail

@@ -20,6 +20,7 @@ from gosched.agent.runtimes.faults import one_line
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.runtimes.program_file import interpreter
 from gosched.agent.supervisor.launch import Account
+from gosched.core.reasons import Reason
 
 _MAX_LINKS = 40
 
@@ -50,7 +51,7 @@ def find_command(command: Sequence[str], cwd: str, path: str, roots: Sequence[Ro
     Raises CannotRun where the command is none: the OCI runtime would only tell it in the task's log.
     """
     if not command or not command[0]:
-        raise CannotRun("COMMAND_NOT_FOUND", "the command is empty", exit_code=127)
+        raise CannotRun(Reason.COMMAND_NOT_FOUND, "the command is empty", exit_code=127)
     with contextlib.suppress(PermissionError):  # what its user may not look at is for the kernel to say
         _find_command(command[0], cwd, path, roots)
 
@@ -65,12 +66,12 @@ def _find_command(name: str, cwd: str, path: str, roots: Sequence[Root]) -> None
             return
         is_there = is_there or program is not None
     if is_there:
-        raise CannotRun("NOT_EXECUTABLE", f"{name} cannot be executed: its mode does not allow it", exit_code=126)
+        raise CannotRun(Reason.NOT_EXECUTABLE, f"{name} cannot be executed: its mode does not allow it", exit_code=126)
     image = next(root for root in roots if root.to == "/")
     if not any(_look(image, top) for top in ("bin", "usr", "sbin")):
         saved = " (of `docker save`? it takes that of `docker export`)" if _look(image, "manifest.json") else ""
-        raise CannotRun("BAD_IMAGE", f"the image is no root filesystem: it has neither /bin nor /usr{saved}")
-    raise CannotRun("COMMAND_NOT_FOUND", f"{name} is not in the image", exit_code=127)
+        raise CannotRun(Reason.BAD_IMAGE, f"the image is no root filesystem: it has neither /bin nor /usr{saved}")
+    raise CannotRun(Reason.COMMAND_NOT_FOUND, f"{name} is not in the image", exit_code=127)
 
 
 def resolve(path: str, roots: Sequence[Root]) -> Found | None:
@@ -106,7 +107,7 @@ def _find_interpreter(name: str, program: Found, cwd: str, roots: Sequence[Root]
     if wanted and resolve(str(PurePosixPath(cwd, wanted)), roots) is None:
         shown = one_line(os.fsencode(wanted).decode(errors="replace"))  # an image may hold anything
         detail = f"{name}: what runs it, {shown}, is not in the image"
-        raise CannotRun("COMMAND_NOT_FOUND", detail, exit_code=127)
+        raise CannotRun(Reason.COMMAND_NOT_FOUND, detail, exit_code=127)
 
 
 def _read(found: Found) -> BinaryIO:

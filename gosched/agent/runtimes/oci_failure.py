@@ -19,6 +19,7 @@ from pathlib import Path
 
 from gosched.agent.runtimes.faults import Fault, of_runtime, one_line
 from gosched.agent.supervisor.records import RESULT, write
+from gosched.core.reasons import Reason
 
 LOG = "runtime.log"  # in the bundle: the runtime's own words
 STARTED = "started.pid"  # written by the runtime once it has started the task's first process, and not before
@@ -59,9 +60,9 @@ def _fault(bundle: Path, runtime: str, cgroup: str, code: int) -> Fault:
     text, before = "".join(_words(bundle / LOG)[-1:]), "".join(_words(bundle / _STEPS_LOG)[:1])
     if code - 128 in _TOLD_TO_END:
         detail = f"{runtime} was ended by {signal.Signals(code - 128).name} before the task started"
-        return Fault(reason="START_FAILED", detail=detail, exit_code=code)
+        return Fault(reason=Reason.START_FAILED, detail=detail, exit_code=code)
     if _reached_its_pids(cgroup):
-        return Fault(reason="BAD_LIMIT", detail=f"its limit of processes is too low to start it: {text or before}")
+        return Fault(reason=Reason.BAD_LIMIT, detail=f"its limit of processes is too low to start it: {text or before}")
     if text:
         order = json.loads((bundle / "config.json").read_text())
         volumes = [m for m in order["mounts"] if m["type"] == "bind" and m["source"] != str(bundle.parent / "work")]
@@ -71,7 +72,7 @@ def _fault(bundle: Path, runtime: str, cgroup: str, code: int) -> Fault:
         detail = f"there is no program {runtime} any more: install it, or name another with oci_runtime"
     else:
         detail = f"its start by {runtime} ended with code {code}: {before or 'what it said is in the log of the task'}"
-    return Fault(reason="START_FAILED", detail=detail, blames_node=True)
+    return Fault(reason=Reason.START_FAILED, detail=detail, blames_node=True)
 
 
 def _words(log: Path) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.supervisor.launch import Launch
 from gosched.core.orders import TaskOrder
+from gosched.core.reasons import Reason
 
 DEFAULT_UMASK = 0o022
 
@@ -18,7 +19,7 @@ class Process:
 
     def launch(self, order: TaskOrder, place: Place, env: dict[str, str]) -> Launch:
         if not order.command or not order.command[0]:
-            raise CannotRun("COMMAND_NOT_FOUND", "the command is empty", exit_code=127)
+            raise CannotRun(Reason.COMMAND_NOT_FOUND, "the command is empty", exit_code=127)
         isolation = order.isolation
         return Launch(
             command=order.command,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gosched.agent.runtimes.interface import CannotRun
+from gosched.core.reasons import Reason
 
 _BINFMT = Path("/proc/sys/fs/binfmt_misc")  # formats that were registered beside the kernel's own
 _SEGMENTS = 64
@@ -36,7 +37,7 @@ def interpreter(name: str, file: BinaryIO) -> str:
         return ""
     if _has_other_formats():
         return ""
-    raise CannotRun("NOT_EXECUTABLE", f"{name} is no program and no script with a #! line", exit_code=126)
+    raise CannotRun(Reason.NOT_EXECUTABLE, f"{name} is no program and no script with a #! line", exit_code=126)
 
 
 def _loader(head: bytes, file: BinaryIO) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from gosched.agent.beneath import opened
 from gosched.agent.runtimes.faults import one_line
 from gosched.agent.runtimes.interface import CannotRun
+from gosched.core.reasons import Reason
 
 CGROUPS = Path("/sys/fs/cgroup")
 # In the bundle: the image, by a name that mount options can have.
@@ -67,9 +68,9 @@ def copy(bundle: Path) -> None:
         why = said.read(_MAX_SAID)
     if written.returncode:
         detail = f"this node cannot copy the image: {_last_line(written.stderr)}"
-        raise CannotRun("CANNOT_STORE", detail, blames_node=True)
+        raise CannotRun(Reason.CANNOT_STORE, detail, blames_node=True)
     if read.returncode not in (0, _CHANGED):
-        raise CannotRun("BAD_IMAGE", f"the image cannot be copied: {_last_line(why)}")
+        raise CannotRun(Reason.BAD_IMAGE, f"the image cannot be copied: {_last_line(why)}")
 
 
 def _last_line(words: bytes) -> str:

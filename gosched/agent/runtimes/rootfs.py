@@ -46,6 +46,7 @@ from gosched.agent.runtimes.rootfs_launcher import SPEC
 from gosched.agent.supervisor.control_group import cgroup_of
 from gosched.agent.supervisor.launch import Account, HostBind, Launch
 from gosched.core.orders import TaskOrder
+from gosched.core.reasons import Reason
 
 RUNTIMES = ("crun", "runc")  # the first that is there
 VOLUMES = "volumes"  # in the bundle
@@ -118,14 +119,14 @@ class Rootfs:
     def _open_image(self, name: str, account: Account | None) -> tuple[int, bool]:
         """Return a descriptor of it, and whether it is a directory; else it is an archive, open for reading."""
         if not os.path.isabs(name):
-            raise CannotRun("BAD_IMAGE", f"image {name!r}: a rootfs task needs an absolute path on the node")
+            raise CannotRun(Reason.BAD_IMAGE, f"image {name!r}: a rootfs task needs an absolute path on the node")
         fd = open_named("image", os.path.normpath(name), self._paths.images, account)
         kind = os.fstat(fd).st_mode
         if stat.S_ISDIR(kind):
             return fd, True
         try:
             if not stat.S_ISREG(kind):
-                raise CannotRun("BAD_IMAGE", f"image {name} is neither a directory nor an archive")
+                raise CannotRun(Reason.BAD_IMAGE, f"image {name} is neither a directory nor an archive")
             return open_archive(fd, name, account), False
         finally:
             os.close(fd)
@@ -225,7 +226,7 @@ class Rootfs:
         if not self._is_crun:
             if place.cgroup is None:
                 why = "runc needs a cgroup for the task, and this node has none: install crun"
-                raise CannotRun("NO_CGROUP", why, blames_node=True)
+                raise CannotRun(Reason.NO_CGROUP, why, blames_node=True)
             # A child, since it wants an empty one; the limits of the task's cgroup hold below it.
             cgroups_path = f"/{place.cgroup.relative_to(hierarchy())}/{_ID}"
         return Container(

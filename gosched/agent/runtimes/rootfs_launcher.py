@@ -26,6 +26,7 @@ from gosched.agent.runtimes.root_layer import LOWER, copy, lay_over, link_lower
 from gosched.agent.supervisor.control_group import cgroup_of
 from gosched.agent.supervisor.launch import account_of
 from gosched.agent.supervisor.records import RESULT, TASK, now_ms, write
+from gosched.core.reasons import Reason
 
 SPEC = "launcher.json"  # in the bundle
 
@@ -39,7 +40,9 @@ def main(bundle: Path) -> None:
         make_root(spec, bundle)
         move_to(spec["cgroup"])
     except OSError as error:
-        raise CannotRun("CANNOT_STORE", f"this node cannot make the task's root: {error}", blames_node=True) from error
+        raise CannotRun(
+            Reason.CANNOT_STORE, f"this node cannot make the task's root: {error}", blames_node=True
+        ) from error
     write(TASK, {"pid": os.getpid(), "started_at_ms": now_ms()})
     os.chdir(bundle)
     os.execvp(spec["then"][0], spec["then"])

@@ -20,6 +20,7 @@ from gosched.agent.runtimes.process import DEFAULT_UMASK
 from gosched.agent.supervisor.launch import Account, Launch
 from gosched.config.spark_model import DAEMON_MIB, cores, heap_mib
 from gosched.core.orders import TaskOrder
+from gosched.core.reasons import Reason
 from gosched.core.spec.task_group import SPARK_DRIVER, SPARK_WORKER
 
 _MIB = 1 << 20
@@ -45,7 +46,7 @@ class Spark:
         home, java = _home(self._wanted), _java()
         if home is None or java is None:
             why = f"this node cannot run spark tasks: {self.problem()}"
-            raise CannotRun("RUNTIME_NOT_SUPPORTED", why, blames_node=True)
+            raise CannotRun(Reason.RUNTIME_NOT_SUPPORTED, why, blames_node=True)
         isolation = order.isolation
         scratch = place.work / "spark"
         _make_scratch(scratch, place.account)
@@ -67,7 +68,9 @@ def _make_scratch(scratch: Path, account: Account | None) -> None:
         with as_account(account):
             scratch.mkdir(exist_ok=True)
     except OSError as error:
-        raise CannotRun("BAD_WORKING_DIR", f"cannot make {scratch.name} in its working directory: {error}") from error
+        raise CannotRun(
+            Reason.BAD_WORKING_DIR, f"cannot make {scratch.name} in its working directory: {error}"
+        ) from error
 
 
 def _command(order: TaskOrder, home: Path, scratch: Path, env: dict[str, str]) -> tuple[str, ...]:
@@ -78,7 +81,7 @@ def _command(order: TaskOrder, home: Path, scratch: Path, env: dict[str, str]) -
         return (*submit, *order.command)
     if not env.get("MASTER_ADDR") or not env.get("MASTER_PORT"):
         why = f"{role[0]} needs MASTER_ADDR and MASTER_PORT: make it a task of a distributed job"
-        raise CannotRun("BAD_ORDER", why)
+        raise CannotRun(Reason.BAD_ORDER, why)
     started_by = (sys.executable, "-I", spark_role.__file__)
     spark_class = str(home / "bin" / "spark-class")
     if role == (SPARK_DRIVER,):
@@ -120,7 +123,7 @@ def _heap(order: TaskOrder) -> dict[str, str]:
     beside_master = order.command[:1] == (SPARK_DRIVER,)
     heap = heap_mib(memory_bytes) + (0 if beside_master else DAEMON_MIB)
     if heap <= 0:
-        raise CannotRun("TOO_LITTLE_MEMORY", f"{memory_bytes // _MIB} MiB are too little for a JVM of Spark")
+        raise CannotRun(Reason.TOO_LITTLE_MEMORY, f"{memory_bytes // _MIB} MiB are too little for a JVM of Spark")
     return {"SPARK_DRIVER_MEMORY": f"{heap}m"}
 
 

@@ -16,6 +16,7 @@ from typing import NoReturn
 from gosched.agent.supervisor.binding import BOUND, bind_all
 from gosched.agent.supervisor.control_group import ControlGroup
 from gosched.agent.supervisor.launch import Launch
+from gosched.core.reasons import Reason
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -30,7 +31,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 class NotStarted(Exception):
     """Why the task could not be started. `blames_node`: by no fault of its own."""
 
-    def __init__(self, exit_code: int, reason: str, detail: str, blames_node: bool = False) -> None:
+    def __init__(self, exit_code: int, reason: Reason, detail: str, blames_node: bool = False) -> None:
         super().__init__(detail)
         self.exit_code = exit_code
         self.reason = reason
@@ -128,26 +129,28 @@ def explain(launch: Launch, step: str, number: int, text: str) -> NotStarted:
     command = launch.command[0]
     message = os.strerror(number) if number else text
     if step == "cgroup":
-        return NotStarted(125, "CGROUP_LOST", f"cannot join the cgroup {launch.cgroup}: {message}", blames_node=True)
+        return NotStarted(
+            125, Reason.CGROUP_LOST, f"cannot join the cgroup {launch.cgroup}: {message}", blames_node=True
+        )
     if step in BOUND:
-        return NotStarted(125, f"BAD_{step.upper()}", f"{step}: the node cannot bind it for the task: {text}")
+        return NotStarted(125, Reason(f"BAD_{step.upper()}"), f"{step}: the node cannot bind it for the task: {text}")
     if step == "rlimits":
-        return NotStarted(125, "BAD_LIMIT", f"the node cannot set its rlimits {sorted(launch.rlimits)}: {message}")
+        return NotStarted(125, Reason.BAD_LIMIT, f"the node cannot set its rlimits {sorted(launch.rlimits)}: {message}")
     if step == "cpus":
-        return NotStarted(125, "BAD_CPUS", f"the node cannot keep it to CPUs {list(launch.cpus)}: {message}", True)
+        return NotStarted(125, Reason.BAD_CPUS, f"the node cannot keep it to CPUs {list(launch.cpus)}: {message}", True)
     if step == "user":
-        return NotStarted(125, "USER_REFUSED", f"the node cannot run it as another user: {message}")
+        return NotStarted(125, Reason.USER_REFUSED, f"the node cannot run it as another user: {message}")
     if step == "cwd":
-        return NotStarted(125, "BAD_WORKING_DIR", f"working directory {launch.cwd}: {message}")
+        return NotStarted(125, Reason.BAD_WORKING_DIR, f"working directory {launch.cwd}: {message}")
     if step == EXEC or (step == EXEC_FOUND and number in (errno.ENOENT, errno.ENOTDIR)):
         found = step == EXEC_FOUND and "/" in command
         missing = "its interpreter does not exist" if found else "no such command on this node"
-        return NotStarted(127, "COMMAND_NOT_FOUND", f"{command[:SHOWN]}: {missing}")
+        return NotStarted(127, Reason.COMMAND_NOT_FOUND, f"{command[:SHOWN]}: {missing}")
     if step == EXEC_FOUND and number in (errno.EACCES, errno.ENOEXEC, errno.EISDIR, errno.ELOOP):
-        return NotStarted(126, "NOT_EXECUTABLE", f"{command[:SHOWN]}: {message}")
+        return NotStarted(126, Reason.NOT_EXECUTABLE, f"{command[:SHOWN]}: {message}")
     if step == EXEC_FOUND and number == errno.E2BIG:
-        return NotStarted(126, "TOO_LONG", f"{command[:SHOWN]}: {message}: its command or its environment")
-    return NotStarted(125, "START_FAILED", f"{command[:SHOWN]}: {message}")
+        return NotStarted(126, Reason.TOO_LONG, f"{command[:SHOWN]}: {message}: its command or its environment")
+    return NotStarted(125, Reason.START_FAILED, f"{command[:SHOWN]}: {message}")
 
 
 def is_there(launch: Launch) -> bool:

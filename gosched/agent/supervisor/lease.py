@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 
 from gosched.agent.supervisor.records import StopOrder, boot_ms
+from gosched.core.reasons import Reason
 
 GRACE_PARTS = 5  # at most this part of the lease is for SIGTERM
 KILL_PARTS = 10  # and this one from SIGKILL until the last process is gone, with time to spare
 LOOK_EVERY_S = 0.25
-DISCONNECTED = "DISCONNECTED"
 
 
 class Lease:
@@ -42,7 +42,7 @@ class Lease:
         if left_ms > grace_ms:
             return None
         detail = "the node lost the masters, and the job wants to be stopped then"
-        return StopOrder(grace_ms=max(0, left_ms), reason=DISCONNECTED, ends_as="LOST", detail=detail)
+        return StopOrder(grace_ms=max(0, left_ms), reason=Reason.DISCONNECTED, ends_as="LOST", detail=detail)
 
     def _kill_at_ms(self, until_ms: int, length_ms: int) -> int:
         return until_ms - length_ms // KILL_PARTS

@@ -27,7 +27,6 @@ SUPERVISOR, TASK, SAVING, FROZEN, RESULT, EXIT = (
     "exit.json",
 )
 # Of the node, not of a task that they keep from being started.
-NODE_FAULT = "NODE_FAULT"
 NODE_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 USAGE = "usage.json"  # by a runtime that counts itself, now and then
 BY_AGENT = (STOP, FREEZE)

@@ -26,7 +26,6 @@ from gosched.agent.supervisor.launching import NotStarted, become_subreaper, sta
 from gosched.agent.supervisor.lease import LOOK_EVERY_S, Lease
 from gosched.agent.supervisor.logs import CHUNK, Log, open_logs
 from gosched.agent.supervisor.records import (
-    NODE_FAULT,
     NODE_FAULTS,
     RESULT,
     SUPERVISOR,
@@ -42,6 +41,7 @@ from gosched.agent.supervisor.records import (
     write,
 )
 from gosched.agent.supervisor.stopping import Stopping
+from gosched.core.reasons import Reason
 
 
 def main() -> None:
@@ -69,9 +69,9 @@ def main() -> None:
     except OSError as error:
         detail = f"the node cannot start the task: {error}"
         if error.errno in NODE_FAULTS:
-            record = ending("LOST", None, NODE_FAULT, detail, 0)
+            record = ending("LOST", None, Reason.NODE_FAULT, detail, 0)
         else:
-            record = ending("FAILED", 125, "START_FAILED", detail, 0)
+            record = ending("FAILED", 125, Reason.START_FAILED, detail, 0)
         end(launch, group, {**record, "blames_node": True})
         return
     started_at_ms, began_at = now_ms(), time.monotonic()
@@ -155,12 +155,14 @@ def describe(status: int, stop: StopOrder | None, started_at_ms: int, group: Con
     elif code == 0:
         record = ending("SUCCEEDED", 0, "", "", started_at_ms)
     elif usage.get("oom_kills") and "usage" not in result and not group.is_over_memory():
-        record = ending("FAILED", code, "NODE_OUT_OF_MEMORY", f"{detail}: the node had no memory left", started_at_ms)
-    elif usage.get("oom_kills") or result.get("reason") == "OOM_KILLED":
+        record = ending(
+            "FAILED", code, Reason.NODE_OUT_OF_MEMORY, f"{detail}: the node had no memory left", started_at_ms
+        )
+    elif usage.get("oom_kills") or result.get("reason") == Reason.OOM_KILLED:
         detail = f"{detail}: it used more memory than it asked for"
-        record = ending("FAILED", code, "OOM_KILLED", detail, started_at_ms)
+        record = ending("FAILED", code, Reason.OOM_KILLED, detail, started_at_ms)
     else:
-        reason = "SIGNALLED" if status & 0x7F else "NONZERO_EXIT"
+        reason = Reason.SIGNALLED if status & 0x7F else Reason.NONZERO_EXIT
         record = ending("FAILED", code, reason, detail, started_at_ms)
         record |= {key: result[key] for key in ("reason", "detail", "blames_node") if key in result}
     return {**record, "usage": usage}

@@ -10,9 +10,8 @@ import resource
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.config.agent_settings import Ceilings
 from gosched.core.orders import TaskOrder
+from gosched.core.reasons import Reason
 from gosched.core.spec.isolation import Rlimit
-
-REFUSED = "LIMIT_NOT_ALLOWED"
 
 # Where the settings name none: memory that is never given back, and a place before all other programs of the node.
 DEFAULTS = {"memlock": 8 << 20, "nice": 0, "rtprio": 0}
@@ -47,4 +46,6 @@ def _check(what: str, asked: int, ceiling: int, by: str) -> None:
     """Raise CannotRun for more than the ceiling. A negative amount is no limit at all."""
     if asked < 0 or asked > ceiling:
         shown = "unlimited" if asked < 0 else asked
-        raise CannotRun(REFUSED, f"{what}: it asks for {shown}, and this node gives at most {ceiling} ({by})")
+        raise CannotRun(
+            Reason.LIMIT_NOT_ALLOWED, f"{what}: it asks for {shown}, and this node gives at most {ceiling} ({by})"
+        )

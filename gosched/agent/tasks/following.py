@@ -20,6 +20,7 @@ from gosched.agent.supervisor import commands
 from gosched.agent.tasks.processes import boot_id, kill_marked
 from gosched.agent.tasks.task import Task
 from gosched.core.commands.nodes import TaskReport
+from gosched.core.reasons import Reason
 from gosched.core.records.usage import NO_USAGE, Usage
 
 CLEAN_UP_S = 30.0
@@ -207,11 +208,11 @@ def _conclude(task: Task) -> TaskReport:
         return ending
     record = task.spool.supervisor()
     if record is not None and record.boot_id != boot_id():
-        reason, detail = "NODE_REBOOTED", "the node was restarted while the task ran"
+        reason, detail = Reason.NODE_REBOOTED, "the node was restarted while the task ran"
     elif record is not None:
-        reason, detail = "SUPERVISOR_LOST", "the task's supervisor was killed; its result is unknown"
+        reason, detail = Reason.SUPERVISOR_LOST, "the task's supervisor was killed; its result is unknown"
     else:
-        reason, detail = "NEVER_STARTED", "the agent or the task's supervisor was killed before the task started"
+        reason, detail = Reason.NEVER_STARTED, "the agent or the task's supervisor was killed before the task started"
     usage = Usage(**cgroup_files.counted(task.cgroup)) if task.cgroup is not None else NO_USAGE
     if not _kill_what_is_left(task):
         detail += "; some of its processes could not be killed"

@@ -32,6 +32,7 @@ from gosched.config import AgentSettings
 from gosched.core.commands.nodes import TaskReport
 from gosched.core.cpulist import parse_cpulist
 from gosched.core.orders import TaskOrder
+from gosched.core.reasons import Reason
 from gosched.core.spec.task_group import Runtime
 
 CLEAN_UP_S = 1.0
@@ -63,9 +64,9 @@ class Starter:
             self._give_up(task, refused)
         except CgroupError as error:
             detail = f"the node cannot make its cgroup: {error}"
-            self._give_up(task, task.failed("CGROUP_FAILED", detail, blames_node=True))
+            self._give_up(task, task.failed(Reason.CGROUP_FAILED, detail, blames_node=True))
         except OSError as error:
-            self._give_up(task, task.not_started("START_FAILED", "the node cannot start the task", error))
+            self._give_up(task, task.not_started(Reason.START_FAILED, "the node cannot start the task", error))
 
     def _start(self, task: Task) -> None:
         order = task.order
@@ -73,7 +74,7 @@ class Starter:
         problem = "it does not know that runtime" if runtime is None else runtime.problem()
         if runtime is None or problem:
             detail = f"this node cannot run tasks of runtime {order.runtime.name.lower()}: {problem}"
-            raise CannotRun("RUNTIME_NOT_SUPPORTED", detail, blames_node=True)
+            raise CannotRun(Reason.RUNTIME_NOT_SUPPORTED, detail, blames_node=True)
         check_ceilings(order, self.settings.ceilings)
         account = account_for(order.isolation.user, self.settings.users)
         place = Place(

@@ -38,9 +38,9 @@ from gosched.agent.tasks.starting import Starter
 from gosched.agent.tasks.task import Task, now_ms
 from gosched.core.commands.nodes import TaskReport
 from gosched.core.orders import StopOrder, TaskOrder
+from gosched.core.reasons import Reason
 from gosched.core.records.task import TaskState
 
-DISK_QUOTA = "DISK_QUOTA"
 QUOTA_GRACE_MS = 2_000
 STARTS_AT_ONCE = 8
 MAX_FORGOTTEN = 1000  # records of ended tasks that are kept for their logs; the oldest beyond it go early
@@ -161,7 +161,7 @@ class Tasks:
         except OSError as error:
             # Nothing was started and nothing will be: what a crash leaves on the disk is reported, never run.
             for task in tasks:
-                ending = task.not_started("CANNOT_STORE", "the node cannot store the task's order", error)
+                ending = task.not_started(Reason.CANNOT_STORE, "the node cannot store the task's order", error)
                 self._following.end_unstarted(task, ending)
             return
         self.share()
@@ -245,7 +245,7 @@ class Tasks:
         order = LocalStop(
             allocation_id=allocation_id,
             grace_ms=QUOTA_GRACE_MS,
-            reason=DISK_QUOTA,
+            reason=Reason.DISK_QUOTA,
             ends_as="FAILED",
             detail=detail,
         )

@@ -20,9 +20,9 @@ from gosched.agent.tasks.nursery import NurseryError
 from gosched.agent.tasks.processes import open_process
 from gosched.agent.tasks.spool import NOT_SAVING, SavingRecord, Spool, SupervisorRecord
 from gosched.core.commands.nodes import TaskReport
-from gosched.core.lifecycle import SAVING
 from gosched.core.orders import StopOrder, TaskOrder
-from gosched.core.records.task import NODE_FAULT, TaskState
+from gosched.core.reasons import Reason
+from gosched.core.records.task import TaskState
 from gosched.core.records.usage import NO_USAGE, Usage
 from gosched.core.spec.task_group import Runtime
 
@@ -138,14 +138,14 @@ class Task:
         return TaskReport(
             allocation_id=self.order.allocation_id,
             state=self.state,
-            reason=SAVING if self.may_save else "",
+            reason=Reason.SAVING if self.may_save else "",
             started_at_ms=self.started_at_ms,
             checkpoint_at_ms=self.checkpoint_at_ms,
             usage=self.usage,
             frozen=self.frozen,
         )
 
-    def failed(self, reason: str, detail: str, *, exit_code: int = 125, blames_node: bool = False) -> TaskReport:
+    def failed(self, reason: Reason, detail: str, *, exit_code: int = 125, blames_node: bool = False) -> TaskReport:
         """Return the end of a task that never ran."""
         return TaskReport(
             allocation_id=self.order.allocation_id,
@@ -157,15 +157,15 @@ class Task:
             blames_node=blames_node,
         )
 
-    def not_started(self, reason: str, detail: str, error: OSError) -> TaskReport:
+    def not_started(self, reason: Reason, detail: str, error: OSError) -> TaskReport:
         """Return the end of a task that this node could not start. Want of disk or memory is the node's fault alone:
         the task is LOST, and placed again. Otherwise another task would fail as well, and this one has FAILED."""
         if isinstance(error, NurseryError) or error.errno in NODE_FAULTS:
-            return self.lost(NODE_FAULT, f"{detail}: {error}", blames_node=True)
+            return self.lost(Reason.NODE_FAULT, f"{detail}: {error}", blames_node=True)
         return self.failed(reason, f"{detail}: {error}", blames_node=True)
 
     def lost(
-        self, reason: str, detail: str, *, started_at_ms: int = 0, usage: Usage = NO_USAGE, blames_node: bool = False
+        self, reason: Reason, detail: str, *, started_at_ms: int = 0, usage: Usage = NO_USAGE, blames_node: bool = False
     ) -> TaskReport:
         """Return the end of a task whose result is unknown, or that never was one."""
         return TaskReport(

@@ -15,8 +15,7 @@ from gosched.agent.acting import as_account
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.supervisor.launch import Account
 from gosched.config.agent_settings import ANYBODY, Users
-
-NOT_FOUND, NOT_ALLOWED = "USER_NOT_FOUND", "USER_NOT_ALLOWED"
+from gosched.core.reasons import Reason
 
 
 def account_for(wanted: str, rules: Users) -> Account | None:
@@ -32,9 +31,11 @@ def account_for(wanted: str, rules: Users) -> Account | None:
     if account.uid == own:
         if rules.own:
             return None
-        raise CannotRun(NOT_ALLOWED, f"tasks run as {account.name} only where the agent has users.own: true")
+        raise CannotRun(
+            Reason.USER_NOT_ALLOWED, f"tasks run as {account.name} only where the agent has users.own: true"
+        )
     if wanted and wanted not in (*rules.allowed, rules.default) and ANYBODY not in rules.allowed:
-        raise CannotRun(NOT_ALLOWED, f"user {wanted} is not in the agent's users.allowed")
+        raise CannotRun(Reason.USER_NOT_ALLOWED, f"user {wanted} is not in the agent's users.allowed")
     return account
 
 
@@ -91,7 +92,7 @@ def _check_is_own(wanted: str, own: int) -> None:
     """Raise CannotRun for another user where the agent is not root: only root can become one."""
     if wanted and _uid(wanted) != own:
         why = f"the agent is not root, so its tasks run as its own user, {_name(own)}"
-        raise CannotRun(NOT_ALLOWED, f"user {wanted}: {why}")
+        raise CannotRun(Reason.USER_NOT_ALLOWED, f"user {wanted}: {why}")
 
 
 def _account(name: str, *, is_default: bool) -> Account:
@@ -99,7 +100,9 @@ def _account(name: str, *, is_default: bool) -> Account:
         entry = pwd.getpwnam(name)
     except KeyError as error:
         which = "the agent's users.default, " if is_default else ""
-        raise CannotRun(NOT_FOUND, f"{which}user {name} does not exist on this node", blames_node=is_default) from error
+        raise CannotRun(
+            Reason.USER_NOT_FOUND, f"{which}user {name} does not exist on this node", blames_node=is_default
+        ) from error
     groups = tuple(sorted(os.getgrouplist(entry.pw_name, entry.pw_gid)))
     return Account(uid=entry.pw_uid, gid=entry.pw_gid, groups=groups, name=entry.pw_name, home=entry.pw_dir)
 

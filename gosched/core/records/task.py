@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from gosched.core.primitives import Named
 from gosched.core.records.usage import NO_USAGE, Usage
 
-#: Reason of a task that is LOST because its node could not start it for want of disk or memory: nothing of it ran.
-NODE_FAULT = "NODE_FAULT"
-
 
 class TaskState(Named):
     """The states of a task; `core/lifecycle.py` has its steps."""

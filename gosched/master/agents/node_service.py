@@ -20,6 +20,7 @@ from gosched.core.commands.nodes import ControlNode, NodeAction, RemoveNode, Rep
 from gosched.core.limits import MAX_LOST_AT_ONCE, MAX_NAME_LENGTH, MAX_TASKS
 from gosched.core.orders import StopOrder
 from gosched.core.outcome import Accepted, Rejected
+from gosched.core.reasons import Reason, RefusalReason
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.resources import ZERO
 from gosched.core.spec.job_spec import OnDisconnect
@@ -242,6 +243,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             grpc.StatusCode.FAILED_PRECONDITION,
             f"node {request.node_id[:MAX_NAME_LENGTH]!a} {whose}, and this is cluster "
             f"{state.cluster_id or 'without an id'}: {FOREIGN_ADVICE}",
+            reason=RefusalReason.FOREIGN_CLUSTER,
         )
 
     def _check_clock(self, request: node_pb2.RegisterNodeRequest) -> None:
@@ -257,6 +259,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f"the node's clock is {abs(skew_ms) // 1000} s {side} the masters': set the node's clock (for example"
                 " with NTP); the agent goes on asking",
+                reason=RefusalReason.CLOCK_SKEW,
             )
 
     async def _check_not_in_use(self, request: node_pb2.RegisterNodeRequest) -> None:
@@ -277,6 +280,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             raise ApiError(
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f"node id {node.id} is in use by the agent at {node.address}: give this agent its own data directory",
+                reason=RefusalReason.NODE_ID_IN_USE,
             )
 
     async def _commit(self, request: node_pb2.HeartbeatRequest, reports: Sequence[TaskReport], epoch: int) -> bool:
@@ -311,7 +315,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
             size += order.ByteSize()
             answer.start.append(order)
         stops = [stop_order(state, state.allocations[i]) for i in verdict.stop]
-        stops += [StopOrder(allocation_id=i, grace_ms=0, reason="NOT_EXPECTED") for i in verdict.leftovers]
+        stops += [StopOrder(allocation_id=i, grace_ms=0, reason=Reason.NOT_EXPECTED) for i in verdict.leftovers]
         answer.stop.extend(to_message(order, worker_pb2.StopOrder) for order in stops)
         return answer
 

@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from hashlib import blake2b
 
 from gosched.core.orders import StopOrder, TaskOrder
+from gosched.core.reasons import Reason
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.job import Job, JobIntent
 from gosched.core.records.task import Task, allocation_id
@@ -16,7 +17,6 @@ from gosched.core.resources import MILLI
 from gosched.core.spec.job_spec import OnDisconnect
 from gosched.core.spec.task_group import Framework, TaskGroup
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine.gangs import MEMBER_FAILED
 
 # MASTER_PORT of a distributed job: below the ports that the kernel gives out for outgoing connections (32768 and up).
 FIRST_PORT = 20_000
@@ -84,7 +84,8 @@ def stop_order(state: ClusterState, allocation: Allocation) -> StopOrder:
 def may_save(job: Job, task: Task) -> bool:
     """Return whether a task that is STOPPING may save itself first: nothing is wrong with its gang, and it goes on
     later. Otherwise the job is at its end, or has failed and starts again."""
-    return task.reason != MEMBER_FAILED and job.intent in (JobIntent.RUN, JobIntent.RESTART, JobIntent.SUSPEND)
+    goes_on = job.intent in (JobIntent.RUN, JobIntent.RESTART, JobIntent.SUSPEND)
+    return goes_on and task.reason != Reason.GANG_MEMBER_FAILED
 
 
 def element_variables(state: ClusterState, job: Job) -> dict[str, str]:

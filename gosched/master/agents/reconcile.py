@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gosched.core.commands.nodes import TaskReport
-from gosched.core.lifecycle import SAVING
+from gosched.core.reasons import Reason
 from gosched.core.records.task import TaskState
 from gosched.core.records.usage import NO_USAGE
 from gosched.core.state.cluster_state import ClusterState
@@ -94,7 +94,7 @@ def _saved_since(state: ClusterState, observation: TaskReport) -> bool:
 def _saves_in_vain(state: ClusterState, observation: TaskReport) -> bool:
     """Return whether it takes time to save itself, and its checkpoint is not needed any more: its job is cancelled,
     say."""
-    if observation.reason != SAVING:
+    if observation.reason != Reason.SAVING:
         return False
     return not stop_order(state, state.allocations[observation.allocation_id]).checkpoint_signal
 
@@ -110,7 +110,7 @@ def _unseen(verdict: Verdict, state: ClusterState, allocation_id: str, missing_b
             TaskReport(
                 allocation_id=allocation_id,
                 state=TaskState.LOST,
-                reason="NODE_LOST",
+                reason=Reason.NODE_LOST,
                 detail="the agent has no record of the task any more",
             )
         )

@@ -21,10 +21,10 @@ from gosched.master.base.clock import StateClock
 from gosched.master.base.errors import accepted, invalid, parsed, unavailable
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
+from gosched.master.cluster.digest_comparison import StateDigests
 from gosched.master.cluster.feature_levels import FeatureLevels
-from gosched.master.cluster.health import master_health
+from gosched.master.cluster.master_health import master_health
 from gosched.master.cluster.members import MemberControl
-from gosched.master.cluster.state_digests import StateDigests
 from gosched.replication.interface import Replication
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import cluster_pb2, cluster_pb2_grpc, types_pb2
@@ -109,7 +109,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
 
 
 async def keep_announced(replication: Replication, leadership: Leadership, masters: Channels, me: Master) -> None:
-    """Sees to it that the state says where this master listens, whoever leads. Until it is cancelled."""
+    """Keep the state up to date about where this master listens, whichever master leads, until it is cancelled."""
     request = cluster_pb2.AnnounceMasterRequest(master=to_message(me, types_pb2.Master))
     while True:
         leader = leadership.leader()

@@ -14,7 +14,7 @@ from gosched.core.records.job import JobState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.api.status import StatusReader
 from gosched.master.base.errors import not_found
-from gosched.master.jobs.wait_reasons import why_unplanned
+from gosched.master.jobs.wait_reasons import wait_reason
 from gosched.master.planning.cycles import Cycles
 
 
@@ -27,8 +27,8 @@ async def explain_job(state: ClusterState, job_id: str, cycles: Cycles, status: 
     position = 0
     if job.id in state.pending and why is not None:
         position = cycles.position(job.id)
-    elif (unplanned := why_unplanned(state, job)) is not None:
-        why = WaitExplanation(code=unplanned[0], message=unplanned[1])
+    elif (known := wait_reason(state, job)) is not None:
+        why = WaitExplanation(code=known[0], message=known[1])
     else:
         why = WaitExplanation(
             message="no scheduling cycle has considered it yet" if job.state is JobState.PENDING else ""

@@ -1,6 +1,6 @@
 """What would become of jobs if they were submitted now.
 
-Invariant: nothing is committed; a spec is refused here for the same reasons, in the same words, as at its submission.
+Invariant: nothing is committed; a spec is refused here for the same reasons and in the same words as at its submission.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from gosched.core.rules.jobs import check_job
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec, OnMiss
 from gosched.core.state.cluster_state import ClusterState
+from gosched.master.api.evicted_jobs import victims_of
 from gosched.master.api.explanation import node_tasks
-from gosched.master.api.victims import victims_of
 from gosched.master.jobs.admission import Admissions, refusal
 from gosched.master.planning.cycles import Cycles
 from gosched.scheduling.queries.what_if import WhatIf, what_if
@@ -30,7 +30,8 @@ _NO_JOB = to_record(types_pb2.Job(), Job)  # what is planned is no job yet
 
 
 async def forecast(state: ClusterState, cycles: Cycles, admissions: Admissions, specs: Sequence[JobSpec]) -> JobPlan:
-    """Each deadline is looked at by itself. Raises ApiError when the planner has no time for it."""
+    """Return what would become of each job; each deadline is looked at by itself. Raises ApiError when the planner has
+    no time for it."""
     problems = [_problem(state, spec) for spec in specs]
     unmet = ["" if problem else await admissions.obstacle(s) for s, problem in zip(specs, problems, strict=True)]
     problems = [
@@ -38,7 +39,7 @@ async def forecast(state: ClusterState, cycles: Cycles, admissions: Admissions, 
         for spec, problem, why in zip(specs, problems, unmet, strict=True)
     ]
     planned = tuple([_as_planned(spec) for spec, problem in zip(specs, problems, strict=True) if not problem])
-    found = await cycles.questions.ask(lambda view, policy, at_ms, seed: what_if(view, policy, planned, at_ms, seed))
+    found = await cycles.queries.ask(lambda view, policy, at_ms, seed: what_if(view, policy, planned, at_ms, seed))
     answers = iter(found.jobs)
     jobs = []
     for spec, problem, why in zip(specs, problems, unmet, strict=True):
@@ -64,7 +65,7 @@ def _problem(state: ClusterState, spec: JobSpec) -> str:
 
 
 def _as_planned(spec: JobSpec) -> JobSpec:
-    """One run of it, as if all that holds it were gone."""
+    """Return one run of the job, without what would hold it back."""
     return replace(spec, hold=False, after=(), array=Array(), cron="")
 
 

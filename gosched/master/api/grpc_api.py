@@ -39,7 +39,7 @@ _OPTIONS = (
     ("grpc.max_concurrent_streams", MAX_CALLS_PER_CONNECTION),
     ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
     ("grpc.max_connection_idle_ms", IDLE_MS),
-    ("grpc.http2.bdp_probe", 0),  # it lets a caller send megabytes that nobody reads
+    ("grpc.http2.bdp_probe", 0),  # it lets a caller send megabytes that are never read
     # Clients ping to notice a frozen master.
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 500),
@@ -48,7 +48,8 @@ _OPTIONS = (
 
 
 class GrpcServer:
-    """Bound at once, so that a port in use is known before anything else starts; serves from `start` on."""
+    """A server that is bound at once, so that a port in use is known before anything else starts; it serves from
+    `start` on."""
 
     def __init__(self, listen: Listen, tls: TlsPem | None, interceptors: Sequence[Any]) -> None:
         # Calls are bounded by the lanes (gosched.master.api.lanes), not by gRPC, which knows one kind only.
@@ -97,5 +98,5 @@ def _check_free(listen: Listen) -> None:
 
 
 def _credentials(tls: TlsPem) -> Any:
-    """Both sides show a certificate of the same authority."""
+    """Return credentials with which both sides show a certificate of the same authority."""
     return grpc.ssl_server_credentials([(tls.key, tls.cert)], root_certificates=tls.ca, require_client_auth=True)

@@ -1,7 +1,7 @@
 """HTTP of a master: status, explanations, queues, quotas, reservations, health and metrics.
 
-Rule: `/api/v1/status` is the leader's view where there is a leader, and this master's own (naming no leader) where
-there is none, so that somebody who looks during an outage learns what is known.
+Invariant: `/api/v1/status` is the leader's view where there is a leader, and this master's own (naming no leader) where
+there is none, so that it tells during an outage what is known.
 """
 
 from __future__ import annotations

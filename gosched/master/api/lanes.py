@@ -27,9 +27,11 @@ class Lane(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Of calls that are open at the same time, and of the bytes of their requests."""
+    """Bounds of calls that are open at the same time, and of the bytes of their requests."""
 
+    #: Calls of all callers.
     total: int
+    #: Calls of one caller.
     each: int
     total_bytes: int
     each_bytes: int
@@ -47,19 +49,21 @@ _AGENTS = ("/gosched.v1.NodeService/RegisterNode", "/gosched.v1.NodeService/Hear
 class Lanes:
     def __init__(self, bounds: dict[Lane, Bounds] | None = None) -> None:
         bounds = bounds or BOUNDS
-        self._places = {lane: _Places(lane, bounds[lane]) for lane in Lane}
+        self.uses = {lane: LaneUse(lane, bounds[lane]) for lane in Lane}
 
     @contextmanager
     def place(self, lane: Lane, caller: Caller) -> Iterator[Place]:
-        """For the time of one call. Raises ApiError."""
-        place = self._places[lane].take(caller)
+        """Take a place for the time of one call. Raises ApiError."""
+        place = self.uses[lane].take(caller)
         try:
             yield place
         finally:
             place.leave()
 
 
-class _Places:
+class LaneUse:
+    """What the calls of one lane take up at this moment, in all and by caller."""
+
     def __init__(self, lane: Lane, bounds: Bounds) -> None:
         self.lane = lane
         self.bounds = bounds
@@ -68,43 +72,44 @@ class _Places:
         self.all_calls = self.all_bytes = 0
 
     def take(self, caller: Caller) -> Place:
-        who = "" if _is_many(self.lane, caller) else f"{caller.role} {caller.name}"
+        key = "" if _is_many(self.lane, caller) else f"{caller.role} {caller.name}"
         if self.all_calls >= self.bounds.total:
             raise busy(f"{self.bounds.total} {_WORDS[self.lane]} are open on this master: try again later")
-        if who and self.calls[who] >= self.bounds.each:
+        if key and self.calls[key] >= self.bounds.each:
             raise busy(f"{caller.name} has {self.bounds.each} {_WORDS[self.lane]} open already: end some of them first")
         self.all_calls += 1
-        self.calls[who] += 1
-        return Place(self, who)
+        self.calls[key] += 1
+        return Place(self, key)
 
 
 @dataclass(slots=True, eq=False)
 class Place:
     """What one call takes up."""
 
-    places: _Places
-    who: str
+    use: LaneUse
+    #: The caller's role and name; empty where it stands for many callers, which share no bound of their own.
+    caller: str
+    #: Bytes of its request.
     held: int = 0
 
     def hold(self, size: int) -> None:
-        """Of the request, once it is there. Raises ApiError."""
-        places, bounds = self.places, self.places.bounds
-        if places.all_bytes + size > bounds.total_bytes or (
-            self.who and places.size[self.who] + size > bounds.each_bytes
-        ):
+        """Add the bytes of the request, once it is there. Raises ApiError."""
+        use, bounds = self.use, self.use.bounds
+        of_caller = use.size[self.caller] + size if self.caller else 0
+        if use.all_bytes + size > bounds.total_bytes or of_caller > bounds.each_bytes:
             raise busy("requests with too many bytes are being served already: try again later, or send less at once")
         self.held += size
-        places.all_bytes += size
-        places.size[self.who] += size
+        use.all_bytes += size
+        use.size[self.caller] += size
 
     def leave(self) -> None:
-        places = self.places
-        places.all_calls -= 1
-        places.all_bytes -= self.held
-        for counter, amount in ((places.calls, 1), (places.size, self.held)):
-            counter[self.who] -= amount
-            if counter[self.who] <= 0:
-                del counter[self.who]
+        use = self.use
+        use.all_calls -= 1
+        use.all_bytes -= self.held
+        for counter, amount in ((use.calls, 1), (use.size, self.held)):
+            counter[self.caller] -= amount
+            if counter[self.caller] <= 0:
+                del counter[self.caller]
 
 
 _WORDS = {Lane.AGENTS: "calls of agents", Lane.CALLS: "calls", Lane.STREAMS: "streams (watches, logs, commands)"}
@@ -117,6 +122,6 @@ def lane_of(method: str, *, streaming: bool) -> Lane:
 
 
 def _is_many(lane: Lane, caller: Caller) -> bool:
-    """Whether its name stands for many callers: a master, which calls for others, a certificate that agents share, or
-    the address of agents without certificates."""
+    """Return whether the caller's name stands for many callers: a master, which calls for others, a certificate that
+    agents share, or the address of agents without certificates."""
     return caller.role is Role.MASTER or (lane is Lane.AGENTS and (caller.role is None or caller.name == ANY_NODE))

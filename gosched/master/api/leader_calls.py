@@ -1,6 +1,6 @@
 """What this master itself asks of SchedulerService: here while it leads, of the leader otherwise.
 
-Rule: whoever leads, the answer and the errors are the same.
+Invariant: the answer and the errors are the same, whichever master leads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LeaderCalls:
         self._service = service
 
     async def call(self, method: str, request: Any) -> Any:
-        """Of one answer, no stream. Raises ApiError."""
+        """Make a call that has one answer. Raises ApiError."""
         leader = await self._leadership.find(FIND_LEADER_S)
         if leader is None:
             return await getattr(self._service, method)(request, None)

@@ -1,8 +1,9 @@
-"""The edge of the gRPC API: who calls and what it may, a place for each call, routing to the leader, errors, counting.
+"""What each gRPC call of a master passes through: who calls and what it may, a place, routing to the leader, errors,
+counting.
 
-Rule: SchedulerService, NodeService and what operators ask of ClusterService are served by the leader; any other master
-passes the bytes on, and a call that was passed on once is not passed on again. A call has its place before its request
-is read: one whose request never comes is counted, too, and given up.
+Invariant: SchedulerService, NodeService and what operators ask of ClusterService are served by the leader; any other
+master passes the bytes on, and a call that was passed on once is not passed on again. A call has its place before its
+request is read: one whose request never comes is counted, too, and given up.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from google.protobuf.message import DecodeError
 from gosched.core.records.master import Master
 from gosched.master.api.lanes import Lane, Lanes, Place, lane_of
 from gosched.master.base.callers import FORWARDED, Caller, caller_of, check_allowed
-from gosched.master.base.cancel import forget
+from gosched.master.base.cancel import cancel_and_ignore
 from gosched.master.base.channels import Channels
 from gosched.master.base.errors import ApiError, invalid, unavailable
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.relay import relay
 from gosched.observe.metrics import MasterMetrics
+from gosched.wire.refusals import refusal_reason, trailer
 
 FIND_LEADER_S = 1.0
 REQUEST_S = 10.0  # for a request to arrive, once its call has begun
@@ -51,7 +53,7 @@ class _Call:
     context: Any
 
 
-class Edge(grpc.aio.ServerInterceptor):
+class LeaderRouting(grpc.aio.ServerInterceptor):
     def __init__(
         self,
         leadership: Leadership,
@@ -60,7 +62,7 @@ class Edge(grpc.aio.ServerInterceptor):
         lanes: Lanes,
         cluster_id: Callable[[], str],
     ) -> None:
-        """`cluster_id`: empty while it is not known."""
+        """`cluster_id` returns an empty text while the id is not known."""
         self._leadership = leadership
         self._masters = masters
         self._metrics = metrics
@@ -70,7 +72,8 @@ class Edge(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
     ) -> Any:
-        """Each call is taken as one whose requests are a stream: then gRPC hands it over before the first has come."""
+        """Take each call as one whose requests are a stream: gRPC then hands it over before the first request has
+        come."""
         handler = await continuation(details)
         if handler is None:
             return None
@@ -113,7 +116,8 @@ class Edge(grpc.aio.ServerInterceptor):
     async def _stream(
         self, handler: Any, method: str, requests: AsyncIterator[bytes], context: Any
     ) -> AsyncIterator[bytes]:
-        """What was passed on with a stream of requests stays with its master, also when another one leads meanwhile."""
+        """Serve a stream. One that was passed on with a stream of requests stays with its master, also when another one
+        leads meanwhile."""
         try:
             with self._taken(method, context, streaming=True) as call:
                 request = None if handler.request_streaming else await _only(requests, call.place)
@@ -139,7 +143,7 @@ class Edge(grpc.aio.ServerInterceptor):
         self._metrics.rpc_ended(method, "OK")
 
     async def _foreign(self, handler: Any, method: str, requests: AsyncIterator[bytes], context: Any) -> None:
-        """Streams of health and reflection, which write their answers themselves."""
+        """Serve streams of health and reflection, which write their answers themselves."""
         try:
             with self._taken(method, context, streaming=True) as call:
                 if handler.request_streaming:
@@ -151,7 +155,7 @@ class Edge(grpc.aio.ServerInterceptor):
 
     @contextmanager
     def _taken(self, method: str, context: Any, *, streaming: bool) -> Iterator[_Call]:
-        """Raises ApiError for a caller that may not call this, or has too much open."""
+        """Take a place. Raises ApiError for a caller that may not make this call, or has too many open."""
         caller = caller_of(context)
         check_allowed(caller, method, self._cluster_id())
         lane = lane_of(method, streaming=streaming)
@@ -159,7 +163,7 @@ class Edge(grpc.aio.ServerInterceptor):
             yield _Call(method=method, caller=caller, lane=lane, place=place, context=context)
 
     async def _route(self, call: _Call) -> Master | None:
-        """None: served here. Raises ApiError."""
+        """Return the leader that the call is passed on to; None: it is served here. Raises ApiError."""
         if not call.method.startswith(_ROUTED):
             return None
         leader = await self._leadership.find(FIND_LEADER_S)
@@ -191,11 +195,12 @@ class Edge(grpc.aio.ServerInterceptor):
             yield data
 
     def _to(self, leader: Master, call: _Call) -> Any:
-        """Each lane has a connection of its own: what is not read there holds up nothing here."""
+        """Return the channel of the call's lane. Each has a connection of its own, so an unread stream holds up no
+        other lane."""
         return self._masters.to(leader.grpc_address, call.lane.value)
 
     async def _while_leading(self, leader: Master, answer: Awaitable[Any]) -> Any:
-        """The answer, unless another leader comes first: the old one may be frozen and never answer."""
+        """Return the answer, unless another leader comes first: the old one may be frozen and never answer."""
         waiting = asyncio.ensure_future(answer)
         try:
             while self._leadership.leader() == leader:
@@ -210,15 +215,15 @@ class Edge(grpc.aio.ServerInterceptor):
                 await self._leadership.moved_from(leader, FIND_LEADER_S)
             raise
         finally:
-            forget(waiting)
+            cancel_and_ignore(waiting)
         raise unavailable("the leader has changed; try again")
 
     async def _fail(self, error: Exception, method: str, context: Any) -> NoReturn:
-        code, detail = _status_of(error)
+        code, detail, reason = _status_of(error)
         if code is grpc.StatusCode.INTERNAL:
             log.error("a call failed", method=method, exc_info=error)
         self._metrics.rpc_ended(method, code.name)
-        await context.abort(code, detail)
+        await context.abort(code, detail, trailer(reason))
         raise AssertionError("abort raises")
 
 
@@ -227,7 +232,7 @@ def _passed_on(call: _Call) -> dict[str, Any]:
 
 
 async def _only(requests: AsyncIterator[bytes], place: Place) -> bytes:
-    """The one request of a call. Raises ApiError."""
+    """Return the one request of a call. Raises ApiError."""
     try:
         async with asyncio.timeout(REQUEST_S):
             request = await anext(aiter(requests), None)
@@ -251,9 +256,9 @@ async def _each_parsed(handler: Any, requests: AsyncIterator[bytes]) -> AsyncIte
         yield _parsed(handler, request)
 
 
-def _status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
+def _status_of(error: Exception) -> tuple[grpc.StatusCode, str, str]:
     if isinstance(error, ApiError):
-        return error.code, error.detail
+        return error.code, error.detail, error.reason
     if isinstance(error, grpc.aio.AioRpcError):  # the leader's own answer, or that there was none
-        return error.code(), error.details() or error.code().name
-    return grpc.StatusCode.INTERNAL, f"internal error, please report it: {error!r}"
+        return error.code(), error.details() or error.code().name, refusal_reason(error)
+    return grpc.StatusCode.INTERNAL, f"internal error, please report it: {error!r}", ""

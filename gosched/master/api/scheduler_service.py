@@ -1,6 +1,6 @@
 """SchedulerService: what users ask. Served by the leader; the front of a follower forwards to it.
 
-Rule: reads about a job come after a barrier, so that nobody is told less than was acknowledged before.
+Invariant: a job is read after a barrier, so that no user is told less than was acknowledged before.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from gosched.core.records.window import Window
 from gosched.core.rules.values import check_line
 from gosched.core.spec.job_spec import JobSpec
 from gosched.master.agents.exec import Execs, start_of
-from gosched.master.api.digests import Digests
 from gosched.master.api.explanation import explain_job
 from gosched.master.api.forecast import MAX_SPECS, forecast
 from gosched.master.api.status import StatusReader
+from gosched.master.api.status_digest import StatusDigest
 from gosched.master.base.callers import caller_of
 from gosched.master.base.errors import accepted, invalid, not_found, parsed
 from gosched.master.base.job_changes import JobChanges
@@ -70,7 +70,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     status: StatusReader
     admissions: Admissions
     keeper: ClockKeeper
-    digests: Digests
+    status_digest: StatusDigest
     windows: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def SubmitJob(self, request: scheduler_pb2.SubmitJobRequest, context: Any) -> scheduler_pb2.SubmitJobResponse:
@@ -230,11 +230,11 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def GetClusterStatus(
         self, request: scheduler_pb2.GetClusterStatusRequest, context: Any
     ) -> scheduler_pb2.ClusterStatus:
-        status = await self.digests.status() if request.digest else self.status.read()
+        status = await self.status_digest.status() if request.digest else self.status.read()
         return to_message(status, scheduler_pb2.ClusterStatus)
 
     async def _change(self, command: Body, request: _Change) -> Accepted:
-        """Raises ApiError."""
+        """Propose a user's command. Raises ApiError."""
         _check_request_id(request.client_id, request.request_id)
         if not isinstance(command, SubmitJob) and request.ByteSize() > MAX_RULES_BYTES:
             raise invalid(f"they take {request.ByteSize()} bytes together; at most {MAX_RULES_BYTES} fit in one change")

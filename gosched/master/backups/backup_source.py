@@ -60,7 +60,7 @@ class BackupSource:
             self._open -= 1
 
     async def _reach(self, revision: int) -> None:
-        """What was acknowledged before the call is in the backup. Raises ApiError."""
+        """Wait until all that was acknowledged before the call is applied here. Raises ApiError."""
         try:
             async with asyncio.timeout(CATCH_UP_S):
                 while self._replication.state.revision < revision:

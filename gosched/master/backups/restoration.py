@@ -1,6 +1,6 @@
 """`gosched-master --restore FILE` and `--restore-from DIR`: a data directory is filled, and nothing is run.
 
-Invariant: nothing is written unless the directory is empty, and what may be lost was named by whoever asked.
+Invariant: nothing is written unless the directory is empty, and the operator has named what may be lost.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoration:
-    """The flags of the master's command line that have to do with it."""
+    """The flags of the master's command line that belong to a restoration."""
 
     FLAGS: ClassVar = ("restore", "tasks", "new_cluster", "passphrase_file", "key_file", "restore_from", "yes_i_lost")
 

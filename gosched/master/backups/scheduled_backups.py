@@ -37,11 +37,11 @@ log = structlog.get_logger()
 
 
 class BackupFailed(Exception):
-    """One line that says why."""
+    """A backup that failed; one line says why."""
 
 
 class ScheduledBackups:
-    """`leads`: whether this master does. `cluster_id`: of its state."""
+    """The backups of a master while it leads."""
 
     def __init__(
         self,
@@ -63,19 +63,19 @@ class ScheduledBackups:
         self.status = BackupStatus()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Make backups when they are due, until it is cancelled."""
         led = False
         while True:
             await asyncio.sleep(LOOK_S)
             leads = self._leads()
             if leads and not led:
-                await self._look_for_the_last()
+                await self.find_last()
             led = leads
-            if leads and self._due_ms() <= self._now_ms():
+            if leads and self.due_ms() <= self._now_ms():
                 await self.take()
 
     async def take(self) -> None:
-        """Make one now; what comes of it is in `status` and in the log."""
+        """Make a backup now; what comes of it is in `status` and in the log."""
         before = self.status
         try:
             path, size = await self._write()
@@ -115,7 +115,7 @@ class ScheduledBackups:
         return self._folder / name, size
 
     async def _send(self, path: Path, name: str) -> None:
-        """Raises BackupFailed."""
+        """Run the command on the file. Raises BackupFailed."""
         words = [word.replace(NAME_PLACE, name) for word in self._settings.command]
         try:
             with path.open("rb") as file:
@@ -140,8 +140,8 @@ class ScheduledBackups:
         if process.returncode:
             raise BackupFailed(f"{words[0]} ended with code {process.returncode}: {said or 'it said nothing'}")
 
-    async def _look_for_the_last(self) -> None:
-        """Of this cluster, by whichever master of those that share the directory."""
+    async def find_last(self) -> None:
+        """Learn from the directory when the last backup of this cluster was made, by whichever master shares it."""
         own = await asyncio.to_thread(self._own_files)
         if own:
             at = datetime.strptime(_at(own[-1]), "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
@@ -149,7 +149,8 @@ class ScheduledBackups:
             failures = self.status.failures
             self.status = BackupStatus(last_success_ms=last_ms, last_bytes=own[-1].stat().st_size, failures=failures)
 
-    def _due_ms(self) -> int:
+    def due_ms(self) -> int:
+        """Return when the next backup is due; 0: now."""
         last_ms, every_ms = self.status.last_success_ms, self._settings.every_ms
         if self._retry_ms:
             return self._retry_ms
@@ -170,7 +171,7 @@ class ScheduledBackups:
         return len(beyond)
 
     def _own_files(self) -> list[Path]:
-        """The oldest first. Those of other clusters are nobody's business here."""
+        """Return the backups of this cluster, the oldest first. Those of other clusters are left alone."""
         cluster = self._cluster_id() or "without-id"
         try:
             found = [
@@ -182,7 +183,7 @@ class ScheduledBackups:
 
 
 def backup_gauges(status: BackupStatus | None, now_ms: int) -> BackupGauges | None:
-    """As metrics show them; None: none are scheduled here."""
+    """Return what metrics show; None: no backups are scheduled here."""
     if status is None:
         return None
     age_s = max(0, now_ms - status.last_success_ms) / 1000 if status.last_success_ms else math.inf

@@ -1,8 +1,9 @@
-"""Who calls a master, and what it may call.
+"""The callers of a master, and what each may call.
 
-With TLS a caller is what its certificate says; the call that another master passes on is that of whoever it names.
-Without TLS there are no roles, and a caller is its address, which has to be a private one. Invariant: only a master's
-word counts for another caller.
+With TLS a caller is what its certificate says; a call that another master passes on is that of the caller it names.
+Without TLS there are no roles, and a caller is its address, which has to be a private one.
+
+Invariant: only a master's word counts for another caller.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ BY_METHOD = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    #: None: there is no TLS, and anybody is anything.
+    #: None: there is no TLS, and so there are no roles.
     role: Role | None
     #: By which its calls are counted: a name in a certificate, or an address.
     name: str
@@ -55,17 +56,18 @@ class Caller:
 
     @property
     def header(self) -> tuple[tuple[str, str], ...]:
-        """For the master that the call is passed on to."""
-        who = (
+        """Return the metadata that name the caller to the master that its call is passed on to."""
+        caller = (
             self.name
             if self.role is None
             else CertificateHolder(cluster=self.cluster, role=self.role, name=self.name).uri()
         )
-        return ((FORWARDED, who),)
+        return ((FORWARDED, caller),)
 
 
 def caller_of(context: Any) -> Caller:
-    """Raises ApiError for a certificate that gives no role, and without TLS for a public address."""
+    """Return the caller of a gRPC call. Raises ApiError for a certificate that gives no role, and without TLS for a
+    public address."""
     certificate = context.auth_context()
     named = next((str(value) for key, value in context.invocation_metadata() or () if key == FORWARDED), "")
     if certificate.get("transport_security_type") != [b"ssl"]:
@@ -80,7 +82,7 @@ def caller_of(context: Any) -> Caller:
 
 
 def http_caller(transport: Any) -> Caller:
-    """Raises ApiError."""
+    """Return the caller of an HTTP request. Raises ApiError."""
     certificate = transport.get_extra_info("peercert") if transport else None
     address = transport.get_extra_info("peername") if transport else None
     host = str(address[0]) if address else "?"
@@ -106,7 +108,7 @@ def check_allowed(caller: Caller, method: str, cluster_id: str) -> None:
 
 
 def allowed(method: str) -> frozenset[Role]:
-    """The roles, beside masters, that may call it. Health and reflection are everybody's."""
+    """Return the roles, beside masters, that may call a method. Every role may call health and reflection."""
     if not method.startswith(_OWN):
         return frozenset(Role)
     service_and_name = method.removeprefix(_OWN)

@@ -1,4 +1,7 @@
-"""Ends tasks for good. Rule: whoever cancels a task waits until it has ended, or says that its outcome is of no use."""
+"""Cancels tasks for good.
+
+Invariant: the code that cancels a task waits until it has ended, or says that its result is of no use.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ from typing import Any
 REPEAT_S = 0.1
 
 
-async def end_all(tasks: Collection[asyncio.Future[Any]]) -> None:
-    """Cancels until all have ended, and drops how: `asyncio.wait_for` of Python 3.11 swallows a cancellation that meets
-    a result."""
+async def cancel_all(tasks: Collection[asyncio.Future[Any]]) -> None:
+    """Cancel the tasks until all have ended, and drop their results. It repeats, for `asyncio.wait_for` of Python 3.11
+    swallows a cancellation that meets a result."""
     for task in tasks:
-        unattended(task)
+        ignore_result(task)
     pending = {task for task in tasks if not task.done()}
     while pending:
         for task in pending:
@@ -21,14 +24,14 @@ async def end_all(tasks: Collection[asyncio.Future[Any]]) -> None:
         _, pending = await asyncio.wait(pending, timeout=REPEAT_S)
 
 
-def forget(task: asyncio.Future[Any]) -> None:
-    """Cancels what nobody waits for any more; how it ends is of no use, an error included."""
+def cancel_and_ignore(task: asyncio.Future[Any]) -> None:
+    """Cancel a task that nothing waits for any more; its result is of no use, an error included."""
     task.cancel()
-    unattended(task)
+    ignore_result(task)
 
 
-def unattended(task: asyncio.Future[Any]) -> None:
-    """Says that it may end, also with an error, while nobody waits for it."""
+def ignore_result(task: asyncio.Future[Any]) -> None:
+    """Let a task end, also with an error, while nothing waits for it."""
     task.add_done_callback(_look)
 
 

@@ -1,6 +1,6 @@
 """Connections to agents and to other masters: one channel per address and lane, kept open and bounded.
 
-Rule: a channel that is given up closes only after its calls have ended, or after a grace.
+Invariant: a channel that is given up closes only after its calls have ended, or after a grace.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
-# Otherwise gRPC finds out how much a connection carries, and takes in as much of each stream that nobody reads.
+# Otherwise gRPC finds out how much a connection carries, and takes in as much of each unread stream.
 _OF_STREAMS = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", STREAM_WINDOW_BYTES))
 _TO_AGENTS = (("grpc.max_reconnect_backoff_ms", 1000),)
 # A frozen leader is noticed in the middle of a call (the servers of masters allow these pings), and a master that was
@@ -57,7 +57,7 @@ class TlsPem:
 
 
 def read_tls(tls: Tls | None) -> TlsPem | None:
-    """Raises ConfigError."""
+    """Return the files' contents. Raises ConfigError."""
     if tls is None:
         return None
     try:
@@ -83,8 +83,10 @@ def own_certificate(tls: Tls | None, member: str) -> CertificateHolder:
 
 
 class Channels:
-    """`by_role`: agents are known by the DNS name of their role, whatever their addresses are; otherwise by the hosts
-    of their addresses. It is so where the master's own certificate has its role in a DNS name: a cluster has one form.
+    """Channels to agents, or to masters.
+
+    Agents are known by the hosts of their addresses, or, with `by_role`, by the DNS name of their role, whatever their
+    addresses are. It is so where the master's own certificate has its role in a DNS name: a cluster has one form.
     """
 
     def __init__(
@@ -98,11 +100,12 @@ class Channels:
         self._closing: set[asyncio.Task[None]] = set()
 
     def to(self, address: str, lane: str = "") -> Any:
-        """Lanes share no connection, so that what waits in one holds up nothing in another."""
+        """Return the channel to an address. Lanes share no connection, so what waits in one holds up nothing in
+        another."""
         return self._to((address, lane, ""))
 
     def to_agent(self, node: Node, lane: str = "") -> Any:
-        """The agent's certificate has to be of this node, or of any."""
+        """Return the channel to a node's agent, whose certificate has to be of this node, or of any."""
         return self._to((node.address, lane, self._name_of(node)))
 
     def drop_agent(self, node: Node) -> None:

@@ -1,6 +1,6 @@
 """The clocks of a master: the machine's own, and the state's, which goes on from what the log says.
 
-Rule: durations are measured on `monotonic_s`, records are stamped with the `now_ms` of the state's clock.
+Invariant: durations are measured on `monotonic_s`, records are stamped with the `now_ms` of the state's clock.
 """
 
 from __future__ import annotations
@@ -36,26 +36,28 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True)
 class _Heard:
-    """Another machine's wall clock. `ahead_ms`: of our monotonic clock, so a step of our wall clock changes nothing."""
+    """Another machine's wall clock, as it was heard."""
 
+    #: Ahead of our monotonic clock, so that a step of our wall clock changes nothing.
     ahead_ms: float
+    #: When it was heard, by our monotonic clock.
     at_s: float
 
 
 class StateClock:
     """A `Clock` that follows a majority of the masters' wall clocks, and goes on by itself while there is none.
 
-    The masters' own clocks decide; where they do not agree, or one is heard alone, what the agents say together counts
-    as one voice more. Invariant: `now_ms` never goes back, and is never behind the state's clock, but after it was set
-    back.
+    The masters' own clocks decide; where they do not agree, or only one is heard, what the agents say together counts
+    as one voice more.
 
-    `masters`: how many the cluster has, set anew when that changes. `bound_ms`: clocks that differ by no more agree.
+    Invariant: `now_ms` never goes back, and is never behind the state's clock, except after it was set back.
     """
 
     def __init__(self, wall: Clock, *, masters: int, bound_ms: int) -> None:
         self._wall = wall
+        #: How many the cluster has; set anew when that changes.
         self.masters = masters
-        self._bound_ms = bound_ms
+        self._bound_ms = bound_ms  # clocks that differ by no more agree
         self._others: dict[str, _Heard] = {}
         self._agents: dict[str, _Heard] = {}
         self._agents_ms: tuple[float, float | None] = (-AGENTS_AGAIN_S, None)  # when they were looked at; their median
@@ -87,7 +89,7 @@ class StateClock:
         return int(self._time_ms)
 
     def applied(self, clock_ms: int) -> None:
-        """The state's clock after a batch was applied."""
+        """Take over the state's clock after a batch was applied."""
         now_s = self._wall.monotonic_s()
         was_set_back = clock_ms < self._applied_ms
         self._applied_ms = clock_ms
@@ -101,7 +103,7 @@ class StateClock:
         self._time_ms, self._at_s = float(to_ms), self._wall.monotonic_s()
 
     def release(self) -> None:
-        """The command was applied, or failed: the state's clock says which."""
+        """End the hold: the command was applied or failed, and the state's clock says which."""
         self._held = False
         self.applied(self._applied_ms)
 
@@ -110,7 +112,7 @@ class StateClock:
         self._others[master] = _Heard(clock_ms - now_s * 1000, now_s)
 
     def heard_agent(self, node: str, clock_ms: int) -> None:
-        """0: it did not say."""
+        """Remember an agent's clock; 0: it did not tell it."""
         if clock_ms:
             now_s = self._wall.monotonic_s()
             self._agents.pop(node, None)
@@ -119,12 +121,12 @@ class StateClock:
                 del self._agents[next(iter(self._agents))]
 
     def agreed_ms(self) -> int | None:
-        """The wall clock of the majority; None: there is none."""
+        """Return the wall clock of the majority; None: there is no majority."""
         aim_ms = self._aim_ms(self._wall.monotonic_s())
         return None if aim_ms is None else int(aim_ms)
 
     def masters_ms(self, me: str) -> Mapping[str, int]:
-        """The wall clock of each master that was heard lately, and our own."""
+        """Return the wall clock of each master that was heard lately, and our own."""
         now_s = self._wall.monotonic_s()
         heard = {m: int(h.ahead_ms + now_s * 1000) for m, h in self._others.items() if now_s - h.at_s < FRESH_S}
         return {**heard, me: self._wall.now_ms()}
@@ -148,7 +150,8 @@ class StateClock:
         return None if agreed is None else agreed + now_s * 1000
 
     def _majority(self, voices: Sequence[float]) -> float | None:
-        """The lower median of those that agree: behind, a clock does no harm; ahead, it fires what is not due."""
+        """Return the lower median of those that agree: a clock that is behind does no harm, one ahead fires what is not
+        due."""
         ordered = sorted(voices)
         best: list[float] = []
         for low in ordered:
@@ -167,16 +170,17 @@ class StateClock:
         return median
 
     def _is_undoubted(self, own_ms: float, now_s: float) -> bool:
-        """The only master's wall clock stands where the state's clock expects it."""
+        """Return whether the only master's wall clock stands where the state's clock expects it."""
         return self.masters == 1 and abs(own_ms + self._at_s * 1000 - self._time_ms) <= self._bound_ms
 
     def _stayed(self, own_ms: float, now_s: float) -> bool:
-        """Our wall clock has not moved against the monotonic one for a while, and no other says it is wrong."""
+        """Return whether our wall clock has not moved against the monotonic one for a while, and no other contradicts
+        it."""
         if self._doubted is None or abs(own_ms - self._doubted.ahead_ms) > self._bound_ms:
             self._doubted = _Heard(own_ms, now_s)
         return now_s - self._doubted.at_s >= DOUBT_S
 
 
 def utc(at_ms: int) -> str:
-    """For people, in seconds: 2026-12-01T06:00:00Z."""
+    """Return a moment for people, in seconds: 2026-12-01T06:00:00Z."""
     return f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -8,6 +8,7 @@ import grpc
 from google.protobuf.message import Message
 
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
+from gosched.core.reasons import RefusalReason
 from gosched.wire.codec import to_record
 
 R = TypeVar("R")
@@ -34,12 +35,14 @@ HTTP_STATUS = {
 
 
 class ApiError(Exception):
-    """One line for people."""
+    """A call that failed, with one line for people."""
 
-    def __init__(self, code: grpc.StatusCode, detail: str) -> None:
+    def __init__(self, code: grpc.StatusCode, detail: str, *, reason: str = "") -> None:
+        """`reason`: a RefusalReason; empty where the status says enough to a program."""
         super().__init__(detail)
         self.code = code
         self.detail = detail
+        self.reason = reason
 
 
 def invalid(detail: str) -> ApiError:
@@ -63,14 +66,14 @@ def busy(detail: str) -> ApiError:
 
 
 def accepted(outcome: Outcome) -> Accepted:
-    """Raises ApiError for a rejection."""
+    """Return the outcome. Raises ApiError for a rejection."""
     if isinstance(outcome, Rejected):
-        raise ApiError(_GRPC[outcome.code], outcome.detail)
+        raise ApiError(_GRPC[outcome.code], outcome.detail, reason=RefusalReason.REJECTED)
     return outcome
 
 
 def parsed(message: Message, kind: type[R]) -> R:
-    """The record of a message from outside. Raises ApiError."""
+    """Return the record of a message from outside. Raises ApiError."""
     try:
         return to_record(message, kind)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Ids of jobs, made at the edge, sortable by time, never guessed twice; and of clusters."""
+"""Ids of jobs, made where a submission arrives, sortable by time, never guessed twice; and of clusters."""
 
 from __future__ import annotations
 

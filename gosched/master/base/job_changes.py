@@ -1,4 +1,7 @@
-"""Wakes those who watch a job. Rule: a watcher that is slow misses no change, only the states in between."""
+"""Wakes those that watch a job.
+
+Invariant: a slow watcher misses no change, only the states in between.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ class JobChanges:
 
     @contextmanager
     def of(self, job_id: str) -> Iterator[asyncio.Event]:
-        """An event that is set at each change of the job; the watcher clears it."""
+        """Give an event that is set at each change of the job; the watcher clears it."""
         changed = asyncio.Event()
         self._watchers.setdefault(job_id, set()).add(changed)
         try:

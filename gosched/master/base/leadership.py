@@ -1,6 +1,6 @@
-"""Who leads, as this master knows it, and whether it serves as the leader itself.
+"""Which master leads, as this one knows it, and whether it serves as the leader itself.
 
-Rule: this master serves as the leader only between the opening of its own epoch and the first sign of another.
+Invariant: this master serves as the leader only between the opening of its own epoch and the first sign of another.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Leadership:
 
     @property
     def epoch(self) -> int:
-        """Of this master's own term as the leader; 0 while it does not serve as one."""
+        """This master's own epoch as the leader; 0 while it does not serve as one."""
         return self._epoch
 
     @property
     def is_raft_leader(self) -> bool:
-        """Raft made this master the leader."""
+        """Whether Raft made this master the leader."""
         return self._replication.role.part is Part.LEADER
 
     def opened(self, epoch: int) -> None:
@@ -42,14 +42,14 @@ class Leadership:
         self._wake()
 
     def leader(self) -> Master | None:
-        """The leader's record, when it is known and is another master."""
+        """Return the leader's record, if it is known and is another master."""
         role = self._replication.role
         if role.leader in ("", self._replication.member_id):
             return None
         return self._replication.state.masters.get(role.leader)
 
     async def find(self, wait_s: float) -> Master | None:
-        """The other master that leads; None: this one does. Raises ApiError when there is none for `wait_s`."""
+        """Return the other master that leads; None: this one does. Raises ApiError when there is none for `wait_s`."""
         try:
             async with asyncio.timeout(wait_s):
                 while not self._epoch:
@@ -62,14 +62,14 @@ class Leadership:
         return None
 
     async def moved_from(self, leader: Master, wait_s: float) -> None:
-        """Returns when somebody else leads, or after `wait_s`."""
+        """Return when another master leads, or after `wait_s`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 while self.leader() == leader:
                     await self.change()
 
     async def change(self) -> None:
-        """Returns at the next change of roles, or of the epoch."""
+        """Return at the next change of roles, or of the epoch."""
         await self._changed.wait()
 
     def _on_role(self, role: Role) -> None:
@@ -85,6 +85,6 @@ class Leadership:
             self._wake()
 
     def _wake(self) -> None:
-        """Everybody who waits now is woken; who waits later waits for the next change."""
+        """Wake all that wait now; those that wait later wait for the next change."""
         self._changed.set()
         self._changed = asyncio.Event()

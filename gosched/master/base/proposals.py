@@ -1,6 +1,6 @@
 """Proposals of this master: stamped by the state's clock, timed, and turned into API errors when they fail.
 
-Rule: times enter the log here, at the edge, and nowhere else.
+Invariant: times enter the log here and nowhere else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TIMEOUT_S = 10.0
 
 
 class Proposals:
-    """`committed` is told how many seconds each proposal took."""
+    """The way into the log. `committed` is told how many seconds each proposal took."""
 
     def __init__(self, replication: Replication, clock: Clock, committed: Callable[[float], None]) -> None:
         self._replication = replication
@@ -28,8 +28,8 @@ class Proposals:
     async def propose(
         self, body: Body, *, epoch: int = 0, client_id: str = "", request_id: str = "", timeout_s: float = TIMEOUT_S
     ) -> Outcome:
-        """Raises ApiError: UNAVAILABLE when the outcome is not known (ask again with the same request id),
-        FAILED_PRECONDITION for a command that masters of the release before may not know."""
+        """Propose one command. Raises ApiError: UNAVAILABLE when the outcome is not known (ask again with the same
+        request id), FAILED_PRECONDITION for a command that masters of the release before may not know."""
         level = LEVEL_OF.get(type(body), FeatureLevel.FIRST)
         now = self._replication.state.feature_level
         if level > now:
@@ -52,7 +52,7 @@ class Proposals:
         return outcomes
 
     async def barrier(self) -> int:
-        """A revision at which everything acknowledged before this call is applied here."""
+        """Return a revision at which all that was acknowledged before this call is applied here."""
         try:
             return await self._replication.barrier(timeout_s=TIMEOUT_S)
         except ProposalFailed as failed:

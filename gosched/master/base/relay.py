@@ -1,8 +1,8 @@
 """Both directions of a call that a master passes on, to an agent or to another master.
 
-Rule: when either end stops, or goes away, so does the call. To grpc.aio a message that is written when the other side
-has ended the call is an internal error, which hides how it ended: so after the first message none is sent before the
-first answer, and what comes after that error counts for more than it.
+Invariant: when either end stops, or goes away, so does the call. A message that is written when the other side has
+ended the call is an internal error to grpc.aio, which hides how it ended: so after the first message none is sent
+before the first answer, and what comes after that error counts for more than it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 import grpc
 
-from gosched.master.base.cancel import end_all
+from gosched.master.base.cancel import cancel_all
 from gosched.master.base.errors import unavailable
 
 
 async def relay(call: Any, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """Sends `requests` and yields the answers, each at the pace of who takes them. The second request waits for the
-    first answer. Raises AioRpcError, ApiError."""
+    """Send `requests` and yield the answers, each at the pace of its reader. The second request waits for the first
+    answer. Raises AioRpcError, ApiError."""
     accepted = asyncio.Event()
     sending = asyncio.ensure_future(_send(call, requests, accepted))
     try:
@@ -34,13 +34,13 @@ async def relay(call: Any, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        # Nobody wanted that here: the requests cannot be read, or the channel was given up.
+        # Not what was wanted here: the requests cannot be read, or the channel was given up.
         if sending.done() and not sending.cancelled() and (error := sending.exception()) is not None:
             raise error from None
         raise unavailable("the connection was given up") from None
     finally:
         call.cancel()
-        await end_all([sending])
+        await cancel_all([sending])
 
 
 async def _send(call: Any, requests: AsyncIterator[Any], accepted: asyncio.Event) -> None:

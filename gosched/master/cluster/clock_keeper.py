@@ -1,7 +1,7 @@
 """Keeps the state's clock near the masters': hears the other masters' clocks, and with them their releases, takes the
 steps that no stamp may take, and sets the clock back when an operator asks for it.
 
-Rule: only what a majority agrees on is taken over.
+Invariant: only what a majority agrees on is taken over.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class ClockKeeper:
         self.versions: dict[str, str] = {}
 
     async def hear(self) -> None:
-        """On each master, until it is cancelled: whoever leads next knows the others' clocks already."""
+        """Ask the other masters for their clocks, on each master, until it is cancelled: the next leader then knows
+        them already."""
         while True:
             others = [m for m in self._state.masters.values() if m.id != self._replication.member_id]
             await asyncio.gather(*(self._hear(master.id, master.grpc_address) for master in others))
@@ -64,7 +65,7 @@ class ClockKeeper:
             await asyncio.sleep(HEAR_EVERY_S)
 
     async def keep_up(self, epoch: int) -> None:
-        """On the leader, until it is cancelled."""
+        """Move the state's clock forward where it lags behind, on the leader, until it is cancelled."""
         while True:
             behind_ms = self._clock.now_ms() - self._state.clock_ms
             if behind_ms > MAX_CLOCK_STEP_MS and self._may_set():
@@ -75,7 +76,7 @@ class ClockKeeper:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def set_back(self, client_id: str, request_id: str) -> Accepted:
-        """To the time of the majority; the answer's subject is the time before. Raises ApiError."""
+        """Set the clock back to the time of the majority; the answer's subject is the time before. Raises ApiError."""
         if not self._may_set():
             raise unmet(f"the clock can be set from feature level {FeatureLevel.BOUNDED} on: upgrade all masters")
         to_ms = self._clock.agreed_ms()
@@ -95,12 +96,12 @@ class ClockKeeper:
         return self._clock.now_ms()
 
     def offsets_ms(self) -> dict[str, int]:
-        """How far each master's wall clock, if it was heard lately, is ahead of the state's clock."""
+        """Return how far each master's wall clock, if it was heard lately, is ahead of the state's clock."""
         now_ms = self._clock.now_ms()
         return {m: at_ms - now_ms for m, at_ms in self._clock.masters_ms(self._replication.member_id).items()}
 
     def problem(self) -> str:
-        """What is wrong with the clocks, and what to do, in one line; empty: nothing."""
+        """Return what is wrong with the clocks, and what to do, in one line; empty: nothing."""
         agreed_ms = self._clock.agreed_ms()
         if agreed_ms is None:
             readings = self._clock.masters_ms(self._replication.member_id)
@@ -127,7 +128,7 @@ class ClockKeeper:
         return ", ".join(f"{master} {utc(at_ms)}" for master, at_ms in sorted(readings.items()))
 
     def _complain(self) -> None:
-        """Once for each kind of trouble: the figures in it change all the time."""
+        """Log each kind of trouble once: the figures in it change all the time."""
         problem = self.problem()
         kind = problem.partition("(")[0].translate(_NO_DIGITS)
         if kind != self._complaint:
@@ -158,7 +159,7 @@ _NO_DIGITS = {ord(digit): None for digit in "0123456789"}
 
 
 def _next_runs(jobs: Iterable[Job], now_ms: int) -> tuple[NextRun, ...]:
-    """Of the schedules that would wait for longer than their cron says."""
+    """Return the next runs of the schedules that would wait for longer than their cron says."""
     runs: list[NextRun] = []
     for job in jobs:
         if job.spec.cron and not job.state.is_final and job.children.next_run_at_ms > now_ms:

@@ -1,7 +1,8 @@
-"""The masters of the cluster: who they are, how far behind each is, and their changes.
+"""The masters of the cluster: which they are, how far behind each is, and their changes.
 
-By the log once it names them, before that by the config. Rule: what is asked for twice is done once, so a client asks
-again until it is done, whoever leads meanwhile.
+The log says which they are once it names them, the config before that.
+
+Invariant: what is asked for twice is done once, so a client asks again until it is done, whichever master leads.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ log = structlog.get_logger()
 
 
 class MemberList:
-    """Who the masters are."""
+    """The masters of the cluster."""
 
     def __init__(self, replication: Replication, settings: MasterSettings) -> None:
         self._replication = replication
@@ -50,12 +51,12 @@ class MemberList:
         return {m.id: m.address for m in configuration.members if m.id != self._replication.member_id}
 
     def listed(self) -> tuple[Member, ...]:
-        """Return the masters by the config."""
+        """Return the masters that the config lists."""
         own = {self._replication.member_id: self._own_address}
         return tuple(Member(id=m, address=a) for m, a in sorted({**self._listed, **own}.items()))
 
     def count(self) -> int:
-        """Return how many vote."""
+        """Return how many members vote."""
         configuration = self._replication.state.configuration
         if configuration is None:
             return 1 + len(self._listed)
@@ -64,7 +65,7 @@ class MemberList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberControl:
-    """What operators ask of the leader."""
+    """Changes of the members, as operators ask the leader for them."""
 
     replication: Replication
     leadership: Leadership
@@ -72,7 +73,7 @@ class MemberControl:
     members: MemberList
 
     async def add(self, member: str, address: str) -> MasterMember:
-        """A learner at first; the answer says whether it votes yet. Raises ApiError."""
+        """Add a master, at first without a vote; the answer says whether it votes yet. Raises ApiError."""
         if wrong := check_name("master id", member):
             raise invalid(str(wrong))
         try:
@@ -89,7 +90,7 @@ class MemberControl:
         return found
 
     async def remove(self, member: str) -> bool:
-        """Return whether it was a member. Raises ApiError."""
+        """Remove a master; return whether it was a member. Raises ApiError."""
         configuration = self.replication.state.configuration
         known = configuration is None or any(m.id == member for m in configuration.members)
         await self._change(member, "")
@@ -98,7 +99,7 @@ class MemberControl:
         return known
 
     def list(self) -> list[MasterMember]:
-        """On the leader: only it knows how far the others are."""
+        """List the members. Only the leader knows how far the others are."""
         role, state, me = self.replication.role, self.replication.state, self.replication.member_id
         members = state.configuration.members if state.configuration is not None else self.members.listed()
         found = []
@@ -119,7 +120,7 @@ class MemberControl:
         return found
 
     async def admit(self) -> None:
-        """On each master: pass on the wishes of those that ask to be added. Until it is cancelled."""
+        """Pass on the requests of masters that ask to be added; on each master, until it is cancelled."""
         said: dict[str, str] = {}
         while True:
             await asyncio.sleep(_ADMIT_EVERY_S)

@@ -1,6 +1,6 @@
 """Submissions: the command of a spec, with the slot that keeps its deadline, and the first run of a schedule.
 
-Rule: a slot is looked for and committed under one lock, so that no two submissions are promised the same one.
+Invariant: a slot is looked for and committed under one lock, so that no two submissions get the same one.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ WAIT_S = 10.0  # for the submissions with deadlines that came before
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """`warning`: one line on a deadline that nothing is promised for; empty: none."""
+    """A command to propose, and what its user should know."""
 
     command: SubmitJob
+    #: One line about a deadline for which no slot is kept; empty: one is kept, or it has none.
     warning: str = ""
 
 
@@ -44,7 +45,8 @@ class Admissions:
 
     @asynccontextmanager
     async def submission(self, spec: JobSpec, client_id: str, request_id: str) -> AsyncIterator[Submission]:
-        """To be applied before the block ends. Raises ApiError, for a deadline that cannot be kept and must be too."""
+        """Give the command, to be applied before the block ends. Raises ApiError for a deadline that must be kept and
+        cannot be."""
         job_id = new_job_id(self._clock.now_ms())
         if spec.cron:
             yield Submission(command=SubmitJob(job_id=job_id, spec=spec, next_run_at_ms=self._first_run(spec)))
@@ -62,8 +64,8 @@ class Admissions:
                 self._lock.release()
 
     async def obstacle(self, spec: JobSpec) -> str:
-        """Why nothing would be promised for its deadline if it were submitted now; empty: something would be, or it has
-        none. Raises ApiError when the planner has no time for it."""
+        """Return why no slot would be kept for its deadline if the job were submitted now; empty: one would be, or it
+        has no deadline. Raises ApiError when the planner has no time for it."""
         if spec.cron or not (spec.deadline_at_ms or spec.deadline_in_ms):
             return ""
         return _unforeseen(spec) or _line(await self._asked(new_job_id(self._clock.now_ms()), spec))
@@ -88,7 +90,7 @@ class Admissions:
         state = self._state
         now_ms = max(self._clock.now_ms(), state.clock_ms)
         job = Job(id=job_id, spec=spec, sequence=state.next_sequence, submitted_at_ms=now_ms)
-        return await self._cycles.questions.ask(lambda view, policy, at_ms, seed: admit(view, policy, job, at_ms, seed))
+        return await self._cycles.queries.ask(lambda view, policy, at_ms, seed: admit(view, policy, job, at_ms, seed))
 
     def _first_run(self, spec: JobSpec) -> int:
         try:
@@ -102,7 +104,7 @@ class Admissions:
 
 
 def _may_be_new(state: ClusterState, spec: JobSpec) -> bool:
-    """False: the state machine refuses it anyway, or meets the job that is there already."""
+    """Return False if the state machine refuses the job anyway, or finds it there already."""
     namesake = state.find_job(spec.name)
     if namesake is not None and not namesake.state.is_final:
         return False
@@ -125,12 +127,12 @@ def _without_promise(job_id: str, spec: JobSpec, why: str) -> Submission:
 
 
 def refusal(why: str) -> str:
-    """Of a job that must keep its deadline."""
+    """Return the error for a job that must keep its deadline and cannot."""
     return f"{why} (deadline.on_miss is refuse)"
 
 
 def _line(found: Admission) -> str:
-    """Empty for one that is admitted."""
+    """Return one line about the deadline; empty for a job that is admitted."""
     if found.reservation is not None:
         return ""
     parts = [f"no start can be reserved for the deadline: {found.problem}"]

@@ -1,7 +1,8 @@
 """The logs of a job: one reader for each allocation, merged into one stream.
 
-Rule: a reader that cannot reach a node says so once, and goes on trying while the caller follows. Nothing is read ahead
-of the caller but a few chunks for each stream and, for each reader, what fits into its window (`STREAM_WINDOW_BYTES`).
+Invariant: a reader that cannot reach a node says so once, and goes on trying while the caller follows. Nothing is read
+ahead of the caller but a few chunks for each stream and, for each reader, what fits into its window
+(`STREAM_WINDOW_BYTES`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gosched.core.records.job import Job
 from gosched.core.records.node import NodeState
 from gosched.core.records.task import Task
 from gosched.core.state.cluster_state import ClusterState
-from gosched.master.base.cancel import end_all, forget
+from gosched.master.base.cancel import cancel_all, cancel_and_ignore
 from gosched.master.base.channels import STREAMS, Channels
 from gosched.master.base.errors import busy, invalid, not_found, unavailable
 from gosched.master.base.job_changes import JobChanges
@@ -27,7 +28,7 @@ from gosched.replication.interface import Replication
 from gosched.wire.v1 import scheduler_pb2, worker_pb2, worker_pb2_grpc
 
 MAX_READERS = 1000  # of one stream, and of all streams of one caller
-MAX_READERS_IN_ALL = 4000  # each may hold a window and a chunk that nobody takes
+MAX_READERS_IN_ALL = 4000  # each may hold a window and a chunk that its caller does not read
 MAX_STREAMS = 500  # of this master
 MAX_CHUNKS_WAITING = 2  # of up to 64 KiB, as the agents cut them
 RETRY_S = 0.3
@@ -39,12 +40,14 @@ Positions = dict[int, int]  # stream -> offset
 
 @dataclass(slots=True)
 class _Reader:
-    """`positions`: where the next chunk of each stream begins."""
+    """The reader of one allocation's log."""
 
     task_id: str
     allocation_id: str
     node_id: str
+    #: Where the next chunk of each stream begins.
     positions: Positions
+    #: The newest note that the caller was sent, so that each is sent once.
     noted: str = ""
 
 
@@ -60,7 +63,8 @@ class JobLogs:
     async def stream(
         self, job_id: str, request: scheduler_pb2.StreamJobLogsRequest, caller: str
     ) -> AsyncIterator[scheduler_pb2.LogChunk]:
-        """Ends when all readers have; with follow not before the job has ended. `caller`: whose readers they are."""
+        """Yield chunks until all readers have ended; with `follow` not before the job has ended. `caller` is counted
+        for them."""
         if self._streams >= MAX_STREAMS:
             raise busy(f"{MAX_STREAMS} log streams are open on this master: try again later")
         chunks: asyncio.Queue[scheduler_pb2.LogChunk] = asyncio.Queue(MAX_CHUNKS_WAITING)
@@ -78,7 +82,7 @@ class JobLogs:
             producer.result()
         finally:
             self._streams -= 1
-            await end_all([producer])
+            await cancel_all([producer])
 
     async def _produce(
         self,
@@ -101,7 +105,7 @@ class JobLogs:
         chunks: asyncio.Queue[scheduler_pb2.LogChunk],
         readers: asyncio.TaskGroup,
     ) -> None:
-        """A reader for each allocation that the chosen tasks have, or get while the caller follows."""
+        """Start a reader for each allocation that the chosen tasks have, or get while the caller follows."""
         epoch, started = self._leadership.epoch, set()
         offsets = _positions(request)
         with self._changes.of(job_id) as changed:
@@ -129,7 +133,7 @@ class JobLogs:
                     raise unavailable("this master does not lead any more; ask again")
 
     def _take_place(self, caller: str) -> None:
-        """Raises ApiError."""
+        """Count one more reader of the caller. Raises ApiError."""
         if self._readers[caller] >= MAX_READERS:
             raise busy(f"{caller} reads {MAX_READERS} logs already: end some of the streams first, or choose a task")
         if self._readers.total() >= MAX_READERS_IN_ALL:
@@ -142,7 +146,7 @@ class JobLogs:
             del self._readers[caller]
 
     async def _read(self, reader: _Reader, follow: bool, chunks: asyncio.Queue[scheduler_pb2.LogChunk]) -> None:
-        """Until the log has ended, or nothing more can be had."""
+        """Read until the log has ended, or nothing more can be had."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + DRAIN_S
         while True:
@@ -197,7 +201,7 @@ class JobLogs:
         finally:
             call.cancel()
             if waiting is not None:
-                forget(waiting)
+                cancel_and_ignore(waiting)
 
     def _is_gone(self, reader: _Reader) -> bool:
         node = self._replication.state.nodes.get(reader.node_id)

@@ -12,7 +12,7 @@ from gosched.core.state.kept_jobs import KeptGroup, KeptKind
 from gosched.master.base.errors import not_found, unavailable
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
-from gosched.master.jobs.wait_reasons import why_unplanned
+from gosched.master.jobs.wait_reasons import wait_reason
 from gosched.master.planning.cycles import Cycles
 from gosched.replication.interface import Replication
 from gosched.scheduling import Explanation
@@ -35,7 +35,8 @@ def job_view(state: ClusterState, job: Job, explanations: Mapping[str, Explanati
 async def watch_job(
     replication: Replication, leadership: Leadership, changes: JobChanges, cycles: Cycles, job_id: str
 ) -> AsyncIterator[JobDetail]:
-    """Ends with the job; raises ApiError when this master stops leading, so that the client goes on elsewhere."""
+    """Yield the job at each change until it has ended. Raises ApiError when this master stops leading, so that the
+    client goes on with another one."""
     epoch = leadership.epoch
     with changes.of(job_id) as changed:
         while True:
@@ -55,5 +56,5 @@ async def watch_job(
 def _wait_line(state: ClusterState, job: Job, why: Explanation | None) -> WaitLine | None:
     if why is not None and job.id in state.pending:
         return WaitLine(why.code, why.message)
-    unplanned = why_unplanned(state, job)
-    return WaitLine(*unplanned) if unplanned else None
+    known = wait_reason(state, job)
+    return WaitLine(*known) if known else None

@@ -1,13 +1,13 @@
 """Starts the runs of schedules when they are due.
 
-Rule: costs what schedules there are, not what jobs there are. Runs that were missed, while nobody led or the schedule
-was held, are made up for by one run.
+Invariant: it costs what schedules there are, not what jobs there are. Runs that were missed, while no master led or the
+schedule was held, are made up for by one run.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import structlog
 
@@ -34,6 +34,11 @@ class Schedules:
         self._clock = clock
         self._live: dict[str, str] = {}  # by job id; what was last said about a run that could not be started
 
+    @property
+    def live(self) -> Collection[str]:
+        """The ids of the schedules that may have runs yet."""
+        return self._live.keys()
+
     def reset(self) -> None:
         self._live = {job.id: "" for job in self._state.jobs.values() if _is_live(job)}
 
@@ -47,7 +52,7 @@ class Schedules:
                     self._live.pop(event.job_id, None)
 
     async def run(self, epoch: int) -> None:
-        """Until it is cancelled."""
+        """Start runs until it is cancelled."""
         while True:
             now_ms = max(self._clock.now_ms(), self._state.clock_ms)
             for job in [self._state.jobs[job_id] for job_id in self._live]:
@@ -71,7 +76,7 @@ class Schedules:
         self._complain(job, outcome.detail if isinstance(outcome, Rejected) else "")
 
     def _complain(self, job: Job, why: str) -> None:
-        """Once, not at every try."""
+        """Log a reason once, not at every try."""
         if why and self._live.get(job.id) not in (None, why):
             log.warning("a run of a schedule is not started; it is tried again", job=job.spec.name, why=why)
         if job.id in self._live:
@@ -83,7 +88,7 @@ class Schedules:
 
 
 def first_run_ms(cron: str, timezone: str, after_ms: int) -> int:
-    """The first moment after `after_ms`. Raises ValueError with one line."""
+    """Return the first moment after `after_ms`. Raises ValueError with one line."""
     moment = next_run_ms(cron, timezone or "UTC", after_ms)
     if moment is None:
         raise ValueError(f"schedule.cron {cron[:64]!a} names no moment in the next 50 years")

@@ -1,13 +1,13 @@
-"""Why a live job is not in the planner's hands: held, suspended, waiting for others, or about to start.
+"""Why the planner does not look at a live job: it is held, suspended, waits for others, or is about to start.
 
-Rule: read from the state alone, at a cost that does not grow with the number of jobs.
+Invariant: it is read from the state alone, at a cost that does not grow with the number of jobs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 
+from gosched.core.reasons import WaitReason
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.state.cluster_state import ClusterState
@@ -18,52 +18,40 @@ NAMES_SHOWN = 5
 _CONDITIONS = {Condition.SUCCESS: "must succeed", Condition.FAILURE: "must fail", Condition.ANY: "must end"}
 
 
-class Unplanned(StrEnum):
-    """Codes of an explanation, besides those of the planner."""
-
-    HELD = "HELD"
-    SUSPENDED = "SUSPENDED"
-    DEPENDENCY = "DEPENDENCY"
-    FENCE = "FENCE"
-    STOPPING = "STOPPING"
-    ARRAY = "ARRAY"
-    SCHEDULE = "SCHEDULE"
-
-
-def why_unplanned(state: ClusterState, job: Job) -> tuple[Unplanned, str] | None:
-    """A code and one line; None for a job that the planner looks at, that runs on, or that has ended."""
+def wait_reason(state: ClusterState, job: Job) -> tuple[WaitReason, str] | None:
+    """Return a code and one line; None for a job that the planner looks at, that runs on, or that has ended."""
     name = job.spec.name
     if job.state.is_final:
         return None
     if job.state is not job.shown_state and job.intent is JobIntent.RUN:
-        return Unplanned.SUSPENDED, f"it is frozen and keeps its resources: goschedctl job resume {name}"
+        return WaitReason.SUSPENDED, f"it is frozen and keeps its resources: goschedctl job resume {name}"
     if job.state is JobState.SUSPENDED:
-        return Unplanned.SUSPENDED, f"it is suspended: goschedctl job resume {name}"
+        return WaitReason.SUSPENDED, f"it is suspended: goschedctl job resume {name}"
     if job.spec.is_parent and not (job.held or job.waits_for):
         return _of_parent(job)
     if job.intent is not JobIntent.RUN:
-        return Unplanned.STOPPING, f"{job.active} of its tasks still {'has' if job.active == 1 else 'have'} to stop"
+        return WaitReason.STOPPING, f"{job.active} of its tasks still {'has' if job.active == 1 else 'have'} to stop"
     if job.state is not JobState.PENDING and not job.spec.is_parent:
         return None
     if job.held:
-        return Unplanned.HELD, f"it is held: goschedctl job release {name}"
+        return WaitReason.HELD, f"it is held: goschedctl job release {name}"
     if job.waits_for:
-        return Unplanned.DEPENDENCY, "it waits for " + _listed([_awaited(state, d) for d in job.waits_for])
+        return WaitReason.DEPENDENCY, "it waits for " + _listed([_awaited(state, d) for d in job.waits_for])
     if job.id in state.fences:
-        return Unplanned.FENCE, _of_fence(state, job.id)
+        return WaitReason.FENCE, _of_fence(state, job.id)
     return None
 
 
-def _of_parent(job: Job) -> tuple[Unplanned, str]:
+def _of_parent(job: Job) -> tuple[WaitReason, str]:
     children = job.children
     ended = f"{children.succeeded} succeeded, {children.failed} failed, {children.cancelled} cancelled"
     problem = f"; {job.detail}" if job.detail else ""
     if job.spec.cron:
         line = f"next run at {utc(children.next_run_at_ms)}; {children.made} runs so far: {children.live} live, {ended}"
-        return Unplanned.SCHEDULE, line + problem
+        return WaitReason.SCHEDULE, line + problem
     size = job.spec.array.size
     line = f"{size} elements: {children.live} live, {ended}, {size - children.made} to come"
-    return Unplanned.ARRAY, line + problem
+    return WaitReason.ARRAY, line + problem
 
 
 def _awaited(state: ClusterState, dependency: Dependency) -> str:

@@ -1,6 +1,6 @@
 """The leader's work, from the gain of leadership to its loss: barrier, epoch, queues, leases, then cycles.
 
-Rule: everything here is done under one epoch, named in every command; once another epoch is open it stops at once.
+Invariant: everything here is done under one epoch, named in every command; once another epoch is open it stops at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gosched.master.agents.dispatch import Dispatcher
 from gosched.master.agents.leases import CHECK_S, Leases
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes
-from gosched.master.base.cancel import end_all
+from gosched.master.base.cancel import cancel_all
 from gosched.master.base.clock import Clock
 from gosched.master.base.errors import ApiError, accepted
 from gosched.master.base.ids import new_cluster_id
@@ -65,7 +65,7 @@ class Leader:
         me: Master,
         cluster_id: str,
     ) -> None:
-        """`cluster_id`: of a cluster that this master founds; empty: one that no other has."""
+        """`cluster_id`: the id of a cluster that this master founds; empty: one is made that no other cluster has."""
         self._replication = replication
         self._leadership = leadership
         self._proposals = proposals
@@ -86,7 +86,7 @@ class Leader:
         replication.follow(self._on_batch)
 
     async def run(self) -> None:
-        """Leads whenever this master is the leader, until it is cancelled."""
+        """Lead whenever this master is the leader, until it is cancelled."""
         while True:
             while not self._leadership.is_raft_leader:
                 await self._leadership.change()
@@ -119,7 +119,7 @@ class Leader:
             self._end(epoch)
 
     def _begin(self, epoch: int) -> None:
-        """In one go, with no batch in between: the copies are of one revision."""
+        """Reset all that follows the state, with no batch in between: the copies are of one revision."""
         self._epoch = epoch
         self._leases.begin(node.id for node in self._state.nodes.values() if node.state is not NodeState.DEAD)
         self._usage.begin()
@@ -146,7 +146,7 @@ class Leader:
                 for task in done.difference({changed}):
                     task.result()  # raises: none of them ends by itself
         finally:
-            await end_all(tasks)
+            await cancel_all(tasks)
 
     @property
     def _state(self) -> ClusterState:
@@ -172,7 +172,7 @@ class Leader:
                 self._cycles.reset()  # the planner's columns hold moments
 
     async def _first_queues(self, epoch: int) -> None:
-        """The config's queues and quotas are for the first start: from then on they are what users made of them."""
+        """Set the config's queues and quotas at the first start; from then on they are what users made of them."""
         wanted = taken_from(self._settings)
         if self._state.queues:
             if differs(wanted, self._state):
@@ -187,8 +187,8 @@ class Leader:
             log.warning("the config's queues and quotas are not taken over", why=outcome.detail)
 
     async def _pass_time(self, epoch: int) -> None:
-        """Says that time has passed whenever something is due by it: timeouts, deadlines, the end of a window, and what
-        commands before have left to do."""
+        """Tell the state machine that time has passed whenever something is due by it: timeouts, deadlines, the end of
+        a window, and what commands before have left to do."""
         while True:
             rest_s = TIMER_CHECK_S
             due_ms = min([moment for moment in self._moments() if moment], default=0)
@@ -201,7 +201,7 @@ class Leader:
             await self._rest(rest_s)
 
     async def _rest(self, rest_s: float) -> None:
-        """Follow-ups end a long rest."""
+        """Wait; follow-ups end a long rest."""
         await asyncio.sleep(min(rest_s, TIMER_REST_S))
         if not self._state.follow_ups:
             self._left_over.clear()
@@ -210,7 +210,7 @@ class Leader:
                 await self._left_over.wait()
 
     def _moments(self) -> Iterator[int]:
-        """When something is due; 0: never."""
+        """Return when something is due; 0: never."""
         yield self._state.clock_ms if self._state.follow_ups else 0
         yield self._state.timers.next_ms()
         for window in self._state.windows.values():
@@ -222,7 +222,7 @@ class Leader:
             await asyncio.gather(*(self._give_up(node_id, epoch) for node_id in self._leases.expired()))
 
     async def _give_up(self, node_id: str, epoch: int) -> None:
-        """By as many commands as its tasks need."""
+        """Declare a node dead, by as many commands as its tasks need."""
         reason = f"no heartbeat for {self._settings.lease.node_timeout_ms // 1000} s"
         while (node := self._state.nodes.get(node_id)) is not None and node.state is not NodeState.DEAD:
             outcome = await self._proposals.propose(

@@ -1,6 +1,7 @@
-"""The queues and quotas of a master's config, taken over into the cluster's state: when it is read again.
+"""The queues and quotas of a master's config, taken over into the cluster's state when the config is read again.
 
-Rule: a config that cannot be read, or that the cluster refuses, changes nothing; and nothing is taken over unasked.
+Invariant: a config that cannot be read, or that the cluster refuses, changes nothing; and nothing is taken over
+unasked.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Empty: the config does not speak of them, so they stay as they are."""
+    """What a config says of queues and quotas."""
 
+    #: Empty: the config does not name any, so they stay as they are. The same holds for `quotas`.
     queues: tuple[Queue, ...]
     quotas: tuple[Quota, ...]
 
@@ -42,7 +44,8 @@ def differs(wanted: Wanted, state: ClusterState) -> bool:
 
 
 class Reload:
-    """`settings`: those that this master runs with. `read` reads them anew, and raises ConfigError."""
+    """The readings of the config. `settings`: those that this master runs with. `read` reads them anew; it raises
+    ConfigError."""
 
     def __init__(self, settings: MasterSettings, calls: LeaderCalls, read: Callable[[], MasterSettings]) -> None:
         self._settings = settings
@@ -51,11 +54,11 @@ class Reload:
         self._asked = asyncio.Event()
 
     def ask(self) -> None:
-        """For one more reading of the config."""
+        """Ask for one more reading of the config."""
         self._asked.set()
 
     async def run(self) -> None:
-        """Until it is cancelled. One log line says what came of each reading."""
+        """Read whenever it is asked, until it is cancelled. One log line says what came of each reading."""
         while True:
             await self._asked.wait()
             self._asked.clear()
@@ -79,7 +82,7 @@ class Reload:
             log.info("config read again", queues=len(wanted.queues), quotas=len(wanted.quotas), changed=changed)
 
     async def _take_over(self, wanted: Wanted) -> bool:
-        """All in one step. Whether anything changed. Raises ApiError."""
+        """Take over all in one step; return whether anything changed. Raises ApiError."""
         names = {"request_id": uuid.uuid4().hex, "client_id": "config"}
         queues = [to_message(queue, types_pb2.Queue) for queue in wanted.queues]
         quotas = [to_message(quota, types_pb2.Quota) for quota in wanted.quotas]
@@ -93,6 +96,6 @@ class Reload:
 
 
 def _changed_keys(before: MasterSettings, after: MasterSettings) -> list[str]:
-    """The top-level keys that need a restart."""
+    """Return the top-level keys that need a restart."""
     old, new = before.model_dump(), after.model_dump()
     return [key for key in old if key not in ("queues", "quotas") and old[key] != new[key]]

@@ -1,6 +1,6 @@
 """Scheduling cycles: view on the loop's thread, plan in a worker thread, commit through the log.
 
-Rule: a change that could start a job wakes a cycle at once; the period is only the longest wait.
+Invariant: a change that could start a job wakes a cycle at once; the period is only the longest wait.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from gosched.master.base.clock import Clock
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.proposals import Proposals
 from gosched.master.planning.planner import Planner
-from gosched.master.planning.planner_queries import Given, Questions
+from gosched.master.planning.planner_queries import Given, PlannerQueries
 from gosched.observe.metrics import MasterMetrics
 from gosched.observe.sharing import Shares
 from gosched.replication.interface import Replication
@@ -53,8 +53,7 @@ log = structlog.get_logger()
 
 
 class Cycles:
-    """Of the newest cycle: `explanations`, why each pending job waits, in the order in which it looked at them; and
-    `shares`, the fair share of each queue. `questions`: to the planner, answered between two cycles."""
+    """The cycles of a leader, and what the newest one found."""
 
     def __init__(
         self,
@@ -82,12 +81,12 @@ class Cycles:
         self._due_ms = NEVER_MS  # when a backoff ends that the newest plan waits for
         self._planner = Planner(policy)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
-        self.questions = Questions(self._thread, self._given)
+        self.queries = PlannerQueries(self._thread, self._given)
         # Who waits for an explanation does not wait for a plan; but a plugin is never called by two threads at once.
-        self._aside = (
+        self._explain_thread = (
             self._thread if policy.plugins else ThreadPoolExecutor(max_workers=1, thread_name_prefix="explain")
         )
-        self._explainer = Questions(self._aside, self._given)
+        self._explain_queries = PlannerQueries(self._explain_thread, self._given)
         self.explanations: Mapping[str, Explanation] = {}
         self.shares: Shares = {}
         self._lines: Lines = {}
@@ -101,18 +100,19 @@ class Cycles:
     def take(self, events: Iterable[Event]) -> None:
         events = tuple(events)
         self._builder.apply(self._state, events)
-        if any(_could_start_a_job(event) for event in events):
+        if any(could_start_a_job(event) for event in events):
             self._wake.set()
 
     async def explanation(self, job_id: str) -> Explanation | None:
-        """The whole one as of now; what only a cycle finds out is the newest cycle's. Raises ApiError."""
-        whole = await self._explainer.ask(
+        """Return the whole explanation as of now; what only a cycle finds out is the newest cycle's. Raises
+        ApiError."""
+        whole = await self._explain_queries.ask(
             lambda view, policy, at_ms, seed: explain_on_request(view, policy, job_id, at_ms)
         )
         why = self.explanations.get(job_id)
         if why is None or whole is None:
             return whole or why
-        if why.start_ms:  # promised there
+        if why.start_ms:  # a reserved start
             whole = replace(whole, start_ms=why.start_ms, start_from=why.start_from)
         return replace(whole, victims=why.victims)
 
@@ -120,7 +120,7 @@ class Cycles:
         return warnings(self._builder.nodes, spec)
 
     async def run(self, epoch: int) -> None:
-        """Until it is cancelled."""
+        """Run cycles until it is cancelled."""
         wait_s = 0.0
         while True:
             await self._wait(wait_s)
@@ -129,12 +129,12 @@ class Cycles:
             await asyncio.sleep(min(max(self._plan_s, MIN_REST_S), MAX_REST_S))
 
     def forget(self) -> None:
-        """Leadership is lost: what was explained is old news."""
+        """Forget what the cycles found: leadership is lost."""
         self.explanations = {}
         self.shares = {}
 
     def position(self, job_id: str) -> int:
-        """The place of a pending job in its queue, 1 is next; 0: the newest cycle did not look at it."""
+        """Return the place of a pending job in its queue, 1 is next; 0: the newest cycle did not look at it."""
         if job_id not in self.explanations:
             return 0
         line = self._lines[self._state.jobs[job_id].spec.queue]
@@ -143,7 +143,7 @@ class Cycles:
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._aside.shutdown(wait=False, cancel_futures=True)
+        self._explain_thread.shutdown(wait=False, cancel_futures=True)
 
     @property
     def _state(self) -> ClusterState:
@@ -163,7 +163,7 @@ class Cycles:
         self._wake.clear()
 
     async def _cycle(self, epoch: int) -> float:
-        """Returns how long the next one may wait."""
+        """Run one cycle; return how long the next one may wait."""
         if self._planned == self._state.revision and self._clock.now_ms() < self._due_ms:
             return self._period_s  # the same view would give the same plan
         plan, lines = await self._make_plan(epoch)
@@ -195,12 +195,12 @@ class Cycles:
         return plan, lines
 
     def _plan(self, view: View, now_ms: int, seed: int) -> tuple[Plan, Lines]:
-        """In the planner's thread."""
+        """Plan, in the planner's thread."""
         plan = self._planner.plan(view, now_ms, seed)
         return plan, _lines(view, plan.explanations)
 
     async def _commit(self, plan: Plan, epoch: int) -> bool:
-        """False when a part of the plan was refused; it is planned anew then."""
+        """Commit the plan; return False when a part of it was refused, which is then planned anew."""
         started = self._clock.monotonic_s()
         commands = plan.commands(epoch, self._clock.now_ms())
         answers = await asyncio.gather(*(self._proposals.propose_all([command]) for command in commands))
@@ -220,9 +220,9 @@ class Cycles:
         return not refused
 
     def _explain(self, explanations: Mapping[str, Explanation]) -> None:
-        """Costs what is watched, not what waits."""
+        """Keep the explanations and wake those that watch a changed one: it costs what is watched, not what waits."""
         before, self.explanations = self.explanations, explanations
-        self._changes.touch([j for j in self._changes.watched if _differ(before.get(j), explanations.get(j))])
+        self._changes.touch(with_another_reason(self._changes.watched, before, explanations))
 
     def _report_faults(self, faults: Iterable[str]) -> None:
         for fault in faults:
@@ -240,11 +240,19 @@ def _lines(view: View, looked_at: Iterable[str]) -> Lines:
     return lines
 
 
+def with_another_reason(
+    job_ids: Iterable[str], before: Mapping[str, Explanation], after: Mapping[str, Explanation]
+) -> list[str]:
+    """Return those of the jobs that wait for another reason than before."""
+    return [job_id for job_id in job_ids if _differ(before.get(job_id), after.get(job_id))]
+
+
 def _differ(before: Explanation | None, after: Explanation | None) -> bool:
     return before is not after and after is not None and before != after
 
 
-def _could_start_a_job(event: Event) -> bool:
+def could_start_a_job(event: Event) -> bool:
+    """Return whether a cycle after this event might start a job that the one before could not."""
     match event:
         case JobChanged(after=after):
             return after is JobState.PENDING

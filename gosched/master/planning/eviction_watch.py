@@ -1,6 +1,6 @@
-"""Watches evictions for jobs that evict each other in turn, and says so: a bug, or settings at odds with each other.
+"""Watches evictions for jobs that evict each other in turn, and logs them: a bug, or settings at odds with each other.
 
-Rule: it only looks; what it finds is in the log and in a counter.
+Invariant: it only looks; what it finds is in the log and in a counter.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class EvictionWatch:
         self._graph = EvictionGraph()
 
     def take(self, events: Iterable[Event], *, at_ms: int, revision: int) -> None:
-        """Events of one command, at its time."""
+        """Take the events of one command, at its time."""
         victims: dict[str, list[str]] = {}
         for event in events:
             if isinstance(event, JobEvicted) and event.for_job:

@@ -1,6 +1,7 @@
-"""Calls the planner, and keeps a job that it stumbles over from stopping all others.
+"""Calls the planner, and keeps a job that makes it fail from stopping all others.
 
-Rule: a bug of the planner never ends a master, and is never hidden: the log has its traceback, the job its explanation.
+Invariant: a bug of the planner never ends a master, and is never hidden: the log has its traceback, the job its
+explanation.
 """
 
 from __future__ import annotations
@@ -10,20 +11,21 @@ from dataclasses import replace
 
 import structlog
 
-from gosched.scheduling import Explanation, Plan, Policy, Reason, View, schedule
+from gosched.core.reasons import WaitReason
+from gosched.scheduling import Explanation, Plan, Policy, View, schedule
 
 MAX_SET_ASIDE = 16  # jobs; more than that and the planner itself is broken
 
 log = structlog.get_logger()
 
 _SET_ASIDE = Explanation(
-    code=Reason.PLANNER_BUG,
+    code=WaitReason.PLANNER_BUG,
     message="the planner met a bug with it, please report the master's log; it is tried again under the next leader",
 )
 
 
 class Planner:
-    """Used by one thread at a time. `set_aside`: ids of jobs that are not planned until `reset`."""
+    """The planner, used by one thread at a time. `set_aside`: ids of jobs that are not planned until `reset`."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -33,7 +35,7 @@ class Planner:
         self.set_aside.clear()
 
     def plan(self, view: View, now_ms: int, seed: int) -> Plan:
-        """Without the jobs that it stumbles over."""
+        """Return a plan without the jobs that make the planner fail."""
         if self.set_aside:
             waiting = {gang.job_id for gang in view.pending}
             self.set_aside = {job_id: None for job_id in self.set_aside if job_id in waiting}
@@ -53,13 +55,13 @@ class Planner:
             return plan
 
     def _without(self, view: View) -> View:
-        """The view without what is set aside; without all, when that is too much."""
+        """Return the view without the jobs that are set aside, or without all when those are too many."""
         if len(self.set_aside) >= MAX_SET_ASIDE:
             return replace(view, pending=())
         return replace(view, pending=tuple([gang for gang in view.pending if gang.job_id not in self.set_aside]))
 
     def _culprit(self, view: View, now_ms: int, seed: int) -> str:
-        """A job without which there is one stumble less: by halves, in as many plans as halves."""
+        """Find a job without which the planner fails once less: by halves, in as many plans as halves."""
         suspects = view.pending
         while len(suspects) > 1:
             half = suspects[: len(suspects) // 2]

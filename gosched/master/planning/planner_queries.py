@@ -1,6 +1,6 @@
-"""Questions to the planner besides the cycles: answered one at a time in a thread, about the view as it is then.
+"""Queries to the planner besides the cycles: answered one at a time in a thread, about the view as it is then.
 
-Rule: whoever asks gets an answer or is told to come again, in bounded time; the event loop is never held up by it.
+Invariant: each caller gets an answer, or is told to come again, in bounded time; the event loop is never held up by it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ R = TypeVar("R")
 Given = tuple[View, Policy, int, int]  # with the time in ms and the seed, as a cycle would have them
 
 
-class Questions:
+class PlannerQueries:
     def __init__(self, thread: Executor, given: Callable[[], Given]) -> None:
-        """`given` is called on the event loop, when the turn of a question comes."""
+        """`given` is called on the event loop, when the turn of a query comes."""
         self._thread = thread
         self._given = given
         self._waiting = 0
         self._lock = asyncio.Lock()
 
     async def ask(self, question: Callable[[View, Policy, int, int], R]) -> R:
-        """Raises ApiError when there is no time for it."""
+        """Return the query's answer. Raises ApiError when there is no time for it."""
         if self._waiting >= MAX_WAITING:
             raise busy("too many planning queries are waiting; try again later")
         self._waiting += 1

@@ -1,6 +1,6 @@
 """Finds the plugins that the config switches on, among those that installed packages offer.
 
-Rule: a plugin that cannot be had is an error at start, with a line that says what to change.
+Invariant: a plugin that cannot be loaded is an error at start, with a line that says what to change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ GROUP = "gosched.plugins"
 
 
 def load_plugins(configs: Sequence[PluginConfig]) -> tuple[Plugin, ...]:
-    """In the order of the config. Raises ValueError."""
+    """Return the plugins in the order of the config. Raises ValueError."""
     installed = {point.name: point for point in entry_points(group=GROUP)} if configs else {}
     return tuple([_load(config, installed) for config in configs])
 
@@ -26,7 +26,7 @@ def _load(config: PluginConfig, installed: dict[str, EntryPoint]) -> Plugin:
         raise ValueError(f"no plugin {name} is installed; there are {', '.join(sorted(installed)) or 'none'}")
     try:
         made = installed[name].load()
-    except Exception as error:  # somebody else's module, whatever is wrong with it
+    except Exception as error:  # a module of another package, whatever is wrong with it
         raise ValueError(f"plugin {name} cannot be imported: {type(error).__name__}: {error}") from error
     if not (isinstance(made, type) and issubclass(made, Plugin)):
         raise ValueError(f"plugin {name} is no subclass of gosched.plugins.Plugin")

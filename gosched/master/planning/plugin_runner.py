@@ -1,7 +1,7 @@
 """Runs the calls of plugins in threads of their own, each plugin within its time in a cycle.
 
-Rule: the planner never waits for a plugin longer than that. A call that has not ended by then is left alone, and its
-plugin stays out until it has. (A call that holds the interpreter's lock for good, as C code may, stops the whole
+Invariant: the planner never waits for a plugin longer than that. A call that has not ended by then is left alone, and
+its plugin stays out until it has. (A call that holds the interpreter's lock for good, as C code may, stops the whole
 process: no thread can help against that.)
 """
 
@@ -17,7 +17,7 @@ from gosched.scheduling.plugins.interface import Call, Plugin, PluginFault
 
 
 class PluginRunner:
-    """A `Runner`; `timeouts_ms`: by plugin name, for all calls of one cycle together."""
+    """A `Runner`. `timeouts_ms`: by plugin name, for all calls of one cycle together."""
 
     def __init__(self, timeouts_ms: Mapping[str, int]) -> None:
         self._timeouts_ms = timeouts_ms
@@ -51,7 +51,7 @@ class _Task:
 
 
 class _Worker:
-    """One thread that ends with the process, whatever it does. `idle`: it may be given a task."""
+    """A thread that ends with the process, whatever it does. `idle`: it may be given a task."""
 
     def __init__(self, name: str) -> None:
         self.idle = Event()

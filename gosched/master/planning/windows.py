@@ -1,6 +1,6 @@
-"""The nodes of a window: found by name, or chosen for an amount; and who is in the way there.
+"""The nodes of a window: found by name, or chosen for an amount; and the jobs that are in the way there.
 
-Rule: pure functions of the state; the same state gives the same nodes.
+Invariant: these are pure functions of the state; the same state gives the same nodes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from gosched.core.spec.policies import RetryCause
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.errors import ApiError, invalid, not_found, unmet
 
-MAX_SHOWN = 64  # characters of a name that nobody has
+MAX_SHOWN = 64  # characters of a name that no node has
 
 
 def named_nodes(state: ClusterState, names: Iterable[str]) -> tuple[str, ...]:
-    """Ids, sorted, of nodes by id or by name. Raises ApiError."""
+    """Return the sorted ids of nodes that are given by id or by name. Raises ApiError."""
     by_name: dict[str, list[str]] = {}
     for node in state.nodes.values():
         by_name.setdefault(node.name, []).append(node.id)
@@ -37,8 +37,8 @@ def named_nodes(state: ClusterState, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def chosen_nodes(state: ClusterState, wanted: Mapping[str, int], window: Window) -> tuple[str, ...]:
-    """Ids, sorted, of whole nodes that have the amounts (of `charge_of`) together: those without tasks first, then
-    those with the fewest, of equal ones by id. None is dead, or in another window meanwhile. Raises ApiError."""
+    """Return the sorted ids of whole nodes that have the amounts (of `charge_of`) together: those without tasks first,
+    then those with the fewest, of equal ones by id. None is dead, or in another window meanwhile. Raises ApiError."""
     if any(amount <= 0 for amount in wanted.values()):
         raise invalid("the resources of a window must be more than 0 each")
     taken = {
@@ -62,7 +62,7 @@ def chosen_nodes(state: ClusterState, wanted: Mapping[str, int], window: Window)
 
 
 def in_the_way(state: ClusterState, window: Window) -> list[str]:
-    """Ids of the jobs that may still run there when it starts, may not stay, and are never evicted."""
+    """Return the ids of the jobs that may still run there when it starts, may not stay, and are never evicted."""
     jobs = {state.allocations[a].job_id: None for node in window.nodes for a in state.node_allocations.get(node, ())}
     return sorted(
         job_id

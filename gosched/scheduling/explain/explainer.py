@@ -14,10 +14,11 @@ import numpy as np
 
 from gosched.api.explanation import Refused
 from gosched.core.amounts import amount_text, short_of
+from gosched.core.reasons import WaitReason
 from gosched.core.sharing import BUILT_IN
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import Affinity, LabelOp
-from gosched.scheduling.explain.explanation import Explanation, Reason
+from gosched.scheduling.explain.explanation import Explanation
 from gosched.scheduling.placement.domains import reachable_domains, slots_by_domain
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
@@ -39,7 +40,7 @@ _DEVICES = {
 
 
 _FRAGMENTED = Explanation(
-    code=Reason.FRAGMENTED,
+    code=WaitReason.FRAGMENTED,
     message="no node has enough free capacity after the jobs ahead of it; run `goschedctl explain` for details",
     brief=True,
 )
@@ -86,7 +87,7 @@ class Explainer:
         for request in gang.requests:
             if found := self._rules_leave_too_few(gang, request):
                 return found
-        return Explanation(code=Reason.FRAGMENTED, message="each task group fits alone, but not all together")
+        return Explanation(code=WaitReason.FRAGMENTED, message="each task group fits alone, but not all together")
 
     def _group_does_not_fit(
         self, gang: PendingGang, index: int, request: TaskRequest, banned: tuple[str, ...]
@@ -102,7 +103,10 @@ class Explainer:
             needed = f"{_tasks_text(max(request.floor, 1))}{_group_suffix(gang.requests, request)}"
             message = f"{fit} of {needed} fit; {_refusals_text(refused, len(capacity.nodes))}"
             return Explanation(
-                code=Reason.FRAGMENTED, message=message, refused=refused, nearest=self._nearest_miss(request, allowed)
+                code=WaitReason.FRAGMENTED,
+                message=message,
+                refused=refused,
+                nearest=self._nearest_miss(request, allowed),
             )
         return self._no_domain_holds(gang, index, request, refused)
 
@@ -124,7 +128,7 @@ class Explainer:
         needs, there = _in_tasks_or_gpus(request, floor), _in_tasks_or_gpus(request, int(slots[best])).split()[0]
         where = f"one {topology.levels[level]}; best is {topology.name(level, best)}"
         nearest = f"needs {needs} on {where} with {there}"
-        return Explanation(code=Reason.TOPOLOGY, message=nearest, refused=refused, nearest=nearest)
+        return Explanation(code=WaitReason.TOPOLOGY, message=nearest, refused=refused, nearest=nearest)
 
     def _rules_leave_too_few(self, gang: PendingGang, request: TaskRequest) -> Explanation | None:
         """Return an explanation if there are places enough, but not where rules about other tasks allow them."""
@@ -146,7 +150,7 @@ class Explainer:
         message = f"no node meets its spread and anti-affinity rules (by {', '.join(levels)})"
         nearest = f"needs {_tasks_text(floor)}; its rules allow {fit}" if fit < floor else ""
         return Explanation(
-            code=Reason.CONSTRAINTS, message=message, refused=self._refused(gang, request), nearest=nearest
+            code=WaitReason.CONSTRAINTS, message=message, refused=self._refused(gang, request), nearest=nearest
         )
 
     def _refused(self, gang: PendingGang, request: TaskRequest, banned: tuple[str, ...] = ()) -> tuple[Refused, ...]:
@@ -249,20 +253,20 @@ def _no_node_could(nodes: NodeColumns, request: TaskRequest, found: Sequence[Fil
     return _too_small(nodes, request, mask)
 
 
-def _filter_reason(nodes: NodeColumns, request: TaskRequest, name: str) -> tuple[Reason, str]:
+def _filter_reason(nodes: NodeColumns, request: TaskRequest, name: str) -> tuple[WaitReason, str]:
     constraints = request.constraints
     labels = f"the labels {', '.join(f'{key}={value}' for key, value in constraints.selector)}"
     if name in (CLOSED, NOT_READY):
-        return Reason.NO_NODE, _no_ready_node(nodes)
+        return WaitReason.NO_NODE, _no_ready_node(nodes)
     if name == "without the labels":
-        return Reason.NODE_SELECTOR, f"no ready node has {labels}"
+        return WaitReason.NODE_SELECTOR, f"no ready node has {labels}"
     if name == "of another GPU model":
         both = f"{constraints.gpu_model} and {labels}" if constraints.selector else constraints.gpu_model
-        return Reason.GPU_MODEL, f"no ready node has GPUs of model {both}"
+        return WaitReason.GPU_MODEL, f"no ready node has GPUs of model {both}"
     unmet = [term for term in constraints.affinity if not term.weight and not _is_met(nodes, term)]
     if name == NO_AFFINITY and unmet:
-        return Reason.CONSTRAINTS, f"no ready node {_affinity_text(unmet[0])}"
-    return Reason.CONSTRAINTS, f"every ready node that passed the other filters is {name}"
+        return WaitReason.CONSTRAINTS, f"no ready node {_affinity_text(unmet[0])}"
+    return WaitReason.CONSTRAINTS, f"every ready node that passed the other filters is {name}"
 
 
 def _no_ready_node(nodes: NodeColumns) -> str:
@@ -290,11 +294,11 @@ def _too_small(nodes: NodeColumns, request: TaskRequest, mask: BoolArray) -> Exp
         if each > largest:
             has = amount_text(name, largest, bare=True)
             message = f"asks for {amount_text(name, each)} on one node; the largest has {has}"
-            return Explanation(code=Reason.NODE_TOO_SMALL, message=message)
+            return Explanation(code=WaitReason.NODE_TOO_SMALL, message=message)
     fits = np.logical_and.reduce([capacity[:, column] >= each for _, column, each in wanted])
     if not fits.any():
         all_of = ", ".join(amount_text(name, each) for name, _, each in wanted if each)
-        return Explanation(code=Reason.NODE_TOO_SMALL, message=f"no node has all of {all_of}")
+        return Explanation(code=WaitReason.NODE_TOO_SMALL, message=f"no node has all of {all_of}")
     return None
 
 
@@ -304,7 +308,7 @@ def _insufficient(wanted: tuple[int, ...], there: Sequence[int], where: str) -> 
             number = amount_text(name, int(have), bare=True)
             verb = where if number != "1" else where.replace("are", "is", 1)
             message = f"needs {amount_text(name, int(want))} in all; {number} {verb}"
-            return Explanation(code=Reason.INSUFFICIENT, message=message)
+            return Explanation(code=WaitReason.INSUFFICIENT, message=message)
     return None
 
 
@@ -319,7 +323,7 @@ def _too_few_slots(
     if fit >= request.floor:
         return None
     message = f"{fit} of {request.floor} tasks{_group_suffix(requests, request)} would fit if the cluster were empty"
-    return Explanation(code=Reason.FRAGMENTED, message=message)
+    return Explanation(code=WaitReason.FRAGMENTED, message=message)
 
 
 def _refusals_text(refused: tuple[Refused, ...], nodes: int) -> str:

@@ -9,39 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 
 from gosched.api.explanation import Victim as ShownVictim
 from gosched.api.explanation import WaitExplanation
+from gosched.core.reasons import WaitReason
 from gosched.core.records.reservation import Reservation
 from gosched.scheduling.preemption.eviction_rules import Victim
 from gosched.scheduling.snapshot.task_requests import PendingGang
-
-
-class Reason(StrEnum):
-    NO_NODE = "NO_NODE"
-    NODE_SELECTOR = "NODE_SELECTOR"
-    CONSTRAINTS = "CONSTRAINTS"
-    GPU_MODEL = "GPU_MODEL"
-    NODE_TOO_SMALL = "NODE_TOO_SMALL"
-    INSUFFICIENT = "INSUFFICIENT"
-    TOPOLOGY = "TOPOLOGY"
-    FRAGMENTED = "FRAGMENTED"
-    QUEUE_LIMIT = "QUEUE_LIMIT"
-    QUOTA = "QUOTA"
-    MAX_RUNNING_JOBS = "MAX_RUNNING_JOBS"
-    RESERVED = "RESERVED"
-    BACKOFF = "BACKOFF"
-    QUEUED = "QUEUED"
-    TOO_LARGE = "TOO_LARGE"
-    PLANNER_BUG = "PLANNER_BUG"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation(WaitExplanation):
     """What a cycle finds out about a job that waits."""
 
-    code: Reason
+    code: WaitReason
     #: There is more to say, at the cost of a look at every node.
     brief: bool = False
 
@@ -60,7 +41,7 @@ def blocked_by_reservations(names: Sequence[str]) -> Explanation:
     """Explain a gang that would fit now if it were not for these reservations and windows."""
     shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
     message = f"it fits now, but the capacity is reserved for {shown}; a timeout that ends before would let it start"
-    return Explanation(code=Reason.RESERVED, message=message)
+    return Explanation(code=WaitReason.RESERVED, message=message)
 
 
 def cut_short(why: Explanation) -> Explanation:
@@ -93,22 +74,22 @@ def observed(victims: Sequence[Victim], now_ms: int) -> tuple[ShownVictim, ...]:
 
 def backoff(gang: PendingGang) -> Explanation:
     until = datetime.fromtimestamp(gang.not_before_ms // 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Explanation(code=Reason.BACKOFF, message=f"waits until {until} before it is tried again")
+    return Explanation(code=WaitReason.BACKOFF, message=f"waits until {until} before it is tried again")
 
 
 def queued(before: int) -> Explanation:
     jobs = "1 job was" if before == 1 else f"{before} jobs were"
-    return Explanation(code=Reason.QUEUED, message=f"{jobs} considered before it; its turn comes in a later cycle")
+    return Explanation(code=WaitReason.QUEUED, message=f"{jobs} considered before it; its turn comes in a later cycle")
 
 
 def evicted_in_this_plan() -> Explanation:
-    return Explanation(code=Reason.QUEUED, message="this plan evicts its job for another one")
+    return Explanation(code=WaitReason.QUEUED, message="this plan evicts its job for another one")
 
 
 def too_large(max_bytes: int) -> Explanation:
     message = f"has too many tasks for one log entry of {max_bytes // 1024} KiB; split it into several jobs"
-    return Explanation(code=Reason.TOO_LARGE, message=message)
+    return Explanation(code=WaitReason.TOO_LARGE, message=message)
 
 
-def held_back(code: str, limit: str) -> Explanation:
-    return Explanation(code=Reason(code), message=limit, limit=limit)
+def held_back(code: WaitReason, limit: str) -> Explanation:
+    return Explanation(code=code, message=limit, limit=limit)

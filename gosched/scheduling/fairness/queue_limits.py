@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 from gosched.core.amounts import amount_text
 from gosched.core.commands.plans import GangPlacement
+from gosched.core.reasons import WaitReason
 from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, beyond, ceilings, charge_of, lineage
 from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import PendingGang, charge_of_one
 from gosched.scheduling.snapshot.view import GPU_MODEL, NodeColumns, View
-
-QUEUE_LIMIT, QUOTA, MAX_RUNNING = "QUEUE_LIMIT", "QUOTA", "MAX_RUNNING_JOBS"
 
 
 @dataclass(slots=True)
@@ -24,7 +23,7 @@ class _Limit:
     """The limit of a queue, or of a tenant in the whole cluster."""
 
     #: QUEUE_LIMIT or QUOTA.
-    code: str
+    code: WaitReason
     #: In messages.
     name: str
     #: What its jobs hold, by resource name; placements of the cycle are added.
@@ -91,11 +90,14 @@ class QueueLimits:
         shape = plugins.shape(gang)
         return (gang.queue, gang.tenant, shape) if self.limits_of(gang) else shape
 
-    def why_not(self, gang: PendingGang) -> tuple[str, str] | None:
+    def why_not(self, gang: PendingGang) -> tuple[WaitReason, str] | None:
         """Return a code and a line about the first limit that holds the gang back; None if none does."""
         for limit in self.limits_of(gang):
             if limit.jobs and not gang.joins and limit.running >= limit.jobs:
-                return MAX_RUNNING, f"{limit.name} may run {limit.jobs} {_jobs(limit.jobs)} at once, and does"
+                return (
+                    WaitReason.MAX_RUNNING_JOBS,
+                    f"{limit.name} may run {limit.jobs} {_jobs(limit.jobs)} at once, and does",
+                )
             charge = dict(gang.charge)
             over = beyond(limit.used, charge, limit.ceiling)
             if over:
@@ -160,7 +162,7 @@ class QueueLimits:
         inside = path + "."
         running = [n for (queue, _), n in view.running.items() if queue == path or queue.startswith(inside)]
         return _Limit(
-            QUEUE_LIMIT,
+            WaitReason.QUEUE_LIMIT,
             f"queue {path}",
             dict(self.used.get(path, {})),
             self.ceilings[path],
@@ -171,7 +173,9 @@ class QueueLimits:
     def _of_tenant(self, view: View, tenant: str, used: Amounts) -> _Limit:
         running = sum([n for (_, name), n in view.running.items() if name == tenant])
         quota = view.quotas[tenant]
-        return _Limit(QUOTA, f"quota of tenant {tenant}", used, dict(quota.limit), running, quota.max_running_jobs)
+        return _Limit(
+            WaitReason.QUOTA, f"quota of tenant {tenant}", used, dict(quota.limit), running, quota.max_running_jobs
+        )
 
 
 def placed_charge(gang: PendingGang, placement: GangPlacement) -> Amounts:

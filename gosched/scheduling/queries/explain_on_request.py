@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gosched.api.explanation import Holder
+from gosched.core.reasons import WaitReason
 from gosched.core.sharing import Amounts, add_to, as_map, charge_of
-from gosched.scheduling.explain.explanation import Explanation, Reason, held_back
+from gosched.scheduling.explain.explanation import Explanation, held_back
 from gosched.scheduling.policy import Policy
 from gosched.scheduling.queries.smallest_change import smallest_change
 from gosched.scheduling.queries.trial_cycle import TrialCycle
@@ -20,7 +21,7 @@ from gosched.scheduling.snapshot.view import View
 
 MAX_HOLDERS = 5
 
-FITS_NOW = Explanation(code=Reason.QUEUED, message="it fits now; its turn comes in the next cycle")
+FITS_NOW = Explanation(code=WaitReason.QUEUED, message="it fits now; its turn comes in the next cycle")
 
 
 def explain_on_request(view: View, policy: Policy, job_id: str, now_ms: int, seed: int = 0) -> Explanation | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from gosched.core.commands.plans import GangPlacement
+from gosched.core.reasons import WaitReason
 from gosched.core.records.reservation import Reservation
 from gosched.scheduling.backfill.earliest_start import Start
 from gosched.scheduling.cycle_state import CycleState
@@ -45,7 +46,7 @@ class TrialCycle:
             if reserved.gang.job_id != without:
                 self._reserved_starts.add(reserved)
 
-    def held_back(self, gang: PendingGang) -> tuple[str, str] | None:
+    def held_back(self, gang: PendingGang) -> tuple[WaitReason, str] | None:
         """Return a code and a line about the limit that holds the gang back; None: there is none."""
         return self._limits.why_not(gang)
 

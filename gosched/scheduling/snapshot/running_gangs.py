@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gosched.core.preemption_rules import may_restart
+from gosched.core.reasons import Reason
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.fence import Fence
 from gosched.core.records.job import Job, JobIntent, JobState
@@ -150,7 +151,7 @@ def running_gang(state: ClusterState, job: Job) -> RunningGang | None:
         deadline_ms=job.deadline_ms if job.deadline_promised else 0,
         span_ms=spec.span_ms,
         is_stopping=job.intent is not JobIntent.RUN,
-        lost_member=job.intent is JobIntent.RESTART and job.reason == "NODE_LOST",
+        lost_member=job.intent is JobIntent.RESTART and job.reason == Reason.NODE_LOST,
         fenced=fenced,
     )
 

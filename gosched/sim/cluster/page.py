@@ -1,6 +1,6 @@
 """The report as one HTML file that needs nothing else: figures, allocation, queues, waits, a Gantt.
 
-Rule: made from the JSON report alone, so that an old report can be drawn again.
+Invariant: it is made from the JSON report alone, so that an old report can be drawn again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ svg { width: 100%; font: 11px system-ui, sans-serif } svg text { fill: #4a525e }
 
 
 def page(data: Json) -> str:
-    """Of a report, as `report` makes it."""
+    """Return the page of a report, as `report` makes it."""
     title = f"Simulation of {data['inputs']['trace']}"
     said = ", ".join(f"{name} {value}" for name, value in data["inputs"].items() if name not in ("trace", "left_out"))
     sections = [
@@ -62,7 +62,7 @@ def _waiting(data: Json) -> str:
 
 
 def _queues(data: Json) -> str:
-    """The largest ones by what they held, the rest together."""
+    """Return the largest queues by what they held, and the rest together."""
     series = data["series"]
     measure = data["summary"]["measure"]
     capacity = series["capacity"]["gpu_millis" if measure == "gpu" else "cpu_millis"] or 1
@@ -91,7 +91,7 @@ def _waits(data: Json) -> str:
 
 
 def _gantt(data: Json) -> str:
-    """A row for each job; of many, the one of each few that was there for longest."""
+    """Draw a row for each job; of many, the one of each few that was there for longest."""
     jobs = data["jobs"]
     step = -(-len(jobs) // MOST_ROWS) or 1
     end = data["summary"]["end_ms"]

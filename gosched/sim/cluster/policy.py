@@ -1,6 +1,6 @@
 """The planner's policy, as a master makes it of its settings.
 
-Rule: what cannot be made alike here is refused, not left out.
+Invariant: what cannot be made alike here is refused, not left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gosched.scheduling.policy import ALL
 
 
 def policy_of(settings: MasterSettings) -> Policy:
-    """Raises ConfigError for plugins: they are loaded by masters alone."""
+    """Return the policy. Raises ConfigError for plugins: only masters load them."""
     if settings.plugins:
         raise settings.error("plugins", "plugins run in masters alone: take them out of a copy of this file")
     scheduling = settings.scheduling

@@ -1,6 +1,6 @@
-"""What is kept of a run: a record of each job, amounts over time, evictions, promises, the time of each cycle.
+"""What is kept of a run: a record of each job, amounts over time, evictions, reserved starts, the time of each cycle.
 
-Rule: times are milliseconds from the start of the trace; only `cycles_s` differs between runs of the same inputs.
+Invariant: times are milliseconds from the start of the trace; only `cycles_s` differs between runs of the same inputs.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ MOST_SHOWN = 10  # cycles of jobs that evict each other, refusals
 
 @dataclass(slots=True, kw_only=True)
 class Attempt:
-    """`tasks`: that it began with. `ended_by`: a job's state, or the cause of an eviction; empty: it goes on."""
+    """One start of a job."""
 
     start_ms: int
+    #: How many it began with.
     tasks: int
     end_ms: int = 0
+    #: A job's state, or the cause of an eviction; empty: it goes on.
     ended_by: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class JobRecord:
-    """`work_ms`: how long it runs if nobody disturbs it; None: for ever. `promised_ms`: the first start that a
-    reservation promised it, made at `promised_at_ms`."""
+    """What became of one job."""
 
     id: str
     name: str
@@ -43,14 +44,18 @@ class JobRecord:
     priority: int
     tasks: int
     submit_ms: int
+    #: How long it runs if nothing disturbs it; None: it never ends.
     work_ms: int | None
     attempts: list[Attempt] = field(default_factory=list)
     end_ms: int | None = None
     state: JobState = JobState.PENDING
     reason: str = ""
     evictions: int = 0
+    #: Work that evictions undid, times the tasks.
     lost_task_ms: int = 0
+    #: Its first reserved start; None: it had no reservation.
     promised_ms: int | None = None
+    #: When that reservation was made.
     promised_at_ms: int = 0
 
     @property
@@ -59,7 +64,7 @@ class JobRecord:
 
 
 class Recorder:
-    """`measure`: the resource that queues are compared by, as in TOTALS."""
+    """The records of a run. `measure`: the resource that queues are compared by, as in TOTALS."""
 
     def __init__(self, capacity: Resources, queues: Iterable[str]) -> None:
         self.capacity = capacity
@@ -83,7 +88,7 @@ class Recorder:
         return list(self._places)
 
     def pass_time(self, now_ms: int) -> None:
-        """Before what happens at that moment."""
+        """Pass on to a moment, before what happens then."""
         if now_ms > self.end_ms:
             self.series.hold(now_ms, self._now)
             self.end_ms = now_ms
@@ -117,7 +122,7 @@ class Recorder:
             record.end_ms = now_ms
 
     def took(self, queue: str, amount: Resources, sign: int) -> None:
-        """A task got its place, or left it."""
+        """Record that a task got its place, or lost it."""
         now = self._now
         now[0] += sign * amount.cpu_millis
         now[1] += sign * amount.memory_bytes
@@ -127,7 +132,7 @@ class Recorder:
             now[place] += sign * (amount.gpu_millis if self.measure == "gpu_millis" else amount.cpu_millis)
 
     def evicted(self, event: JobEvicted, now_ms: int, saved: bool) -> None:
-        """`saved`: nothing is lost."""
+        """Record an eviction; `saved`: no work is lost."""
         record = self.jobs[event.job_id]
         record.evictions += 1
         record.lost_task_ms += 0 if saved else event.lost_ms

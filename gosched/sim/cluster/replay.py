@@ -1,7 +1,7 @@
 """A past cycle again: the view, the plan, its explanations, and whether it is the plan that was committed.
 
-Rule: the same state, policy, time and seed give the same bytes. A cycle that committed nothing is not in the log; it is
-made again at the state's own clock.
+Invariant: the same state, policy, time and seed give the same bytes. A cycle that committed nothing is not in the log;
+it is made again at the state's own clock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Json = dict[str, Any]
 
 
 def replay(past: Past, policy: Policy) -> Json:
-    """`committed`: whether a plan of this revision is in the log; `equal`: the same bytes, None without one."""
+    """Return the cycle again. `committed`: whether a plan of this revision is in the log; `equal`: the same bytes, None
+    without one."""
     state = past.state
     first = past.plans[0].body if past.plans else None
     now_ms, seed = state.clock_ms, seed_of(state.epoch, state.revision)
@@ -44,7 +45,7 @@ def replay(past: Past, policy: Policy) -> Json:
 
 
 def plain(record: object) -> object:
-    """A record as JSON has it; enums by their names."""
+    """Return a record as JSON has it, with enums by their names."""
     if isinstance(record, Enum):
         return record.name
     if is_dataclass(record) and not isinstance(record, type):
@@ -61,5 +62,5 @@ def _plan(state: ClusterState, policy: Policy, now_ms: int, seed: int) -> Plan:
 
 
 def _bytes(commands: tuple[Command, ...] | list[Command]) -> list[bytes]:
-    """Of the plans alone: when a command was sent is no part of what was planned."""
+    """Return the plans alone: when a command was sent is no part of what was planned."""
     return [encode_command(Command(body=c.body)).SerializeToString(deterministic=True) for c in commands]

@@ -1,6 +1,6 @@
 """A run in figures: one mapping for JSON, and a page of text.
 
-Rule: everything but `timings` is the same for the same inputs, byte for byte.
+Invariant: everything but `timings` is the same for the same inputs, byte for byte.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 def report(recorder: Recorder, inputs: Mapping[str, object], wall_s: float) -> Json:
-    """Times end in their unit; shares are percent."""
+    """Return the figures. Names of times end in their unit; shares are percent."""
     jobs = list(recorder.jobs.values())
     return {
         "inputs": dict(inputs),
@@ -39,7 +39,7 @@ def report(recorder: Recorder, inputs: Mapping[str, object], wall_s: float) -> J
 
 
 def spread(values: Iterable[float]) -> Json:
-    """Mean, median, 95th and 99th percentile and largest; None for each of nothing."""
+    """Return mean, median, 95th and 99th percentile and largest; None for each of nothing."""
     ordered = sorted(values)
     if not ordered:
         return dict.fromkeys(("mean", "p50", "p95", "p99", "max"))
@@ -49,12 +49,12 @@ def spread(values: Iterable[float]) -> Json:
 
 
 def percentile(ordered: Sequence[float], part: int) -> float:
-    """The nearest rank of values that ascend, at least one."""
+    """Return the nearest rank of values that ascend, at least one."""
     return ordered[max(0, -(-len(ordered) * part // 100) - 1)]
 
 
 def bounded_slowdown(job: JobRecord) -> float | None:
-    """Of a job that ran to its end: its time from submission to end over its run time, FLOOR_MS at least."""
+    """Return a finished job's time from submission to end over its run time, which counts as FLOOR_MS at least."""
     if job.end_ms is None or job.start_ms is None or job.work_ms is None:
         return None
     run = min(job.work_ms, job.end_ms - job.start_ms)
@@ -62,12 +62,12 @@ def bounded_slowdown(job: JobRecord) -> float | None:
 
 
 def waits_s(jobs: Iterable[JobRecord]) -> list[float]:
-    """From submission to the first start, of those that started."""
+    """Return the times from submission to the first start, of the jobs that started."""
     return [(job.start_ms - job.submit_ms) / 1000 for job in jobs if job.start_ms is not None]
 
 
 def promise_errors_s(jobs: Iterable[JobRecord]) -> list[float]:
-    """How far the first promised start was from the real one, without sign."""
+    """Return how far each first reserved start was from the real one, without sign."""
     return [
         abs(job.start_ms - job.promised_ms) / 1000
         for job in jobs
@@ -76,7 +76,7 @@ def promise_errors_s(jobs: Iterable[JobRecord]) -> list[float]:
 
 
 def lost_pct(jobs: Iterable[JobRecord]) -> float:
-    """Work that was done and is lost, of all work that was done."""
+    """Return the part of all work done that was lost."""
     lost = done = 0
     for job in jobs:
         lost += job.lost_task_ms
@@ -85,7 +85,7 @@ def lost_pct(jobs: Iterable[JobRecord]) -> float:
 
 
 def as_text(data: Json) -> str:
-    """For a terminal."""
+    """Return the report for a terminal."""
     found, timings = data["summary"], data["timings"]
     lines = [
         ("Jobs", f"{found['jobs']} with {found['tasks']} tasks: {_counts(found['states'])}"),
@@ -110,7 +110,7 @@ def as_text(data: Json) -> str:
 
 
 def duration_text(seconds: float | None) -> str:
-    """`42.0s`, `7.5m`, `3.2h`, `5.0d`."""
+    """Return `42.0s`, `7.5m`, `3.2h` or `5.0d`."""
     if seconds is None:
         return "-"
     for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
@@ -152,7 +152,7 @@ def _summary(recorder: Recorder, jobs: list[JobRecord]) -> Json:
 
 
 def _utilisation(recorder: Recorder, jobs: list[JobRecord]) -> dict[str, float]:
-    """From the first submission to the end."""
+    """Return what was used from the first submission to the end."""
     span = recorder.end_ms - min((job.submit_ms for job in jobs), default=0)
     return {
         name: round(100 * recorder.series.total(key) / (amount * span), 3) if span else 0.0

@@ -1,6 +1,6 @@
 """Amounts over time, as means over buckets of equal width.
 
-Rule: no more than MOST_BUCKETS, however long the run: when there would be more, each two become one.
+Invariant: there are no more than MOST_BUCKETS, however long the run: when there would be more, each two become one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ FIRST_WIDTH_MS = 1000
 
 
 class Series:
-    """`names`: of the columns."""
+    """Columns of amounts over time, by their names."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -21,7 +21,7 @@ class Series:
         self._sums: list[list[int]] = []  # of each bucket: amounts times milliseconds
 
     def hold(self, until_ms: int, amounts: Sequence[int]) -> None:
-        """The amounts have held since the last call, from 0 on at first."""
+        """Record amounts that have held since the last call, at first since 0."""
         while until_ms > MOST_BUCKETS * self.width_ms:
             self._halve()
         at = self._held_ms
@@ -37,13 +37,13 @@ class Series:
         self._held_ms = max(self._held_ms, until_ms)
 
     def column(self, name: str) -> list[float]:
-        """The mean of each bucket, the last one's up to now."""
+        """Return the mean of each bucket, the last one's up to now."""
         place = self.names.index(name)
         widths = [min(self.width_ms, self._held_ms - i * self.width_ms) for i in range(len(self._sums))]
         return [row[place] / width for row, width in zip(self._sums, widths, strict=True)]
 
     def total(self, name: str) -> int:
-        """Amount times milliseconds, of the whole run."""
+        """Return the sum of amount times milliseconds over the whole run."""
         place = self.names.index(name)
         return sum(row[place] for row in self._sums)
 

@@ -1,6 +1,6 @@
 """The virtual clock: what happens next, told to the state machine as agents and people would tell it.
 
-Rule: the state changes by commands alone, and plans are made as a leader makes them: from a view, when something
+Invariant: the state changes by commands alone, and plans are made as a leader makes them: from a view, when something
 changed that could start a job.
 """
 
@@ -49,11 +49,11 @@ MOST_IDLE_STEPS = 10_000  # moments in a row at which nothing changed: the rest 
 
 
 class SimulationFailed(Exception):
-    """The trace asks for something that a master would refuse. One line for people."""
+    """A trace that asks for something a master would refuse; one line for people."""
 
 
 class Kind(IntEnum):
-    """What happens. At one moment in this order: a task that ends in time is not caught by its timeout."""
+    """What happens, in this order at one moment: a task that ends in time is not caught by its timeout."""
 
     GONE = 0
     END = 1
@@ -64,11 +64,12 @@ class Kind(IntEnum):
 
 @dataclass(slots=True)
 class _Work:
-    """Of a live job. `left_ms`: what an attempt that begins now has to do; None: it never ends. `since_ms`: when this
-    attempt began."""
+    """The work of a live job."""
 
     source: TraceJob
+    #: What an attempt that begins now has to do; None: it never ends.
     left_ms: int | None
+    #: When the current attempt began.
     since_ms: int = 0
 
 
@@ -80,14 +81,15 @@ class _End:
 
 @dataclass(frozen=True, slots=True)
 class _Gone:
-    """Allocations that end then; `saved`: with a checkpoint."""
+    """Allocations that end together."""
 
     allocations: list[str]
+    #: Whether they end with a checkpoint.
     saved: bool
 
 
 class Simulator:
-    """`run` once. Jobs are in order of arrival. `period_ms`: the shortest time between two cycles."""
+    """One run, whose jobs are in order of arrival. `period_ms`: the shortest time between two cycles."""
 
     def __init__(
         self,
@@ -130,7 +132,7 @@ class Simulator:
             self._tell(node)
 
     def run(self, until_ms: int | None = None) -> Recorder:
-        """Until nothing happens any more, or up to a moment of the trace. Raises SimulationFailed."""
+        """Run until nothing happens any more, or up to a moment of the trace. Raises SimulationFailed."""
         end = None if until_ms is None else START_MS + until_ms
         idle = 0
         self._next_arrival()
@@ -182,7 +184,7 @@ class Simulator:
         self._tell(SubmitJob(job_id=job_id, spec=spec))
 
     def _end(self, what: _End) -> None:
-        """The attempt has done its work, if it is still the one that runs."""
+        """End an attempt that has done its work, if it is still the one that runs."""
         job = self.state.jobs.get(what.job_id)
         if job is None or job.attempt != what.attempt or job.state is not JobState.RUNNING:
             return
@@ -191,7 +193,7 @@ class Simulator:
             self._report([task.allocation_id for task in tasks if task.state.is_active], TaskState.SUCCEEDED)
 
     def _report(self, allocations: Iterable[str], state: TaskState, saved: bool = False) -> None:
-        """From every node that holds some of them."""
+        """Report tasks from every node that holds some of them."""
         by_node: dict[str, list[TaskReport]] = {}
         exit_code = {TaskState.SUCCEEDED: 0, TaskState.KILLED: 137}.get(state)
         for allocation_id in allocations:
@@ -222,7 +224,7 @@ class Simulator:
             self._tell(PassTime())
 
     def _arm(self) -> None:
-        """For what is due next, as everything stands now."""
+        """Wait for what is due next, as everything stands now."""
         due = self.state.timers.next_ms()
         if due and due <= self._now:
             raise SimulationFailed("internal error, please report it: time passed and something is still due")
@@ -244,7 +246,7 @@ class Simulator:
             pass
 
     def _cycle(self) -> bool:
-        """Whether it was cut short by a bound, and another one has to follow at once."""
+        """Run a cycle; return whether a bound cut it short, so that another one has to follow at once."""
         began = time.perf_counter()
         self._update_view()
         view = self._builder.view(self.state)
@@ -277,7 +279,7 @@ class Simulator:
         return outcome
 
     def _drop_finished(self) -> None:
-        """As a master does; seldom, since it looks at all that it keeps."""
+        """Drop finished jobs as a master does; seldom, since it looks at all that are kept."""
         if len(self.state.finished) > 2 * KEPT_JOBS:
             self._update_view()
             self._tell(DropFinishedJobs(keep=KEPT_JOBS, ended_before_ms=0))
@@ -338,7 +340,7 @@ class Simulator:
                 self._push(self._now + work.left_ms, Kind.END, _End(job.id, job.attempt))
 
     def _on_new_job(self, job: Job) -> None:
-        """From the trace, or a child of one of its arrays."""
+        """Take in a job of the trace, or a child of one of its arrays."""
         if job.parent:
             source = self._work[job.parent].source
             self._work[job.id] = _Work(source, source.duration_ms)
@@ -351,7 +353,7 @@ class Simulator:
             self.recorder.promised(event.job_id, event.start_ms - START_MS, self._now - START_MS)
 
     def _stop(self, job: Job, allocations: list[str], eviction: JobEvicted | None) -> None:
-        """Who is evicted saves itself if it can, and if it is given the time; all others end at once."""
+        """Stop tasks. A victim saves itself if it can and is given the time; all others end at once."""
         if eviction is None:
             self._push(self._now, Kind.GONE, _Gone(allocations, saved=False))
             return

@@ -1,6 +1,6 @@
 """Plots as SVG, from a few rectangles and lines.
 
-Rule: nothing from outside; each axis says what it shows, and in what unit.
+Invariant: they need nothing from outside; each axis says what it shows, and in what unit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UNITS = (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000), ("sec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """Of a Gantt: a row, from, to, its colour and what it says under the pointer."""
+    """A bar of a Gantt: its row, from, to, its colour and what it says under the pointer."""
 
     row: int
     begin: float
@@ -29,12 +29,12 @@ class Bar:
 
 
 def time_unit(span_ms: float) -> tuple[str, int]:
-    """The name of a unit that gives handy numbers, and its milliseconds."""
+    """Return the name of a unit that gives handy numbers, and its milliseconds."""
     return next(((name, size) for name, size in _UNITS if span_ms >= 3 * size), _UNITS[-1])
 
 
 def lines(columns: Sequence[Sequence[float]], width_ms: int, y_title: str, top: float | None = None) -> str:
-    """Each over time; a value holds for `width_ms`."""
+    """Draw each column over time; a value holds for `width_ms`."""
     frame = _Frame(max(len(c) for c in columns) * width_ms, top or 1.08 * _largest(columns), y_title)
     drawn = []
     for i, column in enumerate(columns):
@@ -48,7 +48,7 @@ def lines(columns: Sequence[Sequence[float]], width_ms: int, y_title: str, top: 
 
 
 def stacked(columns: Sequence[Sequence[float]], width_ms: int, y_title: str, top: float) -> str:
-    """Areas upon each other."""
+    """Draw areas upon each other."""
     count = max(len(c) for c in columns)
     frame = _Frame(count * width_ms, top, y_title)
     below = [0.0] * count
@@ -64,7 +64,7 @@ def stacked(columns: Sequence[Sequence[float]], width_ms: int, y_title: str, top
 
 
 def bars(counts: Sequence[int], labels: Sequence[str], x_title: str, y_title: str) -> str:
-    """A histogram."""
+    """Draw a histogram."""
     frame = _Frame(len(counts), 1.1 * max([*counts, 1]), y_title, x_ticks=[], x_title=x_title)
     drawn = []
     for i, count in enumerate(counts):
@@ -77,7 +77,7 @@ def bars(counts: Sequence[int], labels: Sequence[str], x_title: str, y_title: st
 
 
 def gantt(found: Sequence[Bar], rows: int, span_ms: float) -> str:
-    """Rows from above, each a few pixels high."""
+    """Draw rows from above, each a few pixels high."""
     each = max(3, min(14, 480 // max(rows, 1)))
     height = rows * each + _TOP + _BOTTOM
     frame = _Frame(span_ms, rows, "jobs, by submission", height=height, y_ticks=False)
@@ -91,7 +91,7 @@ def gantt(found: Sequence[Bar], rows: int, span_ms: float) -> str:
 
 
 def legend(names: Sequence[str], colours: Sequence[str] = COLOURS) -> str:
-    """As HTML."""
+    """Return the legend as HTML."""
     keys = [
         f'<span><i style="background:{colours[i % len(colours)]}"></i>{escape(name)}</span>'
         for i, name in enumerate(names)
@@ -100,7 +100,7 @@ def legend(names: Sequence[str], colours: Sequence[str] = COLOURS) -> str:
 
 
 class _Frame:
-    """The axes, and where a value is. Times on the x axis if nothing else is said."""
+    """The axes, and where a value is. The x axis shows times unless it is said otherwise."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class _Frame:
 
 
 def ticks(top: float, count: int = 8) -> list[float]:
-    """Round numbers from 0 up to `top`, about `count` of them."""
+    """Return round numbers from 0 up to `top`, about `count` of them."""
     rough = top / count
     if rough <= 0:
         return [0]

@@ -1,6 +1,6 @@
 """What a trace says: nodes, and jobs with the moment they come and the time they take.
 
-Rule: a reader refuses what it cannot read with one line that names file and line; what it leaves out it counts.
+Invariant: a reader refuses what it cannot read with one line that names file and line; what it leaves out it counts.
 """
 
 from __future__ import annotations
@@ -19,22 +19,25 @@ MAX_SPAN_MS = 10 * MAX_DURATION_MS  # from the first arrival to the last
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
-    """`at_ms`: when it is submitted, from the start of the trace. `duration_ms`: of every task, on any node; None: it
-    never ends. `checkpoint_ms`: what a victim needs to save itself, if its spec has a checkpoint signal."""
+    """A job of a trace."""
 
+    #: When it is submitted, from the start of the trace.
     at_ms: int
     spec: JobSpec
+    #: How long each task runs, on any node; None: it never ends.
     duration_ms: int | None
+    #: How long a victim needs to save itself, if its spec has a checkpoint signal.
     checkpoint_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """Jobs in order of arrival. `nodes`: a cluster that the trace itself describes, or none. `left_out`: how many lines
-    were no job, and why, in words."""
+    """The jobs of a trace, in order of arrival."""
 
     jobs: tuple[TraceJob, ...]
+    #: The cluster that the trace itself describes; empty: it describes none.
     nodes: tuple[RegisterNode, ...] = ()
+    #: Why lines were no job, in words, and how many were.
     left_out: tuple[tuple[str, int], ...] = ()
 
 
@@ -43,7 +46,7 @@ def bad_line(source: str, line: int, problem: str) -> ConfigError:
 
 
 def in_order(jobs: list[TraceJob]) -> tuple[TraceJob, ...]:
-    """By arrival; those that come together keep their order."""
+    """Return the jobs by arrival; those that come together keep their order."""
     return tuple(sorted(jobs, key=lambda job: job.at_ms))
 
 

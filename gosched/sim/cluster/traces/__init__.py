@@ -1,6 +1,6 @@
 """Readers of traces, one file for each format.
 
-Rule: they know the formats and nothing of the simulator.
+Invariant: they know the formats and nothing of the simulator.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _BY_ENDING = {".csv": "openb", ".swf": "swf", ".tsv": "swim", ".yaml": "yaml", "
 
 
 def read_trace(path: Path, kind: str = "", processors: Processors | None = None) -> Trace:
-    """`kind`: one of FORMATS, or empty: by the file's ending. `processors`: of an SWF log. Raises ConfigError."""
+    """Read a trace. `kind`: one of FORMATS, or empty: by the file's ending. `processors`: of an SWF log. Raises
+    ConfigError."""
     kind = kind or _BY_ENDING.get(path.suffix, "")
     if not kind:
         raise ConfigError(f"{path}: what is in it? Say so with --format {'|'.join(FORMATS)}")

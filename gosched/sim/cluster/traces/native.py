@@ -22,7 +22,7 @@ _RUNNABLE = ("run", "tasks", "spark")
 
 
 def read(text: str, source: str) -> Trace:
-    """Raises ConfigError."""
+    """Read a trace of ours. Raises ConfigError."""
     return Trace(jobs=in_order([_job(entry) for entry in entries(text, source)]))
 
 

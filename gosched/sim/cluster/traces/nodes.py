@@ -28,7 +28,7 @@ class NodeKind(Model):
 
 
 def read_nodes(text: str, source: str) -> tuple[RegisterNode, ...]:
-    """At least one. Raises ConfigError."""
+    """Return the nodes of a file, at least one. Raises ConfigError."""
     nodes = read_node_list(text, source) if is_node_list(text) else _from_yaml(text, source)
     if not 0 < len(nodes) <= MAX_NODES:
         raise ConfigError(f"{source}: {len(nodes)} nodes; expected 1 to {MAX_NODES}")
@@ -41,7 +41,7 @@ def read_nodes(text: str, source: str) -> tuple[RegisterNode, ...]:
 
 
 def entries(text: str, source: str) -> Iterator[Document]:
-    """Each entry of the list that a YAML file holds, as a mapping. Raises ConfigError."""
+    """Yield each entry of the list that a YAML file holds, as a mapping. Raises ConfigError."""
     documents = read_documents(text, source)
     if len(documents) != 1 or not isinstance(documents[0].value, list):
         raise ConfigError(f"{source}: expected one YAML list")

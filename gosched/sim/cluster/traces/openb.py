@@ -23,7 +23,7 @@ _MIB = 1 << 20
 
 
 def read(text: str, source: str) -> Trace:
-    """Pods without a deletion time never end. Raises ConfigError."""
+    """Read a list of pods; those without a deletion time never end. Raises ConfigError."""
     jobs: list[TraceJob] = []
     for line, row in _rows(text, source, _POD_COLUMNS):
         spec = _spec(row, source, line)
@@ -36,7 +36,7 @@ def read(text: str, source: str) -> Trace:
 
 
 def read_node_list(text: str, source: str) -> list[RegisterNode]:
-    """Raises ConfigError."""
+    """Read a list of nodes. Raises ConfigError."""
     found = []
     for line, row in _rows(text, source, _NODE_COLUMNS):
         capacity = Resources(
@@ -82,7 +82,8 @@ def _spec(row: dict[str, str], source: str, line: int) -> JobSpec:
 
 
 def _duration_ms(row: dict[str, str], created: int, source: str, line: int) -> int | None:
-    """From its start in the original cluster to its end; from its creation, if it never started there."""
+    """Return the time from its start in the original cluster to its end; from its creation, if it never started
+    there."""
     ended = row.get("deletion_time") or ""
     if not ended:
         return None
@@ -95,7 +96,7 @@ def _duration_ms(row: dict[str, str], created: int, source: str, line: int) -> i
 
 
 def _rows(text: str, source: str, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
-    """With their line numbers."""
+    """Yield the rows with their line numbers."""
     reader = csv.DictReader(text.lstrip("\ufeff").splitlines(), restval="")
     missing = [column for column in columns if column not in (reader.fieldnames or ())]
     if missing:

@@ -26,14 +26,15 @@ _HEADER = re.compile(r";\s*(MaxProcs|MaxNodes)\s*:\s*([0-9]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processors:
-    """`nodes` equal nodes. 0: they come from elsewhere, and jobs are gangs all the same."""
+    """The machine of a log: equal nodes."""
 
+    #: 0: the nodes come from elsewhere, and jobs are gangs all the same.
     nodes: int = 0
     cpus_per_node: int = 0
 
 
 def read(text: str, source: str, processors: Processors | None = None) -> Trace:
-    """Raises ConfigError. Jobs without a run time or processors never ran, and are left out."""
+    """Read a log. Jobs without a run time or processors never ran, and are left out. Raises ConfigError."""
     jobs: list[TraceJob] = []
     left_out: dict[str, int] = {}
     said: dict[str, int] = {}

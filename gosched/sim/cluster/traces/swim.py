@@ -26,7 +26,7 @@ _MAX_BYTES = 1 << 60
 
 
 def read(text: str, source: str) -> Trace:
-    """Raises ConfigError."""
+    """Read a SWIM trace. Raises ConfigError."""
     jobs = []
     for line, words in enumerate(text.splitlines(), start=1):
         if words.strip():

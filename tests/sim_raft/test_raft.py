@@ -8,9 +8,11 @@ import sys
 
 import pytest
 
-from gosched.sim import raft
-from gosched.sim.profiles import PROFILES
-from gosched.sim.raft import run
+from gosched.sim.raft import simulation
+from gosched.sim.raft.__main__ import main
+from gosched.sim.raft.history import Violation
+from gosched.sim.raft.profiles import PROFILES
+from gosched.sim.raft.simulation import run
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -39,9 +41,9 @@ def test_a_seed_gives_the_same_run_under_every_hash_seed() -> None:
 def test_the_command_line_tells_of_violations_and_how_to_replay_them(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert raft.main(["plain", "0", "2"]) == 0
+    assert main(["plain", "0", "2"]) == 0
     assert "seeds=2 violating=0" in capsys.readouterr().out
-    assert raft.main(["nothing", "0", "2"]) == 2
-    monkeypatch.setattr(raft.Simulation, "_converge", lambda self: (_ for _ in ()).throw(raft.Violation("made up")))
-    assert raft.main(["plain", "7", "1"]) == 1
+    assert main(["nothing", "0", "2"]) == 2
+    monkeypatch.setattr(simulation.Simulation, "_converge", lambda self: (_ for _ in ()).throw(Violation("made up")))
+    assert main(["plain", "7", "1"]) == 1
     assert "plain 7: made up\n    replay: python -m gosched.sim.raft plain 7 trace" in capsys.readouterr().out

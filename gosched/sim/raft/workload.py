@@ -18,9 +18,9 @@ from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import GangPolicy
 from gosched.core.spec.task_group import TaskGroup
 from gosched.core.state.cluster_state import ClusterState
-from gosched.sim.clock import Clock
-from gosched.sim.history import History, Violation
-from gosched.sim.member import Member
+from gosched.sim.raft.clock import Clock
+from gosched.sim.raft.history import History, Violation
+from gosched.sim.raft.member import Member
 from gosched.wire.batch import encode_batch, encode_command
 
 _CLIENTS = 4
@@ -37,7 +37,7 @@ class Request:
 
 @dataclass
 class Workload:
-    """`acked` are the requests whose clients have an answer: they may never be lost."""
+    """The clients. `acked` are the requests whose clients have an answer: they may never be lost."""
 
     clock: Clock
     history: History
@@ -69,7 +69,7 @@ class Workload:
         self.acked[command.client_id, command.request_id] = outcomes[0]
 
     def check(self, state: ClusterState) -> None:
-        """In the end the state must remember each answer that a client was given."""
+        """Check that in the end the state remembers each answer that a client was given."""
         for (client, request), outcome in self.acked.items():
             answer = state.answer_to(client, request)
             if answer is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from gosched.sim.raft import run
+from gosched.sim.raft.simulation import run
 
 from .mutations import MUTATIONS
 

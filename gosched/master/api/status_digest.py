@@ -1,6 +1,7 @@
-"""Digests of the whole state, which take seconds where there are many jobs: one is made at a time.
+"""The status with a digest of the whole state, which takes seconds where there are many jobs: one is made at a time.
 
-Rule: whoever asks gets one of a revision that is not older than its question; those who ask meanwhile share the next.
+Invariant: each caller gets a digest of a revision that is not older than its call; those that call meanwhile share the
+next one.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from dataclasses import replace
 from gosched.api.status import Status
 from gosched.core.state.restore import restore
 from gosched.master.api.status import StatusReader
-from gosched.master.base.cancel import unattended
+from gosched.master.base.cancel import ignore_result
 from gosched.master.base.errors import busy
 from gosched.replication.interface import Replication
 
 MAX_WAITING = 64
 
 
-class Digests:
+class StatusDigest:
     def __init__(self, replication: Replication, status: StatusReader) -> None:
         self._replication = replication
         self._status = status
@@ -27,12 +28,12 @@ class Digests:
         self._waiting = 0
 
     async def status(self) -> Status:
-        """The status of the cluster, with the digest of the state at its revision. Raises ApiError."""
+        """Return the status of the cluster, with the digest of the state at its revision. Raises ApiError."""
         if self._waiting >= MAX_WAITING:
             raise busy(f"{MAX_WAITING} callers wait for a digest of the state already: try again later")
         if self._next is None:
             self._next = asyncio.create_task(self._made())
-            unattended(self._next)
+            ignore_result(self._next)
         self._waiting += 1
         try:
             return await asyncio.shield(self._next)
@@ -41,7 +42,7 @@ class Digests:
 
     async def _made(self) -> Status:
         async with self._turn:
-            self._next = None  # who asks from now on might know of something newer
+            self._next = None  # a caller from now on might know of something newer
             status = self._status.read()
             frozen = self._replication.state.freeze()
             return replace(status, digest=await asyncio.to_thread(lambda: restore(frozen).digest()))

@@ -1,4 +1,5 @@
-"""What a master says of itself to `goschedctl cluster upgrade-check`: of its own knowledge alone, whoever leads."""
+"""What a master tells `goschedctl cluster upgrade-check` of itself: of its own knowledge alone, whichever master
+leads."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _ROOM_BYTES = 64 << 20  # beside what the state needs
 
 
 def master_health(replication: Replication, clock: StateClock, data_dir: str) -> MasterHealth:
-    """Raises OSError where the data directory cannot be looked at."""
+    """Return the facts. Raises OSError where the data directory cannot be looked at."""
     role, state = replication.role, replication.state
     disk = os.statvfs(data_dir or ".")
     return MasterHealth(

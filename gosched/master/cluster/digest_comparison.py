@@ -1,4 +1,4 @@
-"""Do all masters hold the same state? Each keeps digests of its own, and the leader compares them.
+"""Compares the masters' states: each master keeps digests of its own, and the leader compares them.
 
 Once a minute of the state's clock, at the same entry of the log on every master, each takes the digest of one part of
 the tables; the parts take turns. So a check costs the same however large the state is, and nothing enters the log.
@@ -48,7 +48,7 @@ class StateDigest:
 
 
 class StateDigests:
-    """Those of this master, the newest KEPT."""
+    """The digests of this master, the newest KEPT."""
 
     def __init__(self, replication: Replication) -> None:
         self._replication = replication
@@ -58,7 +58,7 @@ class StateDigests:
         replication.follow(self._on_batch)
 
     def kept(self) -> Sequence[StateDigest]:
-        """Return the oldest first."""
+        """Return the digests, the oldest first."""
         return tuple(self._kept)
 
     def _on_batch(self, batch: AppliedBatch) -> None:
@@ -67,7 +67,7 @@ class StateDigests:
         is_behind = self._replication.role.commit_index - batch.index > MAX_LAG
         if batch.reset or self._period == before or is_behind or (self._working and not self._working.done()):
             return
-        part = self._period % _parts(state)
+        part = self._period % part_count(state)
         records = [*_part(state, part)]
         scalars = f"{state.revision} {state.clock_ms} {state.epoch} {state.next_sequence} {state.leader}"
         scalars += f" {state.feature_level} {state.cluster_id} {' '.join(state.lineage)}"
@@ -79,7 +79,7 @@ class StateDigests:
 
 
 class DigestComparison:
-    """`found` is called for each master in another state than most."""
+    """The leader's comparison. `found` is called for each master in another state than most."""
 
     def __init__(
         self,
@@ -141,13 +141,14 @@ class DigestComparison:
         )
 
 
-def _parts(state: ClusterState) -> int:
+def part_count(state: ClusterState) -> int:
+    """Return into how many parts the tables are divided."""
     records = sum(len(part) for table in TABLES for _, part in table.parts(state))
     return max(1, -(-records // PART_RECORDS))
 
 
 def _part(state: ClusterState, number: int) -> Iterator[_Place]:
-    """The records at these positions of all tables; the order of a table is the same on every master."""
+    """Yield the records at these positions of all tables; the order of a table is the same on every master."""
     skip, left = number * PART_RECORDS, PART_RECORDS
     for name, records in [part for table in TABLES for part in table.parts(state)]:
         if skip >= len(records):

@@ -1,10 +1,11 @@
-"""What all members together may never do, checked while they run. Rule: it only looks; it changes nothing.
+"""What all members together may never do, checked while they run.
 
 The invariants: one leader per term; the same entry at the same index on all members, across restarts; a new leader
-holds everything committed; a majority of the voters' disks holds everything committed, by the
-members in force at its leader; no proposal is applied twice; equal states
-at equal indexes; a proposal that definitely failed is never applied; a restarted member has the term and the vote it
-had told others of.
+holds everything committed; a majority of the voters' disks holds everything committed, by the members in force at its
+leader; no proposal is applied twice; equal states at equal indexes; a proposal that definitely failed is never applied;
+a restarted member has the term and the vote it had told others of.
+
+Invariant: it only looks; it changes nothing.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ class Log(Protocol):
 
 @dataclass(slots=True)
 class History:
-    """`committed` entries are those that some member took for committed."""
+    """What the members of a run did so far."""
 
-    committed: dict[int, tuple[bytes, int]] = field(default_factory=dict)  # index -> command, term
+    #: What some member took for committed: index -> command, term.
+    committed: dict[int, tuple[bytes, int]] = field(default_factory=dict)
     last: int = 0
     force: frozenset[str] = frozenset()  # the voters whose majority committed the last entry
     last_in_term: dict[int, int] = field(default_factory=dict)  # term of a member -> last entry it was first to commit
@@ -59,7 +61,7 @@ class History:
             raise Violation(f"{name} leads term {term} without the committed entry {self._first_missing(journal)}")
 
     def commits(self, name: str, term: int, index: int, journal: Journal, voters: frozenset[str]) -> None:
-        """`voters`: by the members that were in force at the member when it took the entry for committed."""
+        """Check what a member takes for committed. `voters`: by the members in force at the member when it did."""
         for i in range(max(self.last + 1, journal.first_index), index + 1):
             entry = journal[i - journal.first_index]
             assert isinstance(entry, tuple)
@@ -87,7 +89,7 @@ class History:
             raise Violation(f"{name} loads a snapshot whose state is not that at index {index}")
 
     def fails(self, proposal: tuple[str, int]) -> None:
-        """Definitely, its proposer was told."""
+        """Note a proposal whose proposer was told that it definitely failed."""
         self.given_up.add(proposal)
         if proposal in self.proposals:
             raise Violation(f"proposal {proposal} was applied, and is said to have definitely failed")
@@ -98,7 +100,8 @@ class History:
             raise Violation(f"request {request} of {client} got two answers: {first} and {outcome}")
 
     def durable(self, logs: Iterable[Log]) -> None:
-        """A disk that was lost, and whose member joins anew, may cost one copy."""
+        """Check that a majority holds what is committed. A disk that was lost, and whose member joins anew, may cost
+        one copy."""
         if self.last <= 1:  # the first entry is not replicated: every log begins with it
             return
         logs = [log for log in logs if log.name in self.force]
@@ -109,13 +112,13 @@ class History:
             raise Violation(f"entry {self.last} is committed, but only on the disks of {holders}")
 
     def reopened(self, name: str, before: tuple[int, str | None], journal: Journal) -> None:
-        """`before`: term and vote that the member had told others of."""
+        """Check a log after a restart. `before`: term and vote that the member had told others of."""
         term, vote = journal.getCurrentTerm(), journal.getVotedForNodeId()
         if term < before[0] or (term == before[0] and before[1] is not None and vote != before[1]):
             raise Violation(f"{name} restarts in term {term} with a vote for {vote}, it had {before}")
 
     def _holds(self, journal: Journal, index: int) -> bool:
-        """By log matching, one equal entry proves those before it."""
+        """Return whether a log holds the committed entries: by log matching, one equal entry proves those before it."""
         if index < journal.first_index:
             return True
         if index not in self.committed:  # compacted away where it was first seen: the next one tells

@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from gosched.config import ConfigError, Listen
 from gosched.health import ask
-from gosched.observe.health import HealthPort
+from gosched.observe.health_port import HealthPort
 from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 from tests.ports import HeldPort
 

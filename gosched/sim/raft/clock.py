@@ -1,6 +1,6 @@
 """Virtual time: a queue of what happens next, and the library's clock, randomness and sockets taken from it.
 
-Rule: nothing that runs inside `virtual` can see the real time, the network or an unseeded random number.
+Invariant: nothing that runs inside `virtual` can see the real time, the network or an unseeded random number.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Clock:
 
 
 class _NoPoller:
-    """Where the library waits for sockets, the member that runs takes what the simulated links have for it."""
+    """A poller that, where the library waits for sockets, lets the member that runs take what the simulated links have
+    for it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -67,7 +68,7 @@ class _NoPoller:
 
 
 class PeerNode(Node):
-    """Hashes alike in every process: the library walks over sets of these."""
+    """A node that hashes alike in every process: the library walks over sets of these."""
 
     def __hash__(self) -> int:
         return zlib.crc32(self.id.encode())
@@ -84,7 +85,8 @@ class _Told(logging.Handler):
 
 @contextlib.contextmanager
 def virtual(clock: Clock, rng: Random, note: Callable[[str], None], *, chunk_bytes: int) -> Iterator[None]:
-    """`note` gets what the code under test logs. Small chunks make snapshots travel in many parts."""
+    """Run the block in virtual time. `note` gets what the code under test logs. Small chunks make snapshots travel in
+    many parts."""
 
     def logged(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Any:
         note(" ".join(f"{value}" for value in event.values()))

@@ -1,6 +1,6 @@
 """Links between members that behave as TCP does: in order, late, stalled, cut in one direction, broken.
 
-Rule: a link loses nothing and changes no order while it lives; when it dies, what was under way is gone.
+Invariant: a link loses nothing and changes no order while it lives; when it dies, what was under way is gone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import combinations
 from random import Random
 from typing import Protocol
 
-from gosched.sim.clock import Clock
+from gosched.sim.raft.clock import Clock
 
 SILENCE_S = 2.0
 _LOOK_S = 0.1
@@ -35,27 +35,31 @@ class Endpoint(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weather:
-    """Seconds: the usual delay of a message is up to `delay`; one of `slow_share` takes up to `slow`."""
+    """The delays of messages, in seconds."""
 
+    #: The longest usual one.
     delay: float = 0.02
+    #: The part of the messages that is slow.
     slow_share: float = 0.01
+    #: The longest of a slow one.
     slow: float = 0.5
 
 
 @dataclass(slots=True)
 class _Link:
-    """Between two members. `frames`: (sender, receiver) -> arrival, departure, frame."""
+    """The link between two members."""
 
     ends: tuple[str, str]
     rngs: dict[tuple[str, str], Random]
     up: bool = False
     closing: bool = False  # one end is gone; the other still reads what had left
     retry_at: float = 0.0
+    #: (sender, receiver) -> arrival, departure, frame.
     frames: dict[tuple[str, str], deque[tuple[float, float, bytes]]] = field(default_factory=dict)
 
 
 class Network:
-    """`note` gets a line for each change of a link."""
+    """The links of all members. `note` gets a line for each change of a link."""
 
     def __init__(
         self, clock: Clock, seed: str, names: list[str], weather: Weather, note: Callable[[str], None]
@@ -85,7 +89,7 @@ class Network:
         return True
 
     def take(self, receiver: str) -> tuple[str, bytes] | None:
-        """The next frame that has arrived."""
+        """Return the next frame that has arrived."""
         best: tuple[float, str] | None = None
         for sender in self.members:
             if sender == receiver or (sender, receiver) in self._cuts:
@@ -122,7 +126,8 @@ class Network:
             self.members[x].disconnected(y)
 
     def gone(self, name: str) -> None:
-        """A process ended. The kernel may still deliver what it had sent, or the first part of it."""
+        """Break the links of a process that ended. The kernel may still deliver what it had sent, or the first part of
+        it."""
         for link in self._links.values():
             if name not in link.ends or not link.up:
                 continue

@@ -1,7 +1,8 @@
 """The health port: grpc.health.v1 in plain text and nothing else, for probes of containers.
 
-A probe has no certificate, and may come from any address, so its port is apart from those that serve. Invariant: it
-tells whether the process lives (service "") and whether it is ready (service "ready"), and nothing more.
+A probe has no certificate, and may come from any address, so its port is apart from those that serve.
+
+Invariant: it tells whether the process lives (service "") and whether it is ready (service "ready"), and nothing more.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ Response = health_pb2.HealthCheckResponse
 
 
 class HealthPort(health_pb2_grpc.HealthServicer):
-    """Bound at once, so that a port in use is known before anything else starts; answers from `start` on.
+    """A port that is bound at once, so that one in use is known before anything else starts; it answers from `start`
+    on.
 
     `live` must not depend on other machines: a master without a quorum is not cured by a restart.
     """

@@ -1,24 +1,19 @@
-"""Runs three members, or up to five that come and go, under a profile from one seed; says which invariant broke.
-
-python -m gosched.sim.raft PROFILE FIRST_SEED COUNT      # one line per violating seed, then a summary
-python -m gosched.sim.raft PROFILE SEED trace            # one seed, told step by step
-"""
+"""Runs three members, or up to five that come and go, under a profile from one seed; says which invariant broke."""
 
 from __future__ import annotations
 
-import sys
-import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from random import Random
 
 from gosched.core.outcome import Outcome
 from gosched.replication.configuration import ids, voters
-from gosched.sim.clock import Clock, virtual
-from gosched.sim.history import History, Violation
-from gosched.sim.member import Counts, Member, Settings
-from gosched.sim.network import Network
-from gosched.sim.profiles import PROFILES, Profile
-from gosched.sim.workload import Workload
+from gosched.sim.raft.clock import Clock, virtual
+from gosched.sim.raft.history import History, Violation
+from gosched.sim.raft.member import Member
+from gosched.sim.raft.network import Network
+from gosched.sim.raft.profiles import PROFILES, Profile
+from gosched.sim.raft.run import Counts, Settings
+from gosched.sim.raft.workload import Workload
 
 NAMES = ["a", "b", "c"]
 SPARE = ["d", "e"]
@@ -30,10 +25,11 @@ _AT_ONCE = 0.5  # of the new leaders are asked for a change in their first turn
 
 @dataclass(slots=True, kw_only=True)
 class Result:
-    """`violation` is empty for a run in which all invariants held."""
+    """What came of one run."""
 
     profile: str
     seed: int
+    #: Empty: all invariants held.
     violation: str
     asked: int
     acked: int
@@ -195,7 +191,7 @@ class Simulation:
                     member.crash()
             case "pause":
                 self.note(f"{one.name} is paused")
-                one.paused_until = self.clock.now + self._rng.random() * self.profile.pause
+                one.turns.paused_until = self.clock.now + self._rng.random() * self.profile.pause
             case "cut":
                 self.note(f"{one.name} no longer reaches {other.name}")
                 self._network.cut(one.name, other.name)
@@ -250,7 +246,7 @@ class Simulation:
             member.crash_soon(int(self._rng.paretovariate(0.8)) - 1)
 
     def _wipe(self, member: Member) -> bool:
-        """One disk at a time: only while the others vote, so that a majority holds what was acknowledged."""
+        """Wipe one disk at a time: only while the others vote, so that a majority holds what was acknowledged."""
         others = {name for name, m in self.members.items() if m.votes and m is not member}
         for counted in self._counted():
             if member.name not in counted or not counted - {member.name} <= others or len(counted) < 3:
@@ -260,14 +256,14 @@ class Simulation:
         return True
 
     def _counted(self) -> list[set[str]]:
-        """Who may decide what, as some member sees it."""
+        """Return the members that may decide, as some member sees it."""
         if not self.profile.members:
             return [set(NAMES)]
         taking_part = [m for m in self.members.values() if m.votes]
         return [set(self.history.force), *(voters(m.newest) for m in taking_part)]
 
     def _change(self, kind: str, leader: Member) -> None:
-        """Ask a leader, which may be one that does not know yet that it is none any more."""
+        """Ask a leader for a change of members; it may be one that does not know yet that it leads no more."""
         there = ids(leader.newest)
         lost = sorted(there & self._lost)
         if kind == "remove" and self.clock.now - self._wiped_at < NOTICED_S:
@@ -314,7 +310,7 @@ class Simulation:
         self._network.heal()
         self._network.weather = self.profile.healed
         for member in self.members.values():
-            member.paused_until = 0.0
+            member.turns.paused_until = 0.0
             member.disk.full = False
             member.disk.slow = 0.0
             member.disk.disarm()
@@ -340,45 +336,6 @@ class Simulation:
         return up and self._probe.answered and len({m.applied for m in members}) == 1
 
     def _members_in_force(self) -> list[Member]:
-        """By what was applied last anywhere."""
+        """Return the members by what was applied last anywhere."""
         last = max(self.members.values(), key=lambda m: m.applied)
         return [self.members[name] for name in sorted(ids(last.newest))]
-
-
-def main(arguments: list[str]) -> int:
-    if len(arguments) != 3 or arguments[0] not in PROFILES:
-        print(f"{__doc__}\nprofiles: {' '.join(PROFILES)}", file=sys.stderr)
-        return 2
-    name, first = arguments[0], int(arguments[1])
-    if arguments[2] == "trace":
-        result = run(name, first)
-        print(*result.trace, sep="\n")
-        return bool(result.violation)
-    began = time.perf_counter()
-    results = []
-    for seed in range(first, first + int(arguments[2])):
-        result = run(name, seed)
-        results.append(result)
-        if result.violation:
-            print(f"{name} {seed}: {result.violation}\n    replay: {result.replay}", flush=True)
-    print(summary(results, time.perf_counter() - began))
-    return any(r.violation for r in results)
-
-
-def summary(results: list[Result], took_s: float) -> str:
-    """One line: what the runs went through, and how many violated an invariant."""
-    totals = {f.name: sum(getattr(r.counts, f.name) for r in results) for f in fields(Counts)}
-    done = {
-        "seeds": len(results),
-        "violating": sum(bool(r.violation) for r in results),
-        "asked": sum(r.asked for r in results),
-        "acked": sum(r.acked for r in results),
-        "terms": sum(r.terms for r in results),
-        **totals,
-    }
-    told = " ".join(f"{name}={value}" for name, value in done.items())
-    return f"{told} | simulated {sum(r.seconds for r in results):.0f} s, {len(results) / took_s:.1f} seeds/s"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

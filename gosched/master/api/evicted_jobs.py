@@ -1,4 +1,4 @@
-"""Evictions as users see them: which jobs, how much of each, why, and the work that it costs."""
+"""Evictions as users see them: of which job, how much of it, why, and the work that it costs."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 import pytest
 
 from gosched.replication.configuration import voters
-from gosched.sim.clock import virtual
-from gosched.sim.history import Violation
-from gosched.sim.member import Member
-from gosched.sim.raft import CHUNK_BYTES, Simulation
+from gosched.sim.raft.clock import virtual
+from gosched.sim.raft.history import Violation
+from gosched.sim.raft.member import Member
+from gosched.sim.raft.simulation import CHUNK_BYTES, Simulation
 
 from .mutations import MUTATIONS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gosched.replication.timing import Timing
-from gosched.sim.network import Weather
+from gosched.sim.raft.network import Weather
 
 _USUAL = Weather()
 _CALM = Weather(slow_share=0.0)
@@ -29,7 +29,7 @@ _FAULTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Times in seconds. `faults`: kind -> weight. `batch_bytes` is small so that logs differ by many messages."""
+    """What one run does. Times are in seconds."""
 
     duration: float = 12.0
     ask_every: float = 0.08
@@ -37,9 +37,11 @@ class Profile:
     weather: Weather = _USUAL
     healed: Weather = _CALM
     timing: Timing = _TIMING
+    #: Small where logs shall differ by many messages.
     batch_bytes: int = 1024 * 1024
     compact_entries: int = 1 << 30
     fault_every: float = 0.7
+    #: Kind -> weight.
     faults: dict[str, float] = field(default_factory=lambda: dict(_FAULTS))
     downtime: float = 2.5
     pause: float = 2.0

@@ -42,7 +42,7 @@ class SimDisk:
     # What the log calls
 
     def check(self) -> None:
-        """A member whose disk failed is dead, and its disk well again when it starts."""
+        """Do nothing: a member whose disk failed is dead, and its disk is well again when it starts."""
 
     def read(self, name: str) -> bytes | None:
         inode = self._files.get(name)
@@ -102,7 +102,7 @@ class SimDisk:
         self._countdown = None
 
     def lose_power(self) -> None:
-        """All that was not synced is kept in part, or not at all. Without it, a crash is a process that was killed."""
+        """Keep in part, or not at all, what was not synced. Without it, a crash is a process that was killed."""
         for name, before in self._unsure.items():
             if self._rng.random() < 0.5:
                 if before is None:
@@ -114,7 +114,7 @@ class SimDisk:
             self._lose_tail(inode)
 
     def settle(self) -> None:
-        """What a process does with a folder when it starts: after a kill, names may not be on the disk yet."""
+        """Do what a process does with a folder when it starts: after a kill, names may not be on the disk yet."""
         self._unsure.clear()
 
     def wipe(self) -> None:
@@ -122,7 +122,7 @@ class SimDisk:
         self._unsure.clear()
 
     def copy(self) -> SimDisk:
-        """As a restart would find it now, on a disk that never fails."""
+        """Return the folder as a restart would find it now, on a disk that never fails."""
         other = SimDisk(Random(0), lambda seconds: None)
         other._files = {name: _Inode(bytes(inode.data)) for name, inode in self._files.items()}
         return other
@@ -193,7 +193,7 @@ class _SimAppendFile:
         return _SimSync(self._disk, self._inode, self._disk.now() + self._disk._sync_s())
 
     def close(self) -> None:
-        """Nothing is held open in memory."""
+        """Do nothing: nothing is held open in memory."""
 
 
 class _SimSync:

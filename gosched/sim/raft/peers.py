@@ -1,0 +1,93 @@
+"""The peers of a simulated member: which of them are connected, and which of these it lets in.
+
+Invariant: as in a replica, a peer that was not let in sends nothing to the log and hears nothing from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from gosched.replication.hello import Standing, standing
+from gosched.sim.raft.clock import Clock, PeerNode
+from gosched.sim.raft.history import Violation
+from gosched.sim.raft.network import Network
+
+if TYPE_CHECKING:
+    from gosched.sim.raft.member import Member
+
+_AGAIN_S = 0.5  # between two looks at who is let in
+
+
+class Peers:
+    def __init__(self, me: Member, clock: Clock, network: Network) -> None:
+        self._me = me
+        self._clock = clock
+        self._network = network
+        self._connected: set[str] = set()
+        self._let_in: set[str] = set()
+        self._again_at = 0.0
+
+    def __contains__(self, peer: str) -> bool:
+        """Return whether the peer was let in."""
+        return peer in self._let_in
+
+    def reset(self) -> None:
+        """Forget the connections: the member starts."""
+        self._connected.clear()
+        self._let_in.clear()
+
+    def connected(self, peer: str) -> None:
+        self._connected.add(peer)
+        self._introduce(peer)
+
+    def disconnected(self, peer: str) -> None:
+        self._connected.discard(peer)
+        if self._me.node is not None and peer in self._let_in:
+            self._me.enter()
+            self._shut_out(peer)
+
+    def turn(self) -> None:
+        """Try again those that were not let in, and shut out those that are no members any more."""
+        if self._clock.now < self._again_at:
+            return
+        self._again_at = self._clock.now + _AGAIN_S
+        for peer in sorted(self._connected - self._let_in):
+            self._introduce(peer)
+        for peer in sorted(self._let_in):
+            if self._standing_of(peer) in (Standing.UNKNOWN, Standing.REMOVED):
+                self._shut_out(peer)
+
+    def _shut_out(self, peer: str) -> None:
+        self._let_in.discard(peer)
+        if self._me.node is not None:
+            self._me.node.transport._onNodeDisconnected(PeerNode(peer))
+
+    def _introduce(self, peer: str) -> None:
+        me, other = self._me, self._member(peer)
+        if me.node is None or other.node is None:
+            return
+        place = self._standing_of(peer)
+        if place is Standing.REMOVED and not self._network.is_cut(me.name, peer):
+            self._clock.after(0.01, other.hear_removal)
+        if place is Standing.UNKNOWN:
+            me.membership.heard(peer, empty=other.is_empty)
+        if place in (Standing.REMOVED, Standing.UNKNOWN):
+            return
+        met = other.as_met()
+        if refusal := me.known.refusal(peer, met):
+            raise Violation(f"{me.name} refuses {peer}: {refusal}")
+        if me.known.is_new(peer, met):
+            me.node.forget_match(PeerNode(peer))
+        me.known.note(peer, met)
+        me.membership.heard(peer, empty=other.is_empty)
+        self._let_in.add(peer)
+        me.node.transport._onNodeConnected(PeerNode(peer))
+
+    def _standing_of(self, peer: str) -> Standing:
+        other = self._member(peer)
+        if other.node is None:
+            return Standing.GUEST
+        return standing(other.introduction(), self._me.newest, self._me.state.configuration)
+
+    def _member(self, peer: str) -> Member:
+        return cast("Member", self._network.members[peer])
