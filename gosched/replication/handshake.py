@@ -1,6 +1,6 @@
 """What a member says when a connection opens, and how it judges what the other side says.
 
-Invariant: nothing here changes who is connected; a judgement is returned, in words or as a `Standing`.
+Invariant: nothing here changes who is connected; a judgement is returned, in words or as a `MemberStatus`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pysyncobj.node import Node
 
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.replication.connection import Connection
-from gosched.replication.hello import Standing, disagreement, introduction_in, met_in, standing
+from gosched.replication.hello import MemberStatus, disagreement, introduction_in, member_status, met_in
 from gosched.replication.identity import KnownDisks, Met
 from gosched.replication.journal import Journal
 from gosched.replication.membership import Membership
@@ -105,12 +105,12 @@ class Handshake:
             return f"{self._me} does not expect {hello.member} at this address: correct raft.peers"
         return ""
 
-    def standing_of(self, hello: raft_pb2.PeerHello) -> Standing:
+    def status_of(self, hello: raft_pb2.PeerHello) -> MemberStatus:
         """Return what the peer is to this cluster, by its hello and the members that the log here names."""
         members = self._raft.members
-        place = standing(introduction_in(hello), members.newest().configuration, members.applied())
-        is_seed = place is Standing.UNKNOWN and hello.member in self._seeds and not members.is_one
-        return Standing.GUEST if is_seed else place  # a seed may know the way into the cluster, so it is heard
+        place = member_status(introduction_in(hello), members.newest().configuration, members.applied())
+        is_seed = place is MemberStatus.UNKNOWN and hello.member in self._seeds and not members.is_one
+        return MemberStatus.GUEST if is_seed else place  # a seed may know the way into the cluster, so it is heard
 
     def refusal(self, hello: raft_pb2.PeerHello) -> str:
         """Return why the peer is certainly wrong: it is told, and stops; empty: it may speak."""

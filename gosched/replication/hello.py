@@ -11,7 +11,7 @@ from gosched.replication.identity import Identity, Met
 from gosched.wire.v1 import raft_pb2
 
 
-class Standing(Enum):
+class MemberStatus(Enum):
     """What a member that connects is to this one."""
 
     #: By the newest members that the log here names.
@@ -25,7 +25,7 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Introduction:
-    """What a member's standing depends on."""
+    """What a member's status depends on."""
 
     member: str
     #: Of the newest members that its log names; 0: none.
@@ -34,22 +34,22 @@ class Introduction:
     catching_up: bool
 
 
-def standing(who: Introduction, newest: Configuration, applied: Configuration | None) -> Standing:
+def member_status(who: Introduction, newest: Configuration, applied: Configuration | None) -> MemberStatus:
     """Return what a member is to this one.
 
     `newest`: the members in force here; `applied`: those that are committed, None before the log names any.
     """
     if who.member in ids(newest):
-        return Standing.MEMBER
+        return MemberStatus.MEMBER
     if applied is None:
-        return Standing.GUEST if who.version else Standing.UNKNOWN
+        return MemberStatus.GUEST if who.version else MemberStatus.UNKNOWN
     if who.member in ids(applied):
-        return Standing.GUEST
+        return MemberStatus.GUEST
     if who.catching_up:
-        return Standing.UNKNOWN
+        return MemberStatus.UNKNOWN
     if who.version > applied.version:
-        return Standing.GUEST
-    return Standing.REMOVED
+        return MemberStatus.GUEST
+    return MemberStatus.REMOVED
 
 
 def disagreement(me: str, identity: Identity, protocol: int, hello: raft_pb2.PeerHello) -> str:

@@ -24,7 +24,7 @@ from gosched.core.features import FeatureLevel
 from gosched.replication.configuration import ids
 from gosched.replication.connection import Connection
 from gosched.replication.handshake import Handshake
-from gosched.replication.hello import Standing, introduction_in, met_in, standing
+from gosched.replication.hello import MemberStatus, introduction_in, member_status, met_in
 from gosched.replication.identity import KnownDisks, removal_of
 from gosched.replication.journal import Journal
 from gosched.replication.membership import Membership
@@ -150,8 +150,8 @@ class PeerTransport(RuledTransport):
         for member, peer in list(self._peers.items()):
             if member in named or peer.connection is None or peer.introduction is None:
                 continue
-            place = standing(peer.introduction, newest, applied)
-            if place in (Standing.REMOVED, Standing.UNKNOWN):
+            place = member_status(peer.introduction, newest, applied)
+            if place in (MemberStatus.REMOVED, MemberStatus.UNKNOWN):
                 self._part_with(peer.connection, member, place)
 
     def destroy(self) -> None:
@@ -303,9 +303,9 @@ class PeerTransport(RuledTransport):
             log.warning("peer refused", member=hello.member, reason=problem)
             connection.close(problem)
             return
-        place = self._handshake.standing_of(hello)
-        if place in (Standing.REMOVED, Standing.UNKNOWN):
-            if place is Standing.UNKNOWN:  # one that was removed says so too, until it has heard of it
+        place = self._handshake.status_of(hello)
+        if place in (MemberStatus.REMOVED, MemberStatus.UNKNOWN):
+            if place is MemberStatus.UNKNOWN:  # one that was removed says so too, until it has heard of it
                 self._note_applicant(hello)
             self._part_with(connection, hello.member, place)
             return
@@ -338,8 +338,8 @@ class PeerTransport(RuledTransport):
         log.info("peer connected", member=peer.node.id)
         self._onNodeConnected(peer.node)
 
-    def _part_with(self, connection: Connection, member: str, place: Standing) -> None:
-        if place is Standing.REMOVED:
+    def _part_with(self, connection: Connection, member: str, place: MemberStatus) -> None:
+        if place is MemberStatus.REMOVED:
             log.info("peer turned away: it was removed from the cluster", member=member)
             connection.send(self._handshake.hello(removal_of(member), removed=True))
         else:

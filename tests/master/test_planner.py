@@ -5,7 +5,7 @@ import pytest
 from gosched.master.planning import planner as module
 from gosched.master.planning.planner import MAX_SET_ASIDE, Planner
 from gosched.scheduling import Plan, Policy, View, schedule
-from tests.scheduling.cluster import group, job, node, view_of
+from tests.scheduling.support.cluster import group, job, node, view_of
 
 
 class Stumbling:

@@ -30,7 +30,7 @@ from gosched.scheduling.plugins.interface import PluginFault
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import LIMIT_S, Front, agent, one_master, settings, spec, until
 from tests.plugins.cluster import labelled, plan_with
-from tests.scheduling.cluster import node, where
+from tests.scheduling.support.cluster import node, where
 
 SHORT_MS, LONG_MS = 50, 60_000
 

@@ -13,7 +13,7 @@ from gosched.plugins import Nodes, Plugin, Request
 from gosched.scheduling import Plan, Policy, View, ViewBuilder, schedule
 from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.plugins.interface import Runner, unbounded
-from tests.scheduling.cluster import group, job, state_of
+from tests.scheduling.support.cluster import group, job, state_of
 
 
 def labelled(sequence: int, labels: Mapping[str, str], count: int = 1, cpu: float = 1, mem: int = 0) -> Job:

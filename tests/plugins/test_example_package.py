@@ -22,7 +22,7 @@ from gosched.config.settings import PluginConfig
 from gosched.master.planning.plugin_loader import load_plugins
 from gosched.master.planning.plugin_runner import PluginRunner
 from tests.plugins.cluster import labelled, plan_with
-from tests.scheduling.cluster import node, where
+from tests.scheduling.support.cluster import node, where
 
 config = PluginConfig.model_validate({"name": "cheapest", "timeout": "30s", "options": json.loads(sys.argv[1])})
 nodes = [node(i, labels=(("cents", c),)) for i, c in [("dear", "300"), ("fair", "200"), ("cheap", "100")]]

@@ -15,7 +15,7 @@ from gosched.plugins.hadoop import Hadoop
 from gosched.plugins.kubernetes import HOSTNAME, NAMESPACES, SCHEDULE_ANYWAY, Kubernetes
 from gosched.plugins.spark import Spark
 from tests.plugins.cluster import asked, labelled, plan_with, view_of
-from tests.scheduling.cluster import group, job, node, where, why
+from tests.scheduling.support.cluster import group, job, node, where, why
 
 NODES = [node("a", cpu=2), node("b", cpu=2), node("c", cpu=4, gpu=1, labels=(("zone", "x"),))]
 

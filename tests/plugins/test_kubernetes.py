@@ -18,7 +18,7 @@ from gosched.plugins.kubernetes import (
     Kubernetes,
 )
 from tests.plugins.cluster import asked, labelled, plan_with
-from tests.scheduling.cluster import group, job, node, where, why
+from tests.scheduling.support.cluster import group, job, node, where, why
 
 ZONES = [
     node("a1", labels=(("zone", "a"),)),

@@ -15,7 +15,7 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import ViewBuilder
 from gosched.scheduling.snapshot.label_counts import LabelCounts
 from tests.plugins.cluster import labelled, stand, view_of
-from tests.scheduling.cluster import node, state_of
+from tests.scheduling.support.cluster import node, state_of
 
 NODES = [node(f"n{i}") for i in range(4)]
 LABELS = [{"app": "web"}, {"app": "db", "tier": "1"}, {"app": "web", "tier": "1"}, {"other": "x"}, {}]

@@ -10,7 +10,7 @@ import pytest
 from gosched.plugins.hadoop import BLOCKS, Hadoop
 from gosched.plugins.spark import APPLICATION, LOCALITY_NODES, LOCALITY_RACKS, Spark
 from tests.plugins.cluster import asked, labelled, plan_with
-from tests.scheduling.cluster import node, where
+from tests.scheduling.support.cluster import node, where
 
 NODES = [
     node("a1", labels=(("rack", "a"),)),

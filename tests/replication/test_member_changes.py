@@ -12,7 +12,7 @@ from gosched.core.records.master import Configuration
 from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.configuration import Members, configuration, entry_naming, ids, voters
 from gosched.replication.disk import PosixDisk
-from gosched.replication.hello import Introduction, Standing, standing
+from gosched.replication.hello import Introduction, MemberStatus, member_status
 from gosched.replication.journal import Journal
 from gosched.replication.member_changes import MAX_VOTERS, MemberChanges
 from gosched.replication.peer_messages import REGULAR
@@ -150,23 +150,23 @@ def test_the_members_follow_the_log_when_it_grows_is_cut_and_is_read_again(tmp_p
 @pytest.mark.parametrize(
     ("who", "newest", "applied", "place"),
     [
-        (Introduction(member="b", version=0, catching_up=True), named(2, "abc"), named(2, "abc"), Standing.MEMBER),
-        (Introduction(member="d", version=5, catching_up=False), named(2, "abc"), named(2, "abc"), Standing.GUEST),
-        (Introduction(member="c", version=2, catching_up=False), named(3, "ab"), named(2, "abc"), Standing.GUEST),
-        (Introduction(member="c", version=2, catching_up=False), named(3, "ab"), named(3, "ab"), Standing.REMOVED),
-        (Introduction(member="c", version=3, catching_up=False), named(3, "ab"), named(3, "ab"), Standing.REMOVED),
+        (Introduction(member="b", version=0, catching_up=True), named(2, "abc"), named(2, "abc"), MemberStatus.MEMBER),
+        (Introduction(member="d", version=5, catching_up=False), named(2, "abc"), named(2, "abc"), MemberStatus.GUEST),
+        (Introduction(member="c", version=2, catching_up=False), named(3, "ab"), named(2, "abc"), MemberStatus.GUEST),
+        (Introduction(member="c", version=2, catching_up=False), named(3, "ab"), named(3, "ab"), MemberStatus.REMOVED),
+        (Introduction(member="c", version=3, catching_up=False), named(3, "ab"), named(3, "ab"), MemberStatus.REMOVED),
         # Reads an old log, in which it was a member once, and may have been added since.
-        (Introduction(member="c", version=2, catching_up=True), named(3, "ab"), named(3, "ab"), Standing.UNKNOWN),
-        (Introduction(member="d", version=0, catching_up=True), named(3, "ab"), named(3, "ab"), Standing.UNKNOWN),
-        (Introduction(member="d", version=4, catching_up=False), named(0, "abc"), None, Standing.GUEST),
-        (Introduction(member="d", version=0, catching_up=False), named(0, "abc"), None, Standing.UNKNOWN),
+        (Introduction(member="c", version=2, catching_up=True), named(3, "ab"), named(3, "ab"), MemberStatus.UNKNOWN),
+        (Introduction(member="d", version=0, catching_up=True), named(3, "ab"), named(3, "ab"), MemberStatus.UNKNOWN),
+        (Introduction(member="d", version=4, catching_up=False), named(0, "abc"), None, MemberStatus.GUEST),
+        (Introduction(member="d", version=0, catching_up=False), named(0, "abc"), None, MemberStatus.UNKNOWN),
     ],
 )
 def test_who_connects_is_judged_by_what_both_know(
-    who: Introduction, newest: Configuration, applied: Configuration | None, place: Standing
+    who: Introduction, newest: Configuration, applied: Configuration | None, place: MemberStatus
 ) -> None:
-    assert standing(who, newest, applied) is place
-    assert (place is Standing.MEMBER) == (who.member in ids(newest))
+    assert member_status(who, newest, applied) is place
+    assert (place is MemberStatus.MEMBER) == (who.member in ids(newest))
 
 
 def test_a_leader_that_is_the_only_voter_commits_nothing_before_its_disk_has_it(

@@ -9,9 +9,9 @@ from gosched.scheduling import Policy
 from gosched.scheduling.explain.explanation import Explanation
 from gosched.scheduling.queries.explain_on_request import explain_on_request
 from gosched.scheduling.queries.what_if import WhatIfPlan, what_if
-from tests.scheduling import notation, tables
-from tests.scheduling.notation import moment
-from tests.scheduling.tables import World, begin
+from tests.scheduling.support import notation, tables
+from tests.scheduling.support.notation import moment
+from tests.scheduling.support.tables import World, begin
 
 RACKS = Policy(topology=("zone", "rack"))
 

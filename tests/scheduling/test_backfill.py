@@ -9,7 +9,7 @@ from gosched.core.records.job import JobState
 from gosched.scheduling import Policy
 from gosched.scheduling.backfill.reserved_starts import ReservedStarts
 from gosched.scheduling.policy import ALL
-from tests.scheduling.tables import World, begin, check
+from tests.scheduling.support.tables import World, begin, check
 
 EASY = Policy(reservations=1)
 CONSERVATIVE = Policy(reservations=ALL)
@@ -241,7 +241,7 @@ def test_of_two_promises_that_cannot_both_be_kept_the_older_one_is() -> None:
           two    timeout=1h since=10m : 1x 4cpu  on b
           late   timeout=1h : 1x 4cpu
           early  timeout=1h : 1x 4cpu
-        promises
+        reservations
           late   50m  a  made=1m
           early  50m  b  made=5m
     """)

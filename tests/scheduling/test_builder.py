@@ -25,8 +25,8 @@ from gosched.scheduling import Policy, View, ViewBuilder, schedule
 from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.view import NO_VALUE, NodeColumns
 from gosched.state_machine.apply import apply
-from tests.scheduling import notation
-from tests.scheduling.cluster import allocation, group, job, node, resources, state_of
+from tests.scheduling.support import notation
+from tests.scheduling.support.cluster import allocation, group, job, node, resources, state_of
 
 
 def assert_equal(one: NodeColumns, other: NodeColumns) -> None:

@@ -7,8 +7,8 @@ import pytest
 from gosched.core.commands.jobs import Action, ControlJob
 from gosched.core.commands.nodes import NodeAction
 from gosched.scheduling import Policy
-from tests.scheduling import notation
-from tests.scheduling.tables import World, begin, check
+from tests.scheduling.support import notation
+from tests.scheduling.support.tables import World, begin, check
 
 CORDON, DRAIN, UNCORDON = NodeAction.CORDON, NodeAction.DRAIN, NodeAction.UNCORDON
 

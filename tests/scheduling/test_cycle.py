@@ -9,7 +9,7 @@ from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling import Policy
 from gosched.scheduling.actions import start_now
 from gosched.scheduling.placement import gang_placement
-from tests.scheduling.cluster import allocation, group, job, node, plan_of, resources, where, why
+from tests.scheduling.support.cluster import allocation, group, job, node, plan_of, resources, where, why
 
 BINPACK = Policy(strategy=Strategy.BINPACK)
 SPREAD = Policy(strategy=Strategy.SPREAD)

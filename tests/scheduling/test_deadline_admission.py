@@ -20,11 +20,11 @@ from gosched.scheduling.backfill import reserved_starts
 from gosched.scheduling.queries.deadline_admission import Admission, admit
 from gosched.scheduling.reservations import ReservationKeeper
 from gosched.scheduling.snapshot import builder
-from tests.scheduling import notation, tables
-from tests.scheduling.driver import MINUTE_MS, Driver, Life, life
-from tests.scheduling.notation import moment
-from tests.scheduling.seeds import SEEDS
-from tests.scheduling.tables import World, begin
+from tests.scheduling.support import notation, tables
+from tests.scheduling.support.driver import MINUTE_MS, Driver, Life, life
+from tests.scheduling.support.notation import moment
+from tests.scheduling.support.seeds import SEEDS
+from tests.scheduling.support.tables import World, begin
 from tests.scheduling.test_force import SETTINGS, UNSHRUNK
 
 

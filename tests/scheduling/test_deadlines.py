@@ -12,8 +12,8 @@ from gosched.scheduling import Policy
 from gosched.scheduling.backfill import reserved_starts
 from gosched.scheduling.backfill.reserved_starts import ReservedStart
 from gosched.scheduling.snapshot.task_requests import PendingGang
-from tests.scheduling import notation
-from tests.scheduling.tables import World, begin, check
+from tests.scheduling.support import notation
+from tests.scheduling.support.tables import World, begin, check
 
 
 @pytest.mark.parametrize("algorithm", ["binpack", "spread", "gang", "priority", "deadline"])
@@ -106,7 +106,7 @@ def check_a_deadline_is_kept_against_everybody() -> None:
           run   timeout=1h since=10m : 1x 2cpu  on a
           due   yields due=3h timeout=1h : 1x 4cpu
           high  priority=9 : 1x 2cpu
-        promises
+        reservations
           due  50m a made=1m deadline
     """)
     world.expect("high RESERVED @110m a\ndue INSUFFICIENT @50m a")
@@ -127,7 +127,7 @@ def test_a_promise_for_a_deadline_takes_none_of_the_places_of_blocked_gangs() ->
           due   due=3h timeout=1h : 1x 4cpu
           head  timeout=1h : 1x 4cpu
           next  timeout=1h : 2x 4cpu
-        promises
+        reservations
           due  50m a made=1m deadline
         plan
           due   INSUFFICIENT  @50m a
@@ -148,7 +148,7 @@ def test_when_a_node_is_lost_the_newest_promise_is_broken_and_said_to_be() -> No
           run2   timeout=1h since=10m : 1x 4cpu  on b
           newer  due=2h timeout=1h : 1x 4cpu
           older  due=2h timeout=1h : 1x 4cpu
-        promises
+        reservations
           older  50m  b  made=5m deadline
           newer  50m  a  made=1m deadline
     """)
@@ -166,7 +166,7 @@ def test_a_promise_that_was_broken_is_mended_when_there_is_room_again() -> None:
           run1   timeout=1h since=10m : 1x 4cpu  on a
           newer  due=2h timeout=1h : 1x 4cpu
           older  due=2h timeout=1h : 1x 4cpu
-        promises
+        reservations
           older  50m   a  made=5m deadline
           newer  110m  a  made=1m deadline
     """)

@@ -12,8 +12,8 @@ from gosched.core.spec.placement_rules import Affinity, LabelOp
 from gosched.core.spec.task_group import TaskGroup
 from gosched.scheduling import Policy, warnings
 from gosched.scheduling.explain import explainer
-from tests.scheduling.cluster import allocation, group, job, node, plan_of, resources, view_of
-from tests.scheduling.tables import World, sections
+from tests.scheduling.support.cluster import allocation, group, job, node, plan_of, resources, view_of
+from tests.scheduling.support.tables import World, sections
 
 Case = tuple[list[Node], list[Allocation], list[TaskGroup], str, str]
 

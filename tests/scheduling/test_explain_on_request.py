@@ -6,7 +6,7 @@ from gosched.scheduling import Policy, ViewBuilder, schedule
 from gosched.scheduling.explain.explainer import MAX_EXPLAINED
 from gosched.scheduling.explain.explanation import Explanation
 from gosched.scheduling.queries.explain_on_request import explain_on_request
-from tests.scheduling.cluster import allocation, group, job, node, resources, state_of
+from tests.scheduling.support.cluster import allocation, group, job, node, resources, state_of
 
 
 def asked(state: ClusterState, job_id: str) -> Explanation | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gosched.core.records.job import JobState
-from tests.scheduling.tables import begin
+from tests.scheduling.support.tables import begin
 
 
 def test_the_fence_holds_against_everybody_in_the_same_cycle_and_in_later_ones_and_fires_when_the_last_is_gone() -> (

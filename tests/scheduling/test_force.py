@@ -1,6 +1,6 @@
-"""What holds for evictions, fences and promises in every life of a small cluster; and that each check can fail.
+"""What holds for evictions, fences and reservations in every life of a small cluster; and that each check can fail.
 
-The lives are those of `driver.py`, through the real state machine; all of `checks.py` is looked at in the same lives. A
+The lives are those of `support/driver.py`, through the real state machine; `support/checks.py` looks at all of them. A
 mutation breaks the planner on purpose, and the property that should notice it must.
 """
 
@@ -29,11 +29,11 @@ from gosched.scheduling.preemption import victim_search
 from gosched.scheduling.preemption.eviction_rules import EvictionBudget
 from gosched.scheduling.preemption.victim_search import VictimSearch
 from gosched.scheduling.snapshot.task_requests import PendingGang
-from tests.scheduling import notation
-from tests.scheduling.checks import Checks, check_order
-from tests.scheduling.driver import Driver, life
-from tests.scheduling.seeds import SEEDS
-from tests.scheduling.tables import World
+from tests.scheduling.support import notation
+from tests.scheduling.support.checks import Checks, check_order
+from tests.scheduling.support.driver import Driver, life
+from tests.scheduling.support.seeds import SEEDS
+from tests.scheduling.support.tables import World
 
 SETTINGS = settings(
     max_examples=100,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gosched.core.records.job import JobState
 from gosched.scheduling import Policy
-from tests.scheduling.tables import World, begin
+from tests.scheduling.support.tables import World, begin
 
 RACKS = Policy(topology=("zone", "rack"))
 NODES = """

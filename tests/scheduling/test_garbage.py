@@ -16,9 +16,9 @@ from gosched.scheduling.plugins.interface import Plugin
 from gosched.scheduling.queries.explain_on_request import explain_on_request
 from gosched.scheduling.queries.what_if import what_if
 from tests.garbage import no_cycles
-from tests.scheduling import notation
-from tests.scheduling.driver import Driver, life
-from tests.scheduling.tables import SEED, World, begin
+from tests.scheduling.support import notation
+from tests.scheduling.support.driver import Driver, life
+from tests.scheduling.support.tables import SEED, World, begin
 from tests.scheduling.test_deadline_admission import job_of
 
 CYCLES = 120  # of each kind: more than 1000 together

@@ -7,7 +7,7 @@ import pytest
 from gosched.core.spec.placement_rules import Strategy
 from gosched.scheduling import Policy
 from gosched.scheduling.policy import ALGORITHMS
-from tests.scheduling.tables import check
+from tests.scheduling.support.tables import check
 
 STRATEGY_CASES = {
     "binpack fills the fullest node that has room": """

@@ -11,7 +11,7 @@ from gosched.scheduling import Plan
 from gosched.scheduling.plan import MAX_COMMAND_BYTES, encoded_bytes, may_encode
 from gosched.scheduling.snapshot.task_requests import pending_gang
 from gosched.wire.batch import encode_batch, encode_command
-from tests.scheduling.cluster import group, job, node, plan_of, where, why
+from tests.scheduling.support.cluster import group, job, node, plan_of, where, why
 
 ENTRY_BYTES = 512 * 1024
 

@@ -8,7 +8,7 @@ import pytest
 
 from gosched.scheduling import Policy, schedule
 from gosched.scheduling.preemption import victim_search
-from tests.scheduling.tables import begin, check
+from tests.scheduling.support.tables import begin, check
 
 RACKS = Policy(topology=("zone", "rack"))
 

@@ -28,10 +28,10 @@ from gosched.scheduling.fairness import drf_order, queue_limits, queue_order
 from gosched.scheduling.placement import free_capacity, free_devices, gang_placement
 from gosched.scheduling.plugins import filters
 from gosched.scheduling.policy import ALGORITHMS
-from tests.scheduling import notation, tables
-from tests.scheduling.checker import LEVELS, Ledger
-from tests.scheduling.seeds import SEEDS
-from tests.scheduling.tables import World
+from tests.scheduling.support import notation, tables
+from tests.scheduling.support.checker import LEVELS, Ledger
+from tests.scheduling.support.seeds import SEEDS
+from tests.scheduling.support.tables import World
 
 SETTINGS = settings(
     max_examples=100,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gosched.scheduling import Plan, Policy
-from tests.scheduling.tables import World, check, sections
+from tests.scheduling.support.tables import World, check, sections
 
 FOUR = """
 nodes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gosched.scheduling import Policy
-from tests.scheduling.tables import check
+from tests.scheduling.support.tables import check
 
 LEVELS = Policy(topology=("zone", "rack"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gosched.core.records.job import JobState
-from tests.scheduling.tables import begin, check
+from tests.scheduling.support.tables import begin, check
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from gosched.replication.hello import Standing, standing
+from gosched.replication.hello import MemberStatus, member_status
 from gosched.sim.raft.clock import Clock, PeerNode
 from gosched.sim.raft.history import Violation
 from gosched.sim.raft.network import Network
@@ -54,7 +54,7 @@ class Peers:
         for peer in sorted(self._connected - self._let_in):
             self._introduce(peer)
         for peer in sorted(self._let_in):
-            if self._standing_of(peer) in (Standing.UNKNOWN, Standing.REMOVED):
+            if self._status_of(peer) in (MemberStatus.UNKNOWN, MemberStatus.REMOVED):
                 self._shut_out(peer)
 
     def _shut_out(self, peer: str) -> None:
@@ -66,12 +66,12 @@ class Peers:
         me, other = self._me, self._member(peer)
         if me.node is None or other.node is None:
             return
-        place = self._standing_of(peer)
-        if place is Standing.REMOVED and not self._network.is_cut(me.name, peer):
+        place = self._status_of(peer)
+        if place is MemberStatus.REMOVED and not self._network.is_cut(me.name, peer):
             self._clock.after(0.01, other.hear_removal)
-        if place is Standing.UNKNOWN:
+        if place is MemberStatus.UNKNOWN:
             me.membership.heard(peer, empty=other.is_empty)
-        if place in (Standing.REMOVED, Standing.UNKNOWN):
+        if place in (MemberStatus.REMOVED, MemberStatus.UNKNOWN):
             return
         met = other.as_met()
         if refusal := me.known.refusal(peer, met):
@@ -83,11 +83,11 @@ class Peers:
         self._let_in.add(peer)
         me.node.transport._onNodeConnected(PeerNode(peer))
 
-    def _standing_of(self, peer: str) -> Standing:
+    def _status_of(self, peer: str) -> MemberStatus:
         other = self._member(peer)
         if other.node is None:
-            return Standing.GUEST
-        return standing(other.introduction(), self._me.newest, self._me.state.configuration)
+            return MemberStatus.GUEST
+        return member_status(other.introduction(), self._me.newest, self._me.state.configuration)
 
     def _member(self, peer: str) -> Member:
         return cast("Member", self._network.members[peer])

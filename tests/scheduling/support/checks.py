@@ -20,8 +20,8 @@ from gosched.core.spec.policies import PreemptionPolicy
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.restore import restore
 from gosched.scheduling import Plan, ViewBuilder, schedule
-from tests.scheduling import tables
-from tests.scheduling.driver import Driver
+from tests.scheduling.support import tables
+from tests.scheduling.support.driver import Driver
 
 UNHELD = ("QUEUE_LIMIT", "QUOTA", "MAX_RUNNING_JOBS", "BACKOFF", "QUEUED", "TOO_LARGE")
 NEVER_MS = 1 << 62

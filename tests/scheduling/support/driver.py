@@ -21,9 +21,9 @@ from gosched.core.records.task import TaskState
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import Plan, Policy
-from tests.scheduling import notation
-from tests.scheduling.notation import NOW_MS
-from tests.scheduling.tables import World
+from tests.scheduling.support import notation
+from tests.scheduling.support.notation import NOW_MS
+from tests.scheduling.support.tables import World
 
 MINUTE_MS = 60_000
 MAX_CYCLES = 300

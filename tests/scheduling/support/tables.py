@@ -1,43 +1,4 @@
-"""Scenarios as tables: queues, quotas, nodes and jobs as text, and the plan that is expected of them.
-
-    queues
-      prod      capacity 60% max 80% limit gpu=4 order=fifo jobs=2
-    quotas
-      nlp       gpu:h100=8 jobs=3
-    nodes
-      a         8cpu 32Gi 8gpu:h100 rack=r1 !dedicated=nlp:no_schedule numa:0-3/4-7 gpu_numa:0,1 links:0,1 gpu_mem:80Gi
-      b         4cpu cordoned
-      c         4cpu 4gpu:a100 bad:0,3
-    jobs
-      run       prod  2x 1cpu 1gpu  on a[0] a[1]
-      train     prod  tenant=nlp priority=5 : 2..4x 1cpu 1gpu in:rack
-    windows
-      repairs   a,b  from=10m to=1h for=prod
-    promises
-      late      50m  a*2 b  made=5m
-    plan
-      train     a b
-      late      QUEUE_LIMIT  limit of 4 CPUs
-      big       a b  | preempt run | reclaim wide/2,3
-      next      INSUFFICIENT  8 are free  @50m a b
-
-A job without `on` waits. Words of a task group: `4x`, `2..4x` (at least 2, up to 4), `1cpu`, `2Gi`, `disk:5Gi`,
-`1gpu:h100`, `3*license`, `gpu_mem:40Gi`, `zone=x` (a node selector), `in:rack`, `near:rack` (topology, required or
-preferred), `over:zone`, `over:zone:2` (spread, with skew), `maybe-over:zone`, `apart:node`, `apart:rack:other`,
-`?disk:in:ssd,nvme`, `?disk:exists*50` (affinity, with a weight), `~key`, `~key=value:effect`, `~` (tolerations),
-`@spread`. Groups are separated by `|`, and named g0, g1 and so on. A job's queue and other words stand before `:`.
-Words of a job: `timeout=1h`, `estimate=1h`, `due=2h`, `yields` (its retry policy starts it again after an eviction),
-`stays` (it does not let itself be evicted), `never` (it evicts nobody), `continue` (without lost members), `grace=30s`,
-`min_runtime=10m`; of one that runs `since=10m` and `saved=2m` (its last checkpoint), both ago. Without `since` it runs
-since the world began, ten hours ago.
-
-Expected jobs that start stand in the order in which they were placed. `a[0,1]` expects GPUs, `a[0;0-3]` CPUs too;
-where no `[` is written, neither is looked at. Behind a `|` stand the cause and the victim, with the ranks if only some
-tasks go; `-` in place of a job: they make room for a window. `until=10m`: it started on that condition. Of a line about
-a job that waits, the text is a part of what is said; `@50m a b`: it is promised that start, on these nodes (`@50m`:
-wherever); `would preempt run`: its queue only observes.
-
-A table that speaks of time is planned at NOW_MS; all times in it are distances from there.
+"""Scenarios as tables: a cluster as text, and the plan that is expected of it. README.md teaches the notation.
 
 Everything goes through the real state machine, which must take the plan whole.
 """
@@ -67,10 +28,10 @@ from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
 from gosched.state_machine.apply import apply
-from tests.scheduling import notation
-from tests.scheduling.notation import NOW_MS, duration, moment
+from tests.scheduling.support import notation
+from tests.scheduling.support.notation import NOW_MS, duration, moment
 
-SECTIONS = ("queues", "quotas", "nodes", "jobs", "windows", "promises", "plan")
+SECTIONS = ("queues", "quotas", "nodes", "jobs", "windows", "reservations", "plan")
 SEED = 7
 
 
@@ -168,11 +129,11 @@ class World:
         for words in sorted(running, key=_since, reverse=True):
             if since := _since(words):
                 self._start(words, NOW_MS - since)
-        if rows["windows"] or rows["promises"] or any(_since(words) for words in running):
+        if rows["windows"] or rows["reservations"] or any(_since(words) for words in running):
             self.go("0s")
         for words in rows["windows"]:
             self.do(SetWindow(window=notation.window(words)))
-        for words in rows["promises"]:
+        for words in rows["reservations"]:
             self._promise(words)
 
     def submit(self, words: Sequence[str], *, starts: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""The words of the scenario tables: queues, quotas, nodes, jobs, windows from text. `tables.py` says what they mean."""
+"""The words of the scenario tables: queues, quotas, nodes, jobs, windows from text. README.md says what they mean."""
 
 from __future__ import annotations
 

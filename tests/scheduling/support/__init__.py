@@ -1,0 +1,1 @@
+"""Scenario tables for the planner: README.md teaches their notation."""
