@@ -33,7 +33,7 @@ from gosched.agent.tasks.orphans import end_orphans
 from gosched.agent.tasks.starting import Starter
 from gosched.agent.tasks.users import unfit_for
 from gosched.config import AgentSettings
-from gosched.config.jobfile import RUNTIME_LABEL
+from gosched.config.jobs.jobfile import RUNTIME_LABEL
 from gosched.core.primitives import StringMap
 from gosched.core.records.node import Hardware
 from gosched.core.resources import MILLI

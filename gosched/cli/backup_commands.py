@@ -61,8 +61,8 @@ def backup(ctx: click.Context, file: str, passphrase_file: str | None, key_file:
 def backup_show(file: Path, passphrase_file: str | None, key_file: str | None, output: str) -> None:
     """Read a whole backup, check it, and show what is in it."""
     from gosched.core.records.job import JobState
-    from gosched.replication.damage import DamagedLog
-    from gosched.replication.snapshot import decode, restored
+    from gosched.replication.disk.damage import DamagedLog
+    from gosched.replication.snapshots.snapshot import decode, restored
 
     try:
         with file.open("rb") as source:

@@ -29,8 +29,8 @@ def command(data_dir: Path | None, snapshot: Path | None, revision: int | None, 
     log; they are planned at the time of the state's clock.
     """
     from gosched.config import load_master_settings
-    from gosched.replication.damage import DamagedLog
-    from gosched.replication.offline import NotInLog, past_of_log, past_of_snapshot
+    from gosched.replication.backups.offline import NotInLog, past_of_log, past_of_snapshot
+    from gosched.replication.disk.damage import DamagedLog
     from gosched.sim.cluster.policy import policy_of
     from gosched.sim.cluster.replay import replay
     from gosched.wire.batch import UnknownSchema

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gosched.config.address import Listen, resolve_listen
     from gosched.config.agent_settings import AgentSettings
     from gosched.config.errors import ConfigError
-    from gosched.config.jobfile import job_from_flags, parse_job_file
+    from gosched.config.jobs.jobfile import job_from_flags, parse_job_file
     from gosched.config.load import load_agent_settings, load_master_settings, parse_queue_file
     from gosched.config.settings import MasterSettings
 
@@ -21,10 +21,10 @@ _MODULES = {
     "ConfigError": "errors",
     "Listen": "address",
     "MasterSettings": "settings",
-    "job_from_flags": "jobfile",
+    "job_from_flags": "jobs.jobfile",
     "load_agent_settings": "load",
     "load_master_settings": "load",
-    "parse_job_file": "jobfile",
+    "parse_job_file": "jobs.jobfile",
     "parse_queue_file": "load",
     "resolve_listen": "address",
 }

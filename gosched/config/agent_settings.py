@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gosched.config.address import Listen
 from gosched.config.errors import shown
-from gosched.config.isolation_model import Rlimits
+from gosched.config.jobs.isolation_model import Rlimits
 from gosched.config.quantity import gpu_count
 from gosched.config.settings import Address, Listed, PositiveMillis, Settings, Target, health_listen
 from gosched.config.validation import CpuMillis, LabelKey, MemoryBytes, Model, Name, Pairs, Text, problem_at

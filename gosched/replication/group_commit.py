@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from gosched.core.commands.command import Command
 from gosched.core.outcome import Outcome
 from gosched.replication.interface import AppliedCommand, ProposalFailed
-from gosched.replication.raft_node import MAX_ENTRY_BYTES
+from gosched.replication.raft.raft_node import MAX_ENTRY_BYTES
 from gosched.wire.batch import encode_command
 from gosched.wire.v1 import log_pb2
 

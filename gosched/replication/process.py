@@ -24,7 +24,7 @@ from gosched.core.commands.command import Command
 from gosched.core.outcome import Outcome
 from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.applier import Applier
-from gosched.replication.damage import DamagedLog
+from gosched.replication.disk.damage import DamagedLog
 from gosched.replication.group_commit import GroupCommit
 from gosched.replication.interface import (
     AppliedBatch,
@@ -35,7 +35,7 @@ from gosched.replication.interface import (
     Role,
 )
 from gosched.replication.replica_config import ReplicaConfig
-from gosched.replication.snapshot import decode, restored
+from gosched.replication.snapshots.snapshot import decode, restored
 from gosched.state_machine import MachineBug
 from gosched.wire.batch import UnknownSchema, encode_batch
 from gosched.wire.v1 import log_pb2, raft_pb2

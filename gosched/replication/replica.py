@@ -23,21 +23,21 @@ from gosched.core.records.master import Configuration
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.text import printable_values
 from gosched.replication.applier import GC_THRESHOLD, Applier
-from gosched.replication.configuration import Members, ids
-from gosched.replication.connection import Connection
-from gosched.replication.damage import DamagedLog
-from gosched.replication.disk import DiskFailed, InUse, PosixDisk
-from gosched.replication.identity import removal_of
-from gosched.replication.member_changes import MemberChanges
-from gosched.replication.membership import JOIN_QUIET_S, Membership
+from gosched.replication.disk.damage import DamagedLog
+from gosched.replication.disk.disk import DiskFailed, InUse, PosixDisk
+from gosched.replication.members.configuration import Members, ids
+from gosched.replication.members.identity import removal_of
+from gosched.replication.members.member_changes import MemberChanges
+from gosched.replication.members.membership import JOIN_QUIET_S, Membership
 from gosched.replication.peer_messages import BATCHES
-from gosched.replication.peer_transport import PeerTransport
-from gosched.replication.peers import Tls
-from gosched.replication.raft_node import RaftNode
-from gosched.replication.raft_rules import LogsDiverged, RuledTransport
+from gosched.replication.peers.connection import Connection
+from gosched.replication.peers.peer_transport import PeerTransport
+from gosched.replication.peers.peers import Tls
+from gosched.replication.raft.raft_node import RaftNode
+from gosched.replication.raft.raft_rules import LogsDiverged, RuledTransport
 from gosched.replication.replica_config import ReplicaConfig, split_address
-from gosched.replication.snapshot import FILE as SNAPSHOT
-from gosched.replication.snapshots import Snapshots
+from gosched.replication.snapshots.snapshot import FILE as SNAPSHOT
+from gosched.replication.snapshots.snapshots import Snapshots
 from gosched.replication.storage import open_storage
 from gosched.state_machine import MachineBug
 from gosched.stderr import buffer_stderr

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gosched.replication.timing import Timing
+from gosched.replication.raft.timing import Timing
 
 if TYPE_CHECKING:  # the replica process does without the settings and what they import
     from gosched.config import MasterSettings

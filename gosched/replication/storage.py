@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from gosched.replication.damage import DamagedLog, advice
-from gosched.replication.disk import Disk
-from gosched.replication.identity import (
+from gosched.replication.disk.damage import DamagedLog, advice
+from gosched.replication.disk.disk import Disk
+from gosched.replication.disk.journal import Journal
+from gosched.replication.disk.journal_format import FILE as JOURNAL
+from gosched.replication.disk.log_files import LogFiles, check_fit, read_log
+from gosched.replication.members.identity import (
     IDENTITY,
     PEERS,
     Identity,
@@ -22,11 +25,8 @@ from gosched.replication.identity import (
     read_identity,
     save_identity,
 )
-from gosched.replication.journal import Journal
-from gosched.replication.journal_format import FILE as JOURNAL
-from gosched.replication.log_files import LogFiles, check_fit, read_log
-from gosched.replication.snapshot import FILE as SNAPSHOT
-from gosched.replication.snapshot import ends
+from gosched.replication.snapshots.snapshot import FILE as SNAPSHOT
+from gosched.replication.snapshots.snapshot import ends
 
 log = structlog.get_logger()
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 
-from gosched.config import ConfigError, jobfile, parse_job_file, parse_queue_file
+from gosched.config import ConfigError, parse_job_file, parse_queue_file
 from gosched.config import queues as queue_config
+from gosched.config.jobs import jobfile
 from gosched.core.commands.cluster import SetQueues
 from gosched.core.commands.command import Body, Command
 from gosched.core.commands.jobs import SubmitJob

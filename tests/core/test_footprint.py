@@ -35,7 +35,7 @@ from gosched.core.state.record_bytes import (
 )
 from gosched.core.state.restore import restore
 from gosched.core.state.spec_parts import parts_of
-from gosched.replication.snapshot import Snapshot, decode, encode, restored
+from gosched.replication.snapshots.snapshot import Snapshot, decode, encode, restored
 from gosched.state_machine import answers, apply
 from gosched.wire.batch import decode_batch, encode_batch, encode_command
 from tests.state_machine.cluster import Cluster, group, spec

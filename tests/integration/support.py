@@ -18,11 +18,11 @@ import psutil
 from gosched.cli.local_cluster import LocalCluster
 from gosched.cli.local_program import Program
 from gosched.replication.applier import Applier
-from gosched.replication.journal_format import FILE as JOURNAL
-from gosched.replication.log_files import entries_in
+from gosched.replication.disk.journal_format import FILE as JOURNAL
+from gosched.replication.disk.log_files import entries_in
 from gosched.replication.peer_messages import BATCHES
-from gosched.replication.snapshot import FILE as SNAPSHOT
-from gosched.replication.snapshot import decode, restored
+from gosched.replication.snapshots.snapshot import FILE as SNAPSHOT
+from gosched.replication.snapshots.snapshot import decode, restored
 
 PATIENCE_S = 90.0  # for what takes a second: a slow machine may be doing a dozen other things
 

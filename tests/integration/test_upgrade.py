@@ -14,8 +14,8 @@ from gosched.cli.local_program import LocalClusterError
 from gosched.client import GoSchedClient
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.core.records.job import JobState
-from gosched.replication.journal_format import FILE as JOURNAL
-from gosched.replication.log_files import entries_in
+from gosched.replication.disk.journal_format import FILE as JOURNAL
+from gosched.replication.disk.log_files import entries_in
 from tests.upgrade import previous
 from tests.upgrade.mixed_cluster import MixedCluster
 

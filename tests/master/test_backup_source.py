@@ -13,7 +13,7 @@ from gosched.master.backups import backup_source
 from gosched.master.backups.backup_source import BackupSource
 from gosched.master.base.clock import StateClock, SystemClock
 from gosched.master.base.errors import ApiError
-from gosched.replication.backup import state_in
+from gosched.replication.backups.backup import state_in
 from gosched.wire.v1 import cluster_pb2
 from gosched.wire.v1.cluster_pb2 import BackupPart
 from tests.master.harness import one_master, spec, two_masters, until

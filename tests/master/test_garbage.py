@@ -9,7 +9,7 @@ from gosched.core.features import FeatureLevel
 from gosched.core.state.cluster_state import ClusterState
 from gosched.observe.counts import ClusterCounts
 from gosched.replication.applier import Applier
-from gosched.replication.snapshot import Snapshot, decode, encode, restored
+from gosched.replication.snapshots.snapshot import Snapshot, decode, encode, restored
 from gosched.scheduling import ViewBuilder
 from gosched.wire.batch import encode_batch, encode_command
 from gosched.wire.v1 import scheduler_pb2

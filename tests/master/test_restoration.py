@@ -14,9 +14,9 @@ from gosched.core.commands.command import Command
 from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.backups.restoration import Restoration
-from gosched.replication.backup import content
+from gosched.replication.backups.backup import content
 from gosched.replication.interface import ReplicaFailed
-from gosched.replication.snapshot import FILE, decode
+from gosched.replication.snapshots.snapshot import FILE, decode
 from gosched.state_machine import apply
 from gosched.wire.backup_file import BackupInfo, write_backup
 from tests.replication.certificates import Authority

@@ -17,7 +17,7 @@ from gosched.config.backup_model import Backup
 from gosched.master.backups.backup_source import BackupSource
 from gosched.master.backups.scheduled_backups import ScheduledBackups
 from gosched.master.base.clock import StateClock, SystemClock
-from gosched.replication.backup import state_in
+from gosched.replication.backups.backup import state_in
 from gosched.replication.memory import MemoryReplication
 from gosched.wire.backup_file import read_from
 from gosched.wire.backup_seal import read_secret

@@ -14,12 +14,12 @@ from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.core.invariants.check_state import check
 from gosched.core.records.node import NodeState
 from gosched.core.state.cluster_state import ClusterState
-from gosched.replication.backup import RunningTasks, content, continued, found_from_backup, new_id, state_in
-from gosched.replication.disk import PosixDisk
-from gosched.replication.journal_format import FILE as JOURNAL
+from gosched.replication.backups.backup import RunningTasks, content, continued, found_from_backup, new_id, state_in
+from gosched.replication.backups.restore import CannotRestore
+from gosched.replication.disk.disk import PosixDisk
+from gosched.replication.disk.journal_format import FILE as JOURNAL
 from gosched.replication.replica_config import ReplicaConfig
-from gosched.replication.restore import CannotRestore
-from gosched.replication.snapshot import FILE as SNAPSHOT
+from gosched.replication.snapshots.snapshot import FILE as SNAPSHOT
 from gosched.state_machine import apply
 from tests.replication.conftest import Cluster, a_node
 from tests.state_machine import chaos

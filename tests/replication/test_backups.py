@@ -10,15 +10,15 @@ from random import Random
 import pytest
 
 from gosched.core.state.cluster_state import ClusterState
-from gosched.replication.damage import DamagedLog
-from gosched.replication.identity import IDENTITY, PEERS, Met, save_identity
-from gosched.replication.journal import Journal
-from gosched.replication.journal_format import FILE as JOURNAL
+from gosched.replication.disk.damage import DamagedLog
+from gosched.replication.disk.journal import Journal
+from gosched.replication.disk.journal_format import FILE as JOURNAL
+from gosched.replication.disk.vote import FILE as VOTE
+from gosched.replication.members.identity import IDENTITY, PEERS, Met, save_identity
 from gosched.replication.peer_messages import REGULAR
-from gosched.replication.snapshot import FILE as SNAPSHOT
-from gosched.replication.snapshot import Snapshot, encode
+from gosched.replication.snapshots.snapshot import FILE as SNAPSHOT
+from gosched.replication.snapshots.snapshot import Snapshot, encode
 from gosched.replication.storage import Storage, open_storage
-from gosched.replication.vote import FILE as VOTE
 from gosched.sim.raft.disk import SimDisk
 
 FILES = (VOTE, JOURNAL, IDENTITY, PEERS, SNAPSHOT)

@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from gosched.replication.disk import DiskFailed, PosixDisk
-from gosched.replication.identity import Met, save_identity
-from gosched.replication.journal import Journal
-from gosched.replication.journal_format import FILE as JOURNAL
+from gosched.replication.disk.disk import DiskFailed, PosixDisk
+from gosched.replication.disk.journal import Journal
+from gosched.replication.disk.journal_format import FILE as JOURNAL
+from gosched.replication.members.identity import Met, save_identity
 from gosched.replication.peer_messages import REGULAR
-from gosched.replication.snapshot import FILE as SNAPSHOT
+from gosched.replication.snapshots.snapshot import FILE as SNAPSHOT
 from gosched.replication.storage import open_storage
 
 from .conftest import LIMIT_S

@@ -13,10 +13,10 @@ import pytest
 from gosched.core.commands.cluster import SetFeatureLevel
 from gosched.core.commands.command import Command
 from gosched.core.features import NEWEST_LEVEL
+from gosched.replication.backups.restore import restore
 from gosched.replication.interface import Part, ReplicaFailed
 from gosched.replication.process import ProcessReplication
 from gosched.replication.replica_config import split_address
-from gosched.replication.restore import restore
 from gosched.wire.v1 import raft_pb2
 
 from .conftest import LIMIT_S, Cluster, a_node, cluster, until

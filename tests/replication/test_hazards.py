@@ -35,17 +35,17 @@ from gosched.core.commands.nodes import RegisterNode
 from gosched.core.outcome import Accepted
 from gosched.core.resources import Resources
 from gosched.core.state.cluster_state import ClusterState
-from gosched.replication import raft_node
-from gosched.replication.configuration import Members
-from gosched.replication.disk import PosixDisk
-from gosched.replication.identity import Identity
-from gosched.replication.journal import Journal
-from gosched.replication.membership import Membership
+from gosched.replication.disk.disk import PosixDisk
+from gosched.replication.disk.journal import Journal
+from gosched.replication.members.configuration import Members
+from gosched.replication.members.identity import Identity
+from gosched.replication.members.membership import Membership
 from gosched.replication.peer_messages import BadFrame, decode, encode
-from gosched.replication.raft_node import MAX_ENTRY_BYTES, RaftNode, UnsupportedLibrary
-from gosched.replication.raft_rules import RuledTransport
-from gosched.replication.snapshots import Snapshots
-from gosched.replication.timing import Timing
+from gosched.replication.raft import raft_node
+from gosched.replication.raft.raft_node import MAX_ENTRY_BYTES, RaftNode, UnsupportedLibrary
+from gosched.replication.raft.raft_rules import RuledTransport
+from gosched.replication.raft.timing import Timing
+from gosched.replication.snapshots.snapshots import Snapshots
 from gosched.wire.v1 import log_pb2, raft_pb2
 
 from .conftest import cluster

@@ -17,19 +17,19 @@ from typing import Any
 import pytest
 
 from gosched.core.state.cluster_state import ClusterState
-from gosched.replication.configuration import Members
-from gosched.replication.disk import Disk, PosixDisk
-from gosched.replication.identity import save_identity
-from gosched.replication.journal import Journal
-from gosched.replication.membership import JOIN_QUIET_S, Membership
+from gosched.replication.disk.disk import Disk, PosixDisk
+from gosched.replication.disk.journal import Journal
+from gosched.replication.members.configuration import Members
+from gosched.replication.members.identity import save_identity
+from gosched.replication.members.membership import JOIN_QUIET_S, Membership
 from gosched.replication.peer_messages import NO_OP, REGULAR, Message
-from gosched.replication.raft_node import RaftNode
-from gosched.replication.raft_rules import RuledTransport
-from gosched.replication.snapshot import FILE as SNAPSHOT
-from gosched.replication.snapshot import Snapshot, encode, ends
-from gosched.replication.snapshots import Snapshots
+from gosched.replication.raft.raft_node import RaftNode
+from gosched.replication.raft.raft_rules import RuledTransport
+from gosched.replication.raft.timing import Timing
+from gosched.replication.snapshots.snapshot import FILE as SNAPSHOT
+from gosched.replication.snapshots.snapshot import Snapshot, encode, ends
+from gosched.replication.snapshots.snapshots import Snapshots
 from gosched.replication.storage import open_storage
-from gosched.replication.timing import Timing
 from gosched.sim.raft.clock import Clock, PeerNode, virtual
 from gosched.sim.raft.disk import SimCrash, SimDisk
 from tests.sim_raft.mutations import MUTATIONS

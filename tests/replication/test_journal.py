@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gosched.replication import journal_format
-from gosched.replication.damage import DamagedLog
-from gosched.replication.disk import SECTOR_BYTES, PosixDisk
-from gosched.replication.journal import Journal
-from gosched.replication.journal_format import FILE
-from gosched.replication.journal_v1 import is_v1
-from gosched.replication.log_files import check_fit, read_log
+from gosched.replication.disk import journal_format
+from gosched.replication.disk.damage import DamagedLog
+from gosched.replication.disk.disk import SECTOR_BYTES, PosixDisk
+from gosched.replication.disk.journal import Journal
+from gosched.replication.disk.journal_format import FILE
+from gosched.replication.disk.journal_v1 import is_v1
+from gosched.replication.disk.log_files import check_fit, read_log
 
 A, B, C = (b"\x00a", 1, 1), (b"\x00b", 2, 1), (b"\x00c", 3, 2)
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from pysyncobj.poller import createPoller
 
-from gosched.replication.connection import Connection
+from gosched.replication.peers.connection import Connection
 from gosched.replication.replica import Replica
 from gosched.replication.replica_config import ReplicaConfig
 from gosched.wire.v1 import raft_pb2

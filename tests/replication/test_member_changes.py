@@ -10,13 +10,13 @@ import pytest
 from gosched.core.features import FeatureLevel
 from gosched.core.records.master import Configuration
 from gosched.core.state.cluster_state import ClusterState
-from gosched.replication.configuration import Members, configuration, entry_naming, ids, voters
-from gosched.replication.disk import PosixDisk
-from gosched.replication.hello import Introduction, MemberStatus, member_status
-from gosched.replication.journal import Journal
-from gosched.replication.member_changes import MAX_VOTERS, MemberChanges
+from gosched.replication.disk.disk import PosixDisk
+from gosched.replication.disk.journal import Journal
+from gosched.replication.members.configuration import Members, configuration, entry_naming, ids, voters
+from gosched.replication.members.member_changes import MAX_VOTERS, MemberChanges
 from gosched.replication.peer_messages import REGULAR
-from gosched.replication.raft_node import RaftNode
+from gosched.replication.peers.hello import Introduction, MemberStatus, member_status
+from gosched.replication.raft.raft_node import RaftNode
 
 from .test_hazards import lead_alone, make_node
 

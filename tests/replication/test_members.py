@@ -12,10 +12,10 @@ import pytest
 from gosched.core.commands.cluster import SetFeatureLevel
 from gosched.core.commands.command import Command
 from gosched.core.features import NEWEST_LEVEL
+from gosched.replication.backups.restore import restore
 from gosched.replication.interface import ChangeRefused, ReplicaFailed
 from gosched.replication.process import ProcessReplication
 from gosched.replication.replica_config import ReplicaConfig
-from gosched.replication.restore import restore
 from tests.ports import HeldPort
 
 from .conftest import LIMIT_S, Cluster, a_node, cluster, until

@@ -14,10 +14,10 @@ import pytest
 from gosched.core.commands.cluster import SetFeatureLevel
 from gosched.core.commands.command import Command
 from gosched.core.features import NEWEST_LEVEL
+from gosched.replication.backups.restore import restore
 from gosched.replication.interface import ProposalFailed
 from gosched.replication.peer_messages import REGULAR
-from gosched.replication.raft_rules import LogsDiverged
-from gosched.replication.restore import restore
+from gosched.replication.raft.raft_rules import LogsDiverged
 from tests.chaos.faults import DiskFault, Faults, environment, set_faults
 
 from .certificates import Authority

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.tables import TABLES
-from gosched.replication.damage import DamagedLog
-from gosched.replication.snapshot import Snapshot, decode, encode, ends, restored, verify
+from gosched.replication.disk.damage import DamagedLog
+from gosched.replication.snapshots.snapshot import Snapshot, decode, encode, ends, restored, verify
 from gosched.state_machine import apply
 from gosched.wire.batch import decode_batch, encode_batch, encode_command
 from gosched.wire.codec import message_type

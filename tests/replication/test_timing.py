@@ -11,11 +11,11 @@ import pysyncobj.syncobj as library
 import pytest
 
 from gosched.config import ConfigError, load_master_settings
-from gosched.replication.disk import DiskFailed, PosixDisk
-from gosched.replication.journal import Journal
+from gosched.replication.disk.disk import DiskFailed, PosixDisk
+from gosched.replication.disk.journal import Journal
 from gosched.replication.peer_messages import REGULAR
+from gosched.replication.raft.timing import Slowest, Timing
 from gosched.replication.replica_config import ReplicaConfig
-from gosched.replication.timing import Slowest, Timing
 
 LIMIT_S = 20.0
 

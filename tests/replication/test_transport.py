@@ -21,16 +21,16 @@ from pysyncobj.node import Node
 from pysyncobj.poller import createPoller
 
 from gosched.core.state.cluster_state import ClusterState
-from gosched.replication import peer_transport
-from gosched.replication.configuration import Members
-from gosched.replication.disk import PosixDisk
-from gosched.replication.identity import Identity, KnownDisks
-from gosched.replication.journal import Journal
-from gosched.replication.membership import Membership
-from gosched.replication.peer_transport import MAX_STRANGERS, PeerTransport
+from gosched.replication.disk.disk import PosixDisk
+from gosched.replication.disk.journal import Journal
+from gosched.replication.members.configuration import Members
+from gosched.replication.members.identity import Identity, KnownDisks
+from gosched.replication.members.membership import Membership
+from gosched.replication.peers import peer_transport
+from gosched.replication.peers.peer_transport import MAX_STRANGERS, PeerTransport
 from gosched.replication.process import ProcessReplication
+from gosched.replication.raft.timing import Timing
 from gosched.replication.replica_config import split_address
-from gosched.replication.timing import Timing
 from gosched.wire.v1 import raft_pb2
 
 from .certificates import Authority

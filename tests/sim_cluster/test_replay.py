@@ -17,7 +17,7 @@ from gosched.core.commands.jobs import SubmitJob
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.records.queue import Queue
 from gosched.core.spec.job_spec import JobSpec
-from gosched.replication.offline import NotInLog, _read, past_of_log
+from gosched.replication.backups.offline import NotInLog, _read, past_of_log
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
 from gosched.scheduling.rng_seed import seed_of
 from gosched.sim.cluster.replay import replay

@@ -9,13 +9,13 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gosched.replication.elections import Elections
-from gosched.replication.journal import Journal
-from gosched.replication.member_changes import MemberChanges
-from gosched.replication.membership import Membership
-from gosched.replication.raft_node import RaftNode
-from gosched.replication.raft_rules import RuledTransport
-from gosched.replication.snapshots import Snapshots
+from gosched.replication.disk.journal import Journal
+from gosched.replication.members.member_changes import MemberChanges
+from gosched.replication.members.membership import Membership
+from gosched.replication.raft.elections import Elections
+from gosched.replication.raft.raft_node import RaftNode
+from gosched.replication.raft.raft_rules import RuledTransport
+from gosched.replication.snapshots.snapshots import Snapshots
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from gosched.replication.disk import SECTOR_BYTES, DiskFailed
+from gosched.replication.disk.disk import SECTOR_BYTES, DiskFailed
 from gosched.sim.raft.disk import SimCrash, SimDisk
 
 SYNCED, LOST, BLANK = b"s" * SECTOR_BYTES, b"l" * SECTOR_BYTES, bytes(SECTOR_BYTES)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gosched.replication.configuration import voters
+from gosched.replication.members.configuration import voters
 from gosched.sim.raft.clock import virtual
 from gosched.sim.raft.history import Violation
 from gosched.sim.raft.member import Member

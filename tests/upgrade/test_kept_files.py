@@ -12,8 +12,8 @@ import pytest
 from gosched.core.commands.cluster import Noop
 from gosched.core.commands.command import Command
 from gosched.core.invariants.check_state import check
+from gosched.replication.backups.offline import past_of_log
 from gosched.replication.interface import Part
-from gosched.replication.offline import past_of_log
 from gosched.replication.process import ProcessReplication
 from gosched.replication.replica_config import ReplicaConfig
 from tests.replication.conftest import until

@@ -21,7 +21,7 @@ from gosched.core.outcome import Accepted, Outcome
 from gosched.core.records.queue import Queue
 from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.applier import Applier
-from gosched.replication.snapshot import Snapshot, decode, encode, restored
+from gosched.replication.snapshots.snapshot import Snapshot, decode, encode, restored
 from gosched.wire.batch import encode_batch, encode_command
 from tests.state_machine import chaos, closing, test_relations
 from tests.state_machine.cluster import registration

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator
 from gosched import __version__
 from gosched.master.base.clock import StateClock
 from gosched.master.base.errors import busy, unavailable
-from gosched.replication.backup import content
+from gosched.replication.backups.backup import content
 from gosched.replication.interface import Replication
 from gosched.wire.backup_file import BackupInfo
 from gosched.wire.codec import to_message

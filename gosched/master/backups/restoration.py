@@ -15,12 +15,12 @@ import click
 
 from gosched.config import MasterSettings
 from gosched.master.base.channels import own_certificate
-from gosched.replication.backup import RunningTasks, continued, found_from_backup, new_id, random_name, state_in
-from gosched.replication.damage import DamagedLog
-from gosched.replication.disk import DiskFailed, InUse
+from gosched.replication.backups.backup import RunningTasks, continued, found_from_backup, new_id, random_name, state_in
+from gosched.replication.backups.restore import CannotRestore, remains, restore
+from gosched.replication.disk.damage import DamagedLog
+from gosched.replication.disk.disk import DiskFailed, InUse
 from gosched.replication.interface import ReplicaFailed
 from gosched.replication.replica_config import ReplicaConfig
-from gosched.replication.restore import CannotRestore, remains, restore
 from gosched.wire.backup_file import read_from
 from gosched.wire.backup_seal import BadBackup, read_secret
 

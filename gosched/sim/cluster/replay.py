@@ -13,7 +13,7 @@ from typing import Any
 from gosched.core.commands.command import Command
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.state.cluster_state import ClusterState
-from gosched.replication.offline import Past
+from gosched.replication.backups.offline import Past
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
 from gosched.scheduling.rng_seed import seed_of
 from gosched.wire.batch import encode_command

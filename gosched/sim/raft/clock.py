@@ -18,16 +18,11 @@ import pysyncobj.syncobj as library
 import structlog
 from pysyncobj.node import Node
 
-from gosched.replication import (
-    elections,
-    journal,
-    member_changes,
-    membership,
-    raft_node,
-    snapshots,
-    stamped,
-    storage,
-)
+from gosched.replication import storage
+from gosched.replication.disk import journal, stamped
+from gosched.replication.members import member_changes, membership
+from gosched.replication.raft import elections, raft_node
+from gosched.replication.snapshots import snapshots
 
 
 class Clock:

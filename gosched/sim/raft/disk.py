@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from random import Random
 
-from gosched.replication.disk import SECTOR_BYTES, DiskFailed
+from gosched.replication.disk.disk import SECTOR_BYTES, DiskFailed
 
 _ZEROS_SHARE = 0.25  # of the power losses leave zeros where data was lost: the file's size came first
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gosched.core.outcome import Outcome
-from gosched.replication.journal import Journal
+from gosched.replication.disk.journal import Journal
 
 
 class Violation(Exception):

@@ -15,19 +15,19 @@ from pysyncobj.node import Node
 from gosched.core.records.master import Configuration
 from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.applier import Applier
-from gosched.replication.configuration import Members, ids, voters
-from gosched.replication.damage import DamagedLog
-from gosched.replication.disk import DiskFailed
-from gosched.replication.hello import Introduction
-from gosched.replication.identity import Met, Removed
-from gosched.replication.journal import Journal
-from gosched.replication.member_changes import MemberChanges
-from gosched.replication.membership import Membership
+from gosched.replication.disk.damage import DamagedLog
+from gosched.replication.disk.disk import DiskFailed
+from gosched.replication.disk.journal import Journal
+from gosched.replication.members.configuration import Members, ids, voters
+from gosched.replication.members.identity import Met, Removed
+from gosched.replication.members.member_changes import MemberChanges
+from gosched.replication.members.membership import Membership
 from gosched.replication.peer_messages import Message, decode, encode
-from gosched.replication.raft_node import RaftNode
-from gosched.replication.raft_rules import LogsDiverged, RuledTransport
+from gosched.replication.peers.hello import Introduction
+from gosched.replication.raft.raft_node import RaftNode
+from gosched.replication.raft.raft_rules import LogsDiverged, RuledTransport
 from gosched.replication.replica import TICK_S
-from gosched.replication.snapshots import Snapshots
+from gosched.replication.snapshots.snapshots import Snapshots
 from gosched.replication.storage import Storage, open_storage
 from gosched.sim.raft.clock import Clock, PeerNode
 from gosched.sim.raft.disk import SimCrash, SimDisk

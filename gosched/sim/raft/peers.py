@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from gosched.replication.hello import MemberStatus, member_status
+from gosched.replication.peers.hello import MemberStatus, member_status
 from gosched.sim.raft.clock import Clock, PeerNode
 from gosched.sim.raft.history import Violation
 from gosched.sim.raft.network import Network

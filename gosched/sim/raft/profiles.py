@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gosched.replication.timing import Timing
+from gosched.replication.raft.timing import Timing
 from gosched.sim.raft.network import Weather
 
 _USUAL = Weather()

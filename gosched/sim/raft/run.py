@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from gosched.core.outcome import Outcome
-from gosched.replication.timing import Timing
+from gosched.replication.raft.timing import Timing
 
 if TYPE_CHECKING:
     from gosched.sim.raft.member import Member

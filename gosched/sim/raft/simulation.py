@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from gosched.core.outcome import Outcome
-from gosched.replication.configuration import ids, voters
+from gosched.replication.members.configuration import ids, voters
 from gosched.sim.raft.clock import Clock, virtual
 from gosched.sim.raft.history import History, Violation
 from gosched.sim.raft.member import Member

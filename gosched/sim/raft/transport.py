@@ -8,7 +8,7 @@ from typing import Any
 from pysyncobj.node import Node
 
 from gosched.replication.peer_messages import Message
-from gosched.replication.raft_rules import RuledTransport
+from gosched.replication.raft.raft_rules import RuledTransport
 
 
 class SimTransport(RuledTransport):

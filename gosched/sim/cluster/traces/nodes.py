@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gosched.config import ConfigError
 from gosched.config.errors import shown
-from gosched.config.group_model import ResourcesFile
+from gosched.config.jobs.group_model import ResourcesFile
 from gosched.config.tree import Document, read_documents
 from gosched.config.validation import Model, Name, Pairs, validate
 from gosched.core.commands.nodes import RegisterNode

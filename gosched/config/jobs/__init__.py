@@ -1,0 +1,1 @@
+"""Job files: the models of their keys, and their conversion to records."""

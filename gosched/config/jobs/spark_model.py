@@ -1,0 +1,146 @@
+"""The `spark` of a job file: a whole application as two task groups, a driver and its executors.
+
+Invariant: the memory of each JVM stays within its task's, and what the job file's `conf` says goes before what follows
+from the resources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from gosched.config.errors import shown
+from gosched.config.jobs.group_model import DistributedFile, GroupFile, ResourcesFile
+from gosched.config.jobs.isolation_model import IsolationFile
+from gosched.config.jobs.placement_model import PlacementFile
+from gosched.config.validation import Int32, MemoryBytes, Model, Pairs, Text, problem_at
+from gosched.core.spec.task_group import SPARK_DRIVER, SPARK_WORKER
+
+DRIVER, EXECUTOR = "driver", "executor"  # the names of the groups
+DAEMON_MIB = 256  # of a worker, or of the master beside the driver: a JVM in the same task
+
+_MIB = 1 << 20
+_LEAST_OVERHEAD_MIB = 384  # what Spark itself adds to a heap elsewhere, or a tenth
+_LEAST_HEAP_MIB = 450  # with less an executor refuses to start
+_WAIT_FOR_EXECUTORS = "120s"
+_OF_GOSCHED = frozenset({"spark.master", "spark.submit.deployMode", "spark.driver.host", "spark.driver.bindAddress"})
+_JVM_MEMORY = re.compile(r"([0-9]{1,9})([kmgt]?)b?", re.IGNORECASE)
+_JVM_UNITS_MIB: Mapping[str, float] = {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
+
+
+def heap_mib(memory_bytes: int) -> int:
+    """Return the heap of a JVM in a task of so much memory, beside the JVM of a daemon."""
+    memory_mib = memory_bytes // _MIB
+    return memory_mib - max(_LEAST_OVERHEAD_MIB, memory_mib // 10) - DAEMON_MIB
+
+
+def cores(cpu_millis: int) -> int:
+    """Return how many tasks of Spark run at once."""
+    return max(1, cpu_millis // 1000)
+
+
+class SparkResources(ResourcesFile):
+    memory: MemoryBytes = 2048 * _MIB
+
+    @model_validator(mode="after")
+    def _holds_a_heap(self) -> SparkResources:
+        if heap_mib(self.memory) < _LEAST_HEAP_MIB:
+            least = _LEAST_HEAP_MIB + _LEAST_OVERHEAD_MIB + DAEMON_MIB
+            raise problem_at(("memory",), f"is too little for Spark's JVMs: expected at least {least}Mi")
+        return self
+
+
+class ExecutorsFile(Model):
+    """One executor for each task."""
+
+    count: Int32 = 1
+    resources: SparkResources = SparkResources()
+
+
+def _words(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+class SparkFile(IsolationFile):
+    """`placement`, `env`, `working_dir` and all of IsolationFile are of both groups."""
+
+    app: Annotated[Text, Field(min_length=1)]
+    args: Annotated[tuple[Text, ...], BeforeValidator(_words)] = ()
+    main_class: Text | None = Field(default=None, alias="class")
+    driver: SparkResources = SparkResources()
+    executors: ExecutorsFile = ExecutorsFile()
+    conf: Pairs = ()
+    placement: PlacementFile = PlacementFile()
+    env: Pairs = ()
+    working_dir: Text | None = None
+
+    @model_validator(mode="after")
+    def _agree(self) -> SparkFile:
+        if self.app.startswith("-"):
+            raise problem_at(("app",), f"expected a path or an address, got {shown(self.app)}; options belong to conf")
+        if self.app.endswith(".jar") and not self.main_class:
+            raise problem_at(("app",), "is a jar: name its main class too, with class")
+        for key, value in self.conf:
+            self._check_conf(key, value)
+        return self
+
+    def _check_conf(self, key: str, value: str) -> None:
+        """Refuse settings of gosched, and executors that fit on no worker: Spark would wait for them without an end."""
+        resources = self.executors.resources
+        if not key.startswith("spark.") or "=" in key:
+            raise problem_at(("conf", key), "expected the name of a setting, such as spark.sql.shuffle.partitions")
+        if key in _OF_GOSCHED:
+            raise problem_at(
+                ("conf", key), "is set by gosched, which starts a cluster for the application: leave it out"
+            )
+        if key == "spark.executor.cores" and (not value.isdecimal() or not 0 < int(value) <= cores(resources.cpu)):
+            raise problem_at(("conf", key), f"expected 1 to {cores(resources.cpu)}, the executors' cpu, got {value}")
+        if key == "spark.executor.memory" and not 0 < _mib(value) <= resources.memory // _MIB:
+            most = f"at most {resources.memory // _MIB}m, the executors' memory"
+            raise problem_at(("conf", key), f"expected an amount such as 4g, {most}, got {shown(value)}")
+
+    def groups(self, gang_min: int | str | None) -> dict[str, GroupFile]:
+        both = {
+            "runtime": "spark",
+            "distributed": DistributedFile(framework="mpi"),  # all of them know where the driver is
+            **{key: getattr(self, key) for key in ("placement", "env", "working_dir", *IsolationFile.model_fields)},
+        }
+        return {
+            DRIVER: GroupFile.model_construct(
+                run=(SPARK_DRIVER, *self._submit_words(gang_min)), resources=self.driver, **both
+            ),
+            EXECUTOR: GroupFile.model_construct(
+                run=(SPARK_WORKER,), count=self.executors.count, resources=self.executors.resources, **both
+            ),
+        }
+
+    def _submit_words(self, gang_min: int | str | None) -> tuple[str, ...]:
+        """Return the words for spark-submit; the address of the cluster is added on the node."""
+        of_class = ("--class", self.main_class) if self.main_class else ()
+        conf = [word for key, value in self._conf(gang_min).items() for word in ("--conf", f"{key}={value}")]
+        return (*of_class, *conf, self.app, *self.args)
+
+    def _conf(self, gang_min: int | str | None) -> dict[str, str]:
+        executors = self.executors
+        each = cores(executors.resources.cpu)
+        ratio = int(gang_min.removesuffix("%")) / 100 if isinstance(gang_min, str) else 1
+        return {
+            "spark.executor.cores": str(each),
+            "spark.executor.memory": f"{heap_mib(executors.resources.memory)}m",
+            "spark.cores.max": str(each * executors.count),
+            "spark.scheduler.minRegisteredResourcesRatio": str(ratio),
+            "spark.scheduler.maxRegisteredResourcesWaitingTime": _WAIT_FOR_EXECUTORS,
+            "spark.executor.logs.rolling.strategy": "size",  # files beside the task's log, which has bounds of its own
+            "spark.executor.logs.rolling.maxSize": str(16 * _MIB),
+            "spark.executor.logs.rolling.maxRetainedFiles": "2",
+            **dict(self.conf),
+        }
+
+
+def _mib(value: str) -> float:
+    """Read an amount as a JVM does, but a number alone as MiB, as Spark does; 0: it is no amount."""
+    found = _JVM_MEMORY.fullmatch(value.strip())
+    return int(found[1]) * _JVM_UNITS_MIB[found[2].lower()] if found else 0

@@ -1,0 +1,1 @@
+"""Connections between members, and what is said when one opens."""

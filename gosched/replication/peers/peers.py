@@ -1,0 +1,76 @@
+"""What the transport keeps of the other members: peers, and connections whose other side is not known yet."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import ssl
+from dataclasses import dataclass
+from typing import Any
+
+from pysyncobj.node import Node
+
+from gosched.core.features import FeatureLevel
+from gosched.replication.members.identity import Met
+from gosched.replication.peers.connection import Connection
+from gosched.replication.peers.hello import Introduction
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """The two sides of TLS between members."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+    #: The cluster that the own certificate names; empty: any.
+    cluster: str = ""
+
+
+@dataclass(slots=True)
+class Peer:
+    """Another member, connected or not."""
+
+    node: Node
+    #: Where it may listen, by the log, then by the config; empty: it only dials.
+    addresses: tuple[Address, ...] = ()
+    #: Attempts so far: they take the addresses in turn.
+    tried: int = 0
+    #: Since when no connection is open, in seconds of the monotonic clock.
+    alone_since: float = 0.0
+    #: What it last said of itself; None: nothing yet.
+    introduction: Introduction | None = None
+    #: The connection that is open and introduced; None: there is none.
+    connection: Connection | None = None
+    #: How it introduced its disk, until its messages count; None after that.
+    met: Met | None = None
+    #: It answered at an address that was dialled, or its certificate names it.
+    trusted: bool = False
+    #: The connection that is being made; None: there is none.
+    dialling: Connection | None = None
+    #: The lookup of its address that is under way.
+    resolving: concurrent.futures.Future[Any] | None = None
+    #: The earliest time of the next attempt, in seconds of the monotonic clock.
+    next_dial: float = 0.0
+    #: When the oldest message without an answer was sent; None: all are answered.
+    unanswered_since: float | None = None
+    #: The newest reason why it was not reached, so that each is logged once.
+    last_complaint: str = ""
+    #: The newest feature level that the connected peer said it knows.
+    newest_level: int = FeatureLevel.FIRST
+
+
+@dataclass(slots=True)
+class Stranger:
+    """A connection whose other side has not introduced itself."""
+
+    #: When it was opened, in seconds of the monotonic clock.
+    since: float
+    #: The other side's host.
+    host: str
+    #: The peer that was dialled; None: the other side dialled.
+    dialled: Peer | None = None
+
+    def is_trusted(self, tls: Tls | None) -> bool:
+        """Return whether it answers at the peer's own address, or its certificate names it."""
+        return tls is not None or self.dialled is not None

@@ -1,0 +1,1 @@
+"""PySyncObj, and the rules that mend it."""

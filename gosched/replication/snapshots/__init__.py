@@ -1,0 +1,1 @@
+"""The state as a file: written, sent, received."""
