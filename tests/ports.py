@@ -1,6 +1,6 @@
 """Ports for servers that must be told where to listen.
 
-The one rule: between the choice of a port and its last use it is never free for anybody else, on a machine where other
+Invariant: between the choice of a port and its last use it is never free for anybody else, on a machine where other
 tests bind and connect at the same time.
 """
 

@@ -1,6 +1,6 @@
 """A cluster whose every master and agent is a host of its own: a network namespace on one bridge, with faults at will.
 
-Needs root, `ip` and `nsenter`. Rule: what was made here is gone after `stop`, and nothing else is touched.
+Needs root, `ip` and `nsenter`. Invariant: what was made here is gone after `stop`, and nothing else is touched.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a guest starts from: Debian's kernel, an initramfs that loads its modules, a root file system, and this
 checkout as a tar file. What is slow to make stays in build/vm, under a name that says what it was made from.
 
-The one rule: what is in the cache is whole (it is renamed into place), and made anew when what it is made from changes.
+Invariant: what is in the cache is whole (it is renamed into place), and made anew when what it is made from changes.
 """
 
 from __future__ import annotations

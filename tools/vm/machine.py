@@ -1,6 +1,6 @@
 """Boots a guest, runs one command in it, and brings back its exit code, its output and its files.
 
-The one rule: it ends, with a result or with an error that shows the console's last words; nothing of it is left.
+Invariant: it ends, with a result or with an error that shows the console's last words; nothing of it is left.
 """
 
 from __future__ import annotations
