@@ -1,7 +1,7 @@
 """The openb traces (Alibaba, cluster-trace-gpu-v2023) as records of the core: GPU nodes, and jobs of one task each.
 
-Invariant: the same trace and seed give the same run. Read from ../shared/data/openb when it is there; else from the sample
-in benchmarks/data/openb, every 25th row, whose figures compare with nothing but themselves.
+Invariant: the same trace and seed give the same run. Read from ../shared/data/openb when it is there; else from the
+sample in benchmarks/data/openb, every 25th row, whose figures compare with nothing but themselves.
 """
 
 from __future__ import annotations
