@@ -62,7 +62,7 @@ class Member:
         rng: Random,
         settings: Settings,
         note: Callable[[str], None],
-        owner: Owner,
+        owner: Owner[Member],
     ) -> None:
         self.name = name
         self._listed = listed

@@ -5,21 +5,49 @@ Invariant: as in a replica, a peer that was not let in sends nothing to the log 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
-from gosched.replication.peers.hello import MemberStatus, member_status
+from gosched.core.records.master import Configuration
+from gosched.core.state.cluster_state import ClusterState
+from gosched.replication.members.identity import KnownDisks, Met
+from gosched.replication.members.membership import Membership
+from gosched.replication.peers.hello import Introduction, MemberStatus, member_status
+from gosched.replication.raft.raft_node import RaftNode
 from gosched.sim.raft.clock import Clock, PeerNode
 from gosched.sim.raft.history import Violation
 from gosched.sim.raft.network import Network
 
-if TYPE_CHECKING:
-    from gosched.sim.raft.member import Member
-
 _AGAIN_S = 0.5  # between two looks at who is let in
 
 
+class Introduced(Protocol):
+    """A member, as far as introductions go."""
+
+    name: str
+    node: RaftNode | None
+    known: KnownDisks
+    membership: Membership
+
+    @property
+    def is_empty(self) -> bool: ...
+
+    @property
+    def newest(self) -> Configuration: ...
+
+    @property
+    def state(self) -> ClusterState: ...
+
+    def introduction(self) -> Introduction: ...
+
+    def as_met(self) -> Met: ...
+
+    def hear_removal(self) -> None: ...
+
+    def enter(self) -> None: ...
+
+
 class Peers:
-    def __init__(self, me: Member, clock: Clock, network: Network) -> None:
+    def __init__(self, me: Introduced, clock: Clock, network: Network) -> None:
         self._me = me
         self._clock = clock
         self._network = network
@@ -89,5 +117,5 @@ class Peers:
             return MemberStatus.GUEST
         return member_status(other.introduction(), self._me.newest, self._me.state.configuration)
 
-    def _member(self, peer: str) -> Member:
-        return cast("Member", self._network.members[peer])
+    def _member(self, peer: str) -> Introduced:
+        return cast("Introduced", self._network.members[peer])

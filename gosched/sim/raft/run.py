@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
 from gosched.core.outcome import Outcome
 from gosched.replication.raft.timing import Timing
 
-if TYPE_CHECKING:
-    from gosched.sim.raft.member import Member
+M = TypeVar("M", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +46,17 @@ class Counts:
     transfers: int = 0
 
 
-class Owner(Protocol):
+class Owner(Protocol[M]):
     """What runs the members."""
 
     def answered(self, proposal: tuple[str, int], outcomes: list[Outcome]) -> None:
         """Hear that a proposal of this boot of a member was applied there."""
         ...
 
-    def removed(self, member: Member) -> None:
+    def removed(self, member: M) -> None:
         """Hear of a member that knows it was removed, and ends for good."""
         ...
 
-    def turned(self, member: Member) -> None: ...
+    def turned(self, member: M) -> None: ...
 
-    def ended(self, member: Member) -> None: ...
+    def ended(self, member: M) -> None: ...
