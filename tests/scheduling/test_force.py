@@ -171,7 +171,7 @@ def _shares(percent: tuple[int, int]) -> list[str]:
 
 
 def tables_of(queues: Iterable[str], nodes: Iterable[str]) -> dict[str, list[list[str]]]:
-    rows = {"queues": queues, "nodes": nodes, "quotas": (), "jobs": (), "windows": (), "promises": ()}
+    rows = {"queues": queues, "nodes": nodes, "quotas": (), "jobs": (), "windows": (), "reservations": ()}
     return {name: [line.split() for line in lines] for name, lines in rows.items()}
 
 
