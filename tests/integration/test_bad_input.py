@@ -48,7 +48,7 @@ MISTAKES = {
         "deadline",
     ),
     "a schedule that never comes": (GOOD.encode() + b"schedule: {cron: '0 0 30 2 *'}\n", "Bad day-of-month"),
-    "an array of none": (GOOD.encode() + b"array: {range: 9-1}\n", "empty"),
+    "an array of none": (GOOD.encode() + b"array: {range: 9-1}\n", "must ascend"),
 }
 
 

@@ -74,7 +74,7 @@ WRONG = {
     "an unknown key": ("queues: [{name: a, wieght: 2}]\n", "did you mean"),
     "more than all": (
         "queues:\n- {name: a, type: capacity, capacity_pct: 60}\n- {name: b, type: capacity, capacity_pct: 50}\n",
-        "110",
+        "exceed 100 percent",
     ),
     "a queue that live jobs stand in is missing": ("queues: [{name: other}]\nquotas: []\n", "live jobs"),
 }
