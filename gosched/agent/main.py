@@ -69,6 +69,8 @@ _CHANNEL_OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1000),  # also the time that one try to connect may take
     ("grpc.max_reconnect_backoff_ms", 1000),
+    # A name may come back with another address: gRPC would ask for it again after half a minute.
+    ("grpc.dns_min_time_between_resolutions_ms", 500),
     ("grpc.enable_http_proxy", 0),
 ]
 

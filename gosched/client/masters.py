@@ -33,6 +33,8 @@ _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 500),
+    # A name may come back with another address: gRPC would ask for it again after half a minute.
+    ("grpc.dns_min_time_between_resolutions_ms", 500),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
     ("grpc.enable_http_proxy", 0),
 )

@@ -29,6 +29,8 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
+    # A pod comes back under its name with another address: gRPC would ask for it again after half a minute.
+    ("grpc.dns_min_time_between_resolutions_ms", 500),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
