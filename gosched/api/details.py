@@ -41,12 +41,12 @@ class JobDetail:
 
     @property
     def waiting_for(self) -> WaitLine | None:
-        """Why a pending job waits; None: it does not, or nothing is known."""
+        """Return why a pending job waits; None: it does not, or nothing is known."""
         return self.explanation if self.explanation and any(self.explanation) else None
 
     @property
     def exit_code(self) -> int:
-        """The job's own: 0 when it succeeded; of its first failed task; 1 when there is none to name."""
+        """Return the job's own: 0 when it succeeded; of its first failed task; 1 when there is none to name."""
         if self.job.state is JobState.SUCCEEDED:
             return 0
         return self.job.exit_code or 1

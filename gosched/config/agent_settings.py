@@ -255,7 +255,7 @@ class AgentSettings(Settings):
         return self.resources.over(found) if self.resources is not None else found
 
     def hardware(self, found: Hardware, capacity: Resources) -> Hardware:
-        """How the node is built that offers `capacity`. Raises ConfigError where the settings contradict it.
+        """Return how the node is built that offers `capacity`. Raises ConfigError where the settings contradict it.
 
         What was found is dropped where the settings offer more than the machine has: it would describe another one.
         """

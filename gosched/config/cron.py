@@ -34,7 +34,7 @@ def zone(timezone: str) -> tzinfo:
 
 
 def next_run_ms(cron: str, timezone: str, after_ms: int) -> int | None:
-    """The first run after a moment; None: in fifty years none. Raises ValueError.
+    """Return the first run after a moment; None: in fifty years none. Raises ValueError.
 
     Where clocks are turned, as Debian's cron: what falls into a skipped hour runs right after it, what falls into a
     repeated one runs once.

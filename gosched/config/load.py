@@ -68,7 +68,7 @@ def load_agent_settings(config_path: str | None, flags: Mapping[str, object]) ->
 
 
 def parse_queue_file(text: bytes | str, source: str) -> tuple[tuple[Queue, ...], tuple[Quota, ...] | None]:
-    """The queues of a master's config file, or of one that holds only `queues` and perhaps `quotas`.
+    """Return the queues of a master's config file, or of one that holds only `queues` and perhaps `quotas`.
 
     Parents before their children, with a `default` queue. None: the file has no `quotas`. Raises ConfigError.
     """

@@ -49,7 +49,7 @@ class WindowConfig(Model):
 
 
 def window_from_flags(value: dict[str, object], origins: dict[Path, str]) -> tuple[Window, AmountMap]:
-    """The window, and the resources for which nodes are to be chosen. `origins`: the flag of each key. Raises
+    """Return the window, and the resources for which nodes are to be chosen. `origins`: the flag of each key. Raises
     ConfigError."""
     found = validate(WindowConfig, Document(value=value, source="command line", origins=origins))
     window = Window(

@@ -55,5 +55,5 @@ class StopOrder:
 
     @property
     def saves(self) -> bool:
-        """Whether the task may save itself first."""
+        """Return whether the task may save itself first."""
         return self.checkpoint_signal > 0 and self.checkpoint_ms > 0

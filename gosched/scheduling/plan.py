@@ -51,7 +51,7 @@ class Plan:
 
     @property
     def looked_at(self) -> int:
-        """The number of gangs so far."""
+        """Return the number of gangs so far."""
         return len(self.gangs) + len(self.explanations)
 
     def add(self, gang: GangPlacement) -> None:

@@ -47,7 +47,7 @@ def set_all(state: ClusterState, command: SetQueues, events: list[Event]) -> Out
 
 
 def submission_refusal(state: ClusterState, spec: JobSpec) -> Rejected | None:
-    """Why the job may not go into the queue that it names."""
+    """Return why the job may not go into the queue that it names."""
     if spec.queue not in state.queues:
         detail = f"no queue {spec.queue[:MAX_NAME_LENGTH]!a}; there are: {_some(sorted(state.queues)) or 'none yet'}"
         return Rejected(code=Code.NOT_FOUND, detail=detail)

@@ -12,7 +12,7 @@ from gosched.state_machine.size_limits import quotas_size_refusal
 
 
 def set_some(state: ClusterState, command: SetQuotas, events: list[Event]) -> Outcome:
-    """A tenant that submitted nothing yet may have a quota already. Running jobs that hold more go on."""
+    """Set the quotas of some tenants, which may have submitted nothing yet. Running jobs that hold more go on."""
     wanted = quotas_with(state, command.quotas, replace=command.replace)
     if isinstance(wanted, Rejected):
         return wanted

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -21,8 +21,6 @@ from gosched.core.commands.cluster import SetQueues, SetQuotas
 from gosched.core.commands.jobs import SubmitJob
 from gosched.core.commands.plans import GangPlacement
 from gosched.core.records.job import Job
-from gosched.core.state.cluster_state import ClusterState
-from gosched.core.state.restore import restore
 from gosched.scheduling import Plan, Policy, ViewBuilder, schedule
 from gosched.scheduling.fairness import drf_order, queue_limits, queue_order
 from gosched.scheduling.placement import free_capacity, free_devices, gang_placement
@@ -30,6 +28,7 @@ from gosched.scheduling.plugins import filters
 from gosched.scheduling.policy import ALGORITHMS
 from tests.scheduling.support import notation, tables
 from tests.scheduling.support.checker import LEVELS, Ledger
+from tests.scheduling.support.checks import shuffled
 from tests.scheduling.support.seeds import SEEDS
 from tests.scheduling.support.tables import World
 
@@ -301,27 +300,6 @@ def check_order_of_input_does_not_matter(rules: settings = SETTINGS) -> None:
             assert again == plan, "order"
 
     check()
-
-
-def shuffled(state: ClusterState, draw: random.Random) -> ClusterState:
-    """The same state, whose tables were filled in another order."""
-    frozen = state.freeze()
-
-    def mixed(table: Mapping[str, T]) -> dict[str, T]:
-        return {key: table[key] for key in draw.sample(list(table), len(table))}
-
-    return restore(
-        replace(
-            frozen,
-            nodes=mixed(frozen.nodes),
-            queues=mixed(frozen.queues),
-            quotas=mixed(frozen.quotas),
-            accounts=mixed(frozen.accounts),
-            jobs=mixed(frozen.jobs),
-            tasks=mixed(frozen.tasks),
-            allocations=mixed(frozen.allocations),
-        )
-    )
 
 
 def test_every_plan_keeps_every_rule_and_the_state_machine_takes_it_whole() -> None:

@@ -129,18 +129,18 @@ class Job:
 
     @property
     def deadline_ms(self) -> int:
-        """The moment of the deadline, in ms since 1970; 0: none."""
+        """Return the moment of the deadline, in ms since 1970; 0: none."""
         spec = self.spec
         return spec.deadline_at_ms or (spec.deadline_in_ms and self.submitted_at_ms + spec.deadline_in_ms)
 
     @property
     def shown_state(self) -> JobState:
-        """The state as people see it: a frozen job is suspended, though it holds as much as one that runs."""
+        """Return the state as people see it: a frozen job is suspended, though it holds as much as one that runs."""
         return JobState.SUSPENDED if self.frozen and self.state is JobState.RUNNING else self.state
 
     @property
     def is_element(self) -> bool:
-        """Whether an array made it; the runs of a schedule have ids of their own."""
+        """Return whether an array made it; the runs of a schedule have ids of their own."""
         return bool(self.parent) and self.id == f"{self.parent}.{self.element}"
 
     def task_ids(self) -> list[str]:

@@ -29,7 +29,7 @@ class TaskState(Named):
 
     @property
     def is_active(self) -> bool:
-        """Whether the task holds an allocation."""
+        """Return whether the task holds an allocation."""
         return TaskState.PLACED <= self <= TaskState.STOPPING
 
     @property
@@ -38,7 +38,7 @@ class TaskState(Named):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the task ended badly by itself. A killed task was ended by order."""
+        """Return whether the task ended badly by itself. A killed task was ended by order."""
         return self in (TaskState.FAILED, TaskState.LOST)
 
 

@@ -28,7 +28,7 @@ class Finding:
 
     @property
     def words(self) -> str:
-        """The line without the subject, for a place that shows the path."""
+        """Return the line without the subject, for a place that shows the path."""
         return f"{self.problem}: {self.advice}" if self.advice else self.problem
 
     def within(self, subject: str, *path: str | int) -> Finding:

@@ -92,17 +92,17 @@ class JobSpec:
 
     @property
     def is_parent(self) -> bool:
-        """Whether it is an array or a schedule: it has no tasks, its children have."""
+        """Return whether it is an array or a schedule: it has no tasks, its children have."""
         return bool(self.cron or self.array.size)
 
     @property
     def span_ms(self) -> int:
-        """How long an attempt is planned to hold its place: the timeout, else the estimate; 0: unknown."""
+        """Return how long an attempt is planned to hold its place: the timeout, else the estimate; 0: unknown."""
         return self.timeout_ms or self.estimate_ms
 
     @property
     def eviction_ms(self) -> int:
-        """How long it takes at most from the order to stop until its last task has ended."""
+        """Return how long it takes at most from the order to stop until its last task has ended."""
         rules = self.preemption
         return rules.grace_ms + self.stop_grace_ms if rules.checkpoint_signal else rules.grace_ms or self.stop_grace_ms
 
@@ -113,7 +113,7 @@ class JobSpec:
 
     @property
     def demand(self) -> Resources:
-        """What the whole gang requests."""
+        """Return what the whole gang requests."""
         total = ZERO
         for group in self.groups:
             total = total + group.resources.times(group.count)

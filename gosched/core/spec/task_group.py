@@ -85,5 +85,5 @@ class TaskGroup:
 
     @property
     def floor(self) -> int:
-        """How many of its tasks start together."""
+        """Return how many of its tasks start together."""
         return self.min_count or self.count

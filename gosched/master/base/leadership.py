@@ -29,7 +29,7 @@ class Leadership:
 
     @property
     def is_raft_leader(self) -> bool:
-        """Whether Raft made this master the leader."""
+        """Return whether Raft made this master the leader."""
         return self._replication.role.part is Part.LEADER
 
     def opened(self, epoch: int) -> None:

@@ -36,7 +36,7 @@ class Schedules:
 
     @property
     def live(self) -> Collection[str]:
-        """The ids of the schedules that may have runs yet."""
+        """Return the ids of the schedules that may have runs yet."""
         return self._live.keys()
 
     def reset(self) -> None:

@@ -48,7 +48,7 @@ class Waits:
 
     @property
     def kinds(self) -> int:
-        """The number of different gangs that were tried in vain."""
+        """Return the number of different gangs that were tried in vain."""
         return len(self._known)
 
     def known(self, gang: PendingGang, shape: object) -> Explanation | None:

@@ -56,7 +56,7 @@ class Explainer:
 
     @property
     def has_time(self) -> bool:
-        """Whether gangs may still be explained at the cost of a look at every node."""
+        """Return whether gangs may still be explained at the cost of a look at every node."""
         return self._explained < MAX_EXPLAINED
 
     def spend(self) -> None:

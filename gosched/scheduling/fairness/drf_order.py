@@ -29,7 +29,7 @@ _NO_SHARE = INFINITE << _SHIFT
 class Gang(Protocol):
     @property
     def charge(self) -> AmountMap:
-        """What its floors count as, by resource name."""
+        """Return what its floors count as, by resource name."""
 
 
 G = TypeVar("G", bound=Gang)

@@ -213,12 +213,12 @@ class Waiting:
 
     @property
     def tasks(self) -> IntArray:
-        """The number of tasks that start together."""
+        """Return the number of tasks that start together."""
         return np.array([gang.tasks for gang in self._gangs], dtype=np.int64)
 
     @property
     def deadlines_ms(self) -> IntArray:
-        """The deadlines; 0 for none."""
+        """Return the deadlines; 0 for none."""
         return np.array([gang.deadline_ms for gang in self._gangs], dtype=np.int64)
 
     def label(self, key: str) -> list[str]:

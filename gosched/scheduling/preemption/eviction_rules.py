@@ -79,7 +79,7 @@ class EvictionBudget:
 
     @cached_property
     def longest_grace_ms(self) -> int:
-        """How long victims may take to stop."""
+        """Return how long victims may take to stop."""
         return max([gang.grace_ms for gang in self._holders.values() if gang.is_preemptible], default=0)
 
     def may_find_victims(self, gang: PendingGang) -> bool:

@@ -83,7 +83,7 @@ class VictimSearch:
 
     @property
     def exhausted(self) -> bool:
-        """Whether all simulations are used up: then a miss does not say that there are no victims."""
+        """Return whether all simulations are used up: then a miss does not say that there are no victims."""
         return self.simulations >= MAX_SIMULATIONS
 
     def find(

@@ -151,7 +151,7 @@ class Member:
 
     @property
     def votes(self) -> bool:
-        """Whether it votes as its disk says, up or down."""
+        """Return whether it votes as its disk says, up or down."""
         return not self.joining and self.started and not self.is_removed and self.membership.votes
 
     @property

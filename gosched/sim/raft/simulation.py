@@ -83,7 +83,7 @@ class Simulation:
         self._peace = False
 
     def run(self) -> str:
-        """The violation, or an empty string."""
+        """Return the violation, or an empty string."""
         with virtual(self.clock, self._own_rng("library"), self.note, chunk_bytes=CHUNK_BYTES):
             try:
                 for member in [self.members[name] for name in NAMES]:

@@ -25,7 +25,7 @@ class Turns:
 
     @property
     def now(self) -> float:
-        """The simulation's time, with what the current turn has taken."""
+        """Return the simulation's time, with what the current turn has taken."""
         return self._clock.now + self.lag
 
     def local(self) -> float:

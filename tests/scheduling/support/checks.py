@@ -282,6 +282,7 @@ def sum_in_best_domain(driver: Driver, job: Job, end: int) -> int:
 
 
 def shuffled(state: ClusterState, draw: random.Random) -> ClusterState:
+    """Return the same state, whose tables were filled in another order."""
     frozen = state.freeze()
 
     def mixed(table: Mapping[str, T]) -> dict[str, T]:
@@ -292,6 +293,8 @@ def shuffled(state: ClusterState, draw: random.Random) -> ClusterState:
             frozen,
             nodes=mixed(frozen.nodes),
             queues=mixed(frozen.queues),
+            quotas=mixed(frozen.quotas),
+            accounts=mixed(frozen.accounts),
             jobs=mixed(frozen.jobs),
             tasks=mixed(frozen.tasks),
             allocations=mixed(frozen.allocations),
