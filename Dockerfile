@@ -1,4 +1,4 @@
-# The images of gosched: master, agent and ctl. `make docker` builds them, docs/docker.md says how they run.
+# The images of gosched: master, agent and ctl. `make docker` builds them, docs/operations/docker.md says how they run.
 #
 # BASE is Debian (12 or later) with Python (3.11 or later), its venv and pip; name it with its digest for a release. What
 # runs is copied out of it: master and ctl hold the interpreter, the libraries that it loads and gosched, and neither a

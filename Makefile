@@ -13,7 +13,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help demo test test-tools test-integration test-kubernetes vm chaos lint format proto bench bench-smoke lock dist man deb sbom docker clean
+.PHONY: help demo test test-tools test-integration test-kubernetes vm chaos lint format proto bench bench-smoke lock reference recordings docs dist man deb sbom docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -40,6 +40,7 @@ test-tools: $(STAMP)
 	tools/integration_tools.sh
 	-tools/image_base.sh
 	-tools/docker_compose.sh
+	-tools/otel_collector.sh
 	-$(PY) -m tools.kubernetes build
 
 test-integration: test-tools ## whole clusters of real processes on loopback; cgroups in a virtual machine, containers, Spark
@@ -56,12 +57,13 @@ chaos: $(STAMP) ## failover storms, sick disks and clocks on hosts of their own,
 	tools/integration_tools.sh
 	$(PY) -m pytest -q tests/chaos
 
-lint: $(STAMP) ## style, types, layers, and whether generated code is up to date
+lint: $(STAMP) ## style, types, layers, and whether generated code and pages are up to date
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
 	$(PY) proto/generate.py --check
+	$(PY) -m tools.docs --check
 
 format: $(STAMP) ## rewrite the sources in the one style
 	$(PY) -m ruff check --fix .
@@ -89,7 +91,20 @@ lock: ## resolve pyproject.toml anew into requirements.lock and requirements/
 	"$$uv" $(COMPILE) --extra dev --upgrade -o requirements.lock && \
 	"$$uv" $(COMPILE) --constraint requirements.lock -o requirements/client.lock && \
 	for extra in master agent; do \
-		"$$uv" $(COMPILE) --constraint requirements.lock --extra $$extra -o requirements/$$extra.lock; done
+		"$$uv" $(COMPILE) --constraint requirements.lock --extra $$extra --extra archive --extra otel -o requirements/$$extra.lock; done
+
+reference: $(STAMP) ## make docs/reference from the code
+	$(PY) -m tools.docs
+
+recordings: $(STAMP) ## record the README's picture and the tour of the terminal anew, on local clusters
+	$(PY) -m tools.docs.recording docs/images/demo.svg --as "make demo" -- $(PY) tools/demo.py
+	$(PY) -m tools.docs.record
+
+# From nothing, so that a page that is gone leaves nothing behind; warnings are errors, and links to nowhere are warnings.
+docs: $(STAMP) ## the site, in build/docs; every link is checked
+	rm -rf build/docs
+	$(VENV)/bin/sphinx-build -b html -d build/doctrees -E -W --keep-going -n -q docs build/docs
+	$(PY) -m tools.docs.links build/docs
 
 # The time of the newest commit: the same sources give the same bytes, whenever they are built.
 dist man deb: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)

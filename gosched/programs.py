@@ -13,16 +13,19 @@ CANNOT_START = 2
 #: What the extras bring, by the names it is imported under.
 OF_EXTRAS = frozenset(
     {
-        "aiohttp",
+        "cloudpickle",
         "docker",
+        "fastapi",
         "grpc_health",
         "grpc_reflection",
         "numpy",
+        "opentelemetry",
         "prometheus_client",
         "psutil",
         "pynvml",
         "pysyncobj",
         "structlog",
+        "uvicorn",
     }
 )
 

@@ -1,7 +1,7 @@
 """What a daemon writes to stderr, kept in memory and written by a thread: a reader that stalls holds nothing up.
 
-All that goes through `sys.stderr` is meant: log lines, warnings, tracebacks. Beyond a bound lines are dropped and
-counted, and the count is written once the rest has gone out. Invariant: `write` never waits for the descriptor.
+Beyond a bound lines are dropped and counted, and the count is written once the rest has gone out. Invariant: `write`
+never waits for the descriptor.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from __future__ import annotations
 import atexit
 import io
 import os
-import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 
 MAX_BYTES = 1024 * 1024
 LAST_WORDS_S = 2.0  # at the end of the process
 
 
 class BufferedStderr(io.TextIOBase):
-    """`dropped` counts lines."""
+    """`dropped` counts lines; `told` makes the line that says how many."""
 
     encoding = "utf-8"
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, told: Callable[[int], str]) -> None:
         self._fd = fd
+        self._told = told
         self._waiting: deque[bytes] = deque()
         self._bytes = 0
         self._changed = threading.Condition()
@@ -68,9 +69,7 @@ class BufferedStderr(io.TextIOBase):
                 data = b"".join(self._waiting)
                 self._waiting.clear()
                 if self._untold:
-                    data += (
-                        f'level=warning event="log lines dropped: nobody read stderr" count={self._untold}\n'.encode()
-                    )
+                    data += f"{self._told(self._untold)}\n".encode()
                     self._untold = 0
             self._write(data)
             with self._changed:
@@ -86,14 +85,17 @@ class BufferedStderr(io.TextIOBase):
             return
 
 
-def buffer_stderr() -> BufferedStderr:
-    """Puts it in the place of `sys.stderr`, for the whole process; called once, by its main."""
-    buffered = BufferedStderr(sys.__stderr__.fileno() if sys.__stderr__ is not None else 2)
-    sys.stderr = buffered
-    atexit.register(buffered.last_words)
-    return buffered
+_of_process: BufferedStderr | None = None
+
+
+def open_stderr(fd: int, told: Callable[[int], str]) -> BufferedStderr:
+    """Return the one of this process, on a descriptor that stays its own; called once, when its log begins."""
+    global _of_process
+    _of_process = BufferedStderr(fd, told)
+    atexit.register(_of_process.last_words)
+    return _of_process
 
 
 def dropped_lines() -> int:
     """Return how many lines this process has dropped."""
-    return sys.stderr.dropped if isinstance(sys.stderr, BufferedStderr) else 0
+    return _of_process.dropped if _of_process is not None else 0

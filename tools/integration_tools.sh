@@ -11,8 +11,14 @@ spark=pyspark==4.3.0
         echo "could not install $spark: its tests will fail" >&2
 }
 
-# An old Helm and Kubernetes' schemas, outside the checkout.
-.venv/bin/python tools/chart_tools.py || echo "could not install what the chart is tested with: its tests will fail" >&2
+# An old Helm, Kubernetes' schemas, Prometheus and promtool, outside the checkout.
+.venv/bin/python tools/chart_tools.py || echo "could not install what chart and metrics are tested with: their tests will fail" >&2
+
+# An S3 server for the archive of logs, built with Go once.
+.venv/bin/python tools/s3_server.py || echo "could not build an S3 server: the tests of the archive will fail" >&2
+
+# What checks pages for accessibility, outside the checkout; npm is among the packages below.
+axe() { .venv/bin/python -m tools.browser_tools || echo "could not install axe-core: the tests of the page will fail" >&2; }
 
 # A program, and the Debian package that it comes in.
 needed=(
@@ -34,6 +40,13 @@ needed=(
     zsh zsh
     fish fish
     groff groff
+    chromium chromium
+    chromedriver chromium-driver
+    npm npm
+    mpicc.openmpi libopenmpi-dev
+    mpiexec.openmpi openmpi-bin
+    mpicc.mpich libmpich-dev
+    mpiexec.hydra mpich
 )
 export PATH="$PATH:/usr/sbin:/sbin"
 
@@ -43,14 +56,20 @@ for ((i = 0; i < ${#needed[@]}; i += 2)); do
 done
 # Where the guest starts there are no libraries: a busybox that needs some will not do.
 if ! [ -x /bin/busybox ] || ldd /bin/busybox >/dev/null 2>&1; then missing+=(busybox-static); fi
+# Chromium comes without fonts.
+[ -e /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf ] || missing+=(fonts-dejavu-core)
 
 # The kernel of the virtual machine is not installed, only downloaded: apt has to know it.
 knows_the_kernel() { apt-cache show linux-image-cloud-amd64 >/dev/null 2>&1; }
 
-if [ ${#missing[@]} -eq 0 ] && knows_the_kernel; then exit 0; fi
+if [ ${#missing[@]} -eq 0 ] && knows_the_kernel; then
+    axe
+    exit 0
+fi
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
     echo "some integration tests will fail; as root on Debian: apt-get update; apt-get install ${missing[*]}" >&2
+    axe
     exit 0
 fi
 echo "apt-get update; apt-get install ${missing[*]}" >&2
@@ -61,3 +80,4 @@ if ! { timeout 300 apt-get update && timeout 600 apt-get install -y --no-install
     tail -n 20 "$said" >&2
     echo "that failed: some integration tests will, too" >&2
 fi
+axe

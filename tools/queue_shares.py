@@ -22,7 +22,7 @@ from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.client import GoSchedClient, GoSchedError
 from gosched.core.records.job import JobState
 
-PLOT = Path(__file__).resolve().parent.parent / "docs" / "queue-shares.svg"
+PLOT = Path(__file__).resolve().parent.parent / "docs/guides/queue-shares.svg"
 QUEUES = [
     {"name": "production", "type": "capacity", "capacity_pct": 60, "max_pct": 80},
     {"name": "development", "type": "capacity", "capacity_pct": 30, "max_pct": 50},

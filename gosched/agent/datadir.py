@@ -1,7 +1,7 @@
 """The agent's data directory: the id of this node, which cluster it belongs to, and the highest epoch it has seen.
 
 Invariant: one agent at a time holds it; a node belongs to the first cluster that it joined, or to one that was restored
-from a backup of that, for as long as it has this directory.
+from a backup of that, for as long as it has this directory. The id is at first the host's name.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import secrets
+import socket
 from pathlib import Path
 
 from gosched.agent.files import reserve, sync_directory, write_synced
 from gosched.agent.supervisor.records import boot_ms
+
+_MAX_HOST_NAME = 64
 
 
 class DataDirError(Exception):
@@ -23,14 +27,15 @@ class DataDirError(Exception):
 class DataDir:
     """The data directory, with its lock held until `close`.
 
-    Layout: `lock`, `node_id`, `place`, `cluster`, `epoch`, `lease`, and the directories `tasks` and `trash`. Tasks of
-    other users pass through to their working directories, and can list nothing on the way.
+    Layout: `lock`, `node_id`, `place`, `cluster`, `epoch`, `lease`, and the directories `tasks`, `logs` and `trash`.
+    Tasks of other users pass through to their working directories, and can list nothing on the way.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lease = path / "lease"
         self.tasks = path / "tasks"
+        self.logs = path / "logs"
         self.trash = path / "trash"
         self._leased_until_ms = 0  # under this boot of the agent
         try:
@@ -49,7 +54,7 @@ class DataDir:
                 f"another agent uses the data directory {path}; give this one its own with --data-dir"
             ) from error
         try:
-            self.node_id = self._read("node_id") or self._new_node_id()
+            self.node_id = self._read("node_id") or self._stored_id(_host_name())
             self._cluster_id = self._read("cluster")
             self._epoch = self._heard_epoch = self._read_epoch()
             self._note_place()
@@ -132,8 +137,15 @@ class DataDir:
     def close(self) -> None:
         os.close(self._lock)
 
-    def _new_node_id(self) -> str:
-        node_id = f"n-{secrets.token_hex(6)}"
+    def take_another_id(self) -> bool:
+        """Add to the host's name what no other agent of it has. Return False for a node that has joined a cluster, or
+        that was named by a person: it keeps its id."""
+        if self._cluster_id or self.node_id != _host_name():
+            return False
+        self.node_id = self._stored_id(f"{self.node_id}-{secrets.token_hex(2)}")
+        return True
+
+    def _stored_id(self, node_id: str) -> str:
         write_synced(self.path / "node_id", f"{node_id}\n".encode())
         sync_directory(self.path.parent)
         return node_id
@@ -168,3 +180,9 @@ class DataDir:
             return (self.path / name).read_text(encoding="utf-8").strip()
         except FileNotFoundError:
             return ""
+
+
+def _host_name() -> str:
+    """Return the name of this host as the id of a node, or a random one where the host's tells it from no other."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:_MAX_HOST_NAME]
+    return f"n-{secrets.token_hex(6)}" if name.partition(".")[0] in ("", "localhost") else name

@@ -162,12 +162,12 @@ class Host:
             for allocation in remove_containers(host, tasks, live, since_s):
                 log.warning("a container of no known task is removed", allocation=allocation)
         except OSError as error:
-            log.warning("cannot look for containers of former tasks", error=str(error))
+            log.warning("cannot look for containers of former tasks", why=str(error))
 
     def end_orphans(self) -> None:
         """End what earlier agents left and none can adopt, before the node joins. In a worker thread."""
         data_dir = self.starter.data_dir
-        end_orphans(data_dir, self.tree, _place(data_dir))
+        end_orphans(data_dir, self.tree, _place(data_dir.path))
         if data_dir.epoch == 0:  # it has never had an order: whatever bears its label is of an agent before it
             self._remove_containers((), time.time())
 
@@ -178,16 +178,21 @@ class Host:
 
 
 def _open_tree(settings: AgentSettings, data_dir: DataDir) -> CgroupTree:
-    tree = CgroupTree.open(settings.cgroup_root, f"{data_dir.node_id}-{_place(data_dir)}", data_dir.path)
+    tree = CgroupTree.open(settings.cgroup_root, tree_name(data_dir.node_id, data_dir.path), data_dir.path)
     if tree.is_at_top:
         tree.enter_own_leaf()  # otherwise its own cgroup is that of the program that started it
     return tree
 
 
-def _place(data_dir: DataDir) -> str:
+def tree_name(node_id: str, data_dir: Path) -> str:
+    """Return the name of an agent's tree of cgroups."""
+    return f"{node_id}-{_place(data_dir)}"
+
+
+def _place(data_dir: Path) -> str:
     """Return a name of the data directory: two clusters on one host may have nodes of the same id, but never one
     directory."""
-    return blake2b(bytes(data_dir.path), digest_size=4).hexdigest()
+    return blake2b(bytes(data_dir), digest_size=4).hexdigest()
 
 
 def _unfiltered(tree: CgroupTree, gpus: Gpus) -> str:

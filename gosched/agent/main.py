@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import secrets
 import signal
 import socket
@@ -32,19 +31,23 @@ from gosched.agent.hardware.disk import Disk, watch
 from gosched.agent.hardware.vitals import Vitals
 from gosched.agent.host import CannotStart, Host
 from gosched.agent.listening import advertised, bind
+from gosched.agent.logs.kept import Bounds, KeptLogs
+from gosched.agent.logs.upload import Uploads
 from gosched.agent.masters import Connector, MastersOnly, own_cluster
 from gosched.agent.metrics import AgentFacts, AgentMetrics
 from gosched.agent.server import MAX_MESSAGE_BYTES, WorkerService
-from gosched.agent.session import MasterRefused, Session
+from gosched.agent.session import MasterRefused, NodeIdInUse, Session
 from gosched.agent.tasks.following import Following
 from gosched.agent.tasks.table import Tasks
 from gosched.agent.tasks.task import Task
+from gosched.agent.tasks.tracing import TaskTraces
+from gosched.archive.store import ArchiveError, LogArchive
 from gosched.config import AgentSettings, ConfigError, Listen, load_agent_settings
 from gosched.core.commands.nodes import RegisterNode
 from gosched.core.reasons import Reason
-from gosched.core.text import printable_values
+from gosched.logs import process as process_log
 from gosched.observe.health_port import HealthPort
-from gosched.stderr import buffer_stderr
+from gosched.observe.tracing import open_spans
 from gosched.wire.v1 import worker_pb2_grpc
 
 CLEAN_EVERY_S = 30.0
@@ -82,6 +85,7 @@ _CHANNEL_OPTIONS = [
 @click.option("--config", help="Config file (YAML); flags and GOSCHED_... override it.")
 @click.option("--data-dir", help="Where this node keeps its id, its tasks and their logs.")
 @click.option("--grpc-addr", help="Where the agent listens; port 0 is a free one.  [default: 127.0.0.1:0]")
+@click.option("--http-addr", help="Where `/metrics` are served, such as :9102; nowhere by default.")
 @click.option("--health-addr", help="Where probes of containers ask, such as :9091; none by default.")
 @click.option("--advertise-addr", help="HOST[:PORT] under which the masters reach the agent.")
 @click.option("--resources", help="What the node offers, such as cpu=8,memory=16Gi,gpu=8,fpga=2; the rest is found.")
@@ -90,6 +94,7 @@ _CHANNEL_OPTIONS = [
 @click.option("--tls-key", help="Key (PEM) of the certificate.")
 @click.option("--tls-ca", help="Authority (PEM) that signed the masters' certificates.")
 @click.option("--insecure", is_flag=True, default=None, help="Listen beyond loopback without TLS.")
+@click.option("--log-format", help="json, or console: text for people.")
 @click.option("--log-level", help="debug, info, warning or error.")
 @click.version_option(__version__, prog_name="gosched-agent")
 def main(config: str | None, **flags: object) -> None:
@@ -97,25 +102,30 @@ def main(config: str | None, **flags: object) -> None:
     try:
         settings = load_agent_settings(config, flags)
         listen = settings.grpc_listen()
-        buffer_stderr()
-        _log_to_stderr(settings.log_level)
+        process_log.begin(form=settings.logging.format, level=settings.shown_level)
         if listen.notice:
             structlog.get_logger().warning(listen.notice)
-        asyncio.run(run(settings, listen))
+        while asyncio.run(run(settings, listen, lambda: load_agent_settings(config, flags))):
+            pass  # under another id
     except (ConfigError, DataDirError, CannotStart) as error:
         _fail(2, str(error))
     except MasterRefused as error:
         _fail(1, f"the masters refuse this node: {error}")
 
 
-async def run(settings: AgentSettings, listen: Listen) -> None:
-    """Run until SIGTERM or SIGINT. Raises what `main` turns into a line and an exit code."""
+async def run(settings: AgentSettings, listen: Listen, read_again: Callable[[], AgentSettings]) -> bool:
+    """Run until SIGTERM or SIGINT; at SIGHUP the level of the log is read again. Return True to be run again: this new
+    node has taken another id, since another agent of the host has the host's name. Raises what `main` turns into a line
+    and an exit code."""
     asked_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked_to_end.set)
+    loop.add_signal_handler(signal.SIGHUP, _reload, read_again)
     data_dir = DataDir(Path(settings.data_dir).absolute())
-    log = structlog.get_logger().bind(node=data_dir.node_id)
+    if logging := process_log.current():
+        logging.bind(node=data_dir.node_id)
+    log = structlog.get_logger()
     async with AsyncExitStack() as closing:
         closing.callback(data_dir.close)
         cluster = own_cluster(settings.tls, (socket.gethostname(), data_dir.node_id))
@@ -129,18 +139,25 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         vitals = Vitals(disk, host.gpus, lambda: _call(loop, changed.set))
         vitals.start()
         closing.callback(vitals.close)
-        metrics = AgentMetrics(__version__, vitals, lambda: _facts(host, tasks))
+        metrics = AgentMetrics(__version__, vitals, lambda: _facts(host, tasks, kept_logs))
+        spans = open_spans(settings, part="agent", instance=data_dir.node_id, version=__version__)
+        if spans:
+            closing.push_async_callback(asyncio.to_thread, spans.close)
+        traces = TaskTraces(spans, data_dir.node_id) if spans else None
         following = Following(
             data_dir.node_id,
             joined,
             changed.set,
-            partial(_started, metrics),
-            lambda task: _ended(metrics, vitals, tasks, task),
+            partial(_started, metrics, traces),
+            lambda task: _ended(metrics, vitals, tasks, traces, task),
         )
-        tasks = Tasks(data_dir, host.starter, following, settings.work_max_bytes)
+        kept_logs = KeptLogs(data_dir.logs, data_dir.trash, _bounds(settings))
+        uploads = _uploads(settings, kept_logs, data_dir)
+        tasks = Tasks(data_dir, host.starter, following, kept_logs, settings.work_max_bytes)
         closing.push_async_callback(tasks.close)
         incarnation = secrets.token_hex(8)
         address = advertised(settings, listen, port)
+        kept_logs.load()
         tasks.load()
         execs = Execs()
         closing.push_async_callback(execs.close)
@@ -150,31 +167,71 @@ async def run(settings: AgentSettings, listen: Listen) -> None:
         closing.push_async_callback(server.stop, 0.5)
         await _serve_metrics(settings, metrics, closing)
         await _serve_health(settings, data_dir, closing)
+        connector = Connector(settings.tls, cluster, _CHANNEL_OPTIONS)
         session = Session(
             partial(_described, settings, data_dir, host, incarnation, address),
             settings.masters,
-            Connector(settings.tls, cluster, _CHANNEL_OPTIONS),
+            connector,
             tasks,
+            kept_logs,
             data_dir,
             changed,
             joined,
             vitals,
             heartbeat_ms=settings.heartbeat_ms,
+            why=connector.why,
         )
         log.info("agent started", address=address)
         if host.tree.isolation:
             log.warning("isolation is incomplete", missing=host.tree.isolation)
         host.log_problems()
         keep_s = settings.keep_finished_ms / 1000
-        await _until_first(
-            asked_to_end.wait(),
-            _join(session, host),
-            _watch_data_dir(data_dir),
-            _clean(tasks, keep_s),
-            watch(tasks, disk, keep_s),
-            _look_after(joined, host, tasks),
-        )
+        try:
+            await _until_first(
+                asked_to_end.wait(),
+                _join(session, host),
+                _watch_data_dir(data_dir),
+                _clean(tasks, keep_s),
+                watch(tasks, disk, keep_s),
+                _look_after(joined, host, tasks),
+                *([uploads.run(tasks.keep_logs)] if uploads else []),
+            )
+        except NodeIdInUse as error:
+            if not data_dir.take_another_id():
+                raise
+            log.warning("another agent has this node's id: it takes another one", why=str(error), id=data_dir.node_id)
+            return True
     log.info("agent ended; its tasks go on")
+    return False
+
+
+def _reload(read_again: Callable[[], AgentSettings]) -> None:
+    """Take over the level of the log from the config; the rest of it needs a restart."""
+    log = structlog.get_logger()
+    try:
+        level = read_again().shown_level
+    except ConfigError as error:
+        log.error("the config was read again and changes nothing", why=str(error))
+        return
+    if logging := process_log.current():
+        logging.set_level(level)
+    log.info("config read again: the log's level is taken over, the rest needs a restart", log_level=level)
+
+
+def _bounds(settings: AgentSettings) -> Bounds:
+    logs = settings.logs
+    return Bounds(keep_ms=logs.keep_ms, max_bytes=logs.max_bytes, archives=settings.archive is not None)
+
+
+def _uploads(settings: AgentSettings, kept_logs: KeptLogs, data_dir: DataDir) -> Uploads | None:
+    """Return what copies logs into the archive, if one is configured. Raises CannotStart."""
+    if settings.archive is None:
+        return None
+    try:
+        archive = LogArchive(settings.archive)
+    except ArchiveError as error:
+        raise CannotStart(str(error)) from error
+    return Uploads(kept_logs, archive, lambda: data_dir.cluster_id, data_dir.path / "upload")
 
 
 def _call(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
@@ -198,13 +255,17 @@ async def _serve_health(settings: AgentSettings, data_dir: DataDir, closing: Asy
         closing.push_async_callback(health.stop)
 
 
-def _started(metrics: AgentMetrics, task: Task) -> None:
+def _started(metrics: AgentMetrics, traces: TaskTraces | None, task: Task) -> None:
+    if traces:
+        traces.started(task)
     if task.ordered_at_ms:
         seconds = max(0, task.started_at_ms - task.ordered_at_ms) / 1000
         metrics.observe_start(seconds, task.order.runtime.name.lower())
 
 
-def _ended(metrics: AgentMetrics, vitals: Vitals, tasks: Tasks, task: Task) -> None:
+def _ended(metrics: AgentMetrics, vitals: Vitals, tasks: Tasks, traces: TaskTraces | None, task: Task) -> None:
+    if traces:
+        traces.ended(task)
     if task.ending is not None:
         metrics.observe_end(task.ending.usage)
         if task.ending.reason == Reason.NODE_FAULT:
@@ -213,12 +274,14 @@ def _ended(metrics: AgentMetrics, vitals: Vitals, tasks: Tasks, task: Task) -> N
         tasks.share()
 
 
-def _facts(host: Host, tasks: Tasks) -> AgentFacts:
+def _facts(host: Host, tasks: Tasks, kept_logs: KeptLogs) -> AgentFacts:
     kept = Counter((task.order.runtime.name.lower(), task.state.name.lower()) for task in tasks.all())
     return AgentFacts(
         tasks=kept,
         live=tuple([task.usage for task in tasks.running()]),
         orphan_cgroups=len(host.orphans(tasks.names())),
+        kept_log_bytes=kept_logs.size_bytes,
+        unarchived_logs=kept_logs.unarchived,
         missing=host.missing(),
     )
 
@@ -304,20 +367,6 @@ def _described(settings: AgentSettings, data_dir: DataDir, host: Host, incarnati
     )
 
 
-def _log_to_stderr(level: str) -> None:
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
-            printable_values,
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-
-
 def _fail(code: int, line: str) -> None:
-    click.echo(f"gosched-agent: {line}", err=True)
+    process_log.say(f"gosched-agent: {line}")
     sys.exit(code)

@@ -20,6 +20,7 @@ from gosched.config.address import split_address
 from gosched.config.settings import Tls
 from gosched.wire.certificates import caller_identity, dialling_context, own_identity, server_identity
 from gosched.wire.plain_text import host_of, refusal
+from gosched.wire.probe import TlsPaths, look
 from gosched.wire.roles import ANY_NODE, BadCertificate, CertificateHolder, Role, node_label, server_name
 
 LOOK_S = 3.0  # at a master's certificate
@@ -60,6 +61,7 @@ class Connector:
         self._cluster = cluster
         self._options = options
         self._tls = tls
+        self._paths = TlsPaths(cert=tls.cert, key=tls.key, ca=tls.ca) if tls else None
         if tls is not None:
             self._key, self._cert = Path(tls.key).read_bytes(), Path(tls.cert).read_bytes()
             self._context = dialling_context(tls.cert, tls.key, tls.ca)
@@ -72,13 +74,20 @@ class Connector:
             async with asyncio.timeout(LOOK_S):
                 holder, certificate = await server_identity(split_address(address), self._context)
         except (ssl.SSLError, BadCertificate) as error:
-            raise NotAMaster(str(error)) from error
+            raise NotAMaster(await self.why(address) or str(error)) from error
+        except ConnectionResetError as error:
+            raise Unreachable(await self.why(address) or str(error)) from error
         except OSError as error:  # TimeoutError is one
             raise Unreachable(str(error) or f"no answer within {LOOK_S:.0f} s") from error
         if holder.role is not Role.MASTER or not holder.is_of(self._cluster):
             raise NotAMaster(f"it shows the certificate of {_shown(holder)}, which is no master of this agent's")
         credentials = grpc.ssl_channel_credentials(certificate, self._key, self._cert)
         return grpc.aio.secure_channel(address, credentials, options=self._options)
+
+    async def why(self, address: str) -> str:
+        """Return what keeps this agent from a master at this address; empty: nothing that can be seen."""
+        found = await asyncio.to_thread(look, address, self._paths, LOOK_S)
+        return found.words if found else ""
 
 
 class MastersOnly(grpc.aio.ServerInterceptor):

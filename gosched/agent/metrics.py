@@ -39,6 +39,10 @@ class AgentFacts:
     #: What the tasks that have not ended have used so far.
     live: tuple[Usage, ...] = ()
     orphan_cgroups: int = 0
+    #: What the logs of ended tasks take on the disk.
+    kept_log_bytes: int = 0
+    #: Logs that are not in the archive yet.
+    unarchived_logs: int = 0
     #: What of cgroups is not enforced, in one word each: controllers, and `devices`.
     missing: tuple[str, ...] = ()
 
@@ -50,7 +54,7 @@ class AgentMetrics:
         self._registry = CollectorRegistry()
         self._starts = Histogram(
             "gosched_agent_task_start_duration_seconds",
-            "From the order's arrival to the start of the task's command",
+            "Seconds from the order's arrival to the start of the task's command",
             ("runtime",),
             registry=self._registry,
             buckets=_STARTS,
@@ -132,21 +136,32 @@ class _Gauges(Collector):
 
     def collect(self) -> Iterable[Metric]:
         facts, vitals = self._facts(), self._vitals
-        yield _gauge("build_info", "Always 1", ("version",), [((self._version,), 1)])
-        yield _gauge("agent_tasks", "Tasks that are kept here", ("runtime", "state"), facts.tasks.items())
+        yield _gauge("build_info", "Always 1; the label has the version", ("version",), [((self._version,), 1)])
+        yield _gauge("agent_tasks", "Number of tasks that are kept here", ("runtime", "state"), facts.tasks.items())
         oom_kills = self._oom_kills + sum(usage.oom_kills for usage in facts.live)
-        yield _counter("agent_oom_kills", "Processes killed for their task's memory limit", (), [((), oom_kills)])
+        yield _counter(
+            "agent_oom_kills", "Number of processes killed for their task's memory limit", (), [((), oom_kills)]
+        )
         throttled_ms = self._throttled_ms + sum(usage.throttled_ms for usage in facts.live)
-        text = "Time that tasks waited for their CPU limit"
+        text = "Seconds that tasks waited for their CPU limit"
         yield _counter("agent_cpu_throttled_seconds", text, (), [((), throttled_ms / 1000)])
         stalls = [((name,), p.stalled_us / 1e6) for name, p in vitals.pressure.items() if p.milli >= 0]
-        yield _counter("agent_psi_stall_seconds", "Time that something waited on this node", ("resource",), stalls)
+        yield _counter(
+            "agent_psi_stall_seconds",
+            "Seconds that something waited for the resource on this node",
+            ("resource",),
+            stalls,
+        )
         states = [(str(number), state) for number, state in enumerate(vitals.gpus.states)]
         busy = [((number,), state.busy_milli / 1000) for number, state in states]
-        yield _gauge("agent_gpu_utilization_ratio", "Share of time that it was busy", ("gpu",), busy)
+        yield _gauge("agent_gpu_utilization_ratio", "Ratio of time that a GPU was busy", ("gpu",), busy)
         broken = [((number,), int(bool(state.problem))) for number, state in states]
-        yield _gauge("agent_gpu_broken", "1 for one that takes no work", ("gpu",), broken)
-        yield _gauge("agent_orphan_cgroups", "Cgroups of no task that is known", (), [((), facts.orphan_cgroups)])
+        yield _gauge("agent_gpu_broken", "1 for a GPU that takes no work, 0 for others", ("gpu",), broken)
+        yield _gauge(
+            "agent_orphan_cgroups", "Number of cgroups of no task that is known", (), [((), facts.orphan_cgroups)]
+        )
+        yield _gauge("agent_kept_log_bytes", "Bytes of the logs of ended tasks", (), [((), facts.kept_log_bytes)])
+        yield _gauge("agent_unarchived_logs", "Number of logs not archived yet", (), [((), facts.unarchived_logs)])
         missing = [((name,), 1) for name in facts.missing]
         yield _gauge(
             "agent_isolation",
@@ -154,9 +169,11 @@ class _Gauges(Collector):
             ("missing",),
             missing,
         )
-        text = "Lines that were lost because nobody read stderr"
+        text = "Number of log lines that were lost because stderr was not read"
         yield _counter("log_lines_dropped", text, (), [((), dropped_lines())])
-        yield _gauge("agent_unfit", "1 while the node should take no work", (), [((), int(bool(vitals.unfit())))])
+        yield _gauge(
+            "agent_unfit", "1 while the node should take no work, else 0", (), [((), int(bool(vitals.unfit())))]
+        )
 
     def describe(self) -> Iterable[Metric]:
         return ()  # registering must not collect: the sources are not ready then

@@ -15,7 +15,7 @@ from gosched.agent.datadir import DataDir
 from gosched.agent.exec.streams import ExecRefused, Execs, ExecTarget
 from gosched.agent.logic.reconcile import Desired
 from gosched.agent.orders import BadOrder, parse_order, parse_stop
-from gosched.agent.tasks.logs import Stream, read_logs
+from gosched.agent.tasks.logs import LogCut, LogMissing, Piece, Stream, read_logs
 from gosched.agent.tasks.table import Tasks
 from gosched.core.orders import TaskOrder
 from gosched.core.records.task import TaskState
@@ -84,10 +84,9 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
     async def StreamLogs(
         self, request: worker_pb2.StreamLogsRequest, context: Any
     ) -> AsyncIterator[scheduler_pb2.LogChunk]:
-        task = self._tasks.find(request.allocation_id)
-        if task is None:
-            detail = f"no logs of {request.allocation_id!a} on this node; they may have been cleaned away"
-            await _refuse(context, grpc.StatusCode.NOT_FOUND, detail)
+        place = self._tasks.log_place(request.allocation_id)
+        if why := place.why_missing():
+            await _refuse(context, grpc.StatusCode.NOT_FOUND, why)
         if self._readers >= MAX_LOG_READERS:
             detail = f"{MAX_LOG_READERS} readers follow logs on this node already; try again later"
             await _refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, detail)
@@ -95,16 +94,10 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
         start = {numbers[p.stream]: p.offset for p in getattr(request, "from") if p.stream in numbers}
         self._readers += 1
         try:
-            async for piece in read_logs(task, start, follow=request.follow):
-                yield scheduler_pb2.LogChunk(
-                    task_id=task.order.task_id,
-                    allocation_id=task.order.allocation_id,
-                    stream=_STREAMS[piece.stream],
-                    offset=piece.offset,
-                    data=piece.data,
-                    end=piece.end,
-                    note=piece.note,
-                )
+            async for piece in read_logs(place, start, follow=request.follow, cut=_cut(request)):
+                yield _chunk(place.task_id, request.allocation_id, piece)
+        except LogMissing as error:  # it went while it was read
+            await _refuse(context, grpc.StatusCode.NOT_FOUND, str(error))
         finally:
             self._readers -= 1
 
@@ -157,6 +150,25 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
         if not obeyed:
             detail = f"node {self._node_id} has seen a later epoch than {epoch}: another master leads"
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
+
+
+def _cut(request: worker_pb2.StreamLogsRequest) -> LogCut:
+    tail = max(0, request.tail) if request.HasField("tail") else None
+    return LogCut(tail=tail, since_ms=max(0, request.since_ms), timestamps=request.timestamps)
+
+
+def _chunk(task_id: str, allocation_id: str, piece: Piece) -> scheduler_pb2.LogChunk:
+    return scheduler_pb2.LogChunk(
+        task_id=task_id,
+        allocation_id=allocation_id,
+        stream=_STREAMS[piece.stream],
+        offset=piece.offset,
+        data=piece.data,
+        times=[scheduler_pb2.LogTime(offset=time.offset, at_ms=time.at_ms) for time in piece.times],
+        start=piece.start,
+        end=piece.end,
+        note=piece.note,
+    )
 
 
 async def _refuse(context: Any, code: grpc.StatusCode, detail: str) -> NoReturn:

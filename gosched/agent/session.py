@@ -21,6 +21,7 @@ from gosched import __version__
 from gosched.agent.datadir import DataDir
 from gosched.agent.hardware.vitals import Vitals
 from gosched.agent.logic.reconcile import Desired
+from gosched.agent.logs.kept import KeptLogs
 from gosched.agent.masters import NotAMaster, Unreachable
 from gosched.agent.orders import BadOrder, parse_order, parse_stop
 from gosched.agent.supervisor.records import boot_ms
@@ -40,6 +41,7 @@ STOP_FIRST_LIMIT_S = 5.0
 HEARTBEATS_PER_LEASE = 5
 MAX_LEFTOVERS_NAMED = 20  # in a line of the log
 
+Why = Callable[[str], Awaitable[str]]
 Connect = Callable[[str], Awaitable[Any]]  # address -> grpc.aio.Channel; raises NotAMaster, Unreachable
 
 _NOT_LET_IN = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS)
@@ -52,6 +54,10 @@ _NOT_KNOWN = (
 
 class MasterRefused(Exception):
     """The masters do not let this node in; the text is theirs and says why."""
+
+
+class NodeIdInUse(MasterRefused):
+    """Another agent has the id of this node."""
 
 
 class NotOurMaster(Exception):
@@ -71,13 +77,16 @@ class Session:
         masters: Sequence[str],
         connect: Connect,
         tasks: Tasks,
+        kept_logs: KeptLogs,
         data_dir: DataDir,
         changed: asyncio.Event,
         joined: asyncio.Event,
         vitals: Vitals,
         *,
         heartbeat_ms: int,
+        why: Why | None = None,
     ) -> None:
+        """`why`: what keeps this node from the master at an address, in words; empty: nothing that it can see."""
         self._describe = describe
         self._me = describe()
         self._vitals = vitals
@@ -86,6 +95,7 @@ class Session:
         self._masters = list(masters)  # and those that they told of
         self._connect = connect
         self._tasks = tasks
+        self._kept_logs = kept_logs
         self._data_dir = data_dir
         self._changed = changed
         self._heartbeat_limit_ms = heartbeat_ms
@@ -96,6 +106,8 @@ class Session:
         self._failures = 0  # since the last answer
         self._refused: dict[str, grpc.StatusCode | None] = {}  # master -> why it did not let this node in, since then
         self._obeying: asyncio.Task[None] | None = None
+        self._why = why
+        self._telling: asyncio.Task[None] | None = None
         self._log = structlog.get_logger().bind(node=self._me.node_id)
 
     async def run(self) -> NoReturn:
@@ -119,7 +131,7 @@ class Session:
                 self._registered = False  # a registration proves which epoch is the masters'
                 self._on_error(master, None, str(error))
             except OSError as error:
-                self._log.error("cannot write to the data directory", error=str(error))
+                self._log.error("cannot write to the data directory", why=str(error))
             place += 1
             await asyncio.sleep(self._backoff_s())
 
@@ -147,7 +159,9 @@ class Session:
         try:
             answer = await stub.RegisterNode(request, timeout=CALL_TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
-            if _is_final(error):
+            if _is_id_in_use(error):
+                raise NodeIdInUse(error.details()) from error
+            if error.code() in _NOT_LET_IN:
                 raise MasterRefused(error.details()) from error
             raise
         self._check_cluster(answer.cluster_id, answer.lineage)
@@ -189,6 +203,7 @@ class Session:
             usage=self._vitals.usage(),
             version=__version__,
             clock_ms=int(time.time() * 1000),
+            log_jobs=self._kept_logs.jobs_to_ask(),
         )
         sent_ms = boot_ms()
         answer = await stub.Heartbeat(request, timeout=CALL_TIMEOUT_S)
@@ -217,9 +232,10 @@ class Session:
         """Obey beside the heartbeats: starting hundreds of tasks takes longer than a node may be silent."""
         desired, orders = self._parse(answer)
         try:
-            await self._tasks.obey(desired, orders, epoch=answer.epoch)
+            if await self._tasks.obey(desired, orders, epoch=answer.epoch):
+                self._kept_logs.forget_jobs(answer.forgotten_jobs)
         except OSError as error:
-            self._log.error("cannot write to the data directory", error=str(error))
+            self._log.error("cannot write to the data directory", why=str(error))
 
     def _parse(self, answer: node_pb2.HeartbeatResponse) -> tuple[Desired, dict[str, TaskOrder]]:
         orders: dict[str, TaskOrder] = {}
@@ -228,12 +244,12 @@ class Session:
             try:
                 orders[start.allocation_id] = parse_order(start)
             except BadOrder as error:
-                self._log.error("an order makes no sense", error=str(error))
+                self._log.error("an order makes no sense", why=str(error))
         for stop in answer.stop:
             try:
                 stops.append(parse_stop(stop))
             except BadOrder as error:
-                self._log.error("an order makes no sense", error=str(error))
+                self._log.error("an order makes no sense", why=str(error))
         desired = Desired(
             start=tuple(orders),
             stop=tuple(stops),
@@ -305,7 +321,11 @@ class Session:
                 self._log.error("a master does not let this node in; it goes on asking", master=master, why=detail)
             self._refused[master] = code
         elif self._failures == 0:
-            self._log.warning("a master does not answer; trying the next", master=master, error=detail)
+            self._telling = asyncio.create_task(self._tell(master, detail))  # no master waits for the reason
+
+    async def _tell(self, master: str, detail: str) -> None:
+        why = await self._why(master) if self._why else ""
+        self._log.warning("a master does not answer; trying the next", master=master, why=why or detail)
 
     def _backoff_s(self) -> float:
         self._failures += 1
@@ -313,11 +333,10 @@ class Session:
         return longest * random.uniform(0.5, 1.0)
 
 
-def _is_final(error: grpc.aio.AioRpcError) -> bool:
-    """Return whether trying again would not help until a person has done something."""
-    if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
-        reason = refusal_reason(error)
-        if not reason:  # a master of an older release sends words alone
-            return "in use" in (error.details() or "").lower()
-        return reason == RefusalReason.NODE_ID_IN_USE
-    return error.code() in _NOT_LET_IN
+def _is_id_in_use(error: grpc.aio.AioRpcError) -> bool:
+    if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+        return False
+    reason = refusal_reason(error)
+    if not reason:  # a master of an older release sends words alone
+        return "in use" in (error.details() or "").lower()
+    return reason == RefusalReason.NODE_ID_IN_USE

@@ -59,6 +59,18 @@ class Victim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobWait:
+    """Why a job of a listing waits."""
+
+    job_id: str
+    code: str
+    #: One line.
+    message: str
+    #: The estimated start; 0: none is in sight.
+    start_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitExplanation:
     """What holds a job that waits, or would."""
 

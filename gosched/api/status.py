@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gosched.core.primitives import StringMap
 from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Quota
 from gosched.core.records.usage import Spent
@@ -151,3 +152,10 @@ class MasterHealth:
     disk_free_bytes: int = 0
     #: What it may have to write beside what is there.
     disk_needed_bytes: int = 0
+    #: In Raft: leader, follower, candidate.
+    role: str = ""
+    term: int = 0
+    #: The last entry of its log, committed or not.
+    last_index: int = 0
+    #: The masters that its state knows: where each answers gRPC, by its id.
+    masters: StringMap = ()

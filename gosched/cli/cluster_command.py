@@ -1,4 +1,4 @@
-"""`goschedctl cluster`: members, clock, feature level, backups and upgrades of the whole cluster."""
+"""`goschedctl cluster`: members, leadership, snapshots, clock, feature level, backups and upgrades."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from gosched.api.json.values import time_json
 from gosched.api.status import MasterMember
 from gosched.cli.backup_commands import backup, backup_show, restore
 from gosched.cli.connect import connect, output_option, read_duration_s, watch_option
-from gosched.cli.output import Column, print_listing, say
+from gosched.cli.output import Column, Json, print_listing, say
 from gosched.cli.upgrade_commands import upgrade_check
-from gosched.client import GoSchedClient, Unavailable
+from gosched.client import GoSchedClient, NotFound, Refused, Unavailable
+from gosched.config.errors import suggestion
 
 _LOOK_S = 0.5
 _MEMBERS: list[Column] = [
@@ -41,7 +42,11 @@ def members(ctx: click.Context, output: str, watch: bool) -> None:
     A learner receives the log; it becomes a voter as soon as it has caught up.
     """
     client = connect(ctx)
-    print_listing(lambda: [member_json(m) for m in client.members()], _MEMBERS, wide=_WIDE, output=output, watch=watch)
+
+    def fetch() -> list[Json]:
+        return [member_json(member) for member in client.members()]
+
+    print_listing(fetch, _MEMBERS, wide=_WIDE, output=output, watch=watch, noun="master")
 
 
 @command.command("add-master")
@@ -91,6 +96,45 @@ def remove_master(ctx: click.Context, member: str, timeout: str) -> None:
             if time.monotonic() > ends:
                 raise
     say(f"{member} is removed" if removed else f"{member} is not a master of this cluster")
+
+
+@command.command("transfer-leader")
+@click.pass_context
+def transfer_leader(ctx: click.Context) -> None:
+    """Let another master lead, before the leader's machine is worked on."""
+    say(f"{connect(ctx).transfer_leadership()} leads now")
+
+
+@command.command("snapshot")
+@click.argument("members", nargs=-1, metavar="[ID]...")
+@click.pass_context
+def snapshot(ctx: click.Context, members: tuple[str, ...]) -> None:
+    """Let masters store their state as a snapshot now, and shorten their logs: those with these IDs, or all.
+
+    Each does so by itself every now and then. A backup is something else: goschedctl cluster backup.
+    """
+    client = connect(ctx)
+    known = {master.id: master.grpc_address for master in client.get_status().masters}
+    for member in members or sorted(known):
+        if member not in known:
+            raise NotFound(f"there is no master {member!a}{suggestion(member, known)}")
+        say(f"{member} stores a snapshot, of revision {client.take_snapshot(known[member])} or later")
+
+
+@command.command("log-level")
+@click.argument("member", metavar="ID")
+@click.argument("level", type=click.Choice(["debug", "info", "warning", "error"]))
+@click.pass_context
+def log_level(ctx: click.Context, member: str, level: str) -> None:
+    """Change which lines a master logs, until it ends or its config is read again (SIGHUP)."""
+    client = connect(ctx)
+    masters = {master.id: master.grpc_address for master in client.get_status().masters}
+    if member not in masters:
+        raise Refused(f'there is no master "{member}"; there are: {", ".join(sorted(masters))}')
+    if not masters[member]:
+        raise Unavailable(f"{member} has not said yet where it listens: check that it runs, then try again")
+    before = client.set_log_level(masters[member], level)
+    say("unchanged" if before == level else f"{member} logs from {level} on; it was {before}")
 
 
 command.add_command(backup)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from gosched.cli.main import VARIABLE
 from gosched.cli.output import emit
 
 PROGRAM = "goschedctl"
-VARIABLE = "_GOSCHEDCTL_COMPLETE"  # click's name: the script sets it to ask the program for completions
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print the completion script of a shell. It completes commands, flags, and the names of live jobs, of nodes,
+    queues, tenants and contexts.
 
     \b
     bash (4.4 or newer):  source <(goschedctl completion bash)      in ~/.bashrc

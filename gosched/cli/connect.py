@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gosched.config.context import load_client_context
+from gosched.config.context import DEFAULT, ClientContext, load_client_context
 from gosched.config.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,14 +23,38 @@ OUTPUTS = ("table", "wide", "json", "yaml", "name")
 
 def connect(ctx: click.Context, *, timeout_s: float | None = None) -> GoSchedClient:
     """Return a client, which is closed when the command ends."""
-    from gosched.client import GoSchedClient, TlsFiles  # some commands need no master
+    from gosched.client import GoSchedClient  # some commands need no master
+    from gosched.client.own_context import tls_of
 
-    context = load_client_context(ctx.find_root().obj)
-    tls = TlsFiles(cert=context.tls[0], key=context.tls[1], ca=context.tls[2]) if context.tls else None
+    context = client_context(ctx)
     client: GoSchedClient = ctx.with_resource(
-        GoSchedClient(context.endpoints, tls=tls, timeout_s=timeout_s or CONNECT_S)
+        GoSchedClient(context.endpoints, tls=tls_of(context), timeout_s=timeout_s or CONNECT_S, fails_fast=True)
     )
     return client
+
+
+def client_context(ctx: click.Context) -> ClientContext:
+    """Return the cluster that the command line or the environment names; a message on it says what named it."""
+    root = ctx.find_root()
+    context = load_client_context(root.params.get("endpoints"), root.params.get("context"))
+    if isinstance(root.obj, Named):
+        root.obj.source = context.source
+    return context
+
+
+@dataclass(slots=True)
+class Named:
+    """What named the endpoints of a command, for what is said where none of them can be reached."""
+
+    source: str = ""
+
+    @property
+    def advice(self) -> str:
+        if not self.source:
+            return ""
+        which = "the default" if self.source == DEFAULT else f"from {self.source}"
+        how = "set others with --endpoints, GOSCHED_ENDPOINTS or a context (goschedctl config set-context)"
+        return f". The endpoints are {which}: {how}"
 
 
 def output_option(function: F) -> F:
@@ -38,7 +64,9 @@ def output_option(function: F) -> F:
 
 
 def watch_option(function: F) -> F:
-    return click.option("--watch", "-w", is_flag=True, help="Print again after each change, until Ctrl-C.")(function)
+    return click.option(
+        "--watch", "-w", is_flag=True, help="Keep it up to date until Ctrl-C; on a pipe, print each change."
+    )(function)
 
 
 def listing_options(function: F) -> F:
@@ -60,11 +88,27 @@ def read_labels(text: str | None) -> dict[str, str]:
 
 
 def read_duration_s(text: str | None, flag: str) -> float | None:
-    from gosched.config.quantity import duration_ms
-
     if text is None:
         return None
+    from gosched.config.quantity import duration_ms
+
     try:
         return duration_ms(f"{text}s" if text.isdigit() else text) / 1000
     except ValueError as error:
         raise ConfigError(f"{flag}: {error}") from None
+
+
+def read_past_ms(text: str | None, flag: str) -> int:
+    """Read `2h` for two hours ago, or a moment, in ms since 1970; 0 where the flag is not given. Raises ConfigError."""
+    if not text:
+        return 0
+    from gosched.config.moment import past_ms
+
+    try:
+        return past_ms(f"{text}s" if text.isdigit() else text, now_ms())
+    except ValueError as error:
+        raise ConfigError(f"{flag}: {error}") from None
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000

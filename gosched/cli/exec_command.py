@@ -18,9 +18,10 @@ from types import FrameType
 import click
 
 from gosched.cli.connect import connect
+from gosched.cli.job_filters import task_option
 from gosched.cli.job_flags import DashedCommand, command_after_dashes
 from gosched.cli.output import say
-from gosched.client import GoSchedError, JobDetail
+from gosched.client import GoSchedError, JobDetail, Unavailable
 from gosched.client.exec import Exec
 from gosched.core.records.task import TaskState
 
@@ -31,7 +32,7 @@ PLAIN_SIZE = (24, 80)  # rows and columns, where there is no terminal to ask
 
 @click.command(cls=DashedCommand)
 @click.argument("job")
-@click.option("--task", default="", metavar="GROUP/INDEX", help="Next to this task, such as worker/3.")
+@task_option
 @click.option("-i", "--stdin", "interactive", is_flag=True, help="Pass stdin to the command.")
 @click.option("-t", "--tty", "terminal", is_flag=True, help="Give the command a terminal; use -it for a shell.")
 @click.pass_context
@@ -100,7 +101,7 @@ def _until_end(running: Exec, *, interactive: bool, terminal: bool) -> int:
 
 
 def _pass_stdin(running: Exec) -> None:
-    with contextlib.suppress(OSError):  # a terminal that hung up
+    with contextlib.suppress(OSError, Unavailable):  # a terminal that hung up, a command that has ended
         while data := os.read(STDIN, CHUNK_BYTES):
             running.send(data)
     running.end_input()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from gosched.api.json.explanations import explanation_json
-from gosched.cli.connect import connect, output_option
-from gosched.cli.output import Json, ago, amounts_text, as_data, coloured, counted, emit, span, titled, until
+from gosched.cli.attempts_text import attempts_of, attempts_text
+from gosched.cli.connect import connect, output_option, watch_option
+from gosched.cli.output import Json, ago, amounts_text, coloured, counted, show, span, titled, until
 from gosched.core.reasons import WaitReason
 
 _SHOWN = 8  # entries of a list in one line; -o json has all
@@ -14,15 +15,21 @@ _SHOWN = 8  # entries of a list in one line; -o json has all
 
 @click.command()
 @click.argument("job")
+@watch_option
 @output_option
 @click.pass_context
-def command(ctx: click.Context, job: str, output: str) -> None:
+def command(ctx: click.Context, job: str, output: str, watch: bool) -> None:
     """Show why a job waits and when it starts: its position, its limits, the jobs in front of it, what would help."""
-    shape = explanation_json(connect(ctx).explain(job))
-    if output in ("json", "yaml"):
-        emit(as_data(shape, output))
-    else:
-        emit(shape["id"] if output == "name" else _text(shape))
+    client = connect(ctx)
+
+    def fetch() -> Json:
+        shape = explanation_json(client.explain(job))
+        return shape if output == "name" else shape | {"attempts": attempts_of(client, shape["id"])}
+
+    def text(shape: Json) -> str:
+        return "\n\n".join([_text(shape), *attempts_text(shape["attempts"])])
+
+    show(fetch, text, output=output, watch=watch)
 
 
 def _text(job: Json) -> str:
@@ -62,7 +69,7 @@ def _waiting(job: Json) -> list[tuple[str, str]]:
     return [
         ("Position", f"{job['position']} in its queue" if job["position"] else ""),
         (title, ": ".join(part for part in (job["code"], job["message"]) if part)),
-        ("Limit", job["limit"]),
+        ("Limit", job["limit"] if job["limit"] != job["message"] else ""),
     ]
 
 
@@ -87,7 +94,7 @@ def _details(job: Json) -> list[tuple[str, str]]:
     return [
         ("Refused", ", ".join(f"{r['nodes']} {r['filter']}" for r in job["refused"])),
         ("Nearest", job["nearest"] if job["nearest"] != job["message"] else ""),
-        ("Queue has", amounts_text(use["used"])),
+        ("Queue uses", amounts_text(use["used"])),
         ("Fair share", amounts_text(use["fair_share"])),
         ("Ceiling", amounts_text(use["ceiling"])),
     ]

@@ -1,28 +1,38 @@
-"""A job from flags: `--cpu 4 --gpu 1 --mem 2Gi --count 4 -q production -- ./train.sh`.
+"""Flags that describe a job: `--cpu 4 --gpu 1 --mem 2Gi --count 4 -q production`, and `--set KEY=VALUE` for all else.
 
 Invariant: flags are the keys of a job file under other names, and the same parser checks both.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
-import secrets
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
 
-from gosched.core.spec.job_spec import JobSpec
+from gosched.config.errors import ConfigError
+from gosched.config.jobs.draft import JobDraft, Override
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # flag -> key of the job file
-_KEYS: Mapping[str, tuple[str, ...]] = {
+_OF_JOB: Mapping[str, tuple[str, ...]] = {
     "name": ("name",),
     "queue": ("queue",),
     "tenant": ("tenant",),
     "priority": ("priority",),
-    "labels": ("labels",),
+    "timeout": ("timeout",),
+    "estimate": ("estimate",),
+    "preemptible": ("preemption", "preemptible"),
+    "hold": ("hold",),
+}
+# flag -> key of a task group
+_OF_GROUP: Mapping[str, tuple[str, ...]] = {
     "count": ("count",),
     "image": ("image",),
     "runtime": ("runtime",),
@@ -31,13 +41,11 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "mem": ("resources", "memory"),
     "storage": ("resources", "storage"),
     "gpu": ("resources", "gpu"),
-    "timeout": ("timeout",),
-    "estimate": ("estimate",),
-    "preemptible": ("preemption", "preemptible"),
-    "hold": ("hold",),
+    "chdir": ("working_dir",),
 }
 _ARRAY = re.compile(r"([^%]*)(?:%([0-9]{1,9}))?")
 _COMMAND_META = "gosched.command"
+JOB_FILES = (".yaml", ".yml", ".json")
 
 
 class DashedCommand(click.Command):
@@ -50,8 +58,28 @@ class DashedCommand(click.Command):
         if "--" in args:
             at = args.index("--")
             ctx.meta[_COMMAND_META] = args[at + 1 :]
-            args = args[:at]
-        return super().parse_args(ctx, args)
+            return super().parse_args(ctx, args[:at])
+        given = list(args)  # click takes its words out of the list
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if line := self._with_dashes(ctx, given):
+                raise click.UsageError(f"put -- before the command: {line}") from error
+            raise
+
+    def _with_dashes(self, ctx: click.Context, args: list[str]) -> str:
+        """Return the line that was meant; empty where the first word does not look like a program."""
+        parser = self.make_parser(ctx)
+        parser.allow_interspersed_args = False  # options after the first word are the program's own
+        try:
+            values, rest, _ = parser.parse_args(args=list(args))
+        except click.UsageError:
+            return ""
+        first = values.get("file")
+        words = [first, *rest] if first else rest
+        if not words or (first and first.endswith(JOB_FILES)):
+            return ""
+        return shlex.join([*ctx.command_path.split(), *args[: len(args) - len(words)], "--", *words])
 
 
 def command_after_dashes(ctx: click.Context) -> list[str] | None:
@@ -66,7 +94,13 @@ def job_options(function: F) -> F:
             click.option("-q", "--queue", help="Queue.  [default: default]"),
             click.option("--tenant", help="Tenant that is charged.  [default: default]"),
             click.option("--priority", help="low, normal, high, or 0 to 1000.  [default: normal]"),
-            click.option("--labels", metavar="KEY=VALUE,...", help="Labels of the job."),
+            click.option(
+                "--labels",
+                "--label",
+                multiple=True,
+                metavar="KEY=VALUE,...",
+                help="Labels of the job; may be repeated.",
+            ),
             click.option("--count", help="Number of tasks, which start together or not at all.  [default: 1]"),
             click.option("--image", help="Image of a container, or the path of a root filesystem on the node."),
             click.option("--runtime", help="process, rootfs, docker or spark.  [default: by the image]"),
@@ -78,12 +112,31 @@ def job_options(function: F) -> F:
             click.option("--mem", help="Memory for each task, such as 2Gi."),
             click.option("--storage", help="Storage for each task, such as 10Gi."),
             click.option("--gpu", help="GPUs for each task, such as 2, h100:8, or 0.5 of one."),
-            click.option("--env", multiple=True, metavar="KEY=VALUE", help="Environment variable; may be repeated."),
+            click.option(
+                "--env",
+                multiple=True,
+                metavar="KEY[=VALUE]",
+                help="Environment variable; without a value the one it has here. May be repeated.",
+            ),
+            click.option(
+                "--chdir",
+                metavar="DIR",
+                callback=lambda ctx, parameter, path: path and os.path.abspath(path),
+                help="Directory that its tasks start in, on the nodes; a relative one is taken from here.",
+            ),
             click.option("--timeout", metavar="DURATION", help="Limit of each attempt, such as 1h30m."),
             click.option("--estimate", metavar="DURATION", help="Expected run time; used for backfill."),
             click.option("--deadline", metavar="TIME", help="When it should have ended: 2026-12-01T06:00:00Z, or +6h."),
             click.option(
                 "--preemptible/--no-preemptible", default=None, help="Whether it may be evicted.  [default: it may]"
+            ),
+            click.option(
+                "--set",
+                "sets",
+                multiple=True,
+                metavar="KEY=VALUE",
+                help="Any key of a job file by its path, such as retry.max=0 or tasks.worker.count=8; without a value"
+                " it is left out. May be repeated.",
             ),
         )
     ):  # the option added last comes first in the help
@@ -109,49 +162,74 @@ def submit_options(function: F) -> F:
     return function
 
 
-def given(flags: Mapping[str, Any]) -> list[str]:
-    """Return the flags that were given, as they are written."""
-    return [f"--{flag}" for flag, value in flags.items() if value is not None and value != ()]
+def draft_of_command(command: list[str], flags: Mapping[str, Any]) -> JobDraft:
+    """Return the job that flags and a command describe. Raises ConfigError, UsageError."""
+    name = Override(path=("name",), value=_generated_name(command[0]), origin="command line")
+    run = Override(path=("run",), value=command, origin="command")
+    return _draft([name, run, *_overrides(flags)], flags)
 
 
-def job_of_flags(command: list[str], flags: Mapping[str, Any]) -> JobSpec:
-    """Return the job that flags describe. Raises ConfigError, with the flag."""
-    from gosched.config import job_from_flags
-
-    job: dict[str, Any] = {"name": _generated_name(command[0]), "run": command}
-    origins: dict[tuple[str | int, ...], str] = {("run",): "command"}
-    for flag, path in _KEYS.items():
-        if flags.get(flag) is None:
-            continue
-        *parents, key = path
-        branch = job.setdefault(parents[0], {}) if parents else job
-        branch[key] = flags[flag]
-        origins[path] = f"--{flag}"
-    if flags.get("env"):
-        job["env"] = dict(_pair(item) for item in flags["env"])
-        origins[("env",)] = "--env"
-    if flags.get("volume"):
-        job["volumes"] = list(flags["volume"])
-        origins[("volumes",)] = "--volume"
-    if flags.get("deadline") is not None:
-        relative = flags["deadline"].startswith("+")
-        job["deadline"] = {"in": flags["deadline"][1:]} if relative else {"at": flags["deadline"]}
-        origins[("deadline",)] = "--deadline"
-    if flags.get("array") is not None:
-        job["array"] = _array(flags["array"])
-        origins[("array",)] = "--array"
-    if flags.get("after"):
-        job["after"] = dict(_dependency(item) for item in flags["after"])
-        origins[("after",)] = "--after"
-    return job_from_flags(job, origins)
+def draft_of_file(text: bytes, source: str, flags: Mapping[str, Any]) -> JobDraft:
+    """Return a job file with the flags over it. Raises ConfigError, UsageError."""
+    return replace(_draft(_overrides(flags), flags), text=text, source=source)
 
 
-def _array(text: str) -> dict[str, Any]:
+def _draft(overrides: list[Override], flags: Mapping[str, Any]) -> JobDraft:
+    sets = tuple(flags.get("sets") or ())
+    for origin, value in [*((given.origin, given.value) for given in overrides), *(("--set", text) for text in sets)]:
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise ConfigError(f"{origin}: not UTF-8: {str(value)[:60]!a}") from error
+    return JobDraft(overrides=tuple(overrides), sets=sets)
+
+
+def _overrides(flags: Mapping[str, Any]) -> list[Override]:
+    """Return what the flags, --set apart, say in place of the keys of a job file. Raises UsageError."""
+    given = {flag: value for flag, value in flags.items() if value is not None and value != ()}
+    found = [
+        Override(path=path, value=given[flag], origin=f"--{flag}", of_group=keys is _OF_GROUP)
+        for keys in (_OF_JOB, _OF_GROUP)
+        for flag, path in keys.items()
+        if flag in given
+    ]
+    adding: list[tuple[str, tuple[str, ...], Any]] = []
+    if "labels" in given:
+        words = [word for item in given["labels"] for word in item.split(",") if word.strip()]
+        adding.append(("labels", ("labels",), dict(_pair("--labels", word) for word in words)))
+    if "env" in given:
+        adding.append(("env", ("env",), dict(map(_variable, given["env"]))))
+    if "volume" in given:
+        adding.append(("volume", ("volumes",), list(given["volume"])))
+    if "after" in given:
+        adding.append(("after", ("after",), dict(map(_dependency, given["after"]))))
+    found += [
+        Override(path=path, value=value, origin=f"--{flag}", adds=True, of_group=flag in ("env", "volume"))
+        for flag, path, value in adding
+    ]
+    if "deadline" in given:
+        found += _one_of("--deadline", "deadline", _deadline(given["deadline"]), ("at", "in"))
+    if "array" in given:
+        found += _one_of("--array", "array", _array(given["array"]), ("range", "matrix"))
+    return found
+
+
+def _one_of(origin: str, key: str, values: Iterable[tuple[str, Any]], alternatives: tuple[str, ...]) -> list[Override]:
+    """Return the overrides of a mapping that has one of the alternatives; what else it says stays."""
+    changes = {**dict.fromkeys(alternatives), **dict(values)}
+    return [Override(path=(key, inner), value=value, origin=origin) for inner, value in changes.items()]
+
+
+def _deadline(text: str) -> list[tuple[str, Any]]:
+    return [("in", text[1:])] if text.startswith("+") else [("at", text)]
+
+
+def _array(text: str) -> list[tuple[str, Any]]:
     """Parse `0-9:3%2`, as Slurm writes it: every third number, two at once."""
     found = _ARRAY.fullmatch(text)
     if not found:
         raise click.UsageError(f"--array: expected a range such as 0-9, or 0-9%2 for two at once, got {text!r}")
-    return {"range": found[1], **({"parallelism": int(found[2])} if found[2] else {})}
+    return [("range", found[1]), *([("parallelism", int(found[2]))] if found[2] else [])]
 
 
 def _dependency(item: str) -> tuple[str, str]:
@@ -159,14 +237,20 @@ def _dependency(item: str) -> tuple[str, str]:
     return job, condition or "success"
 
 
-def _pair(item: str) -> tuple[str, str]:
+def _variable(item: str) -> tuple[str, str]:
+    if "=" not in item and item not in os.environ:
+        raise click.UsageError(f"--env: {item!r} is not set here: expected KEY=VALUE, or the KEY of a variable that is")
+    return _pair("--env", item) if "=" in item else (item, os.environ[item])
+
+
+def _pair(flag: str, item: str) -> tuple[str, str]:
     key, equals, value = item.partition("=")
     if not equals:
-        raise click.UsageError(f"--env: expected KEY=VALUE, got {item!r}")
-    return key, value
+        raise click.UsageError(f"{flag}: expected KEY=VALUE, got {item!r}")
+    return (key.strip(), value.strip()) if flag == "--labels" else (key, value)
 
 
 def _generated_name(program: str) -> str:
     """Return a random name: names are unique among live jobs, and a command may be submitted twice."""
     base = re.sub(r"[^A-Za-z0-9-]+", "-", program.rpartition("/")[2].rpartition(".")[0] or program.rpartition("/")[2])
-    return f"{base.strip('-')[:40] or 'job'}-{secrets.token_hex(3)}".lower()
+    return f"{base.strip('-')[:40] or 'job'}-{os.urandom(3).hex()}".lower()

@@ -36,6 +36,7 @@ def up(masters: int, agents: int, data_dir: Path | None) -> None:
     """Run a cluster until Ctrl-C. Nothing of it is left, except --data-dir."""
     with _ends_on_signal(), LocalCluster(data_dir, masters=masters, agents=agents) as cluster:
         say(f"ready: {masters} masters, {agents} agents; data in {cluster.data_dir}; Ctrl-C stops it")
+        say(f"web page: http://{next(iter(cluster.masters.values())).http}; for another terminal:")
         emit(f"export GOSCHED_ENDPOINTS={cluster.endpoints}")
         sys.stdout.flush()
         _watch(cluster)
@@ -48,7 +49,7 @@ def run(file: str, masters: int, agents: int, data_dir: Path | None) -> int:
     """Run the job of FILE on a new cluster, follow its logs, return its exit code."""
     from gosched.cli.run_command import run_to_end
     from gosched.config import ConfigError, parse_job_file
-    from gosched.config.load import read_file
+    from gosched.config.files import read_file
 
     specs = parse_job_file(read_file(file, what="job file"), file)
     if len(specs) != 1:

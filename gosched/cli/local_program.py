@@ -24,6 +24,12 @@ class LocalClusterError(Exception):
     exit_code = 1
 
 
+def own_environment() -> dict[str, str]:
+    """Return this process's environment without the settings of gosched, and without what the client told gRPC: a
+    master logs why a handshake failed."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("GOSCHED_") and k != "GRPC_VERBOSITY"}
+
+
 class Program:
     """One daemon: how it is started, where it listens, and its latest process."""
 
@@ -57,7 +63,7 @@ class Program:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={key: value for key, value in os.environ.items() if not key.startswith("GOSCHED_")},
+                env=own_environment(),
             )
 
     def kill(self) -> None:

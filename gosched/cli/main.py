@@ -5,17 +5,27 @@ Invariant: a command's module is imported only when that command runs, so the ot
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
 import sys
 from importlib import import_module
+from typing import TextIO
 
 import click
 from click.shell_completion import CompletionItem
 
 from gosched import __version__
+from gosched.cli.connect import Named
 from gosched.cli.output import say
 from gosched.config.errors import ConfigError, suggestion
 from gosched.programs import missing_package
+
+UNREACHABLE = 5
+VARIABLE = "_GOSCHEDCTL_COMPLETE"  # click's name: a shell sets it to ask for completions
+_CANNOT_WRITE = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG)
+_ROOT_OPTIONS = ("--endpoints", "--context")
+_ROOT_PREFIXES = tuple(f"{option}=" for option in _ROOT_OPTIONS)
 
 COMMANDS = {
     "status": "Show the cluster at a glance.",
@@ -23,18 +33,19 @@ COMMANDS = {
     "run": "Run a command as a job: submit it, follow its output, return its exit code.",
     "plan": "Show what would happen to jobs if they were submitted now.",
     "explain": "Show why a job waits and when it starts, or where it runs.",
-    "job": "List, show, cancel, hold, suspend, requeue and wait for jobs.",
-    "node": "List, show, cordon, uncordon, drain and remove nodes.",
+    "job": "List, show and control jobs, wait for them, check job files.",
+    "node": "List, show, cordon, drain, label, taint and remove nodes.",
     "top": "Show what nodes, jobs and queues use now.",
-    "cluster": "Change the masters, back up and restore, check and finish an upgrade, set the clock back.",
+    "cluster": "List and change the masters, back up and restore, check and finish an upgrade, set the clock back.",
     "queue": "List, show and replace queues.",
-    "quota": "List and set the quotas of tenants.",
+    "quota": "List, replace and set the quotas of tenants.",
     "reservation": "Reserve nodes for queues and tenants, or for maintenance, for a time.",
+    "events": "Show what has happened, and follow what happens.",
     "logs": "Print what a job's tasks wrote.",
     "exec": "Run a command next to a running task, such as a shell with -it.",
     "checkpoint-done": "Report, from inside a task, that its checkpoint is written.",
     "local": "Run a whole cluster on this machine.",
-    "config": "Check config files.",
+    "config": "Name clusters (contexts), and check config files.",
     "cert": "Make certificates for masters, agents and clients.",
     "simulate": "Run a trace of jobs through the scheduler, on a virtual clock.",
     "replay": "Plan a past cycle again from a master's log.",
@@ -53,7 +64,7 @@ class Noun(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f"gosched.cli.{cmd_name.replace('-', '_')}_command").command
-        return command
+        return _completed(command)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         words = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
@@ -77,21 +88,29 @@ class Noun(click.Group):
 @click.option(
     "--endpoints", metavar="HOST:PORT,...", help="All masters, or http://HOST:PORT of one.  [env: GOSCHED_ENDPOINTS]"
 )
+@click.option("--context", metavar="NAME", help="A cluster by its name (goschedctl config).  [env: GOSCHED_CONTEXT]")
 @click.version_option(__version__, prog_name="goschedctl")
-@click.pass_context
-def cli(ctx: click.Context, endpoints: str | None) -> None:
-    """Control a gosched cluster."""
-    ctx.obj = endpoints
+def cli(endpoints: str | None, context: str | None) -> None:
+    """Control a gosched cluster.
+
+    --endpoints and --context may also stand after the command.
+    """
 
 
 def main() -> None:
-    sys.exit(run_cli(sys.argv[1:]))
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what it would say, a message says in words for people
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it would look for some in all that is installed
+    code = run_cli(sys.argv[1:])
+    gc.freeze()  # at the end of the process nothing of what was imported is looked through once more
+    sys.exit(code)
 
 
 def run_cli(args: list[str]) -> int:
     """Run a command and return its exit code; print one line on stderr for whatever went wrong."""
+    named = Named()
     try:
-        code = cli.main(args, prog_name="goschedctl", standalone_mode=False)
+        _completed(cli, deep=False)  # those below as they are needed
+        code = cli.main(root_options_first(args), prog_name="goschedctl", standalone_mode=False, obj=named)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
@@ -101,9 +120,14 @@ def run_cli(args: list[str]) -> int:
         return _failed(error.format_message(), 2 if isinstance(error, click.UsageError) else error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         return 130
-    except BrokenPipeError:  # the reader of our output went away; nothing of it may be written at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of our output went away
+        _give_up(sys.stdout)
         return 0
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE:
+            raise
+        _give_up(sys.stdout)
+        return _failed(f"cannot write the output: {error.strerror}", 1)
     except ConfigError as error:
         return _failed(str(error), 2)
     except ModuleNotFoundError as error:
@@ -113,13 +137,43 @@ def run_cli(args: list[str]) -> int:
     except Exception as error:
         code = getattr(error, "exit_code", None)  # a GoSchedError; its module takes long to import
         if isinstance(code, int):
-            return _failed(str(error), code)
+            is_lost = code == UNREACHABLE and not getattr(error, "was_reached", False)
+            return _failed(f"{error}{named.advice if is_lost else ''}", code)
         raise
 
 
+def root_options_first(args: list[str]) -> list[str]:
+    """Move --endpoints and --context, with their values, before the command; what comes after `--` is not ours."""
+    first, rest, left = list[str](), list[str](), list(args)
+    while left and left[0] != "--":
+        word = left.pop(0)
+        if word in _ROOT_OPTIONS and left:
+            first += [word, left.pop(0)]
+        else:
+            (first if word.startswith(_ROOT_PREFIXES) else rest).append(word)
+    return [*first, *rest, *left]
+
+
+def _completed(command: click.Command, *, deep: bool = True) -> click.Command:
+    """Return the command; with live names where a shell asks for completions."""
+    if VARIABLE not in os.environ:
+        return command
+    from gosched.cli.live_names import with_live_names
+
+    return with_live_names(command, deep=deep)
+
+
 def _failed(message: str, code: int) -> int:
-    say(f"goschedctl: {' '.join(message.split())}")
+    try:
+        say(f"goschedctl: {' '.join(message.split())}")
+    except OSError:  # stderr cannot be written either: the exit code has to do
+        _give_up(sys.stderr)
     return code
+
+
+def _give_up(stream: TextIO) -> None:
+    """Let what is left of the stream go nowhere, so that nothing is said of it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from gosched.api.json.explanations import plan_json
 from gosched.cli.connect import connect, output_option
 from gosched.cli.explain_command import nodes_text, victims_text
+from gosched.cli.job_flags import DashedCommand, job_options, submit_options
+from gosched.cli.job_input import draft_of, read_here
 from gosched.cli.output import Column, Json, as_data, emit, say, table
-from gosched.cli.submit_command import read_specs
 
 REFUSED, CANNOT_BE_PLACED = 1, 3
 _JOBS: list[Column] = [
@@ -26,16 +29,25 @@ _MOVED: list[Column] = [
 ]
 
 
-@click.command()
-@click.argument("file", type=click.Path(allow_dash=True))
+@click.command(cls=DashedCommand)
+@click.argument("file", required=False, type=click.Path(allow_dash=True))
+@job_options
+@submit_options
 @output_option
 @click.pass_context
-def command(ctx: click.Context, file: str, output: str) -> int:
-    """Plan the jobs of FILE (- is standard input) without submitting them.
+def command(ctx: click.Context, /, file: str | None, output: str, **flags: Any) -> int:
+    """Plan jobs without submitting them: those of FILE (- is standard input), or one from flags, as for submit.
 
     Exit code 0: all would start now, or once their victims have ended. 3: one would wait. 1: one would be refused.
+
+    \b
+    Examples:
+      goschedctl plan job.yaml
+      goschedctl plan job.yaml --count 2 --set priority=high
+      goschedctl plan --cpu 1 --count 2 -- ./train.sh
     """
-    shape = plan_json(connect(ctx).plan(read_specs(file)))
+    specs = read_here(draft_of(ctx, file, flags))
+    shape = plan_json(connect(ctx).plan(specs))
     if output in ("json", "yaml"):
         emit(as_data(shape, output))
     elif output == "name":

@@ -27,7 +27,7 @@ def phase(detail: JobDetail) -> str:
     total = len(states)
     if job.state is JobState.PENDING and job.active == 0:
         why = detail.waiting_for[1] if detail.waiting_for else job.detail or job.reason
-        again = f"attempt {job.attempt + 1}, " if job.restarts else ""
+        again = f"attempt {job.attempt}, " if job.attempt > 1 else ""
         return f"{again}queued: {why}" if why else f"{again}queued"
     if job.shown_state is JobState.SUSPENDED:
         return f"suspended: {detail.waiting_for[1]}" if detail.waiting_for else "suspended"

@@ -10,10 +10,22 @@ import click
 
 from gosched.api.json.cluster import queue_json
 from gosched.cli.connect import connect, output_option, watch_option
-from gosched.cli.output import Column, Json, amount_text, amounts_text, as_data, duration, emit, print_listing, table
+from gosched.cli.output import (
+    Column,
+    Json,
+    amount_text,
+    amounts_text,
+    counted,
+    duration,
+    emit,
+    print_listing,
+    say,
+    show,
+    table,
+)
+from gosched.cli.sharing_changes import change_lines, knows_tries, quota_changes
 from gosched.client import GoSchedClient, NotFound
 from gosched.config.errors import suggestion
-from gosched.core.records.tenant import Quota
 from gosched.core.sharing import lineage
 
 _COLUMNS: list[Column] = [
@@ -49,67 +61,94 @@ def command() -> None:
 @output_option
 @click.pass_context
 def list_queues(ctx: click.Context, output: str, watch: bool) -> None:
-    """List queues, with what is used and wanted in them; a parent shows the sums of its children."""
+    """List queues, with what is used and wanted in them; a parent shows the sums of its children.
+
+    -o yaml is the `queues:` of a config file, as `queue apply` reads them; -o json has what they hold, too.
+    """
     client = connect(ctx)
+    if output == "yaml":
+        show(lambda: _as_file(client), str, output=output, watch=watch)
+        return
     print_listing(lambda: _queues(client), _COLUMNS, wide=_WIDE, output=output, watch=watch)
 
 
 @command.command("show")
 @click.argument("queue")
+@watch_option
 @output_option
 @click.pass_context
-def show(ctx: click.Context, queue: str, output: str) -> None:
+def show_queue(ctx: click.Context, queue: str, output: str, watch: bool) -> None:
     """Show a queue: its rules, and what it holds of each resource."""
-    queues = {shape["name"]: shape for shape in _queues(connect(ctx))}
-    shape = queues.get(queue)
-    if shape is None:
-        raise NotFound(f"there is no queue {queue!r}{suggestion(queue, queues)}")
-    if output in ("json", "yaml"):
-        emit(as_data(shape, output))
-    else:
-        emit(shape["id"] if output == "name" else _text(shape, _preemption(shape, queues)))
+    client, queues = connect(ctx), dict[str, Json]()
+
+    def fetch() -> Json:
+        queues.clear()
+        queues.update({shape["name"]: shape for shape in _queues(client)})
+        if queue not in queues:
+            raise NotFound(f"there is no queue {queue!r}{suggestion(queue, queues)}")
+        return queues[queue]
+
+    show(fetch, lambda shape: _text(shape, _preemption(shape, queues)), output=output, watch=watch)
 
 
 @command.command("apply")
 @click.argument("file", type=click.Path(allow_dash=True))
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Drop queues without asking.")
 @click.pass_context
-def apply(ctx: click.Context, file: str) -> None:
+def apply(ctx: click.Context, file: str, dry_run: bool, yes: bool) -> int:
     """Replace all queues by those of FILE (- is standard input), or change nothing.
 
-    FILE has `queues:` as in a master's config; with `quotas:`, they replace all quotas too.
+    FILE has `queues:` as in a master's config, and as `queue list -o yaml` prints them; with `quotas:`, they replace
+    all quotas too. What changes is printed. Before queues are dropped it asks; without a terminal, -y is needed.
     """
     from gosched.config import parse_queue_file
-    from gosched.config.load import read_file
+    from gosched.config.files import read_file
+    from gosched.config.queue_writer import queue_keys
 
     text = sys.stdin.buffer.read() if file == "-" else read_file(file, what="queue file")
     queues, quotas = parse_queue_file(text, "standard input" if file == "-" else file)
     client = connect(ctx)
-    before = {queue.path: queue.rules for queue in client.get_status().queues}
-    old = {status.quota.tenant: status.quota for status in client.list_quotas() if _limits(status.quota)}
-    if not client.set_queues(queues, quotas):
-        emit("unchanged")
-        return
-    lines = [f"queue {line}" for line in _changes(before, {queue.path: queue for queue in queues})]
+    status = client.get_status()
+    before = {queue.path: queue_keys(queue.rules) for queue in status.queues}
+    after = {queue.path: queue_keys(queue) for queue in queues}
+    lines = change_lines("queue", before, after)
     if quotas is not None:
-        wanted = {quota.tenant: quota for quota in quotas if _limits(quota)}
-        lines += [f"quota {line}" for line in _changes(old, wanted)]
-    emit("\n".join(lines))
+        lines += quota_changes(client.list_quotas(), quotas)
+    if dry_run:
+        if knows_tries(status):
+            client.set_queues(queues, quotas, dry_run=True)  # what would be refused is refused
+        emit("\n".join(lines) or "unchanged")
+        return 0
+    dropped = sorted(before.keys() - after.keys())
+    if dropped and not yes and not _may_drop(dropped, lines):
+        return 1
+    emit("\n".join(lines) if client.set_queues(queues, quotas) else "unchanged")
+    return 0
+
+
+def _may_drop(queues: list[str], lines: list[str]) -> bool:
+    """Ask, on a terminal, whether these queues may be dropped; without one say what is missing."""
+    named = f"{counted(len(queues), 'queue')}: {', '.join(queues)}"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        say(f"goschedctl: this would drop {named}; nothing was changed. Give -y to drop them, or --dry-run to look")
+        return False
+    for line in lines:
+        say(line)
+    if click.confirm(f"Drop {named}?", err=True):
+        return True
+    say("nothing was changed")
+    return False
+
+
+def _as_file(client: GoSchedClient) -> Json:
+    from gosched.config.queue_writer import queues_keys
+
+    return queues_keys([queue.rules for queue in client.get_status().queues])
 
 
 def _queues(client: GoSchedClient) -> list[Json]:
     return sorted((queue_json(queue) for queue in client.get_status().queues), key=lambda q: str(q["name"]))
-
-
-def _limits(quota: Quota) -> bool:
-    return bool(quota.limit or quota.max_running_jobs)
-
-
-def _changes(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
-    return [
-        *(f"{name} added" for name in after if name not in before),
-        *(f"{name} changed" for name in after if name in before and before[name] != after[name]),
-        *(f"{name} removed" for name in before if name not in after),
-    ]
 
 
 def _preemption(queue: Json, queues: Mapping[str, Json]) -> str:

@@ -1,14 +1,17 @@
-"""`goschedctl quota`: list, set."""
+"""`goschedctl quota`: list, apply, set."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
 from gosched.api.json.cluster import quota_json
 from gosched.cli.connect import connect, output_option, watch_option
-from gosched.cli.output import Column, Json, amounts_text, print_listing, say, spent_text
+from gosched.cli.output import Column, Json, amounts_text, emit, print_listing, say, show, spent_text
+from gosched.cli.sharing_changes import knows_tries, quota_changes
+from gosched.client import GoSchedClient
 from gosched.core.records.tenant import Quota
 
 _COLUMNS: list[Column] = [
@@ -30,13 +33,48 @@ def command() -> None:
 @output_option
 @click.pass_context
 def list_quotas(ctx: click.Context, output: str, watch: bool) -> None:
-    """List tenants that have a quota, hold resources, or have spent some since their first job."""
+    """List tenants that have a quota, hold resources, or have spent some since their first job.
+
+    -o yaml is the `quotas:` of a config file, as `quota apply` reads them; -o json has what tenants hold, too.
+    """
     client = connect(ctx)
+    if output == "yaml":
+        show(lambda: _as_file(client), str, output=output, watch=watch)
+        return
 
     def fetch() -> list[Json]:
         return [quota_json(status) for status in client.list_quotas()]
 
-    print_listing(fetch, _COLUMNS, output=output, watch=watch)
+    print_listing(fetch, _COLUMNS, output=output, watch=watch, noun="quota")
+
+
+@command.command("apply")
+@click.argument("file", type=click.Path(allow_dash=True))
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.pass_context
+def apply(ctx: click.Context, file: str, dry_run: bool) -> None:
+    """Replace all quotas by those of FILE (- is standard input), or change nothing. What changes is printed.
+
+    FILE has `quotas:` as in a master's config, and as `quota list -o yaml` prints them.
+    """
+    from gosched.config.files import read_file
+    from gosched.config.load import parse_quota_file
+
+    text = sys.stdin.buffer.read() if file == "-" else read_file(file, what="file of quotas")
+    quotas = parse_quota_file(text, "standard input" if file == "-" else file)
+    client = connect(ctx)
+    lines = quota_changes(client.list_quotas(), quotas)
+    if not dry_run:
+        client.set_quotas(quotas, replace=True)
+    elif knows_tries(client.get_status()):
+        client.set_quotas(quotas, replace=True, dry_run=True)  # what would be refused is refused
+    emit("\n".join(lines) or "unchanged")
+
+
+def _as_file(client: GoSchedClient) -> Json:
+    from gosched.config.queue_writer import quotas_keys
+
+    return quotas_keys([status.quota for status in client.list_quotas()])
 
 
 @command.command("set")

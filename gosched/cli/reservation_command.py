@@ -76,7 +76,11 @@ def create(
 def list_reservations(ctx: click.Context, output: str, watch: bool) -> None:
     """List windows, reserved starts of jobs, and fences of jobs whose victims have not ended."""
     client = connect(ctx)
-    print_listing(lambda: reserved_json(client.list_reservations()), _COLUMNS, wide=_WIDE, output=output, watch=watch)
+
+    def fetch() -> list[Json]:
+        return reserved_json(client.list_reservations())
+
+    print_listing(fetch, _COLUMNS, wide=_WIDE, output=output, watch=watch, noun="reservation")
 
 
 @command.command("delete")

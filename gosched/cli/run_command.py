@@ -2,66 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import click
 
 from gosched.cli.connect import connect
-from gosched.cli.job_flags import DashedCommand, command_after_dashes, job_of_flags, job_options
-from gosched.cli.logs_command import print_logs
+from gosched.cli.interruption import cancelling
+from gosched.cli.job_flags import DashedCommand, command_after_dashes, draft_of_command, job_options
+from gosched.cli.job_follow import followed
+from gosched.cli.job_input import AnyJob, read_by_master
 from gosched.cli.output import say
-from gosched.cli.progress import ending, follow
-from gosched.cli.submit_command import submit, wait_shown
-from gosched.client import GoSchedClient, GoSchedError, JobDetail
+from gosched.cli.progress import ending
+from gosched.cli.submit_command import submit
+from gosched.cli.tracing import trace_this
+from gosched.client import GoSchedClient, GoSchedError
 from gosched.core.records.job import JobState
-from gosched.core.records.task import TaskState
-from gosched.core.spec.job_spec import JobSpec
 
 
 @click.command(cls=DashedCommand)
 @job_options
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> int:
-    """Submit CMD as a job, follow its output, return its exit code: run --cpu 2 -- ./train.sh. Ctrl-C cancels it."""
+    """Submit CMD as a job, follow its output, and return its exit code (128+n for a signal).
+
+    Its stdout comes to stdout, its stderr and the messages about the job to stderr. Ctrl-C cancels
+    the job and shows the rest of its output; a second Ctrl-C leaves at once. It stays in job list, as any other job.
+
+    \b
+    Examples:
+      goschedctl run -- echo hello
+      goschedctl run --mem 256Mi --env GREETING=hello -- sh -c 'echo $GREETING'
+      goschedctl run --count 2 --cpu 0.5 -- sh -c 'echo $GOSCHED_TASK_INDEX of $GOSCHED_TASK_COUNT'
+    """
     words = command_after_dashes(ctx)
     if not words:
         raise click.UsageError("nothing to run: give a command after --, such as: goschedctl run --cpu 2 -- ./train.sh")
-    return run_to_end(connect(ctx), job_of_flags(words, flags))
+    trace_this(ctx)
+    draft, client = draft_of_command(words, flags), connect(ctx)
+    return run_to_end(client, read_by_master(client, draft)[0])
 
 
-def run_to_end(client: GoSchedClient, spec: JobSpec) -> int:
+def run_to_end(client: GoSchedClient, spec: AnyJob) -> int:
     """Submit a job, show its progress until it starts, print its logs, return its exit code.
 
-    Of an array, only the progress is shown.
+    Of an array, only the progress is shown. A signal cancels the job, whose output is printed until it has ended.
     """
     job = submit(client, spec).job_id
-    try:
-        if spec.is_parent:
-            return wait_shown(client, job, None).exit_code
-        for _ in follow(_until_started(client, job)):
-            pass
-        print_logs(client.logs(job, follow=True), prefixed=spec.task_count > 1)
-        detail = client.wait(job)
-    except KeyboardInterrupt:
-        _cancel(client, job)
-        raise
-    if detail.state is not JobState.SUCCEEDED:
+    with cancelling(client, job) as interruption:
+        try:
+            detail = followed(client, spec, job)
+        except BrokenPipeError:  # as a local program would end
+            interruption.cancel("nothing reads the output")
+            raise
+        except (KeyboardInterrupt, GoSchedError):
+            say(interruption.left())
+            raise
+    if not spec.is_parent and detail.state is not JobState.SUCCEEDED:
         say(f"{spec.name}: {ending(detail)}")
-    return detail.exit_code
-
-
-def _until_started(client: GoSchedClient, job: str) -> Iterator[JobDetail]:
-    for detail in client.watch(job):
-        yield detail
-        waiting = any(task.state <= TaskState.STARTING for task in detail.tasks)
-        if detail.state is JobState.RUNNING and not waiting:
-            return
-
-
-def _cancel(client: GoSchedClient, job: str) -> None:
-    try:
-        client.cancel(job, reason="interrupted")
-        say(f"interrupted: {job} is cancelled")
-    except GoSchedError as error:
-        say(f"interrupted, but {job} could not be cancelled: {error}")
+    return detail.exit_code if interruption.code is None else interruption.code

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from gosched.api.json.cluster import status_json
-from gosched.cli.connect import connect, output_option
-from gosched.cli.output import Column, Json, ago, as_data, bytes_text, emit, table
+from gosched.api.json.status import status_json
+from gosched.cli.connect import connect, output_option, watch_option
+from gosched.cli.output import Column, Json, ago, as_data, bytes_text, emit, say, show, table
 
+if TYPE_CHECKING:
+    from gosched.client import GoSchedClient
+
+LEADER_S = 5.0  # an election takes about one second
 _MASTERS: list[Column] = [
     ("MASTER", lambda m: m["id"]),
     ("ROLE", lambda m: m["role"]),
     ("HEALTHY", lambda m: "yes" if m["healthy"] else "no"),
     ("GRPC", lambda m: m["grpc_address"]),
     ("HTTP", lambda m: m["http_address"]),
-    ("CLOCK", lambda m: None if m["clock_offset_s"] is None else f"{m['clock_offset_s']:+.1f}s"),
+    ("CLOCK", lambda m: None if m["clock_offset_s"] is None or not m["healthy"] else f"{m['clock_offset_s']:+.1f}s"),
 ]
 _QUEUES: list[Column] = [
     ("QUEUE", lambda q: q["name"]),
@@ -27,17 +33,41 @@ _QUEUES: list[Column] = [
 
 
 @click.command()
+@watch_option
 @output_option
 @click.pass_context
-def command(ctx: click.Context, output: str) -> None:
-    """Show the cluster at a glance: masters, nodes, jobs, resources, queues."""
-    status = status_json(connect(ctx).get_status())
+def command(ctx: click.Context, output: str, watch: bool) -> int:
+    """Show the cluster at a glance: masters, nodes, jobs, resources, queues. -o name prints the leader.
+
+    While no master leads: which masters answer, their roles, the ends of their logs, and who is missing; the exit code
+    is 5.
+    """
+    from gosched.client.errors import Unavailable, Unreachable
+
+    client = connect(ctx, timeout_s=LEADER_S)
+    try:
+        show(lambda: status_json(client.get_status()), status_text, output=output, watch=watch, name="leader")
+    except Unreachable:
+        raise
+    except Unavailable as error:
+        return _without_leader(client, str(error), output)
+    return 0
+
+
+def _without_leader(client: GoSchedClient, problem: str, output: str) -> int:
+    """Print what the masters say of themselves. Raises Unavailable where none says anything."""
+    from gosched.cli.without_leader import known_text, masters_known
+    from gosched.client.errors import Unavailable
+
+    masters = masters_known(client)
+    if not masters:
+        raise Unavailable(problem)
     if output in ("json", "yaml"):
-        emit(as_data(status, output))
-    elif output == "name":
-        emit(status["leader"])
-    else:
-        emit(status_text(status))
+        emit(as_data({"leader": "", "problem": problem, "masters": masters}, output))
+    elif output != "name":
+        emit(known_text(masters))
+    say(f"goschedctl: {problem}")
+    return Unavailable.exit_code
 
 
 def status_text(status: Json) -> str:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
-from gosched.cli.connect import connect, output_option, read_duration_s
-from gosched.cli.job_flags import (
-    DashedCommand,
-    command_after_dashes,
-    given,
-    job_of_flags,
-    job_options,
-    submit_options,
-)
+from gosched.cli.connect import OUTPUTS, connect, read_duration_s
+from gosched.cli.job_flags import DashedCommand, job_options, submit_options
+from gosched.cli.job_input import AnyJob, draft_of, read_by_master
 from gosched.cli.output import Json, as_data, emit, say
-from gosched.cli.progress import ending, follow
-from gosched.client import GoSchedClient, JobDetail, Submitted
-from gosched.core.spec.job_spec import JobSpec
+from gosched.cli.tracing import trace_this
+from gosched.client import GoSchedClient, Submitted
+from gosched.client.reading import ReadJob, submit_read
+
+
+def format_or_file(ctx: click.Context, param: click.Parameter, value: str) -> str | Path:
+    """Return a format of what is printed, or the path of a file, which has a dot or a slash (callback of an option)."""
+    if value in OUTPUTS:
+        return value
+    if "." in value or "/" in value:
+        return Path(value)
+    known = ", ".join(OUTPUTS)
+    raise click.BadParameter(f"{value!r} is none of {known}; a file has a dot or a slash: ./{value}", ctx, param)
 
 
 @click.command(cls=DashedCommand)
@@ -29,7 +33,14 @@ from gosched.core.spec.job_spec import JobSpec
 @click.option("--wait", is_flag=True, help="Wait until the job ends; return its exit code.")
 @click.option("--wait-timeout", metavar="DURATION", help="With --wait: give up after this time, with exit code 124.")
 @click.option("--request-id", help="Id of the request: a repeat with the same id returns the first answer.")
-@output_option
+@click.option(
+    "-o",
+    "--output",
+    metavar="FORMAT|FILE",
+    callback=format_or_file,
+    default="table",
+    help="table, json, yaml or name; or a FILE such as ./train.log: wait, and write the job's output there.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -38,68 +49,90 @@ def command(
     wait: bool,
     wait_timeout: str | None,
     request_id: str | None,
-    output: str,
+    output: str | Path,
     **flags: Any,
 ) -> int:
-    """Submit the jobs of FILE (- is standard input), or one job from flags: submit --cpu 4 --count 8 -- ./train.sh"""
+    """Submit the jobs of FILE (- is standard input), or one job that flags and a command describe.
+
+    With FILE, flags take the place of what it says, for each of its jobs; --env, --labels, --volume and --after add to
+    it. A flag that would be of one task group among several is refused: --set says of which.
+
+    \b
+    Examples:
+      goschedctl submit job.yaml
+      goschedctl submit job.yaml --name again --count 4 --set retry.max=0 --env SEED=2
+      goschedctl submit --cpu 1 --mem 256Mi --count 2 -- sh -c 'echo hello from $GOSCHED_TASK_INDEX'
+      goschedctl submit --array 0-9%2 -- sh -c 'echo element $GOSCHED_ARRAY_INDEX'
+      goschedctl submit --wait -- sh -c 'exit 0'
+      goschedctl submit job.yaml --name logged --output ./job.log
+    """
     timeout_s = read_duration_s(wait_timeout, "--wait-timeout")
-    specs = _specs(ctx, file, flags)
+    draft = draft_of(ctx, file, flags)
+    trace_this(ctx)
+    client = connect(ctx)
+    specs = read_by_master(client, draft)
     if wait and any(spec.cron for spec in specs):
         raise click.UsageError(
             "--wait: a schedule has no end; wait for one of its runs, such as: goschedctl job wait NAME.1"
         )
     if request_id and len(specs) > 1:
         raise click.UsageError(f"--request-id names one job; there are {len(specs)} in {file}")
-    client = connect(ctx)
+    if isinstance(output, Path) and len(specs) > 1:
+        raise click.UsageError(f"--output FILE is of one job; there are {len(specs)} in {file}")
+    if isinstance(output, Path):
+        return _with_output_in(output, client, specs[0], request_id, timeout_s)
     submitted = [submit(client, spec, request_id) for spec in specs]
     _print(submitted, specs, output)
-    codes = [wait_shown(client, answer.job_id, timeout_s).exit_code for answer in submitted] if wait else [0]
-    return next((code for code in codes if code), 0)
+    if not wait:
+        return 0
+    return _wait(client, [(spec.name, answer.job_id) for spec, answer in zip(specs, submitted, strict=True)], timeout_s)
 
 
-def submit(client: GoSchedClient, spec: JobSpec, request_id: str | None = None) -> Submitted:
+def submit(client: GoSchedClient, spec: AnyJob, request_id: str | None = None) -> Submitted:
     """Submit a job, and say the result on stderr."""
-    answer = client.submit(spec, request_id=request_id)
+    if isinstance(spec, ReadJob):
+        answer = submit_read(client, spec, request_id)
+    else:
+        answer = client.submit(spec, request_id=request_id)
     say(f"{spec.name}: {'already submitted' if answer.unchanged else 'submitted'} as {answer.job_id}")
     for warning in answer.warnings:
         say(f"{spec.name}: warning: {warning}")
     return answer
 
 
-def wait_shown(client: GoSchedClient, job: str, timeout_s: float | None) -> JobDetail:
-    """Wait until the job ends, show its progress meanwhile, and return it."""
-    for detail in follow(client.watch(job, timeout_s=timeout_s)):
-        last = detail
-    say(f"{last.job.spec.name}: {ending(last)}")
-    return last
+def _wait(client: GoSchedClient, left: list[tuple[str, str]], timeout_s: float | None) -> int:
+    """Wait for jobs, by name and id, one after the other; return the exit code of the first that failed."""
+    from gosched.cli.job_follow import wait_shown  # slow, as are the records of jobs
+    from gosched.cli.job_wait import going_on
+
+    codes = []
+    with going_on(left):
+        for job_id in [job_id for _, job_id in left]:
+            codes.append(wait_shown(client, job_id, timeout_s).exit_code)
+            left[: len(left) > 1] = []
+    return next((code for code in codes if code), 0)
 
 
-def _specs(ctx: click.Context, file: str | None, flags: dict[str, Any]) -> list[JobSpec]:
-    command = command_after_dashes(ctx)
-    if file is not None and command is not None:
-        raise click.UsageError(f"give either a file ({file}) or a command after --, not both")
-    if command is not None:
-        if not command:
-            raise click.UsageError("the command after -- is empty: name the program to run")
-        return [job_of_flags(command, flags)]
-    if file is None:
-        raise click.UsageError("nothing to submit: give a FILE, - for standard input, or a command after --")
-    if given(flags):
-        raise click.UsageError(f"{given(flags)[0]} describes a job without a file; set it in {file} instead")
-    return read_specs(file)
+def _with_output_in(
+    file: Path, client: GoSchedClient, spec: AnyJob, request_id: str | None, timeout_s: float | None
+) -> int:
+    """Submit the job, write its output to the file until it has ended, and return its exit code."""
+    from gosched.cli.job_follow import followed, output_file
+    from gosched.cli.job_wait import going_on
+    from gosched.cli.progress import ending
+
+    if spec.is_parent:
+        raise click.UsageError("--output FILE: an array or a schedule has no output of its own, but its jobs have")
+    with output_file(file) as out:  # first of all: a file that cannot be written to is an error before there is a job
+        job = submit(client, spec, request_id).job_id
+        say(f"{spec.name}: its output goes to {file}")
+        with going_on([(spec.name, job)]):
+            detail = followed(client, spec, job, timeout_s, out)
+    say(f"{spec.name}: {ending(detail)}")
+    return detail.exit_code
 
 
-def read_specs(file: str) -> list[JobSpec]:
-    """Read the jobs of a file, or of standard input. Raises ConfigError."""
-    from gosched.config import parse_job_file
-    from gosched.config.load import read_file
-
-    if file == "-":
-        return parse_job_file(sys.stdin.buffer.read(), "standard input")
-    return parse_job_file(read_file(file, what="job file"), file)
-
-
-def _print(submitted: list[Submitted], specs: list[JobSpec], output: str) -> None:
+def _print(submitted: list[Submitted], specs: list[AnyJob], output: str) -> None:
     shapes: list[Json] = [
         {"id": answer.job_id, "name": spec.name, "unchanged": answer.unchanged, "warnings": list(answer.warnings)}
         for answer, spec in zip(submitted, specs, strict=True)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from gosched.api.details import NodeDetail
-from gosched.api.usage import HostUsage, LiveUsage, NodeUsage, TaskUsage
-from gosched.core.records.node import Node
-from gosched.core.records.window import Window
-from gosched.core.resources import Resources
-from gosched.wire.codec import to_record
-from gosched.wire.v1 import node_pb2
+if TYPE_CHECKING:
+    from gosched.core.records.window import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +39,21 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotSubmitted:
+    """A job of a batch that was not taken."""
+
+    #: As gRPC names it: INVALID_ARGUMENT; ABORTED: another job of the batch was refused.
+    code: str
+    #: In one line.
+    problem: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Controlled:
-    """A job that was held, released, suspended, resumed, requeued or frozen."""
+    """A job that was held, released, suspended, resumed, requeued, frozen or cancelled."""
 
     job_id: str
-    #: It was so already.
+    #: It was so already; of a cancellation: it has ended, or is about to.
     unchanged: bool
 
 
@@ -73,8 +79,18 @@ class WindowSet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogTime:
+    """When the output from an offset on was read from its task."""
+
+    #: Since the start of the stream.
+    offset: int
+    #: By the clock of the task's node.
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogChunk:
-    """Bytes that one task wrote to one stream; or a note for people, without data."""
+    """Bytes that one task wrote to one stream, a note for people, or both."""
 
     task_id: str
     allocation_id: str
@@ -84,27 +100,15 @@ class LogChunk:
     offset: int
     data: bytes
     note: str = ""
+    #: Nothing (more) of this log can be had; `note` says why.
+    missing: bool = False
+    #: Of the first byte of `data` (or of one before), and of each later one that differs. Empty: not asked for, or not
+    #: known.
+    times: tuple[LogTime, ...] = ()
+    #: Of an array or a schedule that was asked for as a whole: the name of the job whose task it is.
+    job_name: str = ""
 
-
-def node_detail(message: node_pb2.NodeView) -> NodeDetail:
-    """Return the record of a message whose age is negative when there is none."""
-    return NodeDetail(
-        node=to_record(message.node, Node),
-        used=to_record(message.used, Resources),
-        tasks=message.tasks,
-        heartbeat_age_ms=None if message.heartbeat_age_ms < 0 else message.heartbeat_age_ms,
-    )
-
-
-def live_usage(message: node_pb2.ListUsageResponse) -> LiveUsage:
-    return LiveUsage(
-        nodes=tuple([node_usage(view) for view in message.nodes]),
-        tasks=tuple([to_record(view, TaskUsage) for view in message.tasks]),
-    )
-
-
-def node_usage(view: node_pb2.NodeUsageView) -> NodeUsage:
-    host = to_record(view.usage, HostUsage)
-    measured = {field.name: getattr(host, field.name) for field in fields(HostUsage)}
-    own = {field.name: getattr(view, field.name) for field in fields(NodeUsage) if field.name not in measured}
-    return NodeUsage(**measured, **own)
+    @property
+    def text(self) -> str:
+        """The bytes as text; what is no UTF-8 is replaced. A character may be cut where a chunk ends."""
+        return self.data.decode("utf-8", "replace")

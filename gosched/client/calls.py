@@ -1,42 +1,142 @@
-"""One call to whichever master answers, and what makes a change safe to repeat."""
+"""What a client asks of the masters, as values: one call, a list that comes in pages, a stream.
+
+Invariant: nothing here sends or waits, so the clients with and without asyncio share all of it. `transport.py` and
+`aio/transport.py` carry it out.
+"""
 
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, TypeVar
 
-from gosched.client.errors import Unavailable
-from gosched.client.masters import Masters
-from gosched.wire.v1.cluster_pb2_grpc import ClusterServiceStub
-from gosched.wire.v1.node_pb2_grpc import NodeServiceStub
-from gosched.wire.v1.scheduler_pb2_grpc import SchedulerServiceStub
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 
-Service = type[SchedulerServiceStub] | type[NodeServiceStub] | type[ClusterServiceStub]
+from gosched.wire.v1 import cluster_pb2, history_pb2, node_pb2, scheduler_pb2
+
+T = TypeVar("T")
+Metadata = tuple[tuple[str, str], ...]
+
+SCHEDULER = scheduler_pb2.DESCRIPTOR.services_by_name["SchedulerService"]
+NODES = node_pb2.DESCRIPTOR.services_by_name["NodeService"]
+CLUSTER = cluster_pb2.DESCRIPTOR.services_by_name["ClusterService"]
+HISTORY = history_pb2.DESCRIPTOR.services_by_name["HistoryService"]
+
+STREAM_S = 60.0  # how long a stream that had begun looks for a master to go on with
+PAGE = 1000
+_OWN_ID = "own-request-id"
 
 
-class Calls:
-    """What the calls of all services share."""
+@dataclass(frozen=True, slots=True)
+class Rpc:
+    """One method of a service, as a channel of either kind calls it."""
 
-    def __init__(self, masters: Masters, timeout_s: float) -> None:
-        self._masters = masters
-        self._timeout_s = timeout_s
-        self._client_id = uuid.uuid4().hex
+    path: str
+    encode: Callable[[Any], bytes]
+    decode: Callable[[bytes], Any]
 
-    def _call(self, service: Service, method: str, request: Any) -> Any:
-        return self._masters.call(
-            lambda channel, timeout: getattr(service(channel), method)(request, timeout=timeout),
-            timeout_s=self._timeout_s,
-        )
+    def unary(self, channel: Any) -> Any:
+        return channel.unary_unary(self.path, request_serializer=self.encode, response_deserializer=self.decode)
 
-    def _change(self, service: Service, method: str, request: Any) -> Any:
-        """A leader that lost its majority may have logged what it could not commit; the next one may commit it."""
-        try:
-            return self._call(service, method, request)
-        except Unavailable as error:
-            raise Unavailable(f"{error}. It may still take effect: look before you repeat it") from error
+    def stream(self, channel: Any) -> Any:
+        return channel.unary_stream(self.path, request_serializer=self.encode, response_deserializer=self.decode)
 
-    def _identity(self, request_id: str | None) -> dict[str, Any]:
-        """Return the fields under which the answer to a change is remembered. A caller's own request id means the same
-        from every process."""
-        client_id = "own-request-id" if request_id else self._client_id
-        return {"request_id": request_id or uuid.uuid4().hex, "client_id": client_id}
+    def both(self, channel: Any) -> Any:
+        return channel.stream_stream(self.path, request_serializer=self.encode, response_deserializer=self.decode)
+
+
+@cache
+def rpc(service: ServiceDescriptor, method: str) -> Rpc:
+    described = service.methods_by_name[method]
+    encode, decode = (GetMessageClass(kind) for kind in (described.input_type, described.output_type))
+    return Rpc(f"/{service.full_name}/{method}", encode.SerializeToString, decode.FromString)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[T]):
+    """One request and how its answer is read."""
+
+    rpc: Rpc
+    request: Any
+    read: Callable[[Any], T]
+    #: It changes something, and its request names itself: a repeat gets the first answer.
+    is_change: bool = False
+    #: `host:port` of the one master that is meant; empty: any.
+    address: str = ""
+    metadata: Metadata = ()
+
+    def named(self, client_id: str) -> None:
+        """Write the client's id into a change whose caller chose no request id."""
+        if self.is_change and not self.request.client_id:
+            self.request.client_id = client_id
+
+
+def names(request_id: str | None) -> dict[str, Any]:
+    """Return the fields under which the answer to a change is remembered. A caller's own request id means the same
+    from every process."""
+    return {"request_id": request_id or uuid.uuid4().hex, "client_id": _OWN_ID if request_id else ""}
+
+
+class Pages(Generic[T]):
+    """A list that comes in pages. `next_call` returns the call for each page, the answer of which goes on."""
+
+    def __init__(
+        self,
+        method: Rpc,
+        request: Any,
+        read: Callable[[Any], list[T]],
+        *,
+        limit: int | None = None,
+        sizes: tuple[int, int] = (PAGE, PAGE),
+    ) -> None:
+        """`limit`: items at most. `sizes`: of the first page, and of those that follow."""
+        self._rpc, self._request, self._read = method, request, read
+        self._left, self._sizes = limit, sizes
+        self._ended = limit is not None and limit <= 0
+
+    def next_call(self) -> Call[list[T]] | None:
+        if self._ended:
+            return None
+        size = self._sizes[bool(self._request.page_token)]
+        self._request.page_size = size if self._left is None else min(size, self._left)
+        return Call(rpc=self._rpc, request=self._request, read=self._take)
+
+    def count(self, found: list[T]) -> int:
+        """Return how many of the limit a page took."""
+        return len(found)
+
+    def _take(self, page: Any) -> list[T]:
+        found = self._read(page)
+        if self._left is not None:
+            self._left -= self.count(found)
+        self._request.page_token = page.next_page_token
+        self._ended = not page.next_page_token or (self._left is not None and self._left <= 0)
+        return found
+
+
+class Stream(Generic[T]):
+    """A stream that is opened anew, by `request()`, whenever it breaks."""
+
+    rpc: Rpc
+    #: It has ended when a master closes it; otherwise `ended` says it.
+    until_closed = False
+
+    def __init__(self, timeout_s: float | None) -> None:
+        self.timeout_s = timeout_s
+        self.ended = False
+
+    def first(self) -> Call[None] | None:
+        """Return a call that goes before the stream, and reads what it needs; None: there is none."""
+        return None
+
+    def request(self) -> Message:
+        """Return the request as it is now, to go on from here."""
+        raise NotImplementedError
+
+    def take(self, message: Any) -> Iterator[T]:
+        """Yield what is new in a message."""
+        raise NotImplementedError

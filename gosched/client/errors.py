@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import grpc
+if TYPE_CHECKING:
+    from gosched.api.details import JobDetail
 
 
 class GoSchedError(Exception):
@@ -24,7 +25,7 @@ class Refused(GoSchedError):
 
 
 class NotFound(Refused):
-    pass
+    """There is no job, node, queue or log of this name (any more)."""
 
 
 class AlreadyExists(Refused):
@@ -32,6 +33,8 @@ class AlreadyExists(Refused):
 
 
 class Denied(GoSchedError):
+    """The caller's certificate does not allow it."""
+
     exit_code = 4
 
 
@@ -40,6 +43,15 @@ class Unavailable(GoSchedError):
 
     exit_code = 5
 
+    def __init__(self, text: str = "", *, was_reached: bool = False) -> None:
+        super().__init__(text)
+        #: Some master has answered, although it could not do it: the endpoints are right.
+        self.was_reached = was_reached
+
+
+class Unreachable(Unavailable):
+    """No master can be reached, and it is known why of each. Nothing was sent."""
+
 
 class TimedOut(GoSchedError):
     """The caller's own time limit has passed; the cluster goes on."""
@@ -47,28 +59,41 @@ class TimedOut(GoSchedError):
     exit_code = 124
 
 
+class JobFailed(GoSchedError):
+    """A job whose result was asked for has ended, and not by success. `detail` is the job as it ended."""
+
+    def __init__(self, detail: JobDetail) -> None:
+        job = detail.job
+        why = ": ".join(part for part in (job.reason, job.detail) if part)
+        code = "" if job.exit_code is None else f" with code {job.exit_code}"
+        super().__init__(f"job {job.spec.name} ({job.id}) is {job.state.name}{code}{f' ({why})' if why else ''}")
+        self.detail = detail
+        self.exit_code = detail.exit_code
+
+
 def is_transient(error: Any) -> bool:
     """Tell whether to ask another master: this one is gone or frozen, has no leader, or does not know what became of
-    the call."""
-    code, details = error.code(), error.details() or ""
-    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
+    the call. `error`: of gRPC, which this module does not import: it takes long."""
+    code, details = error.code().name, error.details() or ""
+    if code in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):
         return True
     # A master that dies in the middle of an answer shows up as one of these.
-    return (code is grpc.StatusCode.INTERNAL and "RST_STREAM" in details) or (
-        code is grpc.StatusCode.UNKNOWN and "Stream removed" in details
-    )
+    return (code == "INTERNAL" and "RST_STREAM" in details) or (code == "UNKNOWN" and "Stream removed" in details)
 
 
 def from_rpc(error: Any) -> GoSchedError:
     """Return the exception for an answer that another master would give, too."""
-    code = error.code()
-    detail = " ".join((error.details() or code.name).split())
-    if code is grpc.StatusCode.NOT_FOUND:
-        return NotFound(detail)
-    if code is grpc.StatusCode.ALREADY_EXISTS:
-        return AlreadyExists(detail)
-    if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
-        return Denied(detail)
-    if code is grpc.StatusCode.UNIMPLEMENTED:
-        return Refused("the master that was asked is of an older release and does not know this call: upgrade it first")
+    code = error.code().name
+    detail = " ".join((error.details() or code).split())
+    match code:
+        case "NOT_FOUND":
+            return NotFound(detail)
+        case "ALREADY_EXISTS":
+            return AlreadyExists(detail)
+        case "PERMISSION_DENIED" | "UNAUTHENTICATED":
+            return Denied(detail)
+        case "UNIMPLEMENTED":
+            return Refused(
+                "the master that was asked is of an older release and does not know this call: upgrade it first"
+            )
     return Refused(detail)

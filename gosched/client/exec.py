@@ -14,13 +14,15 @@ from typing import Any
 
 import grpc
 
+from gosched.client.calls import SCHEDULER, rpc
 from gosched.client.client import GoSchedClient
 from gosched.client.errors import GoSchedError, Unavailable, from_rpc, is_transient
 from gosched.wire.v1 import scheduler_pb2
-from gosched.wire.v1.scheduler_pb2_grpc import SchedulerServiceStub
 
 MAX_INPUT_WAITING = 16  # pieces
 CONNECT_S = 10.0
+ALIVE_S = 1.0  # between two looks at whether a command that takes no input is still there
+EXEC = rpc(SCHEDULER, "ExecTask")
 
 
 class Exec:
@@ -43,12 +45,10 @@ class Exec:
         self.exit_code: int | None = None
         self._requests: queue.SimpleQueue[scheduler_pb2.ExecRequest | None] = queue.SimpleQueue()
         self._free_slots = threading.BoundedSemaphore(MAX_INPUT_WAITING)
-        start = scheduler_pb2.ExecStart(job=job, task=task, command=command, env=env, terminal=size is not None)
-        if size is not None:
-            start.size.rows, start.size.columns = size
+        start = exec_start(job, command, task, env, size)
         self._requests.put(scheduler_pb2.ExecRequest(start=start))
         channel, _ = next(client._masters.tries(CONNECT_S))
-        self._call: Any = SchedulerServiceStub(channel).ExecTask(self._sent())
+        self._call: Any = EXEC.both(channel)(self._sent())
 
     def __enter__(self) -> Exec:
         return self
@@ -61,23 +61,20 @@ class Exec:
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
         try:
             for response in self._call:
-                match response.WhichOneof("part"):
-                    case "stdout":
-                        yield "stdout", response.stdout
-                    case "stderr":
-                        yield "stderr", response.stderr
-                    case "exit_code":
-                        self.exit_code = response.exit_code
+                if part := part_of(response):
+                    yield part
+                if response.WhichOneof("part") == "exit_code":
+                    self.exit_code = response.exit_code
         except grpc.RpcError as error:
-            if is_transient(error):
-                raise Unavailable(f"the connection broke off, and with it the command: {_detail(error)}") from None
-            raise from_rpc(error) from None
+            raise broken_off(error) from None
         if self.exit_code is None:
             raise GoSchedError("the command's stream ended without its exit code")
 
     def send(self, data: bytes) -> None:
-        """Write to its stdin; wait while it takes no more."""
-        self._free_slots.acquire()
+        """Write to its stdin; wait while it takes no more. Raises Unavailable when it has ended meanwhile."""
+        while not self._free_slots.acquire(timeout=ALIVE_S):
+            if not self._call.is_active():
+                raise Unavailable("the command has ended, and takes no more input")
         self._requests.put(scheduler_pb2.ExecRequest(stdin=data))
 
     def end_input(self) -> None:
@@ -103,5 +100,29 @@ class Exec:
             yield request
 
 
-def _detail(error: Any) -> str:
-    return " ".join((error.details() or error.code().name).split())[:200]
+def exec_start(
+    job: str, command: Sequence[str], task: str, env: Mapping[str, str] | None, size: tuple[int, int] | None
+) -> scheduler_pb2.ExecStart:
+    """Return the first message of a command."""
+    start = scheduler_pb2.ExecStart(job=job, task=task, command=command, env=env, terminal=size is not None)
+    if size is not None:
+        start.size.rows, start.size.columns = size
+    return start
+
+
+def part_of(response: scheduler_pb2.ExecResponse) -> tuple[str, bytes] | None:
+    """Return what a message has of the command's output."""
+    match response.WhichOneof("part"):
+        case "stdout":
+            return "stdout", response.stdout
+        case "stderr":
+            return "stderr", response.stderr
+    return None
+
+
+def broken_off(error: Any) -> GoSchedError:
+    """Return the exception for a stream that gRPC ended."""
+    if not is_transient(error):
+        return from_rpc(error)
+    detail = " ".join((error.details() or error.code().name).split())[:200]
+    return Unavailable(f"the connection broke off, and with it the command: {detail}")

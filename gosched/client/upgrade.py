@@ -113,9 +113,10 @@ def _features(status: Status, known: Mapping[str, MasterHealth], wanted: Release
     mixed = len(releases) > 1 or any(not health.release for health in known.values())
     if wanted is not None and releases and wanted < min(releases):
         if now < newest:
-            return Check(name="features", ok=True, detail=f"level {now}: going back is possible (docs/upgrades.md)")
-        detail = f"level {now}: the release before may not know it; the only way back is a backup (docs/operations.md)"
-        return Check(name="features", ok=False, detail=detail)
+            detail = f"level {now}: going back is possible (docs/operations/upgrades.md)"
+            return Check(name="features", ok=True, detail=detail)
+        only = "the release before may not know it; the only way back is a backup (docs/operations/masters.md)"
+        return Check(name="features", ok=False, detail=f"level {now}: {only}")
     if now == newest:
         return Check(name="features", ok=True, detail=f"level {now}, the newest that is known")
     if mixed or wanted in releases:

@@ -5,8 +5,9 @@ The names below are imported on first use: the command line reads its context he
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gosched.lazy import lazy
 
 if TYPE_CHECKING:
     from gosched.config.address import Listen, resolve_listen
@@ -16,18 +17,17 @@ if TYPE_CHECKING:
     from gosched.config.load import load_agent_settings, load_master_settings, parse_queue_file
     from gosched.config.settings import MasterSettings
 
-_MODULES = {
-    "AgentSettings": "agent_settings",
-    "ConfigError": "errors",
-    "Listen": "address",
-    "MasterSettings": "settings",
-    "job_from_flags": "jobs.jobfile",
-    "load_agent_settings": "load",
-    "load_master_settings": "load",
-    "parse_job_file": "jobs.jobfile",
-    "parse_queue_file": "load",
-    "resolve_listen": "address",
-}
+__getattr__ = lazy(
+    __name__,
+    {
+        "gosched.config.address": "Listen resolve_listen",
+        "gosched.config.agent_settings": "AgentSettings",
+        "gosched.config.errors": "ConfigError",
+        "gosched.config.jobs.jobfile": "job_from_flags parse_job_file",
+        "gosched.config.load": "load_agent_settings load_master_settings parse_queue_file",
+        "gosched.config.settings": "MasterSettings",
+    },
+)
 
 __all__ = [
     "AgentSettings",
@@ -41,9 +41,3 @@ __all__ = [
     "parse_queue_file",
     "resolve_listen",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"gosched.config.{_MODULES[name]}"), name)
-    raise AttributeError(f"module 'gosched.config' has no attribute {name!r}")

@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gosched.config.address import Listen
+from gosched.config.archive_model import Archive
 from gosched.config.errors import shown
 from gosched.config.jobs.isolation_model import Rlimits
-from gosched.config.quantity import gpu_count
+from gosched.config.quantity import duration_ms, gpu_count
 from gosched.config.settings import Address, Listed, PositiveMillis, Settings, Target, health_listen
 from gosched.config.validation import CpuMillis, LabelKey, MemoryBytes, Model, Name, Pairs, Text, problem_at
 from gosched.config.vector import with_custom
@@ -193,6 +194,19 @@ class Registry(Model):
     password_file: str
 
 
+def _until(value: object) -> int | None:
+    """Read a duration; None stands for `job`: as long as the job's record."""
+    return None if value == "job" else duration_ms(value)
+
+
+class Logs(Model):
+    """The logs of ended tasks. `keep`: `job`, as long as the job's record, or a time after the task's end. `max`: of
+    all together; the oldest go first."""
+
+    keep_ms: Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_until)] = Field(default=None, alias="keep")
+    max_bytes: Amount = Field(default=10 << 30, alias="max")
+
+
 class AgentSettings(Settings):
     """`resources` None: the agent finds out all of them. So with `numa`, `gpu_numa`, `gpu_links`, empty, and the
     memory of each GPU, 0. With `hardware: static` it finds nothing: what the settings leave out is not there.
@@ -218,6 +232,8 @@ class AgentSettings(Settings):
     log_max_bytes: Annotated[MemoryBytes, Field(ge=64 * 1024)] = Field(default=16 * 1024 * 1024, alias="log_max")
     log_files: int = Field(default=4, ge=1, le=100)
     keep_finished_ms: PositiveMillis = Field(default=3_600_000, alias="keep_finished")
+    logs: Logs = Logs()
+    archive: Archive | None = None
     hardware_from: Literal["found", "static"] = Field(default="found", alias="hardware")
     isolation: Literal["required", "best_effort"] = "best_effort"
     cgroup_root: str = ""

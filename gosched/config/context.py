@@ -1,6 +1,6 @@
-"""Which masters a client talks to: flags, then the environment, then the context file.
+"""Which cluster a client talks to: flags, then the environment, then the user's config file.
 
-Invariant: nothing slow is imported unless there is a context file, since every command line starts here.
+Invariant: nothing slow is imported unless there is such a file, since every command line starts here.
 """
 
 from __future__ import annotations
@@ -9,48 +9,79 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from gosched.config.errors import ConfigError
+from gosched.config.errors import ConfigError, suggestion
 
 DEFAULT_ENDPOINTS = "localhost:9090"
-_TLS = ("tls_cert", "tls_key", "tls_ca")
+DEFAULT = "the default"  # what names them then
+TLS_KEYS = ("tls_cert", "tls_key", "tls_ca")
+KEYS = ("endpoints", *TLS_KEYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientContext:
-    """`tls` is (cert, key, ca), paths of PEM files, or None."""
+    """The masters of one cluster, and what they are shown."""
 
+    #: Separated by commas.
     endpoints: str
+    #: Certificate, key and CA, paths of PEM files; None: without TLS.
     tls: tuple[str, str, str] | None = None
+    #: What named the endpoints, such as GOSCHED_ENDPOINTS or `context prod`.
+    source: str = DEFAULT
 
 
-def load_client_context(endpoints: str | None) -> ClientContext:
-    """Read the context file: GOSCHED_CONTEXT, or ~/.config/gosched/context.yaml where it exists. Raise ConfigError."""
-    named = os.environ.get("GOSCHED_CONTEXT")
-    path = Path(named) if named else Path.home() / ".config" / "gosched" / "context.yaml"
-    values = _from_file(path) if named or path.is_file() else {}
-    for key in ("endpoints", *_TLS):
-        if os.environ.get(f"GOSCHED_{key.upper()}"):
-            values[key] = os.environ[f"GOSCHED_{key.upper()}"]
-    given = [key for key in _TLS if values.get(key)]
-    if given and len(given) < len(_TLS):
-        missing = next(key for key in _TLS if key not in given)
+def load_client_context(endpoints: str | None, context: str | None = None) -> ClientContext:
+    """Return the cluster that these flags name, or else GOSCHED_ENDPOINTS, GOSCHED_CONTEXT, or the current context of
+    the config file. Raise ConfigError.
+
+    A context that is named goes before GOSCHED_ENDPOINTS and GOSCHED_TLS_...; --endpoints goes before all. What the
+    file calls its current context is left out where something else names the masters.
+    """
+    values, source = _of_context(endpoints, context)
+    for key in () if context else KEYS:
+        if value := os.environ.get(f"GOSCHED_{key.upper()}"):
+            values[key] = value
+            source = "GOSCHED_ENDPOINTS" if key == "endpoints" else source
+    if endpoints:
+        values["endpoints"], source = endpoints, "--endpoints"
+    given = [key for key in TLS_KEYS if values.get(key)]
+    if given and len(given) < len(TLS_KEYS):
+        missing = next(key for key in TLS_KEYS if key not in given)
         raise ConfigError(f"TLS needs a certificate, a key and a CA: set {missing} (GOSCHED_{missing.upper()}) too")
-    cert, key, ca = (values.get(name, "") for name in _TLS)
+    cert, key, ca = (values.get(name, "") for name in TLS_KEYS)
     return ClientContext(
-        endpoints=endpoints or values.get("endpoints") or DEFAULT_ENDPOINTS, tls=(cert, key, ca) if cert else None
+        endpoints=values.get("endpoints") or DEFAULT_ENDPOINTS,
+        tls=(cert, key, ca) if cert else None,
+        source=source if values.get("endpoints") else DEFAULT,
     )
 
 
-def _from_file(path: Path) -> dict[str, str]:
-    from gosched.config.load import read_file
-    from gosched.config.tree import read_documents
-    from gosched.config.validation import Model, validate
+def folder() -> Path:
+    """Return where the files of this user's client are."""
+    return Path.home() / ".config" / "gosched"
 
-    class ContextFile(Model):
-        endpoints: str = DEFAULT_ENDPOINTS
-        tls_cert: str = ""
-        tls_key: str = ""
-        tls_ca: str = ""
+
+def _of_context(endpoints: str | None, context: str | None) -> tuple[dict[str, str], str]:
+    """Return the keys of the context that applies, and what it is called; empty: none applies."""
+    name = context or os.environ.get("GOSCHED_CONTEXT") or ""
+    if "/" in name:  # the path of a file with the keys of one context
+        return _one_context(Path(name)), f"context file {name}"
+    file, single = folder() / "config.yaml", folder() / "context.yaml"
+    if name or (file.is_file() and not endpoints and not os.environ.get("GOSCHED_ENDPOINTS")):
+        from gosched.config.contexts import read_contexts
+
+        contexts = read_contexts(file)
+        if name and name not in contexts.named:
+            known = f"there are: {', '.join(sorted(contexts.named))}" if contexts.named else f"{file} has none"
+            raise ConfigError(f'there is no context "{name}"{suggestion(name, contexts.named)}; {known}')
+        if chosen := name or contexts.current:
+            return dict(contexts.named[chosen]), f"context {chosen}"
+    return (_one_context(single), f"context file {single}") if single.is_file() else ({}, DEFAULT)
+
+
+def _one_context(path: Path) -> dict[str, str]:
+    from gosched.config.contexts import keys_of
+    from gosched.config.files import read_file
+    from gosched.config.tree import read_documents
 
     documents = read_documents(read_file(str(path), what="context file"), str(path))
-    return dict(validate(ContextFile, documents[0]).model_dump()) if documents else {}
+    return keys_of(documents[0], ()) if documents else {}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
 class ConfigError(Exception):
     """A setting, a config file or a job file that cannot be used."""
 
+    #: What else is wrong with it.
+    others: tuple[ConfigError, ...] = ()
+
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return ` (did you mean "count"?)`, or nothing where no known word is near."""
+    import difflib  # slow, and for mistakes alone
+
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f' (did you mean "{near[0]}"?)' if near else ""
 

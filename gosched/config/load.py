@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from gosched.config.agent_settings import AgentSettings
 from gosched.config.errors import ConfigError
+from gosched.config.files import read_file
 from gosched.config.settings import MasterSettings, Settings
 from gosched.config.tree import Document, Path, dotted, read_documents
 from gosched.config.validation import validate
@@ -20,6 +21,7 @@ MASTER_KEYS: Mapping[str, Path] = {
     "grpc_addr": ("server", "grpc_addr"),
     "http_addr": ("server", "http_addr"),
     "health_addr": ("server", "health_addr"),
+    "probe_addr": ("server", "probe_addr"),
     "advertise_host": ("server", "advertise_host"),
     "algorithm": ("server", "algorithm"),
     "schedule_period": ("server", "schedule_period"),
@@ -33,13 +35,16 @@ MASTER_KEYS: Mapping[str, Path] = {
     "tls_cert": ("tls", "cert"),
     "tls_key": ("tls", "key"),
     "tls_ca": ("tls", "ca"),
-    "log_level": ("log_level",),
+    "log_format": ("logging", "format"),
+    "log_level": ("logging", "level"),
+    "tracing_endpoint": ("tracing", "endpoint"),
 }
 AGENT_KEYS: Mapping[str, Path] = {
     "master": ("masters",),
     "labels": ("labels",),
     "taints": ("taints",),
     "grpc_addr": ("grpc_addr",),
+    "http_addr": ("http_addr",),
     "health_addr": ("health_addr",),
     "advertise_addr": ("advertise_addr",),
     "data_dir": ("data_dir",),
@@ -49,7 +54,9 @@ AGENT_KEYS: Mapping[str, Path] = {
     "tls_cert": ("tls", "cert"),
     "tls_key": ("tls", "key"),
     "tls_ca": ("tls", "ca"),
-    "log_level": ("log_level",),
+    "log_format": ("logging", "format"),
+    "log_level": ("logging", "level"),
+    "tracing_endpoint": ("tracing", "endpoint"),
 }
 
 S = TypeVar("S", bound=Settings)
@@ -72,21 +79,32 @@ def parse_queue_file(text: bytes | str, source: str) -> tuple[tuple[Queue, ...],
 
     Parents before their children, with a `default` queue. None: the file has no `quotas`. Raises ConfigError.
     """
+    none = ConfigError(f"{source}: no queues in it: write at least queues: [{{name: production}}]")
+    document = _sharing_document(text, source, none)
+    if not document.value.get("queues"):
+        raise none
+    settings = validate(MasterSettings, document)
+    return settings.queue_records(), settings.quota_records() if "quotas" in document.value else None
+
+
+def parse_quota_file(text: bytes | str, source: str) -> tuple[Quota, ...]:
+    """Return the quotas of a master's config file, or of one that holds only `quotas`. Raises ConfigError."""
+    none = ConfigError(f"{source}: no quotas in it: write at least quotas: []")
+    document = _sharing_document(text, source, none)
+    if "quotas" not in document.value:
+        raise none
+    return validate(MasterSettings, document).quota_records()
+
+
+def _sharing_document(text: bytes | str, source: str, none: ConfigError) -> Document:
+    """Return the one document of a file, with keys and values at its top. Raises `none` where there is no such
+    document, and ConfigError."""
     documents = read_documents(text, source)
     if len(documents) > 1:
-        raise documents[1].error((), "a file of queues holds one document")
-    if not documents or not isinstance(documents[0].value, dict) or not documents[0].value.get("queues"):
-        raise ConfigError(f"{source}: no queues in it: write at least queues: [{{name: production}}]")
-    settings = validate(MasterSettings, documents[0])
-    return settings.queue_records(), settings.quota_records() if "quotas" in documents[0].value else None
-
-
-def read_file(path: str, *, what: str) -> bytes:
-    """Return the content of a file. Raise ConfigError with what to do."""
-    try:
-        return FilePath(path).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot read the {what}: {error.strerror or error}") from error
+        raise documents[1].error((), "a file of queues and quotas holds one document")
+    if not documents or not isinstance(documents[0].value, dict):
+        raise none
+    return documents[0]
 
 
 def looks_like_agent(text: bytes, source: str) -> bool:

@@ -35,3 +35,13 @@ def moment_from_ms(text: str, now_ms: int) -> int:
         return moment_ms(words)
     except ValueError as error:
         raise ValueError(f"{error}; or +2h for two hours from now") from None
+
+
+def past_ms(text: str, now_ms: int) -> int:
+    """Read `2h` for two hours ago, or a moment."""
+    words = text.strip()
+    try:
+        ago = words[:1].isdigit() and "-" not in words
+        return max(1, now_ms - duration_ms(words) if ago else moment_ms(words))
+    except ValueError as error:
+        raise ValueError(f"{error}; or 2h for two hours ago") from None

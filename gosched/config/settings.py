@@ -12,10 +12,12 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from gosched.config.address import Listen, join_address, resolve_listen, split_address
+from gosched.config.archive_model import Archive
 from gosched.config.backup_model import Backup
 from gosched.config.errors import ConfigError, shown
 from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quota_list, check_tree, queue_tree
-from gosched.config.validation import LabelKey, Millis, Model, Name, Pairs, problem_at
+from gosched.config.tracing_model import Tracing
+from gosched.config.validation import LabelKey, MemoryBytes, Millis, Model, Name, Pairs, problem_at
 from gosched.core.limits import MAX_LIVE_JOBS
 from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Quota
@@ -24,6 +26,7 @@ from gosched.core.spec.placement_rules import LINK_LEVEL, NODE_LEVEL, NUMA_LEVEL
 MAX_LEVELS = 8  # of the topology, above the node
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["json", "console"]
 
 
 def _address(value: object) -> str:
@@ -72,13 +75,17 @@ class Tls(Model):
 
 
 class Server(Model):
-    """`health_addr`: where probes ask; empty: nowhere. `advertise_host`: what others call this machine; needed when it
-    listens on every interface and its host name is not what others can resolve."""
+    """`health_addr`: where probes ask by gRPC; `probe_addr`: where probes and scrapers ask by HTTP, in plain text and
+    without certificates; empty: nowhere. `advertise_host`: what others call this machine; needed when it listens on
+    every interface and its host name is not what others can resolve. `http_hosts`: further names by which HTTP calls
+    it, such as a proxy's."""
 
     grpc_addr: Address = ":9090"
     http_addr: Address = ":8080"
     health_addr: Address | Literal[""] = ""
+    probe_addr: Address | Literal[""] = ""
     advertise_host: str = ""
+    http_hosts: Annotated[tuple[str, ...], Listed] = ()
     algorithm: Algorithm = "binpack"
     schedule_period_ms: PositiveMillis = Field(default=1000, alias="schedule_period")
 
@@ -159,6 +166,16 @@ class Retention(Model):
     max_age_ms: PositiveMillis = Field(default=7 * 86_400_000, alias="max_age")
 
 
+class History(Model):
+    """How much each master keeps of what has happened, beside the replicated state; the oldest beyond goes.
+    `max_jobs`: of jobs that have ended, `max_tasks`: starts of tasks, `max_bytes`: the file."""
+
+    max_events: Annotated[int, Field(ge=1_000, le=100_000_000)] = 200_000
+    max_jobs: Annotated[int, Field(ge=1_000, le=100_000_000)] = 1_000_000
+    max_tasks: Annotated[int, Field(ge=1_000, le=100_000_000)] = 1_000_000
+    max_bytes: Annotated[MemoryBytes, Field(ge=16 << 20)] = Field(default=1 << 30, alias="max_size")
+
+
 class Lease(Model):
     """A node silent for `node_timeout` is DEAD; under a new leader only after `first_lease`."""
 
@@ -181,15 +198,30 @@ class PluginConfig(Model):
     options: Pairs = ()
 
 
+class Logging(Model):
+    """`format`: of the log on stderr; None: console on a terminal, JSON otherwise. `level`: the lowest that is shown,
+    also changed while the daemon runs."""
+
+    format: LogFormat | None = None
+    level: LogLevel | None = None
+
+
 class Settings(Model):
-    """What both daemons have."""
+    """What both daemons have. `log_level` is what `logging.level` was called before."""
 
     tls: Tls | None = None
     insecure: bool = False
-    log_level: LogLevel = "info"
+    logging: Logging = Logging()
+    log_level: LogLevel | None = None
+    tracing: Tracing = Tracing()
 
     # Where each dotted key was set ("gosched.yaml:3", "--grpc-addr"), for errors that show only at start.
     _origins: Mapping[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def shown_level(self) -> LogLevel:
+        """Return the lowest level of records that are shown."""
+        return self.logging.level or self.log_level or "info"
 
     def listen(self, key: str, address: str) -> Listen:
         """Resolve an address. Raise ConfigError, with the place where it was set."""
@@ -198,14 +230,18 @@ class Settings(Model):
         except ConfigError as error:
             raise self.error(key, str(error)) from None
 
+    def origin(self, key: str) -> str:
+        """Return where a dotted key was set, such as `gosched.yaml:3` or `--grpc-addr`; empty: nowhere."""
+        return self._origins.get(key, "")
+
     def error(self, key: str, message: str) -> ConfigError:
         """Return an error with the place where the key was set."""
-        origin = self._origins.get(key)
+        origin = self.origin(key)
         return ConfigError(f"{origin}: {message}" if origin else message)
 
 
 def health_listen(address: str) -> Listen | None:
-    """It needs no TLS: see gosched.observe.health_port."""
+    """It needs no TLS: see gosched.observe.health_port, and gosched.master.http.probes."""
     if not address:
         return None
     host, port = split_address(address)
@@ -221,10 +257,12 @@ class MasterSettings(Settings):
     plugins: tuple[PluginConfig, ...] = ()
     data_dir: str = ""
     retention: Retention = Retention()
+    history: History = History()
     lease: Lease = Lease()
     scheduling: Scheduling = Scheduling()
     limits: Limits = Limits()
     backup: Backup | None = None
+    archive: Archive | None = None
 
     @model_validator(mode="after")
     def _lists_agree(self) -> MasterSettings:
@@ -248,6 +286,9 @@ class MasterSettings(Settings):
 
     def health_listen(self) -> Listen | None:
         return health_listen(self.server.health_addr)
+
+    def probe_listen(self) -> Listen | None:
+        return health_listen(self.server.probe_addr)
 
     def raft_listen(self) -> Listen:
         return self.listen("raft.bind_addr", self.raft.bind_addr)

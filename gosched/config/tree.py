@@ -19,7 +19,7 @@ from gosched.config.errors import ConfigError, shown_key
 Path = tuple[str | int, ...]
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
-_MAX_DEPTH = 20
+MAX_DEPTH = 20
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")  # 64 bits have up to 19 digits
 _FRACTION = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,18}")
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # the C parser is ten times as fast, and not everywhere
@@ -106,8 +106,8 @@ class _Builder:
             raise ConfigError(f"{where}: anchors and aliases (& and *) are not read: write the value out")
         if event.tag is not None:
             raise ConfigError(f"{where}: tags such as {event.tag} are not read: remove it")
-        if len(path) > _MAX_DEPTH:
-            raise ConfigError(f"{where}: nested more than {_MAX_DEPTH} deep")
+        if len(path) > MAX_DEPTH:
+            raise ConfigError(f"{where}: nested more than {MAX_DEPTH} deep")
         if isinstance(event, yaml.ScalarEvent):
             return _scalar(event)
         if isinstance(event, yaml.SequenceStartEvent):

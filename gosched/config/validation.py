@@ -18,13 +18,15 @@ from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.primitives import StringMap
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_MAX_MISTAKES = 100  # of one document that are explained
 _LABEL_KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_./-]*[A-Za-z0-9])?")
 
 
 class Model(BaseModel):
-    """Frozen; unknown keys are errors. `MOVED` are keys that may stand here but are read elsewhere."""
+    """Frozen; unknown keys are errors. `MOVED` are keys that may stand here but are read elsewhere. Its validator is
+    built when it is first used: a program that reads a job pays for the parts of a job file that are in it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     MOVED: ClassVar[frozenset[str]] = frozenset()
 
 
@@ -32,14 +34,17 @@ M = TypeVar("M", bound=Model)
 
 
 def validate(model: type[M], document: Document) -> M:
-    """Return the model. Raise ConfigError for the first mistake, by its place in the file; unknown keys first."""
+    """Return the model. Raise ConfigError for the first mistake, by its place in the file, with the others; unknown
+    keys first."""
     if not isinstance(document.value, dict):
         raise document.error((), f"expected keys and values, got {shown(document.value)}")
     try:
         return model.model_validate(document.value)
     except ValidationError as error:
         found = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
-        raise document.error(*_explained(model, found[0])) from None
+        first, *others = [document.error(*_explained(model, mistake)) for mistake in found[:_MAX_MISTAKES]]
+        first.others = tuple(others)
+        raise first from None
 
 
 def name(value: object, *, longest: int = 63) -> str:
@@ -149,7 +154,7 @@ def _explained(model: type[Model], error: ErrorDetails) -> tuple[Path, str]:
             return path, f"expected at most {context['le']}, got {shown(value)}"
         case "less_than":
             return path, f"expected at most {context['lt'] - 1}, got {shown(value)}"
-        case "int_type" | "int_parsing" | "int_from_float":
+        case "int_type" | "int_parsing" | "int_parsing_size" | "int_from_float":
             return path, f"expected a whole number, got {shown(value)}"
         case "bool_type" | "bool_parsing":
             return path, f"expected true or false, got {shown(value)}"

@@ -47,18 +47,20 @@ class WindowConfig(Model):
             raise problem_at(("end_ms",), "is not after the start")
         return self
 
+    def record(self) -> Window:
+        return Window(
+            name=self.name,
+            start_ms=self.start_ms,
+            end_ms=self.end_ms,
+            nodes=tuple(sorted(set(self.nodes))),
+            queues=tuple(sorted(set(self.queues))),
+            tenants=tuple(sorted(set(self.tenants))),
+            reason=self.reason,
+        )
+
 
 def window_from_flags(value: dict[str, object], origins: dict[Path, str]) -> tuple[Window, AmountMap]:
     """Return the window, and the resources for which nodes are to be chosen. `origins`: the flag of each key. Raises
     ConfigError."""
     found = validate(WindowConfig, Document(value=value, source="command line", origins=origins))
-    window = Window(
-        name=found.name,
-        start_ms=found.start_ms,
-        end_ms=found.end_ms,
-        nodes=tuple(sorted(set(found.nodes))),
-        queues=tuple(sorted(set(found.queues))),
-        tenants=tuple(sorted(set(found.tenants))),
-        reason=found.reason,
-    )
-    return window, found.resources
+    return found.record(), found.resources

@@ -7,6 +7,9 @@ from dataclasses import fields
 from hashlib import blake2b
 from json import JSONEncoder
 from operator import attrgetter
+from typing import Any
+
+from gosched.core.primitives import ADDED
 
 _GETTERS: dict[type, Callable[[object], object]] = {}
 
@@ -22,8 +25,23 @@ def _values(record: object) -> object:
     kind = type(record)
     getter = _GETTERS.get(kind)
     if getter is None:
-        getter = _GETTERS[kind] = attrgetter(*(f.name for f in fields(kind)))  # type: ignore[arg-type]
+        getter = _GETTERS[kind] = _getter(kind)
     return getter(record)
+
+
+def _getter(kind: type) -> Callable[[object], object]:
+    known = fields(kind)
+    every: Callable[[object], Any] = attrgetter(*(f.name for f in known))
+    defaults = tuple([f.default for f in known if ADDED in f.metadata])
+    if not defaults:
+        return every
+    first = len(known) - len(defaults)
+
+    def without_defaults(record: object) -> object:
+        values = every(record)
+        return values[:first] if values[first:] == defaults else values
+
+    return without_defaults
 
 
 # JSON, because its encoder is in C: the digest is most of what a small job costs a replica.

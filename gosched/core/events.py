@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gosched.core.commands.plans import Cause
-from gosched.core.records.job import JobState
-from gosched.core.records.node import NodeState
-from gosched.core.records.task import TaskState
+from gosched.core.records.job import Job, JobState
+from gosched.core.records.node import Node, NodeState
+from gosched.core.records.task import Task, TaskState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,10 @@ class JobChanged:
     reason: str = ""
     #: From submission to first placement, with that one change; None otherwise.
     wait_ms: int | None = None
+    #: The record after the change; of a job that was dropped, its last one.
+    job: Job | None = field(default=None, compare=False, repr=False)
+    #: The record before the change; None: the job is new, or was dropped.
+    was: Job | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,8 @@ class TaskChanged:
     after: TaskState
     #: One code; empty: there is none.
     reason: str = ""
+    #: The record after the change.
+    task: Task | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +72,8 @@ class NodeChanged:
     after: NodeState
     #: In one line; may be empty.
     reason: str = ""
+    #: The record after the change; of a node that was removed, its last one.
+    node: Node | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +116,8 @@ class ReservationChanged:
     start_ms: int
     #: It was to keep a deadline, and does not any more.
     broken: bool = False
+    #: When the job was to start before the change; 0: there was no reservation.
+    before_ms: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +150,17 @@ class JobUpdated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitReasonNoted:
+    """A pending job waits for this reason now, as the planner found. Nothing of the state has changed."""
+
+    job_id: str
+    #: One code.
+    code: str
+    #: One line for people; may be empty.
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobFrozen:
     """The tasks of a job are to stand still, or to run on. A frozen job that is stopped thaws without this event."""
 
@@ -164,4 +185,5 @@ Event = (
     | DeadlineMissed
     | JobUpdated
     | JobFrozen
+    | WaitReasonNoted
 )

@@ -33,6 +33,10 @@ class TaskOrder:
     #: CPUs that are the task's alone, as the kernel writes lists ("0-3,8"). Empty: it shares those that no task owns.
     cpus: str = ""
     isolation: Isolation = PLAIN
+    mpi_ranks: int = 0
+    mpi_implementation: str = ""
+    #: What others must not listen on when it starts; 0: nothing.
+    port: int = 0
     #: Whether the task ends before the masters may count this node as dead, when the node has lost them.
     stop_alone: bool = False
     #: How long the task then has between SIGTERM and SIGKILL.

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from enum import IntEnum
+from typing import TypeVar
+
+V = TypeVar("V")
+
+ADDED = "added"
 
 # A map in a record: pairs sorted by key, so that equal maps are equal records.
 StringMap = tuple[tuple[str, str], ...]
+
+
+def added(default: V) -> V:
+    """Return a field that came with a later feature level. It stands last in its record, has its default below that
+    level, and a digest leaves it out while it has: so a record has the digest that older masters compute."""
+    return field(default=default, metadata={ADDED: True})
 
 
 class Named(IntEnum):

@@ -54,6 +54,7 @@ class Reason(StrEnum):
     NODE_FAULT = "NODE_FAULT"  # LOST: the node lacked disk, memory or open files for its start, and nothing of it ran
     NOT_EXECUTABLE = "NOT_EXECUTABLE"
     NO_CGROUP = "NO_CGROUP"
+    PORT_IN_USE = "PORT_IN_USE"  # LOST: another program listens on the port of the job
     PULL_FAILED = "PULL_FAILED"
     REGISTRY_NOT_FOUND = "REGISTRY_NOT_FOUND"
     REGISTRY_REFUSED = "REGISTRY_REFUSED"
@@ -80,6 +81,19 @@ class Reason(StrEnum):
     SAVING = "SAVING"  # it is STOPPING, and may save itself first
     SIGNALLED = "SIGNALLED"
     SUPERVISOR_LOST = "SUPERVISOR_LOST"
+
+
+#: Those for which masters stop an attempt, after which the job starts again: no failure of its own.
+BY_ORDER = (
+    Reason.BACKFILL_OVER,
+    Reason.DRAINED,
+    Reason.PREEMPTED,
+    Reason.RECLAIMED,
+    Reason.REQUEUED,
+    Reason.SUSPENDED,
+    Reason.TAINTED,
+    Reason.WINDOW_BEGINS,
+)
 
 
 class WaitReason(StrEnum):
@@ -118,5 +132,6 @@ class RefusalReason(StrEnum):
 
     CLOCK_SKEW = "CLOCK_SKEW"
     FOREIGN_CLUSTER = "FOREIGN_CLUSTER"
+    HISTORY_COMPACTED = "HISTORY_COMPACTED"  # events that were asked for are not kept any more
     NODE_ID_IN_USE = "NODE_ID_IN_USE"
     REJECTED = "REJECTED"  # by the state machine

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
 import signal
 import sys
 import uuid
@@ -19,14 +20,14 @@ import click
 
 from gosched import __version__
 from gosched.config import ConfigError, MasterSettings, load_master_settings
+from gosched.logs import process as process_log
 from gosched.master.server import MasterServer
-from gosched.observe.logs import configure
 from gosched.replication.applier import GC_THRESHOLD
 from gosched.replication.interface import ReplicaFailed
-from gosched.stderr import buffer_stderr
 
 CANNOT_START = 2
 CANNOT_GO_ON = 1
+MAX_FILES = 65_536
 SWITCH_INTERVAL_S = 0.0002  # the planner computes in a thread beside the event loop
 
 
@@ -35,6 +36,9 @@ SWITCH_INTERVAL_S = 0.0002  # the planner computes in a thread beside the event 
 @click.option("--grpc-addr", metavar="ADDR", help="Where gRPC listens, such as :9090.")
 @click.option("--http-addr", metavar="ADDR", help="Where HTTP listens, such as :8080.")
 @click.option("--health-addr", metavar="ADDR", help="Where probes of containers ask, such as :9091; none by default.")
+@click.option(
+    "--probe-addr", metavar="ADDR", help="Where /healthz, /readyz, /metrics are served in plain text; none by default."
+)
 @click.option("--advertise-host", metavar="HOST", help="What others call this machine.")
 @click.option("--algorithm", metavar="NAME", help="binpack, spread, gang, priority or deadline.")
 @click.option("--schedule-period", metavar="TIME", help="The longest wait between two cycles, such as 1s.")
@@ -54,12 +58,13 @@ SWITCH_INTERVAL_S = 0.0002  # the planner computes in a thread beside the event 
 @click.option("--tls-cert", metavar="FILE", help="PEM file of this master's certificate.")
 @click.option("--tls-key", metavar="FILE", help="PEM file of its key.")
 @click.option("--tls-ca", metavar="FILE", help="PEM file of the authority that signs all certificates.")
+@click.option("--log-format", metavar="FORMAT", help="json, or console: text for people.")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
 @click.version_option(__version__, prog_name="gosched-master")
 def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -> None:
     """A master of a gosched cluster.
 
-    With --restore or --restore-from it does not run: docs/operations.md says when to use which.
+    With --restore or --restore-from it does not run: docs/operations/masters.md says when to use which.
     """
     flags["bind_addr"] = raft_bind_addr
     from gosched.master.backups.restoration import Restoration  # it brings pysyncobj along
@@ -71,15 +76,14 @@ def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -
         read = partial(load_master_settings, config_path, flags)
         settings = read()
         _check_data_dir(settings.data_dir)
-        buffer_stderr()
-        configure(settings.log_level)
+        process_log.begin(form=settings.logging.format, level=settings.shown_level, master=settings.raft.node_id)
         if asked.is_wanted:
-            click.echo(f"gosched-master: {asked.carry_out(settings)}", err=True)
+            process_log.say(f"gosched-master: {asked.carry_out(settings)}")
             code = 0
         else:
             code = asyncio.run(serve(settings, read))
     except (ConfigError, ReplicaFailed) as error:
-        click.echo(f"gosched-master: {error}", err=True)
+        process_log.say(f"gosched-master: {error}")
         code = CANNOT_START
     sys.stdout.flush()
     sys.exit(code)
@@ -95,7 +99,8 @@ async def serve(settings: MasterSettings, read_again: Callable[[], MasterSetting
 
     for listen in (settings.grpc_listen(), settings.http_listen()):
         if listen.notice:
-            click.echo(f"gosched-master: {listen.notice}", err=True)
+            process_log.say(f"gosched-master: {listen.notice}")
+    _allow_files()
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[str] = loop.create_future()  # empty: a signal
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -118,10 +123,18 @@ async def serve(settings: MasterSettings, read_again: Callable[[], MasterSetting
         if not failure:
             await server.hand_over()
             return 0
-        click.echo(f"gosched-master: {failure}", err=True)
+        process_log.say(f"gosched-master: {failure}")
         return CANNOT_GO_ON
     finally:
         await server.stop()
+
+
+def _allow_files() -> None:
+    """Open as many files as the system lets this process: connections are bounded by a part of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _resolve(ended: asyncio.Future[str], detail: str) -> None:

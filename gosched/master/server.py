@@ -6,16 +6,11 @@ Invariant: this is the only place that knows all parts; each part gets what it n
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable
-from dataclasses import replace
 
 from gosched import __version__
 from gosched.api.status import BackupStatus
-from gosched.config import ConfigError, Listen, MasterSettings
-from gosched.config.address import join_address
-from gosched.core.records.master import Master
-from gosched.core.records.node import NodeState
+from gosched.config import ConfigError, MasterSettings
 from gosched.master.agents.dispatch import Dispatcher
 from gosched.master.agents.exec import Execs
 from gosched.master.agents.leases import Leases
@@ -23,11 +18,7 @@ from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes
 from gosched.master.agents.node_service import NodeService
 from gosched.master.api.cluster_service import ClusterService, keep_announced
-from gosched.master.api.grpc_api import GrpcServer
-from gosched.master.api.http_api import HttpApi
-from gosched.master.api.lanes import Lanes
-from gosched.master.api.leader_calls import LeaderCalls
-from gosched.master.api.leader_routing import LeaderRouting
+from gosched.master.api.metrics_facts import MetricsFacts
 from gosched.master.api.scheduler_service import SchedulerService
 from gosched.master.api.status import StatusReader
 from gosched.master.api.status_digest import StatusDigest
@@ -42,25 +33,30 @@ from gosched.master.base.proposals import Proposals
 from gosched.master.cluster.clock_keeper import ClockKeeper
 from gosched.master.cluster.digest_comparison import DigestComparison, StateDigests
 from gosched.master.cluster.feature_levels import FeatureLevels
+from gosched.master.cluster.log_level import MasterLogLevel
 from gosched.master.cluster.members import MemberControl, MemberList
+from gosched.master.endpoints import Endpoints
+from gosched.master.history.history import History
+from gosched.master.history.wait_notes import WaitNotes
 from gosched.master.jobs.admission import Admissions
+from gosched.master.jobs.archive_retention import open_archive, sweep_archive
+from gosched.master.jobs.batches import Batches
 from gosched.master.jobs.job_logs import JobLogs
+from gosched.master.jobs.log_reader import LogReader
 from gosched.master.jobs.schedules import Schedules
 from gosched.master.leader.leader import Leader
 from gosched.master.leader.reload import Reload
 from gosched.master.planning.cycles import Cycles
 from gosched.master.planning.eviction_watch import EvictionWatch
-from gosched.master.planning.plugin_loader import load_plugins
-from gosched.master.planning.plugin_runner import PluginRunner
+from gosched.master.planning.plugin_loader import policy_of
 from gosched.observe.counts import ClusterCounts
-from gosched.observe.health_port import HealthPort
 from gosched.observe.logs import log_events
-from gosched.observe.metrics import ClusterFacts, MasterMetrics, RaftFacts, tally
+from gosched.observe.metrics import MasterMetrics
+from gosched.observe.tracing import open_spans
+from gosched.observe.tracing_jobs import JobTraces
+from gosched.observe.tracing_leader import LeaderTraces
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
-from gosched.scheduling import Policy
-from gosched.scheduling.policy import ALL
 
-STOP_GRACE_S = 0.5
 HAND_OVER_S = 2.0
 MAX_SILENCE_S = 30.0  # of a replica that turns
 MAX_LAG = 1000  # committed entries that a ready master may still have to apply
@@ -93,6 +89,9 @@ class MasterServer:
         self._agents = Channels(tls, by_role=mine.in_dns)
         self._masters = Channels(tls, to_masters=True)
         self.metrics = MasterMetrics(__version__)
+        self._spans = open_spans(settings, part="master", instance=replication.member_id, version=__version__)
+        self._job_traces = JobTraces(self._spans, replication.member_id) if self._spans else None
+        self._leader_traces = LeaderTraces(self._spans, sample=settings.tracing.sample) if self._spans else None
         self._counts = ClusterCounts()
         self._changes = JobChanges()
         self._leadership = Leadership(replication)
@@ -107,13 +106,15 @@ class MasterServer:
             clock,
             self._changes,
             self.metrics,
-            policy=_policy(settings),
+            self._leader_traces,
+            policy=policy_of(settings),
             period_s=settings.server.schedule_period_ms / 1000,
         )
-        self._dispatcher = Dispatcher(replication, self._agents)
+        self._dispatcher = Dispatcher(replication, self._agents, self._leader_traces)
         self._schedules = Schedules(replication, self._proposals, clock)
         self._keeper = ClockKeeper(replication, self._proposals, self._masters, clock, bound_ms=bound_ms)
         self._levels = FeatureLevels(replication, self._members)
+        self._log_level = MasterLogLevel(replication, settings.shown_level)
         self._member_control = MemberControl(
             replication=replication, leadership=self._leadership, masters=self._masters, members=self._members
         )
@@ -129,32 +130,44 @@ class MasterServer:
             self._members,
             self._backup_status,
         )
+        self.history = History(replication, self._proposals, self._masters, settings)
         self._clock = clock
+        self._archive = open_archive(settings.archive)
         self._scheduler_service = self._make_scheduler_service()
-        calls = LeaderCalls(self._leadership, self._masters, self._scheduler_service)
-        self._reload = Reload(settings, calls, read_again or (lambda: settings))
-        self._lanes = Lanes()
-        self._http = HttpApi(
-            self._status,
-            calls,
+        services = {
+            "SchedulerService": self._scheduler_service,
+            "NodeService": self._node_service(),
+            "ClusterService": self._cluster_service(),
+            "HistoryService": self.history.service,
+        }
+        self.endpoints = Endpoints(
+            settings,
+            replication,
             self._leadership,
             self._masters,
+            services,
+            self._status,
+            self.history,
             self.metrics,
             clock,
-            self._lanes,
-            cluster_id=self._cluster_id,
+            live=lambda: not self._replica_runs or replication.silent_s < MAX_SILENCE_S,
             not_ready=self._why_not_ready,
         )
-        routing = LeaderRouting(self._leadership, self._masters, self.metrics, self._lanes, self._cluster_id)
-        self._grpc = GrpcServer(settings.grpc_listen(), tls, [routing])
-        listen = settings.health_listen()
-        self._health = listen and HealthPort(
-            listen,
-            key="server.health_addr",
-            live=lambda: not self._replica_runs or replication.silent_s < MAX_SILENCE_S,
-            ready=lambda: self._replica_runs and not self._why_not_ready(),
+        self._reload = Reload(settings, self.endpoints.calls, read_again or (lambda: settings), self._log_level.set)
+        facts = MetricsFacts(
+            replication=replication,
+            leadership=self._leadership,
+            cycles=self._cycles,
+            counts=self._counts,
+            leases=self._leases,
+            members=self._member_control,
+            status=self._status,
+            keeper=self._keeper,
+            backup=lambda: backup_gauges(self._backup_status(), clock.wall_ms()),
+            clock=clock,
+            data_dir=settings.data_dir,
         )
-        self.metrics.show(self._raft_facts, self._cluster_facts)
+        self.metrics.show(facts.raft, facts.cluster)
         replication.follow(self._on_batch)
         replication.watch_role(self._on_role)
 
@@ -162,20 +175,13 @@ class MasterServer:
         """Start all parts. Raises ConfigError for a port that cannot be had, ReplicaFailed for a replica that does not
         start."""
         settings = self._settings
-        if self._health:
-            await self._health.start()
-        http_port = await self._http.start(settings.http_listen(), settings.tls)
-        self.record = Master(
-            id=self._replication.member_id,
-            grpc_address=self._advertised(settings.grpc_listen(), self._grpc.port),
-            http_address=self._advertised(settings.http_listen(), http_port),
-        )
+        self.record = await self.endpoints.listen()
+        await self.history.start()
         await self._replication.start()
         self._replica_runs = True
         if problem := self._wrong_cluster():
             raise ConfigError(problem)
-        self._grpc.add(self._scheduler_service, self._node_service(), self._cluster_service())
-        await self._grpc.start()
+        await self.endpoints.serve()
         leader = Leader(
             self._replication,
             self._leadership,
@@ -192,6 +198,7 @@ class MasterServer:
             settings,
             self.record,
             self._certified_cluster,
+            WaitNotes(self._replication, self._proposals, lambda: self._cycles.explanations, self.history),
         )
         self._work = [
             asyncio.ensure_future(leader.run()),
@@ -200,8 +207,11 @@ class MasterServer:
             asyncio.ensure_future(self._keeper.hear()),
             asyncio.ensure_future(self._member_control.admit()),
             asyncio.ensure_future(self._comparison().run()),
+            asyncio.ensure_future(self.history.run()),
             *([asyncio.ensure_future(self._scheduled.run())] if self._scheduled else []),
+            asyncio.ensure_future(sweep_archive(self._archive, settings.archive, self._replication, self._leadership)),
         ]
+        self.endpoints.site.start()
         for task in self._work:
             task.add_done_callback(self._work_ended)
 
@@ -225,15 +235,15 @@ class MasterServer:
     async def stop(self) -> None:
         """Stop all parts, also after a `start` that failed."""
         await cancel_all(self._work)
-        await self._grpc.stop(STOP_GRACE_S)
-        await self._http.stop()
-        if self._health:
-            await self._health.stop()
+        await self.endpoints.stop()
         if self._replica_runs:
             await self._replication.close()
+        await self.history.stop()
         await self._agents.close()
         await self._masters.close()
         self._cycles.close()
+        if self._spans:
+            await asyncio.to_thread(self._spans.close)
 
     def _work_ended(self, task: asyncio.Task[None]) -> None:
         """End this master: none of its work ever ends by itself, and without it the master would neither lead nor
@@ -242,18 +252,28 @@ class MasterServer:
             self.on_failure(f"internal error, please report it: {task.exception()!r}")
 
     def _make_scheduler_service(self) -> SchedulerService:
+        admissions = Admissions(self._replication, self._cycles, self._clock)
         return SchedulerService(
             replication=self._replication,
             leadership=self._leadership,
             proposals=self._proposals,
             cycles=self._cycles,
             changes=self._changes,
-            logs=JobLogs(self._replication, self._leadership, self._agents, self._changes),
+            logs=JobLogs(
+                self._replication,
+                self._leadership,
+                self._changes,
+                LogReader(replication=self._replication, agents=self._agents, archive=self._archive),
+                self.history.service.attempts_of_job,
+            ),
             execs=Execs(self._replication, self._agents),
             status=self._status,
-            admissions=Admissions(self._replication, self._cycles, self._clock),
+            admissions=admissions,
+            batches=Batches(self._proposals, admissions, self._replication, self._cycles.warnings),
+            noted=lambda: self.history.reasons,
             keeper=self._keeper,
             status_digest=StatusDigest(self._replication, self._status),
+            traces=self._leader_traces,
         )
 
     def _node_service(self) -> NodeService:
@@ -280,6 +300,7 @@ class MasterServer:
             members=self._member_control,
             backups=self._backups,
             data_dir=self._settings.data_dir,
+            log_level=self._log_level,
         )
 
     def _scheduled_backups(self, clock: StateClock) -> ScheduledBackups | None:
@@ -302,10 +323,6 @@ class MasterServer:
             self._replication, self._leadership, self._digests, self._masters, self.metrics.digest_mismatch
         )
 
-    def _advertised(self, listen: Listen, port: int) -> str:
-        host = self._settings.server.advertise_host
-        return join_address(host or (socket.gethostname() if listen.is_every_interface else listen.host), port)
-
     def _cluster_id(self) -> str:
         return self._replication.state.cluster_id
 
@@ -324,13 +341,17 @@ class MasterServer:
             self.on_failure(problem)
         if batch.reset:
             self._counts.reset(state)
+            if self._job_traces:
+                self._job_traces.reset(state)
             self._changes.touch_all()
             return
         leading = bool(self._leadership.epoch)
         for applied in batch.commands:
             self.metrics.take(applied.events, leading=leading)
+            if self._job_traces:
+                self._job_traces.take(state, applied.command.at_ms, applied.events)
             if leading:
-                log_events(applied.events, revision=applied.revision, epoch=state.epoch)
+                log_events(applied.events, state, revision=applied.revision)
         events = [event for applied in batch.commands for event in applied.events]
         self._counts.take(state, events)
         self._changes.take(events)
@@ -347,49 +368,3 @@ class MasterServer:
             return "this master is taking over"
         lag = role.commit_index - role.applied_index
         return f"{lag} entries are still to be applied" if lag > MAX_LAG else ""
-
-    def _raft_facts(self) -> RaftFacts:
-        role = self._replication.role
-        return RaftFacts(
-            is_leader=bool(self._leadership.epoch),
-            term=role.term,
-            commit_index=role.commit_index,
-            applied_index=role.applied_index,
-            feature_level=self._replication.state.feature_level,
-            log_bytes=role.log_bytes,
-            clock_offsets_s={master: ms / 1000 for master, ms in self._keeper.offsets_ms().items()},
-        )
-
-    def _cluster_facts(self) -> ClusterFacts | None:
-        if not self._leadership.epoch:
-            return None
-        state, explanations = self._replication.state, self._cycles.explanations
-        pending = [(state.jobs[j].spec.queue, e.code) for j, e in explanations.items() if j in state.pending]
-        living = [node.id for node in state.nodes.values() if node.state is not NodeState.DEAD]
-        return ClusterFacts(
-            counts=self._counts,
-            pending=tally(pending),
-            queues=self._status.queue_uses(),
-            heartbeat_age_s=max([self._leases.age_ms(node) for node in living], default=0) / 1000,
-            fences=len(state.fences),
-            reservations=len(state.reservations),
-            state_bytes=state.footprint.by_kind(),
-            backup=backup_gauges(self._backup_status(), self._clock.wall_ms()),
-        )
-
-
-def _policy(settings: MasterSettings) -> Policy:
-    """Return the planner's policy. Raises ConfigError for a plugin that cannot be loaded."""
-    try:
-        plugins = load_plugins(settings.plugins)
-    except ValueError as error:
-        raise settings.error("plugins", str(error)) from error
-    runner = PluginRunner({plugin.name: plugin.timeout_ms for plugin in settings.plugins})
-    policy = Policy.of(settings.server.algorithm, settings.topology, plugins, runner)
-    rules = settings.scheduling
-    return replace(
-        policy,
-        reservations=ALL if rules.reservations is None else rules.reservations,
-        max_victims=rules.max_victims,
-        max_victims_per_tenant=rules.max_victims_per_tenant,
-    )

@@ -1,9 +1,7 @@
-"""Log lines: JSON or text on stderr, and one line for each event that a person would want to find later."""
+"""One log record for each event that an operator would want to find later."""
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections.abc import Iterable
 from typing import assert_never
 
@@ -23,31 +21,19 @@ from gosched.core.events import (
     QueuesChanged,
     ReservationChanged,
     TaskChanged,
+    WaitReasonNoted,
     WindowsChanged,
 )
-from gosched.core.text import printable_values
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.trace_context import job_trace
 
 log = structlog.get_logger()
 
 
-def configure(level: str) -> None:
-    """Configure the logs of a whole process; its main calls it once."""
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            printable_values,
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], bool_as_flag=False),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=False,
-    )
-
-
-def log_events(events: Iterable[Event], *, revision: int, epoch: int) -> None:
+def log_events(events: Iterable[Event], state: ClusterState, *, revision: int) -> None:
+    """Write the records of what one command changed; `state` is the one after it, of the same revision or a later
+    one."""
+    epoch = state.epoch
     for event in events:
         match event:
             case EpochOpened():
@@ -57,19 +43,35 @@ def log_events(events: Iterable[Event], *, revision: int, epoch: int) -> None:
                 log.info("node", **node, reason=event.reason, epoch=epoch, revision=revision)
             case JobChanged():
                 job = {"job": event.job_id, "queue": event.queue, "before": event.before.name}
-                log.info("job", **job, after=event.after.name, reason=event.reason, epoch=epoch, revision=revision)
+                job |= {"after": event.after.name, "reason": event.reason, **_traced(state, event.job_id)}
+                log.info("job", **job, epoch=epoch, revision=revision)
             case TaskChanged():
-                task = {"task": event.task_id, "node": event.node_id, "before": event.before.name}
+                task = {"job": event.job_id, "task": event.task_id, "node": event.node_id, "before": event.before.name}
                 log.debug("task", **task, after=event.after.name, reason=event.reason, epoch=epoch, revision=revision)
             case ClockSet():
                 clock = {"from_ms": event.from_ms, "to_ms": event.to_ms}
                 log.warning("the state's clock was set back", **clock, epoch=epoch, revision=revision)
             case QueuesChanged():
                 log.info("queues changed", epoch=epoch, revision=revision)
+            case WaitReasonNoted():
+                log.debug("waits", job=event.job_id, code=event.code, why=event.message, epoch=epoch, revision=revision)
             case WindowsChanged():
                 log.info("windows changed", epoch=epoch, revision=revision)
             case _:
-                _log_force(event, {"job": event.job_id, "epoch": epoch, "revision": revision})
+                about: dict[str, str | int] = {**_of_job(state, event.job_id), "epoch": epoch, "revision": revision}
+                _log_force(event, about)
+
+
+def _of_job(state: ClusterState, job_id: str) -> dict[str, str]:
+    """Return the keys by which a job's records are found."""
+    job = state.jobs.get(job_id)
+    return {"job": job_id} | ({"queue": job.spec.queue} if job is not None else {}) | _traced(state, job_id)
+
+
+def _traced(state: ClusterState, job_id: str) -> dict[str, str]:
+    """Return the id of the job's trace, if it was submitted with a W3C context."""
+    job = state.jobs.get(job_id)
+    return {"trace_id": job_trace(job).trace_id} if job is not None and job.traceparent else {}
 
 
 def _log_force(
@@ -79,7 +81,8 @@ def _log_force(
     match event:
         case JobEvicted():
             lost = {"tasks": event.tasks, "whole": event.whole, "lost_s": event.lost_ms / 1000}
-            log.info("evicted", **about, **lost, queue=event.queue, made_for=event.for_job, cause=event.cause.name)
+            about |= {"queue": event.queue}
+            log.info("evicted", **about, **lost, made_for=event.for_job, cause=event.cause.name)
         case FenceChanged(made=True):
             log.info("fence made", **about, nodes=len(event.node_ids))
         case FenceChanged():
@@ -91,7 +94,7 @@ def _log_force(
         case ReservationChanged():
             log.info("start reserved", **about, start_ms=event.start_ms)
         case DeadlineMissed():
-            log.warning("deadline missed", **about, queue=event.queue)
+            log.warning("deadline missed", **about | {"queue": event.queue})
         case JobFrozen():
             log.info("frozen" if event.frozen else "thawed", **about, nodes=len(event.node_ids))
         case JobUpdated():

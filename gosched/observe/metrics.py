@@ -27,11 +27,11 @@ from gosched.stderr import dropped_lines
 _FAST = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 _WAITS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 MAX_QUEUES_SHOWN = 1000
-_QUEUE_GAUGES = (  # name, resource, its unit
-    ("queue_cpu_cores", "cpu", 1000),
-    ("queue_memory_bytes", "memory", 1),
-    ("queue_storage_bytes", "storage", 1),
-    ("queue_gpus", "gpu", 1000),
+_QUEUE_GAUGES = (  # name, resource, how many make one, what is counted
+    ("queue_cpu_cores", "cpu", 1000, "Cores"),
+    ("queue_memory_bytes", "memory", 1, "Bytes of memory"),
+    ("queue_storage_bytes", "storage", 1, "Bytes of storage"),
+    ("queue_gpus", "gpu", 1000, "Number of GPUs"),
 )
 
 
@@ -45,6 +45,9 @@ class RaftFacts:
     log_bytes: int
     #: Master -> its wall clock less the state's clock.
     clock_offsets_s: Mapping[str, float] = field(default_factory=dict)
+    #: Of the data directory's disk: its size, and what is free of it; 0: not known.
+    disk_bytes: int = 0
+    disk_free_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,11 @@ class ClusterFacts:
     counts: ClusterCounts
     #: (queue, why they wait) -> jobs. The reasons are those of the enum, so the number of series is bounded.
     pending: Mapping[tuple[str, WaitReason], int] = field(default_factory=dict)
+    #: Queue -> time since the submission of the job that waits in it for longest.
+    oldest_pending_s: Mapping[str, float] = field(default_factory=dict)
+    #: Of the masters that the log names: whether the leader hears them, itself included.
+    healthy_masters: int = 1
+    unreachable_masters: int = 0
     queues: Mapping[str, QueueUse] = field(default_factory=dict)
     #: Since the living node was heard that was heard longest ago.
     heartbeat_age_s: float = 0.0
@@ -78,23 +86,41 @@ class ClusterFacts:
 class MasterMetrics:
     def __init__(self, version: str) -> None:
         self.registry = CollectorRegistry()
-        self._commits = self._histogram("raft_commit_duration_seconds", "From a proposal to its application here")
-        self._leader_changes = self._counter("raft_leader_changes", "Epochs that were opened")
-        self._phases = self._histogram("scheduling_cycle_duration_seconds", "Of one phase of a cycle", "phase")
-        self._attempts = self._counter("scheduling_attempts", "Gangs that a cycle looked at", "result")
-        self._placements = self._counter("placements", "Tasks in plans that were proposed")
-        self._faults = self._counter("plugin_faults", "Cycles that a plugin was switched off in", "plugin")
-        self._waits = self._histogram(
-            "job_queue_wait_seconds", "From submission to the first placement", "queue", buckets=_WAITS
+        self._commits = self._histogram(
+            "raft_commit_duration_seconds", "Seconds from a proposal to its application here"
         )
-        self._victims = self._counter("preemption_victims", "Jobs that lost tasks for another, or a window", "queue")
-        self._evictions = self._counter("evictions", "Jobs that lost tasks, by cause; repairs in place too", "cause")
-        self._lost = self._counter("lost_work_seconds", "Work that evictions undid, times the tasks", "queue")
-        self._missed = self._counter("deadlines_missed", "Jobs that had not succeeded by their deadline", "queue")
-        self._mismatches = self._counter("state_digest_mismatch", "Masters found in another state at the same revision")
-        self._turns = self._counter("preemption_cycles", "Times that jobs evicted each other in turn")
-        self._handled = self._counter("grpc_server_handled", "RPCs that ended", "method", "code")
-        self._http = self._histogram("http_request_duration_seconds", "HTTP requests", "route", "status")
+        self._leader_changes = self._counter("raft_leader_changes", "Number of epochs that were opened")
+        self._phases = self._histogram(
+            "scheduling_cycle_duration_seconds", "Seconds that one phase of a cycle took", "phase"
+        )
+        self._attempts = self._counter(
+            "scheduling_attempts", "Number of gangs that a cycle looked at, by what came of it", "result"
+        )
+        self._placements = self._counter("placements", "Number of tasks in plans that were proposed")
+        self._faults = self._counter("plugin_faults", "Number of cycles that a plugin was switched off in", "plugin")
+        self._waits = self._histogram(
+            "job_queue_wait_seconds", "Seconds from submission to the first placement", "queue", buckets=_WAITS
+        )
+        self._victims = self._counter(
+            "preemption_victims", "Number of jobs that lost tasks for another, or a window", "queue"
+        )
+        self._evictions = self._counter(
+            "evictions", "Number of jobs that lost tasks, by cause; repairs in place too", "cause"
+        )
+        self._lost = self._counter(
+            "lost_work_seconds", "Seconds of work that evictions undid, times the tasks", "queue"
+        )
+        self._missed = self._counter(
+            "deadlines_missed", "Number of jobs that had not succeeded by their deadline", "queue"
+        )
+        self._mismatches = self._counter(
+            "state_digest_mismatch", "Number of masters found in another state at the same revision"
+        )
+        self._turns = self._counter("preemption_cycles", "Number of times that jobs evicted each other in turn")
+        self._handled = self._counter("grpc_server_handled", "Number of RPCs that ended", "method", "code")
+        self._http = self._histogram(
+            "http_request_duration_seconds", "Seconds that an HTTP request took", "route", "status"
+        )
         self._version = version
 
     def show(self, raft: Callable[[], RaftFacts], cluster: Callable[[], ClusterFacts | None]) -> None:
@@ -165,20 +191,31 @@ class _Gauges(Collector):
         self._version = version
 
     def collect(self) -> Iterable[Metric]:
-        yield _gauge("build_info", "Always 1", ("version",), [((self._version,), 1)])
+        yield _gauge("build_info", "Always 1; the label has the version", ("version",), [((self._version,), 1)])
         raft = self._raft()
-        yield _gauge("raft_is_leader", "1 on the leader", (), [((), int(raft.is_leader))])
-        yield _gauge("raft_term", "Raft's term", (), [((), raft.term)])
-        yield _gauge("raft_commit_index", "Of the newest committed entry", (), [((), raft.commit_index)])
-        yield _gauge("raft_applied_index", "Of the newest applied entry", (), [((), raft.applied_index)])
-        yield _gauge("raft_log_bytes", "Size of the log on disk", (), [((), raft.log_bytes)])
+        yield _gauge("raft_is_leader", "1 on the leader, 0 elsewhere", (), [((), int(raft.is_leader))])
+        yield _gauge("raft_term", "Number of the term in Raft", (), [((), raft.term)])
+        yield _gauge("raft_commit_index", "Index of the newest committed entry", (), [((), raft.commit_index)])
+        yield _gauge("raft_applied_index", "Index of the newest applied entry", (), [((), raft.applied_index)])
+        known = bool(raft.disk_bytes)
+        size, free = [((), raft.disk_bytes)] * known, [((), raft.disk_free_bytes)] * known
+        yield _gauge("data_dir_size_bytes", "Bytes of the data directory's disk", (), size)
+        yield _gauge("data_dir_free_bytes", "Bytes that are free on the data directory's disk", (), free)
+        yield _gauge("raft_log_bytes", "Bytes of the log on disk", (), [((), raft.log_bytes)])
         offsets = [((master,), seconds) for master, seconds in raft.clock_offsets_s.items()]
-        text = "A master's wall clock less the state's clock, as this master knows them"
+        text = "Seconds that a master's wall clock is ahead of the state's clock, as this master knows them"
         yield _gauge("clock_offset_seconds", text, ("master",), offsets)
         yield CounterMetricFamily(
-            "gosched_log_lines_dropped", "Lines that were lost because nobody read stderr", dropped_lines()
+            "gosched_log_lines_dropped",
+            "Number of log lines that were lost because stderr was not read",
+            dropped_lines(),
         )
-        yield _gauge("feature_level", "Of the cluster, as this master applied it", (), [((), raft.feature_level)])
+        yield _gauge(
+            "feature_level",
+            "Number of the cluster's feature level, as this master applied it",
+            (),
+            [((), raft.feature_level)],
+        )
         cluster = self._cluster()
         if cluster is not None:
             yield from _of_cluster(cluster)
@@ -192,41 +229,58 @@ def _of_cluster(cluster: ClusterFacts) -> Iterable[Metric]:
     shown = dict(islice(cluster.queues.items(), MAX_QUEUES_SHOWN))
     states = [state for state in JobState if state]
     jobs = [((queue, state.name), counts.jobs_in(queue, state)) for queue in shown for state in states]
-    yield _gauge("jobs", "Jobs that are kept", ("queue", "state"), jobs)
+    yield _gauge("jobs", "Number of jobs that are kept", ("queue", "state"), jobs)
     gangs = [((state.name,), counts.jobs_being(state)) for state in states]
-    yield _gauge("gangs", "Gangs (each job is one)", ("state",), gangs)
+    yield _gauge("gangs", "Number of gangs (each job is one)", ("state",), gangs)
     waiting = [((queue, reason.name), number) for (queue, reason), number in cluster.pending.items()]
-    yield _gauge("pending_jobs", "Jobs that wait, by the reason", ("queue", "reason"), waiting)
-    nodes = [((state.name,), counts.nodes[state]) for state in NodeState if state]
-    yield _gauge("nodes", "Nodes", ("state",), nodes)
+    yield _gauge("pending_jobs", "Number of jobs that wait, by the reason", ("queue", "reason"), waiting)
+    oldest = [((queue,), cluster.oldest_pending_s[queue]) for queue in shown if queue in cluster.oldest_pending_s]
+    text = "Seconds since the submission of the job that waits for longest in a queue"
+    yield _gauge("pending_job_age_seconds", text, ("queue",), oldest)
+    masters = [(("HEALTHY",), cluster.healthy_masters), (("UNREACHABLE",), cluster.unreachable_masters)]
     yield _gauge(
-        "node_heartbeat_age_seconds", "Of the living node heard longest ago", (), [((), cluster.heartbeat_age_s)]
+        "masters", "Number of masters that the log names, by whether the leader hears them", ("state",), masters
     )
-    yield _gauge("fences", "Jobs that start once their victims have ended", (), [((), cluster.fences)])
-    yield _gauge("reservations", "Reserved starts of pending jobs", (), [((), cluster.reservations)])
+    nodes = [((state.name,), counts.nodes[state]) for state in NodeState if state]
+    yield _gauge("nodes", "Number of nodes", ("state",), nodes)
+    yield _gauge(
+        "node_heartbeat_age_seconds",
+        "Seconds since the living node was heard that was heard longest ago",
+        (),
+        [((), cluster.heartbeat_age_s)],
+    )
+    yield _gauge("fences", "Number of jobs that start once their victims have ended", (), [((), cluster.fences)])
+    yield _gauge("reservations", "Number of reserved starts of pending jobs", (), [((), cluster.reservations)])
     sizes = [((kind,), size) for kind, size in cluster.state_bytes.items()]
-    yield _gauge("state_bytes", "What the replicated state takes, as core/state/footprint.py counts", ("kind",), sizes)
-    yield _gauge("state_bytes_limit", "Beyond this no jobs are accepted", (), [((), MAX_STATE_BYTES)])
+    yield _gauge(
+        "state_bytes", "Bytes that the replicated state takes, as core/state/footprint.py counts", ("kind",), sizes
+    )
+    yield _gauge("state_bytes_limit", "Bytes of state beyond which no jobs are accepted", (), [((), MAX_STATE_BYTES)])
     if cluster.backup is not None:
-        yield _gauge("backup_age_seconds", "Of the last backup that went well", (), [((), cluster.backup.age_s)])
-        yield _gauge("backup_bytes", "Size of the last backup", (), [((), cluster.backup.last_bytes)])
-        text = "Scheduled backups that failed, since this leader was started"
+        yield _gauge(
+            "backup_age_seconds", "Seconds since the last backup that went well", (), [((), cluster.backup.age_s)]
+        )
+        yield _gauge("backup_bytes", "Bytes of the last backup", (), [((), cluster.backup.last_bytes)])
+        text = "Number of scheduled backups that failed, since this leader was started"
         yield CounterMetricFamily("gosched_backup_failures", text, cluster.backup.failures)
     ratios = [((queue,), use.fair_share_ratio) for queue, use in shown.items()]
     yield _gauge(
         "queue_fair_share_ratio",
-        "What a queue holds against its fair share; above 1 it borrows",
+        "Ratio of what a queue holds to its fair share; above 1 it borrows",
         ("queue",),
         [(queue, ratio) for queue, ratio in ratios if ratio is not None],
     )
-    for name, resource, unit in _QUEUE_GAUGES:
-        yield _gauge(name, "Of a queue: used, fair share, limit", ("queue", "kind"), _kinds(shown, resource, unit))
+    for name, resource, unit, what in _QUEUE_GAUGES:
+        text = f"{what} of a queue: used, demanded by what waits, fair share, guaranteed, limit"
+        yield _gauge(name, text, ("queue", "kind"), _kinds(shown, resource, unit))
 
 
 def _kinds(queues: Mapping[str, QueueUse], resource: str, unit: int) -> Iterable[tuple[tuple[str, ...], float]]:
     for queue, use in queues.items():
         yield (queue, "used"), use.used.get(resource, 0) / unit
-        for kind, amounts in (("fair_share", use.fair_share), ("limit", use.ceiling)):
+        yield (queue, "demand"), use.demand.get(resource, 0) / unit
+        shares = (("fair_share", use.fair_share), ("guaranteed", use.guaranteed), ("limit", use.ceiling))
+        for kind, amounts in shares:
             if resource in amounts:
                 yield (queue, kind), amounts[resource] / unit
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from gosched.core.records.job import JobState
 from gosched.core.records.queue import Queue
 from gosched.core.records.usage import NOTHING_SPENT, Spent
-from gosched.core.sharing import Amounts, add_to, ceilings, charge_of, lineage
+from gosched.core.sharing import Amounts, add_to, ceilings, charge_of, guarantees, lineage
 from gosched.core.state.cluster_state import ClusterState
 from gosched.observe.counts import ClusterCounts
 
@@ -32,6 +32,8 @@ class QueueUse:
     demand: Amounts = field(default_factory=dict)
     #: By the newest cycle; empty on a master that does not lead.
     fair_share: Mapping[str, int] = field(default_factory=dict)
+    #: What it is guaranteed; nothing for queues of other types.
+    guaranteed: Amounts = field(default_factory=dict)
     #: The most it may hold; a resource that it does not name has no limit.
     ceiling: Amounts = field(default_factory=dict)
 
@@ -52,9 +54,9 @@ class TenantUse:
 
 def queue_uses(state: ClusterState, counts: ClusterCounts, shares: Shares) -> dict[str, QueueUse]:
     """Return the use of each queue by its path, in the order of the state."""
-    most = ceilings(state.queues, state.total)
+    most, least = ceilings(state.queues, state.total), guarantees(state.queues, state.total)
     uses = {
-        path: QueueUse(queue=queue, fair_share=shares.get(path, {}), ceiling=most[path])
+        path: QueueUse(queue=queue, fair_share=shares.get(path, {}), ceiling=most[path], guaranteed=least.get(path, {}))
         for path, queue in state.queues.items()
     }
     for (path, job_state), number in counts.jobs.items():

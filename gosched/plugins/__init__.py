@@ -1,6 +1,6 @@
 """The interface for plugins of the planner, and those that come with gosched.
 
-Invariant: what is named here is version 1 of the interface, and stays. `docs/plugins.md` is the guide.
+Invariant: what is named here is version 1 of the interface, and stays. `docs/guides/plugins.md` is the guide.
 """
 
 from gosched.core.resources import Resources

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gosched.core.features import FeatureLevel
 from gosched.core.state.cluster_state import ClusterState
-from gosched.replication.interface import AppliedCommand
+from gosched.replication.interface import AppliedCommand, Observer
 from gosched.state_machine import apply
 from gosched.wire.batch import Batch, decode_batch
 
@@ -20,6 +20,7 @@ class Applier:
     """Owns a state. Raises UnknownSchema for an entry of a newer version; the state is then unchanged."""
 
     def __init__(self) -> None:
+        self.observers: list[Observer] = []
         self.state = ClusterState(feature_level=FeatureLevel.FIRST)
 
     def apply(self, data: bytes) -> tuple[Batch, tuple[AppliedCommand, ...]]:
@@ -27,7 +28,14 @@ class Applier:
         applied = []
         for command in batch.commands:
             outcome, events = apply(self.state, command)
-            applied.append(
-                AppliedCommand(revision=self.state.revision, command=command, outcome=outcome, events=events)
+            one = AppliedCommand(
+                revision=self.state.revision,
+                at_ms=self.state.clock_ms,
+                command=command,
+                outcome=outcome,
+                events=events,
             )
+            applied.append(one)
+            for observe in self.observers:
+                observe(self.state, one)
         return batch, tuple(applied)

@@ -21,7 +21,7 @@ from gosched.wire.v1 import log_pb2
 MAX_WAITING_COMMANDS = 16_384
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 MAX_IN_FLIGHT = 4  # entries; what arrives meanwhile shares the next one
-_BATCH_BYTES = MAX_ENTRY_BYTES - 1024  # leaves space for the batch's own fields
+BATCH_BYTES = MAX_ENTRY_BYTES - 1024  # of the commands of one entry; leaves space for the batch's own fields
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +64,7 @@ class GroupCommit:
             raise ProposalFailed("too many commands wait to be committed; try again", definite=True)
         messages = [encode_command(c) for c in commands]
         size = sum(m.ByteSize() + 8 for m in messages)
-        if size > _BATCH_BYTES:
+        if size > BATCH_BYTES:
             raise ProposalFailed(f"{size} bytes of commands are more than fit in one log entry", definite=True)
         if self.queued_bytes + size > MAX_WAITING_BYTES:
             raise ProposalFailed("too many bytes of commands wait to be committed; try again", definite=True)
@@ -125,7 +125,7 @@ class GroupCommit:
         while self._queue and len(self._in_flight) < MAX_IN_FLIGHT:
             entry = _InFlight()
             messages: list[log_pb2.Command] = []
-            while self._queue and entry.size + self._queue[0].size <= _BATCH_BYTES:
+            while self._queue and entry.size + self._queue[0].size <= BATCH_BYTES:
                 part = self._queue.popleft()
                 self._queued_commands -= len(part.messages)
                 self.queued_bytes -= part.size

@@ -55,6 +55,8 @@ class AppliedCommand:
 
     #: The state's, after this command.
     revision: int
+    #: The clock of the state then, in ms since 1970.
+    at_ms: int = 0
     command: Command
     outcome: Outcome
     events: tuple[Event, ...]
@@ -68,6 +70,10 @@ class AppliedBatch:
     commands: tuple[AppliedCommand, ...] = ()
     #: A snapshot replaced the whole state instead.
     reset: bool = False
+
+
+#: Is told of each applied command, with the state as that command left it. It may not change the state.
+Observer = Callable[["ClusterState", AppliedCommand], None]
 
 
 class ChangeRefused(Exception):
@@ -129,6 +135,10 @@ class Replication(Protocol):
         """Call the listener after each applied batch, before any `propose` that waits for it returns."""
         ...
 
+    def observe(self, observer: Observer) -> None:
+        """Call the observer after each applied command, with the state as that command left it."""
+        ...
+
     def watch_role(self, listener: Callable[[Role], None]) -> None: ...
 
     async def transfer_leadership(self) -> None:
@@ -136,6 +146,10 @@ class Replication(Protocol):
         ...
 
     async def take_snapshot(self) -> None: ...
+
+    def set_log_level(self, level: str) -> None:
+        """Tell the replica from which level on it logs."""
+        ...
 
     async def change_members(self, member: str, address: str, *, timeout_s: float = 5.0) -> None:
         """Add a member as a learner at this address, or remove it where the address is empty; on the leader alone. The

@@ -15,7 +15,7 @@ from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import Outcome
 from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.applier import Applier
-from gosched.replication.interface import AppliedBatch, ChangeRefused, Part, ProposalFailed, Role
+from gosched.replication.interface import AppliedBatch, ChangeRefused, Observer, Part, ProposalFailed, Role
 from gosched.wire.batch import encode_batch, encode_command
 
 
@@ -104,6 +104,9 @@ class MemoryReplication:
     def follow(self, listener: Callable[[AppliedBatch], None]) -> None:
         self._listeners.append(listener)
 
+    def observe(self, observer: Observer) -> None:
+        self._applier.observers.append(observer)
+
     def watch_role(self, listener: Callable[[Role], None]) -> None:
         self._role_listeners.append(listener)
 
@@ -114,6 +117,9 @@ class MemoryReplication:
 
     async def take_snapshot(self) -> None:
         pass  # there is no log on disk to shorten
+
+    def set_log_level(self, level: str) -> None:
+        pass  # there is no replica beside this process
 
     async def change_members(self, member: str, address: str, *, timeout_s: float = 5.0) -> None:
         raise ChangeRefused("members in memory stay as they are", again=False)

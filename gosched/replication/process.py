@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import secrets
 import socket
 import sys
@@ -23,12 +24,14 @@ from gosched.core.commands.cluster import Noop
 from gosched.core.commands.command import Command
 from gosched.core.outcome import Outcome
 from gosched.core.state.cluster_state import ClusterState
+from gosched.logs import process as process_log
 from gosched.replication.applier import Applier
 from gosched.replication.disk.damage import DamagedLog
 from gosched.replication.group_commit import GroupCommit
 from gosched.replication.interface import (
     AppliedBatch,
     ChangeRefused,
+    Observer,
     Part,
     ProposalFailed,
     ReplicaFailed,
@@ -99,11 +102,15 @@ class ProcessReplication:
     def follow(self, listener: Callable[[AppliedBatch], None]) -> None:
         self._listeners.append(listener)
 
+    def observe(self, observer: Observer) -> None:
+        self._applier.observers.append(observer)
+
     def watch_role(self, listener: Callable[[Role], None]) -> None:
         self._role_listeners.append(listener)
 
     async def start(self) -> None:
         ours, theirs = socket.socketpair()
+        logging = process_log.current()
         with theirs:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -111,7 +118,8 @@ class ProcessReplication:
                 "gosched.replication.replica",
                 str(theirs.fileno()),
                 self._config.to_json(),
-                pass_fds=[theirs.fileno()],
+                json.dumps(logging.for_child() if logging else {}),
+                pass_fds=[theirs.fileno(), *([logging.real_fd] if logging else [])],
                 stdin=asyncio.subprocess.DEVNULL,
             )
         self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=1 << 24)
@@ -160,6 +168,10 @@ class ProcessReplication:
 
     async def transfer_leadership(self) -> None:
         self._send(raft_pb2.ReplicaFrame(transfer=raft_pb2.TransferLeadership()))
+
+    def set_log_level(self, level: str) -> None:
+        if self._process is not None and not self._closing:
+            self._send(raft_pb2.ReplicaFrame(set_log_level=raft_pb2.SetLogLevel(level=level)))
 
     async def take_snapshot(self) -> None:
         self._send(raft_pb2.ReplicaFrame(take_snapshot=raft_pb2.TakeSnapshot()))

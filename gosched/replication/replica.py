@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import os
 import signal
 import socket
@@ -21,7 +22,7 @@ import structlog
 
 from gosched.core.records.master import Configuration
 from gosched.core.state.cluster_state import ClusterState
-from gosched.core.text import printable_values
+from gosched.logs import process as process_log
 from gosched.replication.applier import GC_THRESHOLD, Applier
 from gosched.replication.disk.damage import DamagedLog
 from gosched.replication.disk.disk import DiskFailed, InUse, PosixDisk
@@ -40,7 +41,6 @@ from gosched.replication.snapshots.snapshot import FILE as SNAPSHOT
 from gosched.replication.snapshots.snapshots import Snapshots
 from gosched.replication.storage import open_storage
 from gosched.state_machine import MachineBug
-from gosched.stderr import buffer_stderr
 from gosched.wire.batch import UnknownSchema
 from gosched.wire.certificates import own_identity
 from gosched.wire.roles import BadCertificate
@@ -235,6 +235,9 @@ class Replica:
                 self._node.transferLeadership()
             case "take_snapshot":
                 self._node.forceLogCompaction()
+            case "set_log_level":
+                if logging := process_log.current():
+                    logging.set_level(frame.set_log_level.level)
             case other:
                 raise Stop(f"the front sent an unknown frame ({other}): start master and replica from one installation")
 
@@ -319,13 +322,11 @@ class _Alone(RuledTransport):
 
 
 def main() -> None:
-    """Run `python -m gosched.replication.replica FD CONFIG`: the descriptor of a socket to the front, and JSON."""
+    """Run `python -m gosched.replication.replica FD CONFIG LOG`: the descriptor of a socket to the front, and JSON."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front decides when both end
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.setswitchinterval(1e-4)  # a snapshot's encoding must not hold the tick up
-    buffer_stderr()
-    processors = [printable_values, *structlog.get_config()["processors"]]
-    structlog.configure(processors=processors, logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    process_log.begin(**json.loads(sys.argv[3]), relay=False, process="replica")
     link = socket.socket(fileno=int(sys.argv[1]))
     replica = Replica(ReplicaConfig.from_json(sys.argv[2]))
     try:
@@ -355,6 +356,10 @@ def _listen(config: ReplicaConfig) -> socket.socket:
 def _tls(config: ReplicaConfig) -> Tls | None:
     if config.tls is None:
         return None
+    try:
+        cluster = own_identity(config.tls.cert, config.tls.key, config.tls.ca).cluster
+    except BadCertificate as error:
+        raise Stop(f"tls: {error}") from error
     contexts = []
     for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH):
         context = ssl.create_default_context(purpose, cafile=config.tls.ca)
@@ -363,10 +368,6 @@ def _tls(config: ReplicaConfig) -> Tls | None:
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_cert_chain(config.tls.cert, config.tls.key)
         contexts.append(context)
-    try:
-        cluster = own_identity(config.tls.cert, config.tls.key, config.tls.ca).cluster
-    except BadCertificate as error:
-        raise Stop(f"tls: {error}") from error
     return Tls(server=contexts[0], client=contexts[1], cluster=cluster)
 
 

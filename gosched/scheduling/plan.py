@@ -36,7 +36,7 @@ class Plan:
     explanations: dict[str, Explanation] = field(default_factory=dict)
     #: The first moment at which the same view gives another plan; None: there is none.
     wake_at_ms: int | None = None
-    #: A bound cut the cycle short: run another one at once.
+    #: A bound cut the cycle short, or a gang gave surplus, of which it may have more: run another one at once.
     more: bool = False
     #: The fair share of each queue, by path and resource.
     shares: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gosched.core.commands.command import Command
 from gosched.core.features import FeatureLevel
-from gosched.core.limits import MAX_ANSWER_BYTES, MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED
+from gosched.core.limits import FEW_ANSWERS_PER_CLIENT, MAX_ANSWER_BYTES, MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED
 from gosched.core.outcome import Accepted, Answer, Code, Outcome, Rejected
 from gosched.core.state.cluster_state import ClusterState
 
@@ -21,13 +21,14 @@ def keep(state: ClusterState, answer: Answer) -> None:
     """Keep an answer, and forget what is beyond the bounds: the oldest ones of its client, all of the client that asked
     longest ago, and where all together are too large, the oldest of that client."""
     state.put_answer(answer)
-    if len(state.answers[answer.client_id]) > MAX_ANSWERS_PER_CLIENT:
+    is_bounded = state.feature_level >= FeatureLevel.BOUNDED
+    if len(state.answers[answer.client_id]) > (MAX_ANSWERS_PER_CLIENT if is_bounded else FEW_ANSWERS_PER_CLIENT):
         state.drop_oldest_answer(answer.client_id)
     if len(state.answers) > MAX_CLIENTS_REMEMBERED:
         client = next(iter(state.answers))
         for _ in range(len(state.answers[client])):
             state.drop_oldest_answer(client)
-    if state.feature_level >= FeatureLevel.BOUNDED:
+    if is_bounded:
         for _ in range(MAX_ANSWERS_PER_CLIENT):  # at once; one is enough but after the level was raised
             if state.footprint.tables["answers"] <= MAX_ANSWER_BYTES:
                 break

@@ -25,8 +25,8 @@ from gosched.core.commands.cluster import (
     SetWindow,
 )
 from gosched.core.commands.command import Body, Command
-from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, RunSchedule, SubmitJob
-from gosched.core.commands.nodes import ControlNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
+from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
+from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.events import Event, JobChanged
 from gosched.core.features import FeatureLevel
@@ -46,6 +46,7 @@ from gosched.state_machine import (
     job_control,
     jobs,
     node_control,
+    node_labels,
     nodes,
     plans,
     queues,
@@ -161,10 +162,14 @@ def _dispatch(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
             return epochs.set_members(state, body)
         case Noop():
             return Accepted()
+        case LabelNode():
+            return node_labels.label(state, body, events)
         case ControlNode():
             return node_control.control(state, body, events)
         case ControlJob():
             return job_control.control(state, body, events)
+        case NoteWaitReasons():
+            return jobs.note_wait_reasons(state, body, events)
         case RunSchedule():
             return children.run_schedule(state, body, events)
         case PassTime():

@@ -28,6 +28,7 @@ def change_task(state: ClusterState, events: list[Event], before: Task, after: T
             before=before.state,
             after=after.state,
             reason=after.reason,
+            task=after,
         )
     )
 
@@ -46,6 +47,8 @@ def change_job(
             after=after.state,
             reason=after.reason,
             wait_ms=wait_ms,
+            job=after,
+            was=before,
         )
     )
 

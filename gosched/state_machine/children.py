@@ -30,6 +30,7 @@ from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec, Overlap
 from gosched.core.state.cluster_state import ClusterState
+from gosched.state_machine import units
 from gosched.state_machine.changes import add_follow_up, change_job
 from gosched.state_machine.gangs import add_gang, settle, stop_all
 from gosched.state_machine.size_limits import job_size_problem
@@ -95,7 +96,8 @@ def run_schedule(state: ClusterState, command: RunSchedule, events: list[Event])
     spec = _named(_common_spec(parent), element)
     why = _skip_reason(state, parent) or _child_problem(state, command.child_id, spec)
     if why:
-        state.put_job(replace(parent, detail=f"skipped the run that was due at {command.due_at_ms} ms: {why}"))
+        due = units.moment(state.feature_level, command.due_at_ms)
+        state.put_job(replace(parent, detail=f"skipped the run that was due at {due}: {why}"))
         events.append(JobUpdated(job_id=parent.id))
         return Accepted()
     if parent.spec.overlap is Overlap.REPLACE:
@@ -212,6 +214,9 @@ def _add_child(
         parent=parent.id,
         element=element,
         deadline_missed=parent.deadline_missed,  # told already, once for all that is to come
+        user=parent.user,
+        authenticated=parent.authenticated,
+        traceparent=parent.traceparent,
     )
     add_gang(state, events, child)
 

@@ -19,6 +19,7 @@ from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.task import Task, TaskState
 from gosched.core.spec.policies import PreemptionPolicy, RetryCause
 from gosched.core.state.cluster_state import ClusterState
+from gosched.state_machine import units
 from gosched.state_machine.changes import change_task, count_change
 from gosched.state_machine.gangs import restart_intent, stop_all
 from gosched.state_machine.reclaim import reclaim_problem
@@ -114,7 +115,7 @@ def _victim_problem(state: ClusterState, for_job: str, eviction: Eviction, slowe
         return "the job would not be started again after a preemption"
     rest_ms = victim.placed_at_ms + victim.spec.preemption.min_runtime_ms - state.clock_ms
     if rest_ms > 0 and eviction.cause not in _WHENEVER:
-        return f"the job may run another {rest_ms} ms before it is evicted"
+        return f"the job may run another {units.duration(state.feature_level, rest_ms)} before it is evicted"
     problem = _cause_problem(state, for_job, victim, eviction.cause, slowest_ms)
     return problem or _ranks_problem(state, victim, eviction.ranks)
 

@@ -16,6 +16,7 @@ from gosched.core.spec.task_group import TaskGroup
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.accounts import bring_up
 from gosched.state_machine.changes import change_job, change_task
+from gosched.state_machine.ports import free_port
 from gosched.state_machine.reservations import forget
 
 Placements = tuple[TaskPlacement, ...]
@@ -57,6 +58,7 @@ def place(state: ClusterState, events: list[Event], job: Job, tasks: Placements,
         placed_at_ms=now,
         checkpoint_at_ms=0,
         until_ms=until_ms,
+        port=free_port(state, job, tasks[0].node_id),
     )
     change_job(state, events, job, running, wait_ms=now - job.submitted_at_ms if first_start else None)
     forget(state, events, job.id)

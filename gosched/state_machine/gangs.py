@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from gosched.core.commands.nodes import TaskReport
 from gosched.core.events import Event, JobChanged, JobUpdated
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_BACKOFF_MS, MAX_FREE_RESTARTS
 from gosched.core.preemption_rules import may_restart
-from gosched.core.reasons import Reason
+from gosched.core.reasons import BY_ORDER, Reason
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.records.task import Task, TaskState, task_id
 from gosched.core.spec.policies import MemberFailure, RetryCause
@@ -20,6 +21,7 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.changes import change_job, change_task
 
 _MAX_DOUBLINGS = 20
+_LOST_ORDER = "it was stopped by an order that is newer than the restored state"
 _IN_PLACE = (TaskState.PLACED, TaskState.STARTING, TaskState.RUNNING, TaskState.SUCCEEDED)
 
 
@@ -33,7 +35,9 @@ def add_gang(state: ClusterState, events: list[Event], job: Job) -> None:
         for index in range(group.count):
             state.put_task(Task(id=task_id(job.id, name, index), job_id=job.id, group=name, index=index, rank=rank))
             rank += 1
-    events.append(JobChanged(job_id=job.id, queue=job.spec.queue, before=JobState.UNSPECIFIED, after=job.state))
+    events.append(
+        JobChanged(job_id=job.id, queue=job.spec.queue, before=JobState.UNSPECIFIED, after=job.state, job=job)
+    )
 
 
 def after_ends(state: ClusterState, events: list[Event], ended: dict[str, Task | None]) -> None:
@@ -92,6 +96,13 @@ def settle(state: ClusterState, events: list[Event], job: Job) -> None:
     change_job(state, events, job, replace(done, ended_at_ms=state.clock_ms))
 
 
+def is_of_lost_order(state: ClusterState, job: Job, ended: Task | TaskReport) -> bool:
+    """Return whether a task that has ended, and was not to stop, was stopped as an eviction does it: the order is of a
+    history that was lost, since the state was restored. The job did nothing wrong."""
+    known = state.feature_level >= FeatureLevel.BOUNDED
+    return known and job.intent is JobIntent.RUN and ended.state is TaskState.KILLED and ended.reason in BY_ORDER
+
+
 def wait_for_another_place(state: ClusterState, events: list[Event], ended: Task) -> None:
     """Let an elastic task that lost its place wait for another, while its job runs on."""
     job = state.jobs[ended.job_id]
@@ -128,16 +139,19 @@ def _goes_on(state: ClusterState, events: list[Event], job: Job) -> bool:
 
 
 def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Task) -> None:
+    evicted = is_of_lost_order(state, job, task)
     cause = RetryCause.NODE_LOST if task.state is TaskState.LOST else RetryCause.FAILED
+    cause = RetryCause.PREEMPTED if evicted else cause
     again = _may_be_placed_again(job) if _is_nodes_fault(state, task) else may_restart(job, cause)
     job = replace(
         job,
         intent=restart_intent(job) if again else JobIntent.FAIL,
         restarts=job.restarts + (again and cause is RetryCause.FAILED),
+        preemptions=job.preemptions + (again and evicted),
         reason=task.reason or Reason.TASK_FAILED,
-        detail=f"task {task.group}/{task.index}: {task.detail or _how_it_ended(task)}",
-        exit_code=None if again else task.exit_code,
-        not_before_ms=state.clock_ms + _backoff_ms(job) if again else 0,
+        detail=f"task {task.group}/{task.index}: {_LOST_ORDER if evicted else task.detail or _how_it_ended(task)}",
+        exit_code=None if again or evicted else task.exit_code,
+        not_before_ms=state.clock_ms + _backoff_ms(job) if again and not evicted else 0,
     )
     stop_all(state, events, job, Reason.GANG_MEMBER_FAILED)
 
@@ -145,7 +159,7 @@ def _member_failed(state: ClusterState, events: list[Event], job: Job, task: Tas
 def _is_nodes_fault(state: ClusterState, task: Task) -> bool:
     """Return whether the node could not even start the task."""
     known = state.feature_level >= FeatureLevel.BOUNDED
-    return known and task.state is TaskState.LOST and task.reason == Reason.NODE_FAULT
+    return known and task.state is TaskState.LOST and task.reason in (Reason.NODE_FAULT, Reason.PORT_IN_USE)
 
 
 def _may_be_placed_again(job: Job) -> bool:
@@ -181,6 +195,7 @@ def _next_attempt(state: ClusterState, events: list[Event], job: Job) -> None:
         placed_at_ms=0,
         checkpoint_at_ms=0,
         until_ms=0,
+        port=0,
     )
     change_job(state, events, job, waiting)
 

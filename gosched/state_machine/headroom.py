@@ -15,6 +15,7 @@ from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.sharing import Amounts, add_to, beyond, ceilings, charge_of, lineage
 from gosched.core.spec.job_spec import group_of
 from gosched.core.state.cluster_state import ClusterState
+from gosched.state_machine import units
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class _Holder:
     name: str
     ceiling: Mapping[str, int]
     max_running: int
+    level: int  # of features, for the words of a problem
     used: Amounts = field(default_factory=dict)
     running: int = 0
     more: Amounts = field(default_factory=dict)  # what fences add to it, less what their victims hold; may be negative
@@ -42,8 +44,10 @@ class _Holder:
             return f"{self.name} runs {running} jobs, its max_running_jobs is {self.max_running}"
         name = beyond(used, wanted, self.ceiling) if self.ceiling else ""
         if name:
-            held, most = used.get(name, 0), self.ceiling[name]
-            return f"{self.name} holds {held} of its limit of {most} {name}; the gang wants {wanted[name]}"
+            held = units.bare_amount(self.level, name, used.get(name, 0))
+            most = units.amount(self.level, name, self.ceiling[name])
+            wants = units.bare_amount(self.level, name, wanted[name])
+            return f"{self.name} holds {held} of its limit of {most}; the gang wants {wants}"
         return ""
 
 
@@ -52,13 +56,21 @@ class Headroom:
 
     def __init__(self, state: ClusterState) -> None:
         self._queues = {
-            path: _Holder(name=f"queue {path}", ceiling=ceiling, max_running=state.queues[path].max_running_jobs)
+            path: _Holder(
+                name=f"queue {path}",
+                ceiling=ceiling,
+                max_running=state.queues[path].max_running_jobs,
+                level=state.feature_level,
+            )
             for path, ceiling in ceilings(state.queues, state.total).items()
             if ceiling or state.queues[path].max_running_jobs
         }
         self._tenants = {
             quota.tenant: _Holder(
-                name=f"tenant {quota.tenant}", ceiling=dict(quota.limit), max_running=quota.max_running_jobs
+                name=f"tenant {quota.tenant}",
+                ceiling=dict(quota.limit),
+                max_running=quota.max_running_jobs,
+                level=state.feature_level,
             )
             for quota in state.quotas.values()
         }

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from gosched.core.commands.jobs import CancelJob, DropFinishedJobs, SubmitJob
-from gosched.core.events import Event
+from gosched.core.commands.jobs import CancelJob, DropFinishedJobs, NoteWaitReasons, SubmitJob
+from gosched.core.events import Event, WaitReasonNoted
 from gosched.core.features import FeatureLevel
-from gosched.core.limits import MAX_NAME_LENGTH, MAX_TASKS_DROPPED_AT_ONCE, MAX_TENANTS
+from gosched.core.limits import (
+    MAX_DETAIL_LENGTH,
+    MAX_NAME_LENGTH,
+    MAX_NOTES,
+    MAX_TASKS_DROPPED_AT_ONCE,
+    MAX_TENANTS,
+)
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.reasons import Reason
 from gosched.core.records.job import Children, Job, JobIntent
 from gosched.core.records.tenant import Tenant
-from gosched.core.rules.finding import text_of
+from gosched.core.rules.finding import Finding, text_of
 from gosched.core.rules.jobs import MAX_PARENT_NAME_LENGTH, check_job
-from gosched.core.rules.values import check_moment, check_name
+from gosched.core.rules.values import check_id, check_line, check_moment, check_name
 from gosched.core.spec.dependency import Dependency
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine.children import add_children, cancel, cluster_bound_problem, kept_name_problem
@@ -63,9 +69,18 @@ def _command_problem(command: SubmitJob, level: int) -> str:
         return f"job id has {len(job_id)} characters; for an array or a schedule {MAX_PARENT_NAME_LENGTH} are allowed"
     if spec.cron and command.next_run_at_ms <= 0:
         return f"schedule {spec.name} lacks the time of its first run"
+    if found := _submitter_problem(command, level):
+        return str(found)
     if len(command.reservation) > 1 or any(reservation.job_id != job_id for reservation in command.reservation):
         return "a submission comes with one reservation at most, that of its job"
     return text_of(check_moment("the first run at", command.next_run_at_ms))
+
+
+def _submitter_problem(command: SubmitJob, level: int) -> Finding | None:
+    if level < FeatureLevel.BOUNDED and (command.user or command.authenticated or command.traceparent):
+        return Finding(problem="this feature level keeps no submitter of a job", advice="finalize the upgrade")
+    user = check_id("user", command.user) if command.user else None
+    return user or check_line("traceparent", command.traceparent)
 
 
 def _room_refusal(state: ClusterState, command: SubmitJob) -> Rejected | None:
@@ -94,6 +109,9 @@ def _create(
         held=spec.hold,
         waits_for=waits_for,
         children=Children(next_run_at_ms=command.next_run_at_ms if spec.cron else 0),
+        user=command.user,
+        authenticated=command.authenticated,
+        traceparent=command.traceparent,
     )
     add_gang(state, events, job)
     if spec.is_parent:
@@ -111,6 +129,17 @@ def cancel_one(state: ClusterState, command: CancelJob, events: list[Event]) -> 
         return Accepted(subject=job.id, unchanged=True)
     cancel(state, events, job, command.reason[:MAX_NAME_LENGTH] or Reason.CANCELLED)
     return Accepted(subject=job.id)
+
+
+def note_wait_reasons(state: ClusterState, command: NoteWaitReasons, events: list[Event]) -> Outcome:
+    """Yield an event for each job of the command that still waits. Nothing is written."""
+    if len(command.notes) > MAX_NOTES:
+        return Rejected(code=Code.INVALID, detail=f"{len(command.notes)} reasons; one command notes {MAX_NOTES}")
+    for note in command.notes:
+        if note.job_id in state.pending:
+            code, message = note.code[:MAX_NAME_LENGTH], note.message[:MAX_DETAIL_LENGTH]
+            events.append(WaitReasonNoted(job_id=note.job_id, code=code, message=message))
+    return Accepted(unchanged=not events)
 
 
 def drop_finished(state: ClusterState, command: DropFinishedJobs, events: list[Event]) -> Outcome:

@@ -36,7 +36,7 @@ def control(state: ClusterState, command: ControlNode, events: list[Event]) -> O
     problem = _command_problem(command)
     if problem:
         return Rejected(code=Code.INVALID, detail=problem)
-    node = _find(state, command.node_id)
+    node = find_node(state, command.node_id)
     if isinstance(node, Rejected):
         return node
     if _is_closed_by_another(node, command.by):
@@ -62,7 +62,7 @@ def control(state: ClusterState, command: ControlNode, events: list[Event]) -> O
 
 def remove(state: ClusterState, command: RemoveNode, events: list[Event]) -> Outcome:
     """Forget a dead node, by id or name."""
-    node = _find(state, command.node_id)
+    node = find_node(state, command.node_id)
     if isinstance(node, Rejected):
         return node
     if node.state is not NodeState.DEAD:
@@ -125,7 +125,7 @@ def _command_problem(command: ControlNode) -> str:
     )
 
 
-def _find(state: ClusterState, id_or_name: str) -> Node | Rejected:
+def find_node(state: ClusterState, id_or_name: str) -> Node | Rejected:
     """Return the node of the id, else of a name that one node alone has."""
     if id_or_name in state.nodes:
         return state.nodes[id_or_name]
@@ -227,6 +227,8 @@ def _change(state: ClusterState, events: list[Event], after: Node) -> None:
         advance(NODE_STEPS, before.state, after.state)
         after = replace(after, changed_at_ms=state.clock_ms)
     state.put_node(after)
-    events.append(NodeChanged(node_id=after.id, before=before.state, after=after.state, reason=after.reason))
+    events.append(
+        NodeChanged(node_id=after.id, before=before.state, after=after.state, reason=after.reason, node=after)
+    )
     if after.state is not NodeState.READY:
         fences.drop_on(state, events, after.id, f"node {after.id} is {after.state.name}")

@@ -5,6 +5,7 @@ Invariant: a node never holds more than it has, so one that holds more than it n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gosched.core.commands.nodes import MarkNodeDead, RegisterNode, TaskReport
@@ -29,6 +30,7 @@ from gosched.state_machine.evictions import evict_gang
 from gosched.state_machine.gang_fit import HeldByEach
 from gosched.state_machine.gangs import after_ends
 from gosched.state_machine.hardware import cpu_mask, hardware_problem
+from gosched.state_machine.operator_labels import kept_from_operator
 from gosched.state_machine.retention import forget_dead_nodes
 from gosched.state_machine.size_limits import node_size_refusal
 from gosched.state_machine.tasks import end_task
@@ -56,14 +58,15 @@ def register(state: ClusterState, command: RegisterNode, events: list[Event]) ->
         return refused
     state.put_node(node)
     before = NodeState.UNSPECIFIED if known is None else known.state
-    events.append(NodeChanged(node_id=node.id, before=before, after=node.state, reason=node.reason))
+    events.append(NodeChanged(node_id=node.id, before=before, after=node.state, reason=node.reason, node=node))
     new_taints = [t for t in node.taints if known is None or t not in known.taints]
-    _evict_intolerant(state, events, node, [t for t in new_taints if t.effect is TaintEffect.NO_EXECUTE])
+    evict_intolerant(state, events, node, new_taints)
     return Accepted(subject=node.id)
 
 
-def _evict_intolerant(state: ClusterState, events: list[Event], node: Node, taints: list[Taint]) -> None:
-    """Stop the gangs that have a task on the node which does not tolerate one of the taints."""
+def evict_intolerant(state: ClusterState, events: list[Event], node: Node, taints: Sequence[Taint]) -> None:
+    """Stop the gangs that have a task on the node which does not tolerate one of the taints that evict."""
+    taints = [taint for taint in taints if taint.effect is TaintEffect.NO_EXECUTE]
     for allocation in sorted(state.node_allocations[node.id]) if taints else ():
         task = state.tasks[state.allocations[allocation].task_id]
         job = state.jobs[task.job_id]
@@ -120,14 +123,15 @@ def _registered(state: ClusterState, known: Node | None, command: RegisterNode) 
         if known.closed_by in (ClosedBy.OPERATOR, ClosedBy.FAILURES):
             node_state, reason, closed_by = NodeState.CORDONED, known.reason, known.closed_by
         advance(NODE_STEPS, known.state, node_state)
+    set_labels, set_taints = kept_from_operator(known, command.labels, command.taints)
     return Node(
         id=command.node_id,
         name=command.name or command.node_id,
         address=command.address,
         capacity=command.capacity,
         gpu_model=command.gpu_model,
-        labels=command.labels,
-        taints=command.taints,
+        labels=tuple(sorted((*command.labels, *set_labels))),
+        taints=(*command.taints, *set_taints),
         hardware=command.hardware,
         state=node_state,
         reason=reason,
@@ -138,6 +142,8 @@ def _registered(state: ClusterState, known: Node | None, command: RegisterNode) 
         closed_by=closed_by,
         drain_by_ms=known.drain_by_ms if known is not None else 0,
         failing=known.failing if known is not None else (),
+        set_labels=tuple([key for key, _ in set_labels]),
+        set_taints=set_taints,
     )
 
 
@@ -163,7 +169,7 @@ def mark_dead(state: ClusterState, command: MarkNodeDead, events: list[Event]) -
     dead = advance(NODE_STEPS, node.state, NodeState.DEAD)
     kept = node.reason if node.closed_by else reason  # it comes back closed, and then says why
     state.put_node(replace(node, state=dead, reason=kept, changed_at_ms=state.clock_ms, drain_by_ms=0))
-    events.append(NodeChanged(node_id=node.id, before=node.state, after=dead, reason=reason))
+    events.append(NodeChanged(node_id=node.id, before=node.state, after=dead, reason=reason, node=node))
     _lose(state, events, node, some)
     fences.drop_on(state, events, node.id, f"node {node.id} died")
     return Accepted(subject=node.id)
@@ -191,7 +197,7 @@ def _cordon(state: ClusterState, events: list[Event], node: Node, reason: str) -
         closed = advance(NODE_STEPS, node.state, NodeState.CORDONED)
         cordoned = replace(node, state=closed, closed_by=ClosedBy.AGENT, reason=reason, changed_at_ms=state.clock_ms)
         state.put_node(cordoned)
-        events.append(NodeChanged(node_id=node.id, before=node.state, after=closed, reason=reason))
+        events.append(NodeChanged(node_id=node.id, before=node.state, after=closed, reason=reason, node=cordoned))
         fences.drop_on(state, events, node.id, f"node {node.id} is {closed.name}")
 
 

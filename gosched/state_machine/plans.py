@@ -14,7 +14,7 @@ from gosched.core.reasons import Reason
 from gosched.core.records.job import Job, JobState, wants_placement
 from gosched.core.records.task import TaskState, task_id
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine import evictions, fences, reservations
+from gosched.state_machine import evictions, fences, reservations, units
 from gosched.state_machine.gang_fit import GangFit, HeldByEach
 from gosched.state_machine.gang_start import by_group, place
 from gosched.state_machine.headroom import Headroom, releases_of
@@ -100,7 +100,8 @@ def _job_problem(state: ClusterState, job: Job, gang: GangPlacement) -> str:
     if gang.attempt != job.attempt:
         return f"the job is at attempt {job.attempt}, the plan at {gang.attempt}"
     if job.not_before_ms > state.clock_ms:
-        return f"the job waits another {job.not_before_ms - state.clock_ms} ms before its next attempt"
+        rest = units.duration(state.feature_level, job.not_before_ms - state.clock_ms)
+        return f"the job waits another {rest} before its next attempt"
     return ""
 
 

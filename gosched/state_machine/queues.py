@@ -10,6 +10,7 @@ from gosched.core.events import Event, QueuesChanged
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.records.queue import Queue
+from gosched.core.records.tenant import Quota
 from gosched.core.rules.queues import check_queues
 from gosched.core.sharing import lineage, parent_of
 from gosched.core.spec.job_spec import JobSpec
@@ -24,26 +25,34 @@ _NAMES_SHOWN = 10
 def set_all(state: ClusterState, command: SetQueues, events: list[Event]) -> Outcome:
     """Refused when a queue would vanish, or get children, under its live jobs. Running jobs that hold more than a new
     limit go on."""
-    found = check_queues(command.queues)
-    if found:
-        return Rejected(code=Code.INVALID, detail=str(found))
-    wanted = {queue.path: queue for queue in command.queues}
-    quotas = quotas_with(state, command.quotas, replace=True) if command.sets_quotas else state.quotas
-    if isinstance(quotas, Rejected):
-        return quotas
-    refused = queues_size_refusal(state, command.queues)
-    if refused is not None:
-        return refused
-    if wanted == state.queues and quotas == state.quotas:
-        return Accepted(unchanged=True)
-    problem = _job_problem(state, wanted)
-    if problem:
-        return Rejected(code=Code.CONFLICT, detail=problem)
-    change_half_lives(state, wanted)
+    outcome, quotas = checked(state, command)
+    if isinstance(outcome, Rejected) or outcome.unchanged:
+        return outcome
+    change_half_lives(state, {queue.path: queue for queue in command.queues})
     state.set_queues(command.queues)
     put_quotas(state, quotas)
     events.append(QueuesChanged())
-    return Accepted()
+    return outcome
+
+
+def checked(state: ClusterState, command: SetQueues) -> tuple[Outcome, dict[str, Quota]]:
+    """Return what would come of the command, and the quotas after it; nothing is changed."""
+    found = check_queues(command.queues)
+    if found:
+        return Rejected(code=Code.INVALID, detail=str(found)), {}
+    wanted = {queue.path: queue for queue in command.queues}
+    quotas = quotas_with(state, command.quotas, replace=True) if command.sets_quotas else state.quotas
+    if isinstance(quotas, Rejected):
+        return quotas, {}
+    refused = queues_size_refusal(state, command.queues)
+    if refused is not None:
+        return refused, {}
+    if wanted == state.queues and quotas == state.quotas:
+        return Accepted(unchanged=True), quotas
+    problem = _job_problem(state, wanted)
+    if problem:
+        return Rejected(code=Code.CONFLICT, detail=problem), {}
+    return Accepted(), quotas
 
 
 def submission_refusal(state: ClusterState, spec: JobSpec) -> Rejected | None:

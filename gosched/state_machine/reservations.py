@@ -27,7 +27,8 @@ def reserve(state: ClusterState, events: list[Event], wanted: Reservation) -> tu
         if job.deadline_promised != keeps:
             state.put_job(replace(job, deadline_promised=keeps))
         state.put_reservation(wanted)
-        events.append(ReservationChanged(job_id=job.id, start_ms=wanted.start_ms, broken=broken))
+        before_ms = old.start_ms if old is not None else 0
+        events.append(ReservationChanged(job_id=job.id, start_ms=wanted.start_ms, broken=broken, before_ms=before_ms))
     return ()
 
 

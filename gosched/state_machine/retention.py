@@ -30,7 +30,9 @@ IDLE_HALF_LIVES = 20  # then an account holds a millionth of what it did
 def forget(state: ClusterState, events: list[Event], job: Job) -> None:
     """Forget a job that has ended."""
     state.drop_job(job.id)
-    events.append(JobChanged(job_id=job.id, queue=job.spec.queue, before=job.state, after=JobState.UNSPECIFIED))
+    events.append(
+        JobChanged(job_id=job.id, queue=job.spec.queue, before=job.state, after=JobState.UNSPECIFIED, job=job)
+    )
 
 
 def fold_elements(state: ClusterState, events: list[Event], parent_id: str) -> None:
@@ -100,7 +102,7 @@ def forget_node(state: ClusterState, events: list[Event], node: Node) -> None:
     for job_id in reserved:
         reservations.forget(state, events, job_id)
     state.drop_node(node.id)
-    events.append(NodeChanged(node_id=node.id, before=node.state, after=NodeState.UNSPECIFIED))
+    events.append(NodeChanged(node_id=node.id, before=node.state, after=NodeState.UNSPECIFIED, node=node))
 
 
 def _too_old(state: ClusterState, before_ms: int) -> list[Job]:

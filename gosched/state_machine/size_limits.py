@@ -21,7 +21,6 @@ from gosched.core.limits import (
     MAX_WINDOWS_BYTES,
 )
 from gosched.core.outcome import Code, Rejected
-from gosched.core.records.job import JobState
 from gosched.core.records.node import Node
 from gosched.core.records.queue import Queue
 from gosched.core.records.reservation import Reservation
@@ -33,6 +32,7 @@ from gosched.core.rules.quotas import check_quotas_size
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.record_bytes import content_bytes, reservation_bytes
+from gosched.state_machine.retention import forget
 
 _MIB = 1 << 20
 
@@ -111,8 +111,7 @@ def trim_kept(state: ClusterState, events: list[Event]) -> None:
         is_needed = job.id in new or job.id in state.follow_ups
         if not is_needed and footprint.kept_of(job.spec.tenant) > share:
             left -= max(1, job.spec.task_count)
-            state.drop_job(job.id)
-            events.append(JobChanged(job_id=job.id, queue=job.spec.queue, before=job.state, after=JobState.UNSPECIFIED))
+            forget(state, events, job)
 
 
 def _even_share(sizes: list[int], total: int) -> int:

@@ -18,8 +18,8 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import node_control
 from gosched.state_machine.accounts import bring_up
 from gosched.state_machine.changes import change_task, count_change
-from gosched.state_machine.evictions import is_evicted_alone
-from gosched.state_machine.gangs import after_ends, wait_for_another_place
+from gosched.state_machine.evictions import can_spare, is_evicted_alone
+from gosched.state_machine.gangs import after_ends, is_of_lost_order, wait_for_another_place
 from gosched.state_machine.size_limits import affordable
 from gosched.state_machine.spending import charge, sane
 
@@ -54,7 +54,8 @@ def end_task(
 ) -> None:
     """End a task, free what it held, and note it in `ended` for `after_ends`. An elastic task that was evicted alone
     waits for another place, however it ended, unless it succeeded."""
-    evicted = is_evicted_alone(state.jobs[task.job_id], task)
+    job = state.jobs[task.job_id]
+    evicted = is_evicted_alone(job, task) or (is_of_lost_order(state, job, seen) and can_spare(state, job, [task]))
     after = replace(
         task,
         state=TaskState.KILLED if evicted and seen.state is not TaskState.SUCCEEDED else seen.state,
@@ -65,7 +66,7 @@ def end_task(
         exit_code=seen.exit_code,
         usage=sane(seen.usage),
     )
-    bring_up(state, state.jobs[task.job_id].spec)
+    bring_up(state, job.spec)
     charge(state, after, state.allocations[task.allocation_id])
     state.drop_allocation(task.allocation_id)
     change_task(state, events, task, after)

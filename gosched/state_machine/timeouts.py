@@ -15,6 +15,7 @@ from gosched.core.reasons import Reason
 from gosched.core.records.job import Job, JobIntent
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.state.timers import TimerKind, deadline_ms, patience_ms, refill_ms, timeout_ms
+from gosched.state_machine import units
 from gosched.state_machine.children import add_children
 from gosched.state_machine.gangs import settle, stop_all
 from gosched.state_machine.node_control import drain_over
@@ -53,10 +54,11 @@ def _due(state: ClusterState, events: list[Event], job_id: str) -> None:
         events.append(DeadlineMissed(job_id=job.id, queue=job.spec.queue))
     state.put_job(job)
     if 0 < timeout_ms(job) <= now:
-        detail = f"it ran for its timeout of {job.spec.timeout_ms} ms"
+        detail = f"it ran for its timeout of {units.duration(state.feature_level, job.spec.timeout_ms)}"
         stop_all(state, events, _failing(job, Reason.TIMEOUT, detail), Reason.TIMEOUT)
     elif 0 < patience_ms(job) <= now:
-        detail = f"it found no place within its gang.wait of {job.spec.gang.wait_ms} ms"
+        patience = units.duration(state.feature_level, job.spec.gang.wait_ms)
+        detail = f"it found no place within its gang.wait of {patience}"
         settle(state, events, _failing(job, Reason.GANG_WAIT_TIMEOUT, detail))
     elif 0 < refill_ms(job) <= now:
         state.put_job(replace(job, not_before_ms=0))

@@ -13,6 +13,7 @@ from gosched.core.records.window import Window
 from gosched.core.rules.finding import text_of
 from gosched.core.rules.values import check_line, check_moment, check_name, check_order
 from gosched.core.state.cluster_state import ClusterState
+from gosched.state_machine import units
 from gosched.state_machine.size_limits import windows_size_refusal
 
 
@@ -90,7 +91,8 @@ def _times_problem(state: ClusterState, window: Window) -> str:
     if found:
         return str(found)
     if end and end <= start:
-        return f"window {name} ends at {end} ms, not after its start at {start} ms"
+        ends, starts = units.moment(state.feature_level, end), units.moment(state.feature_level, start)
+        return f"window {name} ends at {ends}, not after its start at {starts}"
     if _has_ended(state, window):
         return f"window {name} has ended already: give an end to come"
     return ""

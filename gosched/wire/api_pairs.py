@@ -1,35 +1,38 @@
-"""The records that the API answers with, each with its message: a part of the list that `codec` compiles."""
+"""The records that the API answers with, each with its message: a part of the list that `codec` compiles from."""
 
 from __future__ import annotations
 
-from google.protobuf.message import Message
+from collections.abc import Mapping
 
-from gosched.api import details, explanation, forecast, status, usage
-from gosched.wire.backup_file import BackupInfo
-from gosched.wire.v1 import cluster_pb2, node_pb2, scheduler_pb2
-
-# Children before parents.
-API_PAIRS: tuple[tuple[type, type[Message]], ...] = (
-    (status.MasterStatus, scheduler_pb2.MasterStatus),
-    (status.QueueStatus, scheduler_pb2.QueueStatus),
-    (status.QuotaStatus, scheduler_pb2.QuotaStatus),
-    (status.BackupStatus, scheduler_pb2.BackupStatus),
-    (status.Status, scheduler_pb2.ClusterStatus),
-    (status.MasterMember, cluster_pb2.MemberStatus),
-    (status.MasterHealth, cluster_pb2.MasterHealth),
-    (BackupInfo, cluster_pb2.BackupInfo),
-    (explanation.Refused, scheduler_pb2.Refused),
-    (explanation.NodeTasks, scheduler_pb2.NodeTasks),
-    (explanation.Holder, scheduler_pb2.Holder),
-    (explanation.Victim, scheduler_pb2.Victim),
-    (explanation.JobExplanation, scheduler_pb2.JobExplanation),
-    (details.WaitLine, scheduler_pb2.Explanation),
-    (details.JobDetail, scheduler_pb2.JobView),
-    (forecast.PlannedJob, scheduler_pb2.PlannedJob),
-    (forecast.MovedStart, scheduler_pb2.MovedStart),
-    (forecast.JobPlan, scheduler_pb2.PlanJobResponse),
-    (forecast.Reserved, scheduler_pb2.ListReservationsResponse),
-    (usage.GpuUsage, node_pb2.GpuUsage),
-    (usage.HostUsage, node_pb2.NodeUsage),
-    (usage.TaskUsage, node_pb2.TaskUsageView),
-)
+API_PAIRS: Mapping[str, str] = {
+    "api.status.MasterStatus": "scheduler_pb2.MasterStatus",
+    "api.status.QueueStatus": "scheduler_pb2.QueueStatus",
+    "api.status.QuotaStatus": "scheduler_pb2.QuotaStatus",
+    "api.status.BackupStatus": "scheduler_pb2.BackupStatus",
+    "api.status.Status": "scheduler_pb2.ClusterStatus",
+    "api.status.MasterMember": "cluster_pb2.MemberStatus",
+    "api.status.MasterHealth": "cluster_pb2.MasterHealth",
+    "wire.backup_file.BackupInfo": "cluster_pb2.BackupInfo",
+    "api.explanation.Refused": "scheduler_pb2.Refused",
+    "api.explanation.NodeTasks": "scheduler_pb2.NodeTasks",
+    "api.explanation.Holder": "scheduler_pb2.Holder",
+    "api.explanation.Victim": "scheduler_pb2.Victim",
+    "api.explanation.JobWait": "scheduler_pb2.JobWait",
+    "api.explanation.JobExplanation": "scheduler_pb2.JobExplanation",
+    "api.details.WaitLine": "scheduler_pb2.Explanation",
+    "api.details.JobDetail": "scheduler_pb2.JobView",
+    "api.forecast.PlannedJob": "scheduler_pb2.PlannedJob",
+    "api.forecast.MovedStart": "scheduler_pb2.MovedStart",
+    "api.forecast.JobPlan": "scheduler_pb2.PlanJobResponse",
+    "api.forecast.Reserved": "scheduler_pb2.ListReservationsResponse",
+    "api.history.HistoryEvent": "history_pb2.HistoryEvent",
+    "api.history.EventPage": "history_pb2.ListEventsResponse",
+    "api.history.TaskAttempt": "history_pb2.TaskAttempt",
+    "api.history.Attempt": "history_pb2.Attempt",
+    "api.history.FinishedJob": "history_pb2.FinishedJob",
+    "api.job_query.JobQuery": "scheduler_pb2.ListJobsRequest",
+    "api.job_row.JobRow": "scheduler_pb2.JobRow",
+    "api.usage.GpuUsage": "node_pb2.GpuUsage",
+    "api.usage.HostUsage": "node_pb2.NodeUsage",
+    "api.usage.TaskUsage": "node_pb2.TaskUsageView",
+}

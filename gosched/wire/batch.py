@@ -21,8 +21,8 @@ from gosched.core.commands.cluster import (
     SetWindow,
 )
 from gosched.core.commands.command import Command
-from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, RunSchedule, SubmitJob
-from gosched.core.commands.nodes import ControlNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
+from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
+from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.features import NEWEST_LEVEL
 from gosched.wire.codec import fill, to_record
@@ -32,7 +32,7 @@ from gosched.wire.v1 import log_pb2
 # 2: queues with orders and limits, quotas, shares of GPUs, named CPUs, elastic gangs, placement rules.
 # 3: evictions, fences, reservations, windows, deadlines, arrays, schedules, dependencies, timeouts.
 # 4: isolation, usage, nodes closed and drained, jobs frozen.
-# 5: feature levels, cluster ids, nodes removed, follow-ups, the members.
+# 5: feature levels, cluster ids, nodes removed, follow-ups, the members, wait reasons noted.
 SCHEMA = NEWEST_LEVEL
 OLDEST_SCHEMA = 1  # what it lacks has the defaults of the records
 
@@ -55,7 +55,9 @@ _FIELDS: dict[type, str] = {
     ReportTasks: "report_tasks",
     ControlJob: "control_job",
     ControlNode: "control_node",
+    LabelNode: "label_node",
     RunSchedule: "run_schedule",
+    NoteWaitReasons: "note_wait_reasons",
     PassTime: "pass_time",
     SetClock: "set_clock",
     SetWindow: "set_window",

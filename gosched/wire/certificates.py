@@ -13,17 +13,21 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gosched.wire.roles import BadCertificate, CertificateHolder, identity_of
+from gosched.wire.tls_files import check_files, shake_hands, why_untrusted, words_of
 
 
 def own_identity(cert: str, key: str, ca: str) -> CertificateHolder:
     """Return what this program's own certificate says. It is shown to itself, so that one that others would refuse is
     noticed at start. Raises BadCertificate."""
+    check_files(cert, key, ca)
     try:
         server = _context(ssl.Purpose.CLIENT_AUTH, cert, key, ca)
         client = _context(ssl.Purpose.SERVER_AUTH, cert, key, ca)
-        return holder_of(_shake_hands(server, client))
+        return holder_of(shake_hands(server, client))
+    except ssl.SSLCertVerificationError as error:
+        raise BadCertificate(why_untrusted(error, "the certificate", cert, ca)) from error
     except OSError as error:  # ssl.SSLError is one
-        raise BadCertificate(f"cannot use the certificate {cert} with {key} and {ca}: {error}") from error
+        raise BadCertificate(f"cannot use the certificate {cert} with {key} and {ca}: {words_of(error)}") from error
 
 
 async def server_identity(address: tuple[str, int], context: ssl.SSLContext) -> tuple[CertificateHolder, bytes]:
@@ -73,13 +77,3 @@ def _context(purpose: ssl.Purpose, cert: str, key: str, ca: str) -> ssl.SSLConte
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(cert, key)
     return context
-
-
-def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> Mapping[str, Any] | None:
-    """Return the certificate that the server shows to the client; both are here."""
-    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = [client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)]
-    for end in ends * 2:  # two flights in each direction
-        with contextlib.suppress(ssl.SSLWantReadError):
-            end.do_handshake()
-    return ends[0].getpeercert()

@@ -18,6 +18,8 @@ import pytest
 import yaml
 
 from gosched.agent.cgroups import files as cgroup_files
+from gosched.agent.cgroups.tree import PREFIX
+from gosched.agent.host import tree_name
 from gosched.wire.refusals import trailer
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, types_pb2, worker_pb2, worker_pb2_grpc
 from tests.ports import HeldPort
@@ -68,6 +70,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
         self.freeze: list[str] = []
         self.thaw: list[str] = []
         self.masters: list[str] = []
+        self.forgotten_jobs: set[str] = set()
         self.lease_ms = 10_000
         self.heartbeat_ms = 5000
         self.register_again = False
@@ -130,6 +133,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
             cluster_id=self.cluster_id,
             lineage=self.lineage,
             masters=self.masters,
+            forgotten_jobs=self.forgotten_jobs.intersection(request.log_jobs),
         )
 
     def seen(self, allocation_id: str) -> Any | None:
@@ -252,14 +256,21 @@ class Agent:
         (request.freeze if frozen else request.thaw).append(allocation_id)
         self.call("FreezeTasks", request)
 
-    def logs(self, allocation_id: str, *, follow: bool = True, start: list[Any] | None = None) -> list[Any]:
-        request = worker_pb2.StreamLogsRequest(allocation_id=allocation_id, follow=follow)
+    def logs(
+        self, allocation_id: str, *, follow: bool = True, start: list[Any] | None = None, **more: Any
+    ) -> list[Any]:
+        request = worker_pb2.StreamLogsRequest(allocation_id=allocation_id, follow=follow, **more)
         getattr(request, "from").extend(start or [])
         with grpc.insecure_channel(self.identity.address) as channel:
             return list(worker_pb2_grpc.WorkerServiceStub(channel).StreamLogs(request, timeout=30))
 
     def stdout(self, allocation_id: str) -> bytes:
         return b"".join(c.data for c in self.logs(allocation_id) if c.stream == 1)
+
+    @property
+    def cgroup(self) -> str:
+        """The name of its own cgroup, below the top of the hierarchy or what was delegated to it."""
+        return PREFIX + tree_name(self.identity.node_id, self.data_dir)
 
     def spool(self, allocation_id: str) -> Path:
         return self.data_dir / "tasks" / allocation_id.replace("/", "%2F")

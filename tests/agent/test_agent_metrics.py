@@ -46,6 +46,8 @@ def test_the_metrics_of_the_contract_are_there(vitals: Vitals) -> None:
         tasks={("process", "running"): 3, ("docker", "failed"): 1},
         live=(Usage(oom_kills=1, throttled_ms=500), Usage(throttled_ms=250)),
         orphan_cgroups=2,
+        kept_log_bytes=8192,
+        unarchived_logs=3,
         missing=("io", "memory"),
     )
     metrics = AgentMetrics("1.2.3", vitals, lambda: facts)
@@ -68,6 +70,8 @@ def test_the_metrics_of_the_contract_are_there(vitals: Vitals) -> None:
         "gosched_agent_gpu_broken{gpu=0}": 0,
         "gosched_agent_gpu_broken{gpu=1}": 1,
         "gosched_agent_orphan_cgroups": 2,
+        "gosched_agent_kept_log_bytes": 8192,
+        "gosched_agent_unarchived_logs": 3,
         "gosched_agent_isolation{missing=io}": 1,
         "gosched_agent_isolation{missing=memory}": 1,
         "gosched_agent_unfit": 0,

@@ -73,7 +73,7 @@ def test_a_log_that_its_task_replaced_by_a_pipe_or_a_link_keeps_no_reader(tmp_pa
     os.mkfifo(tmp_path / f"stdout-{0:020d}.log")
     (tmp_path / f"stderr-{0:020d}.log").symlink_to(secret)
     for stream in Stream:
-        assert StreamReader(tmp_path, stream, 0).read() is None
+        assert StreamReader(lambda: tmp_path, stream, 0).read() is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can look as somebody else")

@@ -12,6 +12,7 @@ from typing import Any
 
 from gosched.wire.v1 import worker_pb2
 from tests.agent.conftest import Agent, FakeMaster, number_in, shell, wait_for
+from tests.log_lines import records
 
 MakeAgent = Callable[..., Agent]
 
@@ -63,13 +64,10 @@ def story(agent: Agent) -> list[str]:
 
 
 def events(agent: Agent) -> list[str]:
-    found = []
-    for line in list(agent.lines):
-        for name in STORY:
-            if f'event="{name}"' in line:
-                assert "job=j1 task=j1/main/0 allocation=j1/main/0.1 " in line
-                found.append(name)
-    return found
+    told = [record for record in records(list(agent.lines)) if record["event"] in STORY]
+    for record in told:
+        assert (record["job"], record["task"], record["allocation"]) == ("j1", "j1/main/0", "j1/main/0.1")
+    return [record["event"] for record in told]
 
 
 STORY = ("task started", "checkpoint signal sent", "checkpoint acknowledged", "checkpoint grace over", "task ended")
@@ -172,7 +170,7 @@ def test_the_wait_goes_on_and_ends_in_time_without_masters_and_agent(
     agent.start(master)
     assert master.await_end(ID) == ("KILLED", 143, "PREEMPTED")
     assert story(agent) == ["task started", "checkpoint signal sent", "checkpoint acknowledged", "task ended"]
-    times = [line.rpartition(" at=")[2] for line in agent.lines if " at=" in line]
+    times = [record["at"] for record in records(agent.lines) if "at" in record]
     assert times == sorted(times)
     assert len(set(times)) == 4, "each line says when it was, not when it was logged"
 

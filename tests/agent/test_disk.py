@@ -96,6 +96,7 @@ class Tasks:
     def __init__(self, room: Pretended, ages: list[float]) -> None:
         self.room = room
         self.ages = ages
+        self.logs = 0
 
     def works(self) -> list[Work]:
         return []
@@ -108,6 +109,12 @@ class Tasks:
         self.room.free += 10 * (len(self.ages) - len(kept))
         self.ages = kept
 
+    async def drop_logs(self, share: float) -> None:
+        assert not self.ages, "logs go after the working directories"
+        freed = round(self.logs * share)
+        self.room.free += freed
+        self.logs -= freed
+
 
 @pytest.mark.parametrize(
     ("free", "left", "kept_s"),
@@ -119,6 +126,18 @@ def test_the_oldest_go_first_and_no_more_than_needed(free: int, left: list[float
     disk = Disk(Path("/data"), 3, room)
     assert asyncio.run(clean_early(tasks, disk, 3600)) == kept_s
     assert tasks.ages == left
+
+
+def test_logs_go_last_and_no_more_than_needed() -> None:
+    room = Pretended(free=0)
+    tasks = Tasks(room, [])
+    tasks.logs = 100
+    disk = Disk(Path("/data"), 3, room)
+    disk.look()
+    assert disk.is_tight
+    assert asyncio.run(clean_early(tasks, disk, 3600)) == 0.0
+    assert not disk.is_tight
+    assert 0 < tasks.logs < 100
 
 
 def fill(path: Path, blocks: int) -> None:

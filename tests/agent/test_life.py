@@ -142,7 +142,8 @@ def test_a_supervisor_that_begins_when_the_lease_is_over_starts_nothing(
 ) -> None:
     master.lease_ms = 60_000
     agent = make_agent(master).start(master)
-    master.vanish()  # it would renew the lease
+    master.vanish()  # it would renew the lease, as its last answer may that is still on the way
+    wait_for(lambda: any("does not answer" in line for line in agent.lines))
     (agent.data_dir / "lease").write_text("0 10000\n")
     alone = shell(ID, f"touch {tmp_path}/ran")
     alone.stop_alone = True
@@ -204,4 +205,5 @@ def test_a_nursery_that_was_killed_is_replaced_and_its_tasks_go_on(
 
 def nursery_of(agent: Agent) -> psutil.Process:
     assert agent.process is not None
-    return psutil.Process(agent.process.pid).children()[0]
+    children = psutil.Process(agent.process.pid).children()
+    return next(child for child in children if any("supervisor.nursery" in word for word in child.cmdline()))

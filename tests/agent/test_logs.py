@@ -114,6 +114,6 @@ def test_a_log_that_cannot_be_written_drops_bytes_and_shows_the_gap(
     dropped = log.offset
     now += RETRY_S
     log.write(b"kept")
-    (file,) = (tmp_path / "logs").iterdir()
+    (file,) = (tmp_path / "logs").glob("stdout-*")
     assert file.name == f"stdout-{dropped:020d}.log"
     assert file.read_bytes() == b"kept"

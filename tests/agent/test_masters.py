@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -195,8 +196,10 @@ def test_a_node_that_is_not_let_in_ends_with_the_masters_reason(
     agent = make_agent(master)
     agent.launch()
     assert agent.exit_code() == 1
-    assert [line for line in agent.lines if why in line] == [f"gosched-agent: the masters refuse this node: {why}"]
-    assert len(master.registrations) == 1
+    assert agent.lines[-1] == f"gosched-agent: the masters refuse this node: {why}"
+    named, other = [registration.node_id for registration in master.registrations]
+    assert named == socket.gethostname()  # which another agent of the host may have
+    assert other.startswith(f"{named}-")
 
 
 def test_an_agent_whose_clock_the_masters_doubt_says_so_once_and_waits(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.conftest import Agent, FakeMaster, shell, wait_for
+from tests.log_lines import records
 from tests.upgrade import previous
 
 
@@ -62,4 +63,4 @@ def test_tasks_of_the_previous_release_are_adopted_reported_and_stopped(
     (tmp_path / "go").touch()
     assert master.await_end("ends/main/0.1") == ("FAILED", 7, "NONZERO_EXIT")
     assert agent.stdout("ends/main/0.1") == b"out\n"
-    assert {"task adopted"} <= {line.partition('event="')[2].partition('"')[0] for line in agent.lines}
+    assert {"task adopted"} <= {record["event"] for record in records(agent.lines)}

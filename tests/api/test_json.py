@@ -15,20 +15,27 @@ import pytest
 from gosched.api.details import JobDetail
 from gosched.api.explanation import JobExplanation
 from gosched.api.forecast import JobPlan, Reserved
-from gosched.api.json.cluster import node_json, queue_json, quota_json, status_json
+from gosched.api.job_row import JobRow
+from gosched.api.json.cluster import node_json, queue_json, quota_json
 from gosched.api.json.explanations import explanation_json, plan_json
 from gosched.api.json.jobs import job_detail_json, job_json
 from gosched.api.json.reservations import reserved_json
+from gosched.api.json.status import status_json
 from gosched.api.json.usage import node_usage_json, task_usage_json
 from gosched.api.status import QueueStatus, QuotaStatus, Status
 from gosched.api.usage import TaskUsage
-from gosched.client.answers import node_detail, node_usage
-from gosched.core.records.job import Job
 from gosched.wire.codec import to_record
+from gosched.wire.node_views import node_detail, node_usage
 from gosched.wire.v1 import node_pb2, scheduler_pb2, types_pb2
 from tests.api.messages import full
 
 RECORDED = Path(__file__).with_name("documents.json")
+
+
+def _array(row: scheduler_pb2.JobRow) -> scheduler_pb2.JobRow:
+    """An array that does not wait: a row has a reason, or none."""
+    row.cron = row.wait_code = ""
+    return row
 
 
 def _elements(message: types_pb2.Job) -> types_pb2.Job:
@@ -56,8 +63,8 @@ def _live_detail(view: scheduler_pb2.JobView) -> Any:
 #: The message that a document is made of, and how.
 DOCUMENTS: dict[str, tuple[type, Callable[[Any], Any]]] = {
     "status": (scheduler_pb2.ClusterStatus, lambda m: status_json(to_record(m, Status))),
-    "job": (types_pb2.Job, lambda m: job_json(to_record(m, Job))),
-    "job of an array": (types_pb2.Job, lambda m: job_json(to_record(_elements(m), Job))),
+    "job": (scheduler_pb2.JobRow, lambda m: job_json(to_record(m, JobRow))),
+    "job of an array": (scheduler_pb2.JobRow, lambda m: job_json(to_record(_array(m), JobRow))),
     "job with tasks": (scheduler_pb2.JobView, lambda m: job_detail_json(to_record(m, JobDetail))),
     "job that waits": (scheduler_pb2.JobView, lambda m: job_detail_json(to_record(_idle(m), JobDetail))),
     "node": (node_pb2.NodeView, lambda m: node_json(node_detail(m))),
@@ -76,9 +83,9 @@ def _made() -> Iterator[tuple[str, Any]]:
         yield f"{name}, empty", shape(kind())
         yield f"{name}, whole numbers", shape(full(kind, step=1000))
         yield f"{name}, fractions", shape(full(kind, step=1037))
-    unset = full(types_pb2.Job, step=1000)
-    unset.spec.overlap = unset.waits_for[0].condition = 0
-    yield "job, enums unset", job_json(to_record(unset, Job))
+    unset = full(scheduler_pb2.JobRow, step=1000)
+    unset.overlap = unset.waits_for[0].condition = 0
+    yield "job, enums unset", job_json(to_record(unset, JobRow))
     yield "job with a task at work", _live_detail(full(scheduler_pb2.JobView, step=1037))
 
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import pytest
 
+from gosched.api import json as json_package
 from gosched.api.json import cluster, explanations, jobs, usage
-from gosched.api.json.cluster import queue_json, status_json
+from gosched.api.json.cluster import queue_json
 from gosched.api.json.document import Document
 from gosched.api.json.explanations import explanation_json
 from gosched.api.json.jobs import job_json
 from gosched.api.json.reservations import reservation_json
+from gosched.api.json.status import status_json
 from tests.api.test_json import RECORDED
 
 _TYPES = {"string": str, "integer": int, "number": int | float, "boolean": bool, "null": type(None)}
 _SCHEMAS = {
-    "status": cluster.status_json,
+    "status": status_json,
     "job": jobs.job_json,
     "job of an array": jobs.job_json,
     "node": cluster.node_json,
@@ -91,12 +95,20 @@ def test_enums_are_said_by_name_and_moments_as_such() -> None:
     assert "reason" in explanation_json.schema()["required"]
 
 
-def test_a_member_whose_field_is_gone_or_has_no_shape_is_an_error_at_import() -> None:
+def test_a_member_whose_field_is_gone_or_has_no_shape_is_an_error() -> None:
     @dataclass(frozen=True)
     class Record:
         data: bytes
 
     with pytest.raises(TypeError, match="Record has no size"):
-        Document(Record, "size")
+        Document(Record, "size").schema()
     with pytest.raises(TypeError, match="Record: data has no shape in JSON"):
-        Document(Record)
+        Document(Record).schema()
+
+
+def test_every_document_can_be_worked_out() -> None:
+    """A document is worked out when it is first used; here all of them are."""
+    modules = [import_module(f"gosched.api.json.{found.name}") for found in pkgutil.iter_modules(json_package.__path__)]
+    documents = {id(found): found for module in modules for found in vars(module).values() if type(found) is Document}
+    assert len(documents) > 20
+    assert all(document.schema()["properties"] for document in documents.values())

@@ -196,6 +196,6 @@ def started_anew(cluster: HostCluster, agent: Program) -> Callable[[], str]:
 def _until_heard(client: GoSchedClient, agent: Program, logged: Callable[[], str]) -> float:
     """Seconds until the agent's new process is counted in."""
     began = time.monotonic()
-    until(lambda: "event=registered" in logged(), "it is let in", 60)
+    until(lambda: '"event": "registered"' in logged(), "it is let in", 60)
     until(lambda: client.get_node(agent.id).node.state.name == "READY", "it is ready", 60)
     return time.monotonic() - began

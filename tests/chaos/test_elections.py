@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
 from gosched.cli.local_program import Program
 from tests.chaos.faults import slow_syncs
 from tests.chaos.hosts import HostCluster
 from tests.chaos.recovery import raft_term, submit, time_to_commit
-from tests.integration.support import kill_whole, until
+from tests.integration.support import kill_whole, replica_of, until
 
 STEADY_S = 12.0
 LIMIT_S = 15.0  # of what takes 2 to 3 s on a machine that has nothing else to do
@@ -28,13 +27,6 @@ def all_healthy(cluster: HostCluster) -> None:
 def followers(cluster: HostCluster) -> list[Program]:
     leader = cluster.leader()
     return [master for master in cluster.masters.values() if master is not leader]
-
-
-def replica_of(master: Program) -> psutil.Process:
-    (replica,) = [
-        child for child in psutil.Process(master.pid).children() if "gosched.replication.replica" in child.cmdline()
-    ]
-    return replica
 
 
 def terms_in(cluster: HostCluster, seconds: float, do: Callable[[], object] = lambda: None) -> set[int]:

@@ -59,8 +59,9 @@ def _supervisors(cluster: HostCluster, agent: Program) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            is_here = Path(process.cwd()).is_relative_to(cluster.data_dir / agent.id / "tasks")
-            if is_here and any("supervisor.nursery" in word for word in process.cmdline()):
+            if not any("supervisor.nursery" in word for word in process.cmdline()):
+                continue  # a stranger's directory may not even be readable
+            if Path(process.cwd()).is_relative_to(cluster.data_dir / agent.id / "tasks"):
                 found.append(process)
     return found
 

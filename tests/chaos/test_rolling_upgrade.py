@@ -126,7 +126,7 @@ def test_an_upgrade_and_a_step_back_lose_double_and_disturb_nothing(
         back = next(m for m in cluster.masters.values() if m is not cluster.leader())
         began = time.monotonic()
         stop(back)
-        cluster.downgrade(back)  # as docs/upgrades.md says: with an empty directory
+        cluster.downgrade(back)  # as docs/operations/upgrades.md says: with an empty directory
         index = applied_index(cluster.leader())
         until(lambda: applied_index(back) >= index, "the release before has joined again")
         pauses["followers"].append(stream.longest_s(began))

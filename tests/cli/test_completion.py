@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gosched.cli.main import COMMANDS
+from gosched.api.status import Status
+from gosched.cli.main import COMMANDS, run_cli
+from gosched.client import GoSchedClient
+from gosched.core.records.job import JobState
+from tests.client.fake_cluster import FakeMaster
+from tests.ports import HeldPort
 
 ASK = """
 source <(goschedctl completion bash)
@@ -62,3 +69,32 @@ def test_the_scripts_ask_goschedctl(ctl, shell):
     done = ctl("completion", shell)
     assert done.code == 0
     assert f"_GOSCHEDCTL_COMPLETE={shell}_complete" in done.out
+
+
+def test_bash_completes_the_names_that_the_cluster_and_the_config_file_know(master, tmp_path, monkeypatch):
+    monkeypatch.setenv("GOSCHED_ENDPOINTS", master.address)
+    assert complete("job", "list", "--queue", "") == [status.path for status in status_of(master).queues]
+    assert run_cli(["config", "set-context", "prod", "--endpoints", master.address]) == 0
+    assert complete("config", "use-context", "p") == ["prod"]
+    assert complete("--context", "") == ["prod"]
+
+
+def test_jobs_that_ended_are_names_for_what_looks_at_them_alone(ctl, master, job_file, monkeypatch):
+    monkeypatch.setenv("GOSCHED_ENDPOINTS", master.address)
+    for name in ("lives", "ended"):
+        job_file.write_text(f"name: {name}\nrun: x\n")
+        ctl("submit", str(job_file))
+    master.jobs["j-2"] = replace(master.jobs["j-2"], state=JobState.FAILED, ended_at_ms=time.time_ns() // 1_000_000)
+    assert complete("job", "cancel", "") == ["lives"]
+    assert complete("logs", "") == ["ended", "lives"]
+    assert complete("job", "list", "--state", "ru") == ["running"]
+
+
+def test_completion_of_names_is_quiet_and_quick_while_no_master_answers(monkeypatch):
+    monkeypatch.setenv("GOSCHED_ENDPOINTS", HeldPort().address)
+    assert complete("job", "cancel", "a") == [""]
+
+
+def status_of(master: FakeMaster) -> Status:
+    with GoSchedClient(master.address) as client:
+        return client.get_status()

@@ -35,7 +35,7 @@ def test_nodes_are_cordoned_and_uncordoned_by_name_and_every_failure_is_printed(
             await n1.register(master, name="alpha")
             done = await ctl("node", "cordon", "nobody", "alpha", "--reason", "new disk")
             assert (done.code, done.out) == (1, "")
-            assert done.err.splitlines() == ["goschedctl: nobody: no node 'nobody'", "n1: cordoned"]
+            assert done.err.splitlines() == ["goschedctl: no node 'nobody'", "n1: cordoned"]
             assert (await ctl("node", "cordon", "n1", "--reason", "new disk")).err == "n1: unchanged\n"
             lines = (await ctl("node", "list")).out.splitlines()
             assert lines[1].split()[:3] == ["n1", "alpha", "CORDONED"]
@@ -43,6 +43,35 @@ def test_nodes_are_cordoned_and_uncordoned_by_name_and_every_failure_is_printed(
             assert "CORDONED (by an operator: new disk)" in (await ctl("node", "show", "alpha")).out
             assert (await ctl("node", "uncordon", "n1")).err == "n1: uncordoned\n"
             assert (await ctl("node", "show", "nobody")).code == 1
+
+    story(told)
+
+
+def test_nodes_are_chosen_by_their_labels_and_several_are_labelled_at_once(story):
+    async def told(master, ctl):
+        async with agent(master, "n1"), agent(master, "n2"), agent(master, "n3"):
+            done = await ctl("node", "label", "n1", "n2", "zone=a", "disk=a,b")
+            assert (done.code, done.err) == (0, "n1: labelled\nn2: labelled\n")
+            assert (await ctl("node", "cordon", "-l", "zone=a")).err == "n1: cordoned\nn2: cordoned\n"
+            assert (await ctl("node", "uncordon", "-l", "zone=a", "-l", "zone=a")).code == 0
+            assert (await ctl("node", "taint", "-l", "zone=a", "gpu=true:no_schedule")).err == (
+                "n1: tainted\nn2: tainted\n"
+            )
+            assert (await ctl("node", "taint", "n1", "n3", "gpu-")).err.splitlines()[0] == "n1: untainted"
+            assert (await ctl("node", "drain", "-l", "zone=a", "--wait")).code == 0
+            assert (await ctl("node", "label", "n1", "zone-")).code == 0
+            gone = await ctl("node", "remove", "n1")
+            assert (gone.code, "DEAD" in gone.err) == (1, True)
+            for words, said in (
+                (["cordon"], "no nodes: name some, or choose all with a label: -l zone=a"),
+                (["drain", "n1", "-l", "zone=a"], "do one of both"),
+                (["label", "n1"], "nothing to change: expected KEY=VALUE or KEY- after the nodes, such as zone=a"),
+                (["taint", "n1", "gpu=true:never"], "no_schedule"),
+            ):
+                refused = await ctl("node", *words)
+                assert (refused.code, said in refused.err) == (2, True), refused.err
+            none = await ctl("node", "cordon", "-l", "zone=moon")
+            assert (none.code, none.err) == (1, "goschedctl: no node has the labels zone=moon\n")
 
     story(told)
 
@@ -153,7 +182,7 @@ def test_a_suspended_job_shows_that_it_keeps_its_resources(story):
             await n1.beat(master)
             assert (await ctl("job", "suspend", "a")).err == f"{job_id}: suspended\n"
             (row,) = (await ctl("job", "list", "--state", "suspended")).out.splitlines()[1:]
-            assert row.split()[3] == "SUSPENDED"
+            assert row.split()[4] == "SUSPENDED"
             assert row.endswith("keeps its resources")
             assert "SUSPENDED (it is frozen and keeps its resources: " in (await ctl("job", "show", "a")).out
             assert (await ctl("job", "resume", "a")).err == f"{job_id}: resumed\n"

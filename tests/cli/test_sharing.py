@@ -24,21 +24,94 @@ queues:
 """
 
 
+ADDED = """\
+queue research added
+  type: capacity
+  capacity_pct: 60
+  max_pct: 80
+  preemption: never
+queue research.llm added
+  type: fifo
+  limit: {gpu: 16, gpu:h100: 8}
+  order: fair
+  max_running_jobs: 4
+  half_life: 1d
+"""
+CHANGED = """\
+queue research changed
+  type: capacity -> fifo
+  capacity_pct: 60 -> (default)
+  max_pct: 80 -> (default)
+  preemption: never -> (default)
+  max_running_jobs: (default) -> 2
+queue research.llm removed
+quota nlp added
+  limit: {cpu: 8}
+"""
+
+
 def test_apply_prints_what_changed_or_that_nothing_did(story, tmp_path):
     path = tmp_path / "queues.yaml"
 
     async def told(master, ctl):
         path.write_text(FILE)
-        assert (await ctl("queue", "apply", str(path))).out == "queue research added\nqueue research.llm added\n"
+        assert (await ctl("queue", "apply", str(path), "--dry-run")).out == ADDED
+        assert list(master.state.queues) == ["default"]
+        assert (await ctl("queue", "apply", str(path))).out == ADDED
         assert master.state.queues["research.llm"].limit == (("gpu", 16_000), ("gpu:h100", 8_000))
         assert (await ctl("queue", "apply", str(path))).out == "unchanged\n"
+        assert (await ctl("queue", "apply", str(path), "--dry-run")).out == "unchanged\n"
         path.write_text("queues: [{name: research, max_running_jobs: 2}]\nquotas: [{tenant: nlp, limit: {cpu: 8}}]\n")
-        changed = "queue research changed\nqueue research.llm removed\nquota nlp added\n"
-        assert (await ctl("queue", "apply", str(path))).out == changed
+        assert (await ctl("queue", "apply", str(path), "-y")).out == CHANGED
         assert master.state.quotas == {"nlp": Quota(tenant="nlp", limit=(("cpu", 8000),))}
         path.write_text("queues: [{name: research, max_running_jobs: 2}]\nquotas: []\n")
         assert (await ctl("queue", "apply", str(path))).out == "quota nlp removed\n"
         assert not master.state.quotas
+
+    story(told)
+
+
+def test_queues_are_dropped_only_where_that_is_confirmed(story, tmp_path):
+    path = tmp_path / "queues.yaml"
+
+    async def told(master, ctl):
+        path.write_text(FILE)
+        await ctl("queue", "apply", str(path))
+        path.write_text("queues: [{name: other}]\n")
+        result = await ctl("queue", "apply", str(path))
+        assert (result.code, result.out) == (1, "")
+        assert "this would drop 2 queues: research, research.llm; nothing was changed. Give -y" in result.err
+        assert "research.llm" in master.state.queues
+        assert (await ctl("queue", "apply", str(path), "--dry-run")).out.endswith("queue research.llm removed\n")
+        assert "research.llm" in master.state.queues
+        assert (await ctl("queue", "apply", str(path), "--yes")).code == 0
+        assert set(master.state.queues) == {"default", "other"}
+
+    story(told)
+
+
+def test_what_is_listed_as_yaml_is_applied_again(story, tmp_path):
+    path = tmp_path / "queues.yaml"
+
+    async def told(master, ctl):
+        path.write_text(FILE + "quotas: [{tenant: nlp, limit: {cpu: 8, memory: 1536Mi}, max_running_jobs: 3}]\n")
+        await ctl("queue", "apply", str(path))
+        before = (dict(master.state.queues), dict(master.state.quotas))
+        listed = (await ctl("queue", "list", "-o", "yaml")).out
+        assert yaml.safe_load(listed)["queues"][1] == yaml.safe_load(FILE)["queues"][0] | {
+            "children": [yaml.safe_load(FILE)["queues"][0]["children"][0] | {"type": "fifo", "half_life": "1d"}]
+        }
+        path.write_text(listed)
+        assert (await ctl("queue", "apply", str(path))).out == "unchanged\n"
+        path.write_text((await ctl("quota", "list", "-o", "yaml")).out)
+        assert (await ctl("quota", "apply", str(path))).out == "unchanged\n"
+        assert (master.state.queues, master.state.quotas) == before
+        path.write_text("quotas: [{tenant: vision, limit: {gpu: 0.5}}]\n")
+        tried = await ctl("quota", "apply", str(path), "--dry-run")
+        assert tried.out == "quota vision added\n  limit: {gpu: 0.500}\nquota nlp removed\n"
+        assert "nlp" in master.state.quotas
+        assert (await ctl("quota", "apply", str(path))).out == tried.out
+        assert list(master.state.quotas) == ["vision"]
 
     story(told)
 
@@ -55,9 +128,10 @@ def test_a_bad_queue_file_is_one_line_with_its_place_and_a_refusal_changes_nothi
         await ctl("queue", "apply", str(path))
         await master.submit(replace(spec("stays", cpus=64), queue="research.llm"))
         path.write_text("queues: [{name: other}]\n")
-        result = await ctl("queue", "apply", str(path))
-        assert (result.code, result.out) == (1, "")
-        assert "live jobs" in result.err
+        for how in ("-y", "--dry-run"):
+            result = await ctl("queue", "apply", str(path), how)
+            assert (result.code, result.out) == (1, "")
+            assert "live jobs" in result.err
         assert "research.llm" in master.state.queues
 
     story(told)
@@ -79,7 +153,6 @@ def test_queues_are_listed_in_every_output_and_one_is_shown(story, tmp_path):
             wide = (await ctl("queue", "list", "-o", "wide")).out.splitlines()
             assert "cpu 8" in wide[2]  # 80 % of ten
             shapes = json.loads((await ctl("queue", "list", "-o", "json")).out)
-            assert yaml.safe_load((await ctl("queue", "list", "-o", "yaml")).out) == shapes
             llm = shapes[2]
             assert (llm["order"], llm["max_running_jobs"], llm["half_life_s"]) == ("fair", 4, 86_400)
             assert llm["limit"] == {"gpu": 16, "gpu:h100": 8}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import structlog
 
 from gosched.cli import output
-from gosched.cli.output import coloured, emit, escaped, render, say, titled
-from gosched.observe.logs import configure
+from gosched.cli.output import coloured, emit, escaped, say, table, titled
 from tests.client.fake_cluster import FakeMaster
 from tests.master.harness import agent, spec
 
@@ -99,16 +99,21 @@ def test_own_colours_stay_and_others_do_not(capsys, monkeypatch):
 
 def test_escaped_text_shows_the_control_characters():
     assert escaped("a\tb\x1bc\nd\x85é🙂") == "a\\tb\\x1bc\\nd\\x85é🙂"
-    assert render([{"id": "a\x1b", "b": "c\x9b"}], [("B", lambda row: row["b"])], [], "table") == "B\nc\\x9b"
+    assert table([{"id": "a\x1b", "b": "c\x9b"}], [("B", lambda row: row["b"])]) == "B\nc\\x9b"
 
 
-def test_log_lines_of_the_daemons_have_no_control_characters(capsys):
-    configure("info")
-    try:
-        structlog.get_logger().info("node", node=EVIL, reason="fine")
-        shown = capsys.readouterr().err
-    finally:
-        structlog.reset_defaults()
-    assert harmless(shown)
-    assert shown.count("\n") == 1
-    assert "reason=fine" in shown
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_log_lines_of_the_daemons_have_no_control_characters(form):
+    program = (
+        "import sys, structlog\n"
+        "from gosched.logs import process\n"
+        "process.begin(form=sys.argv[1], level='info')\n"
+        "structlog.get_logger().info('node', node=sys.argv[2], reason='fine')\n"
+        "print(sys.argv[2].replace(chr(10), ' '), file=sys.stderr)\n"
+    )
+    words = [sys.executable, "-c", program, form, EVIL]
+    done = subprocess.run(words, capture_output=True, encoding="utf-8", timeout=60, check=True)
+    assert harmless(done.stderr)
+    assert done.stderr.count("\n") == 2
+    assert "fine" in done.stderr
+    assert done.stderr.count("owned") == 2

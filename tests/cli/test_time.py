@@ -54,7 +54,7 @@ def test_each_action_continues_after_an_unknown_job_and_prints_its_result(ctl, m
     words = {"freeze": ("suspend",), "suspend": ("suspend", "--free")}.get(action, (action,))
     result = ctl("job", *words, "nobody", "a")
     assert (result.code, result.out) == (1, "")
-    assert result.err.splitlines()[0] == 'goschedctl: nobody: no job "nobody"'
+    assert result.err.splitlines()[0] == 'goschedctl: no job "nobody"'
     assert result.err.splitlines()[1].startswith("j-1: ")
     assert master.actions == [("j-1", action)]
     result = ctl("job", *words, "j-1")
@@ -78,7 +78,7 @@ def test_parents_show_their_children_and_waiting_jobs_what_they_wait_for(ctl, ma
     put(master, "j-3", "name: report\nrun: x", held=True, waits_for=waits, preemptions=2, deadline_missed=True)
     put(master, "j-4", "name: sweep.7\nrun: x\ntimeout: 1h", parent="j-1", element=7, until_ms=NOON)
     rows = {line.split()[0]: line for line in ctl("job", "list").out.splitlines()}
-    assert rows["j-1"].split()[4] == "37/1000"
+    assert rows["j-1"].split()[5] == "37/1000"
     assert rows["j-1"].endswith("  2 failed")
     assert rows["j-2"].endswith("next run 2026-12-01T12:00:00.000Z")
     assert rows["j-3"].endswith("held, waits for j-1 (success), deadline missed")
@@ -107,7 +107,7 @@ def test_parents_show_their_children_and_waiting_jobs_what_they_wait_for(ctl, ma
 def test_wait_follows_an_array_and_returns_its_code(ctl, master):
     children = Children(made=40, live=3, succeeded=35, failed=2)
     put(master, "j-1", "name: sweep\nrun: x\narray: {range: 0-999}", children=children)
-    master.views = [[(JobState.RUNNING, 1), (JobState.FAILED, 2)]]
+    master.views = [[(JobState.RUNNING, 1)], [(JobState.RUNNING, 1), (JobState.FAILED, 2)]]  # it looks, then follows
     result = ctl("job", "wait", "sweep")
     assert result.code == 1
     assert result.err.splitlines() == ["sweep: 37 of 1000 done, 2 failed, 3 live", "sweep: failed"]

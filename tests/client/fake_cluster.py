@@ -5,6 +5,7 @@ It stands in for masters only where a test needs a failure at one exact moment; 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +16,8 @@ from gosched.core.records.node import Node
 from gosched.core.records.task import Task, TaskState
 from gosched.core.resources import Resources
 from gosched.core.spec.job_spec import JobSpec
+from gosched.master.base.errors import ApiError
+from gosched.master.jobs.job_reading import read_jobs
 from gosched.wire.codec import to_message, to_record
 from gosched.wire.v1 import node_pb2, node_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc, types_pb2
 
@@ -30,6 +33,7 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         self.fail_after_commit = False
         self.frozen = False
         self.calls: list[str] = []
+        self.traceparents: list[str] = []
         self.views: list[list[tuple[JobState, int]]] = []  # for each WatchJob: the states to send, at which revision
         self.log: bytes = b""
         self.others: list[str] = []  # where other masters of its cluster listen
@@ -40,6 +44,8 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
         self.actions: list[tuple[str, str]] = []
         self.requests: list[object] = []  # of PlanJob, SetWindow, DropWindow and DrainNode
         self.more_nodes: list[Node] = []
+        self.read: list[scheduler_pb2.ReadJobsRequest] = []
+        self.is_older = False  # than ReadJobs
         self.log_breaks: list[int] = []  # for each StreamJobLogs: break off after so many bytes of it
         self._server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
         scheduler_pb2_grpc.add_SchedulerServiceServicer_to_server(self, self._server)
@@ -52,6 +58,7 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
 
     def SubmitJob(self, request, context):
         self._maybe_fail("SubmitJob", context)
+        self.traceparents += [value for key, value in context.invocation_metadata() if key == "traceparent"]
         spec = to_record(request.spec, JobSpec)
         if spec.queue != "default":
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f'no queue "{spec.queue}"')
@@ -64,6 +71,15 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
             context.abort(grpc.StatusCode.UNAVAILABLE, "unknown outcome")
         warnings = ["asks for 9 CPUs"] if spec.demand.cpu_millis == 9000 else []
         return scheduler_pb2.SubmitJobResponse(job_id=self.answers[asked], warnings=warnings)
+
+    def ReadJobs(self, request, context):
+        if self.is_older:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not found!")
+        self.read.append(request)
+        try:
+            return asyncio.run(read_jobs(request))
+        except ApiError as error:
+            context.abort(error.code, error.detail)
 
     def GetJob(self, request, context):
         self._maybe_fail("GetJob", context)
@@ -145,6 +161,15 @@ class FakeMaster(scheduler_pb2_grpc.SchedulerServiceServicer, node_pb2_grpc.Node
             )
         if stop < len(self.log):
             context.abort(grpc.StatusCode.UNAVAILABLE, "this master ends")
+
+    def ExecTask(self, requests, context):
+        """Run `cat`: what comes in goes out, until the input ends."""
+        for request in requests:
+            if request.WhichOneof("part") == "stdin":
+                yield scheduler_pb2.ExecResponse(stdout=request.stdin)
+            elif request.WhichOneof("part") == "stdin_end":
+                yield scheduler_pb2.ExecResponse(exit_code=0)
+                return
 
     def GetClusterStatus(self, request, context):
         self._maybe_fail("GetClusterStatus", context)

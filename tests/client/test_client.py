@@ -7,7 +7,7 @@ import threading
 import grpc
 import pytest
 
-from gosched.client import Denied, GoSchedClient, GoSchedError, NotFound, Refused, TimedOut, Unavailable, masters
+from gosched.client import Denied, GoSchedClient, GoSchedError, NotFound, Refused, TimedOut, Unavailable, targets
 from gosched.core.records.job import JobState
 from tests.client.fake_cluster import FakeMaster
 from tests.ports import HeldPort
@@ -57,7 +57,7 @@ def test_dead_master_is_passed_over(start_master):
 
 
 def test_a_client_that_lives_on_finds_the_masters_that_came_after_those_that_it_was_told_of(start_master, monkeypatch):
-    monkeypatch.setattr(masters, "LEARN_EVERY_S", 0.0)
+    monkeypatch.setattr(targets, "LEARN_EVERY_S", 0.0)
     told, later = start_master(), start_master()
     told.others = [later.address]
     with GoSchedClient(told.address, timeout_s=30) as client:
@@ -68,7 +68,7 @@ def test_a_client_that_lives_on_finds_the_masters_that_came_after_those_that_it_
 
 
 def test_frozen_master_is_passed_over_within_its_try(start_master, monkeypatch):
-    monkeypatch.setattr(masters, "TRY_S", 0.2)
+    monkeypatch.setattr(targets, "TRY_S", 0.2)
     frozen, alive = start_master(), start_master()
     frozen.frozen = True
     with GoSchedClient([frozen.address, alive.address], timeout_s=30) as client:
@@ -100,7 +100,7 @@ def test_own_request_id_gives_the_first_answer_to_another_client_too(start_maste
 def test_without_any_master_the_call_ends_in_time_with_code_5():
     with GoSchedClient(HeldPort().address, timeout_s=0.5) as client, pytest.raises(Unavailable) as caught:
         client.get_status()
-    assert caught.value.exit_code == 5
+    assert (caught.value.exit_code, caught.value.was_reached) == (5, False)
 
 
 def test_error_without_a_leader_is_what_a_living_master_says(start_master):
@@ -108,9 +108,10 @@ def test_error_without_a_leader_is_what_a_living_master_says(start_master):
     alive.failures = [grpc.StatusCode.UNAVAILABLE] * 1000
     with (
         GoSchedClient([dead.address, alive.address], timeout_s=1.0) as client,
-        pytest.raises(Unavailable, match="no leader"),
+        pytest.raises(Unavailable, match="no leader") as caught,
     ):
         client.get_status()
+    assert caught.value.was_reached
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,24 @@ def test_nodes_are_filtered_by_labels(start_master):
         assert client.list_nodes(labels={"zone": "b"}) == []
 
 
-@pytest.mark.parametrize("endpoints", ["", "host", " , ", ["http//x"]])
+@pytest.mark.parametrize(
+    "endpoints",
+    [
+        *(
+            "",
+            "host",
+            " , ",
+            ["http//x"],
+            ":9090",
+            "host:port",
+            "host:0",
+            "host:99999",
+            "host:\u00b2",
+            "host:9090/path",
+        ),
+        *("a..b:9090", f"{'a' * 64}:9090", "[::1:9090", "http://", "http://host:port"),
+    ],
+)
 def test_bad_endpoints_are_refused_at_once(endpoints):
     with pytest.raises(GoSchedError, match=r"host:port|host:9090"):
         GoSchedClient(endpoints)

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gosched.api.status import MasterStatus, Status
-from gosched.client.cluster import MasterHealth
+from gosched.api.status import MasterHealth, MasterStatus, Status
 from gosched.client.upgrade import BadVersion, upgrade_checks
 from gosched.core.resources import ZERO
 

@@ -146,6 +146,8 @@ def groups(draw: st.DrawFn, name: str) -> TaskGroup:
         node_selector=draw(pairs(keys, texts)),
         strategy=draw(kinds(*Strategy)),
         framework=draw(kinds(Framework.NONE, Framework.TORCH, Framework.MPI)),
+        mpi_ranks=draw(st.sampled_from((0,) * 12 + (1, 4096, 4097))),
+        mpi_implementation=draw(st.sampled_from(("",) * 12 + ("mpich", "lam"))),
         gpu_memory_bytes=draw(either(st.just(0), 1 << 30, MAX_AMOUNT + 1)),
         topology=draw(some(st.builds(TopologyRule, level=keys, mode=modes))),
         spread=draw(some(st.builds(SpreadRule, level=keys, mode=modes, max_skew=counts))),

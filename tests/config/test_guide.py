@@ -11,7 +11,7 @@ from gosched.config import load_master_settings, parse_job_file
 from gosched.core.features import NEWEST_LEVEL
 from gosched.core.rules.jobs import check_job
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "user-guide.md").read_text()
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "user-guide.md").read_text()
 FOUND = re.findall(r"(?m)((?:^    .*\n)+(?:\n?(?:^    .*\n)+)*)", GUIDE)
 BLOCKS = [re.sub(r"(?m)^    ", "", found) for found in FOUND]
 JOBS = [block for block in BLOCKS if block.startswith("name:")]

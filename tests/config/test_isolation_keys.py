@@ -103,7 +103,7 @@ def test_text_for_spark_is_words_and_no_line_for_a_shell():
         ("limits: {hugepages: {4Ti: 1Gi}}", "f:3: limits.hugepages.4Ti: huge pages of '4Ti': give a size such as 2Mi"),
         (
             "limits: {hugepages: {2Mi: 3Mi}}",
-            "f:3: limits.hugepages.2Mi: expected whole pages of 2Mi, got 3145728 bytes",
+            "f:3: limits.hugepages.2Mi: expected whole pages of 2Mi, got 3Mi",
         ),
         ("limits: {io: {weight: 0}}", "f:3: limits.io.weight: expected at least 1"),
         (

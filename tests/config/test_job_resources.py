@@ -69,10 +69,10 @@ def test_other_keys_are_resources_of_the_clusters_own():
             f"{{{', '.join(f'r{n}: 1' for n in range(17))}}}",
             "f:3: resources: 17 resources of the cluster's own; at most 16",
         ),
-        ("{gpu: 1.5}", "f:3: resources.gpu: 1500 thousandths of a GPU: ask for a part of one GPU, or for whole ones"),
+        ("{gpu: 1.5}", "f:3: resources.gpu: 1.5 GPUs: ask for a part of one GPU, or for whole ones"),
         (
             "{gpu: h100:1.5}",
-            "f:3: resources.gpu: 1500 thousandths of a GPU: ask for a part of one GPU, or for whole ones",
+            "f:3: resources.gpu: 1.5 GPUs: ask for a part of one GPU, or for whole ones",
         ),
         ("{gpu: 0.0001}", "f:3: resources.gpu: 0.0001 is too fine: GPUs come in thousandths"),
         ("{gpu: two}", "f:3: resources.gpu: expected a number of GPUs such as 2 or 0.5, got 'two'"),

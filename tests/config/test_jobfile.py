@@ -176,7 +176,7 @@ def test_ten_megabytes_are_refused_before_they_are_parsed():
 
 def test_a_spec_beyond_the_limit_says_where_data_belongs():
     with pytest.raises(
-        ConfigError, match=r"^f:1: the job's texts take \d+ bytes; at most 262144 are allowed: keep data in files$"
+        ConfigError, match=r"^f:1: the job's texts take 256\.\d+Ki; at most 256Ki are allowed: keep data in files$"
     ):
         parse_job_file(f"name: a\nrun: {'x' * MAX_SPEC_BYTES}", "f")
 
@@ -206,3 +206,9 @@ def test_any_bytes_are_jobs_or_one_line(text):
     assert message.startswith("f:")
     assert "\n" not in message
     assert not any(problems)
+
+
+def test_two_jobs_of_one_name_are_an_error_that_names_both_documents():
+    with pytest.raises(ConfigError) as error:
+        parse_job_file("name: a\nrun: x\n---\nrun: y\nname: b\n---\nrun: x\nname: a\n", "f.yaml")
+    assert str(error.value) == ("f.yaml:8: name: job 3 of the file has the name of job 1, a at f.yaml:1: rename one")

@@ -157,7 +157,7 @@ def test_a_queue_file_says_of_quotas_whether_it_has_any():
     [
         ("", "f: no queues in it: write at least queues: [{name: production}]"),
         ("quotas: []", "f: no queues in it"),
-        ("queues: [{name: a}]\n---\nqueues: []", "f:3: a file of queues holds one document"),
+        ("queues: [{name: a}]\n---\nqueues: []", "f:3: a file of queues and quotas holds one document"),
         ("queues: [{name: a}]\nqotas: []", 'f:2: qotas: unknown key (did you mean "quotas"?)'),
         ("queues:\n- {name: a, weight: 0}", "f:2: queues[0].weight: 0 is not between 1 and 1000000"),
     ],
@@ -231,7 +231,7 @@ def test_peers_may_have_ids_and_may_name_this_master_too(write):
         (
             "queues: [{name: a, type: capacity, guaranteed: {cpu: 2}, limit: {cpu: 1}}]",
             1,
-            "queues[0].guaranteed.cpu: is guaranteed 2000 of cpu, more than its limit of 1000",
+            "queues[0].guaranteed.cpu: is guaranteed 2 CPUs, more than its limit of 1",
         ),
         ("queues: [{name: a, max_running_jobs: 0}]", 1, "max_running_jobs: expected at least 1, got 0"),
         ("queues: [{name: a, order: lifo}]", 1, "order: expected fifo, priority, fair or deadline, got 'lifo'"),
@@ -241,7 +241,7 @@ def test_peers_may_have_ids_and_may_name_this_master_too(write):
             "queues:\n- name: a\n  type: capacity\n  guaranteed: {gpu: 4}\n  children:\n"
             "  - {name: b, type: capacity, guaranteed: {gpu: 3}}\n  - {name: c, type: capacity, guaranteed: {gpu: 2}}",
             4,
-            "queues[0].guaranteed.gpu: is guaranteed 4000 of gpu, the queues below it 5000 together",
+            "queues[0].guaranteed.gpu: is guaranteed 4 GPUs, the queues below it 5 together",
         ),
         ("queues: [{name: a, tenants: [x, x]}]", 1, 'queues[0].tenants[1]: there is a tenant "x" already'),
         ("queues: [{name: a.b}]", 1, "queues[0].name: has a dot: a queue below another one stands among its children"),
@@ -296,7 +296,7 @@ def test_mistake_in_a_flag_or_variable_names_it(monkeypatch):
     with pytest.raises(ConfigError, match=r"^--grpc-addr: expected host:port"):
         load_master_settings(None, {"grpc_addr": "x"})
     monkeypatch.setenv("GOSCHED_LOG_LEVEL", "loud")
-    with pytest.raises(ConfigError, match=r"^GOSCHED_LOG_LEVEL: log_level: expected debug"):
+    with pytest.raises(ConfigError, match=r"^GOSCHED_LOG_LEVEL: logging.level: expected debug"):
         load_agent_settings(None, {})
 
 

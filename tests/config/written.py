@@ -17,7 +17,7 @@ from gosched.core.spec.array import Array
 from gosched.core.spec.isolation import Isolation
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.placement_rules import Affinity, LabelOp, Toleration
-from gosched.core.spec.task_group import Runtime, TaskGroup
+from gosched.core.spec.task_group import Framework, Runtime, TaskGroup
 
 
 def job_text(spec: JobSpec) -> str:
@@ -118,7 +118,7 @@ def _group(group: TaskGroup) -> dict[str, Any]:
         "runtime": _word(group.runtime),
         "env": dict(group.env),
         "resources": _resources(group.resources, group),
-        "distributed": {"framework": _word(group.framework)},
+        "distributed": _distributed(group),
         "placement": _placement(group),
         "rlimits": {limit.name: [_rlimit(limit.soft), _rlimit(limit.hard)] for limit in isolation.rlimits},
         "volumes": [
@@ -209,6 +209,16 @@ def _gpus(millis: int) -> str:
 
 def _ms(duration: int) -> str:
     return f"{duration}ms"
+
+
+def _distributed(group: TaskGroup) -> dict[str, Any]:
+    starts = bool(group.mpi_ranks)
+    return {
+        "framework": _word(group.framework),
+        **({"launcher": "mpiexec" if starts else "none"} if starts or group.framework is Framework.MPI else {}),
+        **({"ranks_per_task": group.mpi_ranks} if starts else {}),
+        **({"implementation": group.mpi_implementation} if group.mpi_implementation else {}),
+    }
 
 
 def _word(value: IntEnum) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,14 +12,13 @@ import yaml
 from gosched import __version__
 from gosched.config.agent_settings import AgentSettings
 from gosched.config.settings import MasterSettings
-from gosched.observe.counts import ClusterCounts
-from gosched.observe.metrics import ClusterFacts, MasterMetrics, RaftFacts
 from tools.helm_values import CHART, main, values_of
 
+CONFIG = CHART.parents[2] / "config"
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 SHAPED_LIKE_SETTINGS = {"master.config": MasterSettings, "agent.config": AgentSettings}
-OF_THE_CHART = {"insecure", "tls", "data_dir"}
+OF_THE_CHART = {"insecure", "tls", "data_dir", "archive"}
 
 
 def leaves(node: Any, path: str = "") -> Iterable[tuple[str, Any]]:
@@ -86,12 +84,11 @@ def test_the_chart_has_the_version_of_the_programs() -> None:
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
 
 
-@pytest.mark.parametrize("file", ["templates/monitoring/prometheusrule.yaml", "dashboards/gosched.json"])
-def test_alerts_and_dashboards_ask_for_metrics_that_are_there(file: str) -> None:
-    asked = {re.sub("_bucket$", "", name) for name in re.findall(r"\bgosched_[a-z_]+", (CHART / file).read_text())}
-    master = MasterMetrics(__version__)
-    raft = RaftFacts(is_leader=True, term=1, commit_index=1, applied_index=1, feature_level=1, log_bytes=1)
-    master.show(lambda: raft, lambda: ClusterFacts(counts=ClusterCounts()))
-    there = re.findall(r"^# TYPE (\S+)", master.text().decode(), re.MULTILINE)
-    assert asked
-    assert asked <= set(there)
+def test_the_charts_alerts_and_dashboards_are_those_of_config() -> None:
+    pairs = [(CHART / "files/alerts.yml", CONFIG / "prometheus/alerts.yml")]
+    pairs += [(CHART / "dashboards" / file.name, file) for file in sorted((CONFIG / "grafana").glob("*.json"))]
+    assert len(pairs) == 4
+    for linked, file in pairs:
+        assert linked.is_symlink(), f"{linked} is a second copy"
+        assert linked.resolve() == file
+    assert {file.name for file in (CHART / "dashboards").iterdir()} == {linked.name for linked, _ in pairs[1:]}

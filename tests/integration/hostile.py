@@ -147,7 +147,7 @@ class Node:
         assert UNIFIED is not None, "there is no cgroup v2 here"
         if self.agent.identity is None:
             return []
-        return list(UNIFIED.glob(f"gosched-{self.agent.identity.node_id}-*"))
+        return [path for path in [UNIFIED / self.agent.cgroup] if path.exists()]
 
     def cgroup(self, allocation_id: str) -> Path:
         (tree,) = self.tree()
@@ -189,7 +189,7 @@ class Node:
         self.ordered.clear()
         assert self.agent.process is not None
         assert self.agent.process.poll() is None, self.agent.lines
-        bad = [line for line in self.agent.lines if "level=error" in line or "Traceback" in line]
+        bad = [line for line in self.agent.lines if '"level": "error"' in line or "Traceback" in line]
         assert not bad, bad
 
 

@@ -70,9 +70,15 @@ def goschedctl(endpoints: str, *words: str, timeout_s: float = 2 * PATIENCE_S) -
 
 
 def family(program: Program) -> list[psutil.Process]:
-    """A master and its replica."""
+    """A master, its replica, and the relay of its log."""
     process = psutil.Process(program.pid)
     return [*process.children(recursive=True), process]
+
+
+def replica_of(master: Program) -> psutil.Process:
+    """The process that keeps a master's log."""
+    (found,) = [p for p in psutil.Process(master.pid).children() if "gosched.replication.replica" in p.cmdline()]
+    return found
 
 
 def kill_whole(program: Program) -> None:
@@ -90,6 +96,11 @@ def lives(process: psutil.Process) -> bool:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def until_all_serve(cluster: LocalCluster) -> None:
+    """Wait until each master answers over HTTP, and follows a leader: one that was started again needs a moment."""
+    until(lambda: all(applied_index(m) > 0 for m in cluster.masters.values()), "all masters serve HTTP")
 
 
 def applied_index(master: Program) -> int:

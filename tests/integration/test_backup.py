@@ -82,12 +82,15 @@ def test_a_new_cluster_made_of_a_backup_adopts_what_runs_and_what_has_ended_mean
     with cluster.client() as client:
         gang = run(client, ledger, "gang", go, count=2)
         ends_soon = run(client, ledger, "ends-soon", end)
+        moved = run(client, ledger, "moved", go)
         pending = client.submit(ledger_job("pending", ledger, cpu="1000")).job_id
         follower = next(m for m in cluster.masters.values() if m is not cluster.leader())
         take(follower.grpc, file, *flags)
         shown = json.loads(goschedctl("", "cluster", "backup-show", str(file), *flags, "-o", "json").stdout)
-        assert (shown["jobs"], shown["tasks_running"]) == ({"PENDING": 1, "RUNNING": 2}, 3)
+        assert (shown["jobs"], shown["tasks_running"]) == ({"PENDING": 1, "RUNNING": 3}, 4)
 
+        client.control(moved, "requeue")
+        until(lambda: len(pids(ledger, moved)) == 2, "it starts again after the backup")
         later = run(client, ledger, "after-the-backup", go)
         end.touch()
         assert client.wait(ends_soon, timeout=PATIENCE_S).state is JobState.SUCCEEDED
@@ -115,6 +118,7 @@ def test_a_new_cluster_made_of_a_backup_adopts_what_runs_and_what_has_ended_mean
         assert (found.state, found.job.attempt, found.job.running) == (JobState.RUNNING, 1, 2)
         assert all(psutil.pid_exists(pid) for pid in before)
         assert client.get_job(pending).state is JobState.PENDING
+        until(lambda: client.get_job(moved).job.running == 1, "what was stopped after the backup starts again")
         assert later not in [job.id for job in client.list_jobs()]
         named = [log_of(program) for program in cluster.programs if f"{later}/" in log_of(program)]
         assert any("does not know" in text for text in named), "the masters name what is lost"
@@ -125,6 +129,7 @@ def test_a_new_cluster_made_of_a_backup_adopts_what_runs_and_what_has_ended_mean
         assert client.wait("newer", timeout=PATIENCE_S).state is JobState.SUCCEEDED
         go.touch()
         assert client.wait(gang, timeout=PATIENCE_S).state is JobState.SUCCEEDED
+        assert client.wait(moved, timeout=PATIENCE_S).state is JobState.SUCCEEDED
         client.cancel(pending)
     assert pids(ledger, gang) == before, "each task of the gang started once"
     assert len(pids(ledger, ends_soon)) == 1

@@ -21,8 +21,7 @@ pytestmark = pytest.mark.timeout(1200)
 def cgroups_of(agent: Agent) -> list[str]:
     """Walked, not globbed: cgroups of others come and go meanwhile."""
     assert UNIFIED is not None, "there is no cgroup v2 here"
-    tree = f"gosched-{agent.identity.node_id}-"
-    (tasks,) = [names for path, names, _ in os.walk(UNIFIED) if Path(path).name == "tasks" and tree in path]
+    (tasks,) = [names for path, names, _ in os.walk(UNIFIED) if Path(path).match(f"{agent.cgroup}/tasks")]
     return tasks
 
 

@@ -21,6 +21,7 @@ from .support import (
     goschedctl,
     kill_whole,
     ledger_job,
+    replica_of,
     starts,
     state_digest_at,
     until,
@@ -175,8 +176,7 @@ def test_sigterm_hands_leadership_over_and_ends_with_0_and_a_master_without_its_
         cluster.restart(leader)
         until(lambda: all(m.healthy for m in client.get_status().masters), "all masters are healthy")
         follower = next(m for m in cluster.masters.values() if m.id != cluster.leader().id)
-        replica = next(p for p in family(follower) if p.pid != follower.pid)
-        replica.kill()
+        replica_of(follower).kill()
         assert follower.wait(PATIENCE_S) == 1
         assert "replica" in follower.last_line()
         cluster.restart(follower)

@@ -28,7 +28,7 @@ from tests.packaging.test_locks import locked
 ROOT = Path(__file__).parents[2]
 TOOLS = ("pipx==1.18.4", "pip==26.3", "cyclonedx-bom==7.5.0")  # pipx wants that pip
 LIMIT_S = 180
-HEAVY = {"aiohttp", "docker", "numpy", "nvidia-ml-py", "prometheus-client", "psutil", "pysyncobj", "structlog"}
+HEAVY = {"fastapi", "docker", "numpy", "nvidia-ml-py", "prometheus-client", "psutil", "pysyncobj", "structlog"}
 
 
 def run(*words: object, cwd: Path | None = None, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:

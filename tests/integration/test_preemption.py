@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.client import GoSchedClient
 from gosched.core.commands.jobs import Action
 from gosched.core.records.job import JobState
+from tests.log_lines import records
 
 from .support import PATIENCE_S, kill_whole, ledger_job, starts, until, until_there
 
@@ -76,11 +76,10 @@ def story(cluster: LocalCluster, task: str) -> list[Told]:
     more what it finds."""
     found: set[Told] = set()
     for agent in cluster.agents.values():
-        for line in agent.log.read_text().splitlines():
-            if f" task={task} " in line and " at=" in line:
-                fields = dict(re.findall(r'(\w+)=("[^"]*"|\S+)', line))
-                at_ms = round(datetime.fromisoformat(fields["at"]).timestamp() * 1000)
-                found.add(Told(at_ms, fields["event"].strip('"'), fields["allocation"]))
+        for record in records(agent.log.read_text().splitlines()):
+            if record.get("task") == task and "at" in record:
+                at_ms = round(datetime.fromisoformat(record["at"]).timestamp() * 1000)
+                found.add(Told(at_ms, record["event"], record["allocation"]))
     return sorted(found)
 
 

@@ -122,3 +122,7 @@ def test_jobs_run_and_a_users_certificate_orders_nothing_of_agents_and_masters(s
         client.cancel(job)
         assert client.wait(job, timeout=PATIENCE_S).state is JobState.CANCELLED
         assert b"".join(chunk.data for chunk in client.logs(job)) == b"hello\n"
+
+    tls_files = TlsFiles(cert=secured.user.cert, key=secured.user.key, ca=secured.user.ca)
+    with GoSchedClient(f"https://{secured.ports['m1']['http'].address}", tls=tls_files) as by_https:
+        assert by_https.get_status().nodes_ready == 1

@@ -91,7 +91,7 @@ def test_a_queue_file_that_is_wrong_changes_nothing(
     text, words = WRONG[mistake]
     file = tmp_path / "queues.yaml"
     file.write_text(text)
-    answer = goschedctl(cluster.endpoints, "queue", "apply", str(file))
+    answer = goschedctl(cluster.endpoints, "queue", "apply", str(file), "-y")
     assert answer.returncode in (1, 2), answer.stderr
     assert answer.stdout == ""
     assert words in answer.stderr

@@ -180,14 +180,25 @@ class FakeAgent(worker_pb2_grpc.WorkerServiceServicer):
         if request.allocation_id not in self.lines:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such task")
         starts = [p.offset for p in getattr(request, "from")]
+        lines = self.lines[request.allocation_id]
         offset = starts[0] if starts else 0
-        yield scheduler_pb2.LogChunk(
+        if request.HasField("tail") and not starts:
+            kept = lines.splitlines(keepends=True)
+            offset = len(b"".join(kept[: max(0, len(kept) - request.tail)]))
+        chunk = scheduler_pb2.LogChunk(
             task_id=request.allocation_id.rpartition(".")[0],
             allocation_id=request.allocation_id,
             stream=scheduler_pb2.LOG_STREAM_STDOUT,
             offset=offset,
-            data=self.lines[request.allocation_id][offset:],
         )
+        if request.HasField("tail") or request.since_ms or request.timestamps:
+            chunk.start = True
+            yield chunk
+            chunk.start = False
+        chunk.data = lines[offset:]
+        if request.timestamps:
+            chunk.times.add(offset=0, at_ms=1_000_000)
+        yield chunk
 
     def take(self, order: worker_pb2.TaskOrder) -> None:
         if order.allocation_id not in self.orders:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
-import aiohttp
 import grpc
 import pytest
 
 from gosched.core.records.job import JobState
 from gosched.wire.v1 import scheduler_pb2, types_pb2
+from tests.master import http_client
 from tests.master.clock import MINUTE_MS, Ahead
 from tests.master.harness import LIMIT_S, RUNNING, Front, agent, one_master, spec, two_masters, until
 
@@ -37,10 +36,9 @@ async def explained(front: Front, job: str) -> scheduler_pb2.JobExplanation:
 
 
 async def get(front: Front, path: str) -> Any:
-    url = f"http://{front.server.record.http_address}{path}"
-    async with aiohttp.ClientSession() as session, session.get(url) as answer:
-        assert answer.status == 200
-        return json.loads(await answer.text())
+    answer = await http_client.get(front, path)
+    assert answer.status == 200
+    return answer.json()
 
 
 async def refused(call: Any) -> tuple[grpc.StatusCode, str]:

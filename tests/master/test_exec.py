@@ -131,7 +131,7 @@ def test_what_cannot_be_has_a_clear_line() -> None:
             await master.submit(spec("later", cpus=4))
             await master.submit(spec("many", array=Array(last=1, step=1)))
             assert await refusal(master, "nope") == "there is no job 'nope'"
-            assert await refusal(master, "job", "main/9") == "job job has no task 'main/9'; name one as group/index"
+            assert await refusal(master, "job", "main/9") == "job job has no task 'main/9'; it has main/0 to main/1"
             assert await refusal(master, "later") == "no task of job later runs: the job is PENDING"
             assert "no tasks of its own" in await refusal(master, "many")
             call = master.scheduler.ExecTask(timeout=LIMIT_S)

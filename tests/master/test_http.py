@@ -1,28 +1,50 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from dataclasses import replace
 from typing import Any
 
-import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
+from gosched.config import Listen
 from gosched.core.limits import MAX_STATE_BYTES
+from gosched.master.http.protocol import TRANSPORT
+from gosched.master.http.server import HttpServer
+from tests.master import http_client
 from tests.master.harness import SUCCEEDED, Front, agent, one_master, spec, two_masters, until
 
 
 async def get(front: Front, path: str) -> tuple[int, str, str]:
-    async with aiohttp.ClientSession() as session, session.get(f"http://{front.server.record.http_address}{path}") as r:
-        return r.status, r.content_type, await r.text()
+    answer = await http_client.get(front, path)
+    return answer.status, answer.content_type, answer.text
 
 
 async def status(front: Front) -> Any:
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"http://{front.server.record.http_address}/api/v1/status") as r,
-    ):
-        assert r.status == 200
-        return await r.json()
+    answer = await http_client.get(front, "/api/v1/status")
+    assert answer.status == 200
+    return answer.json()
+
+
+def test_the_body_of_an_answer_does_not_wait_until_its_head_is_acknowledged() -> None:
+    async def story() -> None:
+        options = []
+
+        async def application(scope: Any, receive: Any, send: Any) -> None:
+            taken = scope["state"][TRANSPORT].get_extra_info("socket")
+            options.append(taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+            await send({"type": "http.response.body", "body": b"ok"})
+
+        server = HttpServer(application, key="test")
+        port = await server.start(Listen(host="127.0.0.1", port=0), None)
+        try:
+            assert (await http_client.get(f"127.0.0.1:{port}", "/")).text == "ok"
+        finally:
+            await server.stop()
+        assert options == [1]
+
+    asyncio.run(story())
 
 
 def test_status_has_what_the_contract_names() -> None:

@@ -192,3 +192,51 @@ def test_the_task_of_a_job_that_is_cancelled_or_failed_has_the_usual_grace(inten
 def test_without_a_signal_the_grace_of_an_eviction_is_that_after_sigterm() -> None:
     assert stopping(JobIntent.RESTART, "PREEMPTED", Preemption(grace_ms=90_000)) == (0, 0, 90_000, "PREEMPTED")
     assert stopping(JobIntent.RESTART, "PREEMPTED", Preemption()) == (0, 0, 10_000, "PREEMPTED")
+
+
+def of_two_groups() -> ClusterState:
+    """The same job with a second group of two, whose first task runs on n2."""
+    state = elastic_job()
+    job = state.jobs["j"]
+    own = replace(job.spec.groups[0], count=2, min_count=0)
+    groups = (own, replace(own, name="data-loader"))
+    state.put_job(replace(job, port=20_123, spec=replace(job.spec, groups=groups)))
+    for rank in (2, 3):
+        task = Task(id=f"j/data-loader/{rank - 2}", job_id="j", group="data-loader", index=rank - 2, rank=rank)
+        state.put_task(replace(task, attempt=2))
+    state.task_key = "k" * 32
+    return state
+
+
+def test_a_task_is_told_its_group_and_where_those_of_each_group_are() -> None:
+    state = of_two_groups()
+    env = environment(state, 1)
+    assert [env[f"GOSCHED_GROUP{rest}"] for rest in ("", "_INDEX", "_COUNT")] == ["w", "1", "2"]
+    assert (env["GOSCHED_HOSTS_W"], env["GOSCHED_COUNT_W"]) == ("host-0,host-1", "2")
+    assert (env["GOSCHED_HOSTS_DATA_LOADER"], env["GOSCHED_COUNT_DATA_LOADER"]) == (",", "2")
+
+
+def test_a_job_of_one_group_is_not_told_its_hosts_twice() -> None:
+    assert not [name for name in environment(elastic_job(), 0) if name.startswith(("GOSCHED_HOSTS_", "GOSCHED_COUNT_"))]
+
+
+def test_the_tasks_of_an_attempt_share_a_port_and_a_secret_that_no_other_attempt_has() -> None:
+    state = of_two_groups()
+    first, second = environment(state, 0), environment(state, 1)
+    assert first["GOSCHED_PORT"] == second["GOSCHED_PORT"] == first["MASTER_PORT"] == "20123"
+    assert first["GOSCHED_SECRET"] == second["GOSCHED_SECRET"]
+    place(state, 0, LATER_MS, attempt=3)
+    later = dict(Orders().start(state, state.allocations["j/w/0.3"]).env)
+    assert later["GOSCHED_SECRET"] not in ("", first["GOSCHED_SECRET"], state.task_key)
+
+
+def test_the_order_of_the_first_task_alone_names_the_port_that_must_be_free() -> None:
+    state = of_two_groups()
+    assert [Orders().start(state, state.allocations[f"j/w/{rank}.2"]).port for rank in (0, 1)] == [20_123, 0]
+
+
+def test_a_gang_that_was_placed_at_a_level_without_ports_still_meets_somewhere() -> None:
+    env = environment(elastic_job(), 0)
+    assert "GOSCHED_PORT" not in env
+    assert "GOSCHED_SECRET" not in env
+    assert 20_000 <= int(env["MASTER_PORT"]) < 30_000

@@ -23,7 +23,7 @@ from gosched.core.spec.job_spec import JobSpec
 from gosched.core.spec.policies import GangPolicy, Preemption
 from gosched.core.spec.task_group import Framework, TaskGroup
 from gosched.core.state.cluster_state import ClusterState
-from gosched.master.agents.orders import FIRST_PORT, PORTS, Orders
+from gosched.master.agents.orders import Orders
 from gosched.master.agents.reconcile import compare
 from gosched.state_machine import apply
 
@@ -174,7 +174,8 @@ def test_an_order_is_whole_and_the_same_from_every_leader() -> None:
     assert list(order.gpus) == [1, 3]
     assert env["TRACEPARENT"].count("-") == 3
     assert (env["RANK"], env["LOCAL_RANK"], env["WORLD_SIZE"], env["MASTER_ADDR"]) == ("0", "0", "2", "host-a")
-    assert FIRST_PORT <= int(env["MASTER_PORT"]) < FIRST_PORT + PORTS
+    assert env["MASTER_PORT"] == env["GOSCHED_PORT"] == str(state.jobs["j"].port)
+    assert (order.port, Orders().start(state, state.allocations["j/g/1.1"]).port) == (state.jobs["j"].port, 0)
     assert (env["PET_NNODES"], env["PET_NPROC_PER_NODE"]) == ("2", "2")
     other = dict(Orders().start(state, state.allocations["j/g/1.1"]).env)
     assert (other["RANK"], other["MASTER_PORT"]) == ("1", env["MASTER_PORT"])

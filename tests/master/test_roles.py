@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import grpc
 import pytest
 
@@ -19,19 +18,34 @@ from gosched.master.server import MasterServer
 from gosched.replication.memory import MemoryCluster, MemoryReplication
 from gosched.replication.replica_config import TlsFiles
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
-from gosched.wire.v1 import cluster_pb2, cluster_pb2_grpc, node_pb2, node_pb2_grpc, scheduler_pb2, scheduler_pb2_grpc
+from gosched.wire.v1 import (
+    cluster_pb2,
+    cluster_pb2_grpc,
+    history_pb2,
+    node_pb2,
+    node_pb2_grpc,
+    scheduler_pb2,
+    scheduler_pb2_grpc,
+)
+from tests.master import http_client
 from tests.master.harness import LIMIT_S, FakeAgent, settings, until
 from tests.replication.certificates import Authority
 
 CLUSTER = "berlin"
-SERVICES = {"ClusterService": cluster_pb2, "NodeService": node_pb2, "SchedulerService": scheduler_pb2}
+SERVICES = {
+    "ClusterService": cluster_pb2,
+    "HistoryService": history_pb2,
+    "NodeService": node_pb2,
+    "SchedulerService": scheduler_pb2,
+}
 METHODS = [
     f"/gosched.v1.{name}/{method.name}"
     for name, module in SERVICES.items()
     for method in module.DESCRIPTOR.services_by_name[name].methods
 ]
 OF_AGENTS = {"RegisterNode", "Heartbeat"}
-OF_MASTERS = {"AnnounceMaster", "GetStateDigests", "ReadClock"}
+STREAMS = ("WatchJob", "StreamJobLogs", "ExecTask", "TakeBackup", "WatchEvents", "StreamHistory")
+OF_MASTERS = {"AnnounceMaster", "GetStateDigests", "ReadClock", "StreamHistory"}
 
 
 class Secured:
@@ -106,7 +120,9 @@ def test_each_role_calls_its_own_methods_and_no_others(tmp_path: Path, master: i
             for role in Role:
                 channel = run.channel(run.authority.files("m1" if role is Role.MASTER else "x", role.value), master)
                 for method in METHODS:
-                    if method.endswith(("WatchJob", "StreamJobLogs", "ExecTask", "TakeBackup")):
+                    if method.endswith(
+                        ("WatchJob", "StreamJobLogs", "ExecTask", "TakeBackup", "WatchEvents", "StreamHistory")
+                    ):
                         call = channel.stream_stream(method)(iter([b""])).read()
                     else:
                         call = channel.unary_unary(method)(b"")
@@ -190,9 +206,7 @@ def test_over_http_users_read_and_agents_do_not(tmp_path: Path) -> None:
             async def status(files: TlsFiles, path: str) -> int:
                 context = ssl.create_default_context(cafile=files.ca)
                 context.load_cert_chain(files.cert, files.key)
-                async with aiohttp.ClientSession() as session:
-                    answer = await session.get(f"https://{address}{path}", ssl=context)
-                    return answer.status
+                return (await http_client.get(address, path, tls=context)).status
 
             user, agent = run.authority.files("alice", "client"), run.authority.files("host-1", "agent")
             legacy = run.authority.files("bob", uri="")
@@ -220,7 +234,7 @@ def test_a_master_does_not_start_with_a_certificate_that_is_not_its_own(
 def test_a_certificate_of_another_authority_is_noticed_at_start(tmp_path: Path) -> None:
     files, other = Authority(tmp_path / "ca").files("m1"), Authority(tmp_path / "other").files("m1")
     tls = {"cert": files.cert, "key": files.key, "ca": other.ca}
-    with pytest.raises(ConfigError, match="cannot use the certificate"):
+    with pytest.raises(ConfigError, match="is not signed by the authority in"):
         MasterServer(settings(tls=tls), MemoryReplication("m1"))
 
 

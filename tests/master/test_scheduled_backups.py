@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gosched.api.json.cluster import status_json
+from gosched.api.json.status import status_json
 from gosched.client import GoSchedClient
 from gosched.config import ConfigError, load_master_settings
 from gosched.config.backup_model import Backup

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import grpc
 import pytest
 from structlog.testing import capture_logs
@@ -30,6 +28,7 @@ from gosched.scheduling.explain.explanation import Explanation
 from gosched.scheduling.snapshot.view import View
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import scheduler_pb2, types_pb2
+from tests.master import http_client
 from tests.master.harness import LIMIT_S, RUNNING, SUCCEEDED, Front, agent, one_master, spec, two_masters, until
 
 CONFIG = {"queues": [{"name": "a"}], "quotas": [{"tenant": "nlp", "limit": {"cpu": 4}}]}
@@ -53,9 +52,8 @@ async def explained(front: Front, job: str) -> scheduler_pb2.JobExplanation:
 
 
 async def get(front: Front, path: str) -> tuple[int, str, Any]:
-    url = f"http://{front.server.record.http_address}{path}"
-    async with aiohttp.ClientSession() as session, session.get(url) as answer:
-        return answer.status, answer.content_type, json.loads(await answer.text())
+    answer = await http_client.get(front, path)
+    return answer.status, answer.content_type, answer.json()
 
 
 def test_queues_are_replaced_as_a_whole_or_not_at_all() -> None:
@@ -311,7 +309,7 @@ def test_what_the_planner_found_reaches_the_user_the_log_and_the_metrics(
             capsys.readouterr()
             assert await asyncio.to_thread(run_cli, ["explain", "w"]) == 0
             said = capsys.readouterr().out.splitlines()[3:]
-            assert [line for line in said if not line.startswith("Queue has")] == [
+            assert [line for line in said if not line.startswith("Queue uses")] == [
                 "Position   1 in its queue",
                 "Waits      FRAGMENTED: 1 of 2 tasks fit",
                 "Limit      queue default: limit of 16 GPUs, 12 used",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-import grpc
 import pytest
 
 from gosched.core.records.job import JobState
 from gosched.core.records.task import TaskState
-from gosched.core.spec.array import Array
 from gosched.wire.v1 import scheduler_pb2
 from tests.master.harness import FAILED, LIMIT_S, RUNNING, SUCCEEDED, agent, one_master, spec, until
 
@@ -58,11 +56,11 @@ def test_a_joining_node_starts_a_waiting_gang_at_once_and_not_after_the_period()
         slow = {"grpc_addr": "127.0.0.1:0", "http_addr": "127.0.0.1:0", "schedule_period": "10m"}
         async with one_master(server=slow) as master, agent(master, "n1"):
             answer = await master.submit(spec(count=8))
-            assert answer.warnings == ["needs 8 CPUs in all; 4 are in the cluster"]
+            assert answer.warnings == ["needs 8 CPUs in all; 4 are on ready nodes"]
             await master.until_planned(answer.job_id)
             view = await master.job(answer.job_id)
             assert view.job.state == JobState.PENDING
-            assert view.explanation.message == "needs 8 CPUs in all; 4 are free"
+            assert view.explanation.message == "needs 8 CPUs in all; 4 are on ready nodes"
             assert not master.state.allocations
             async with agent(master, "n2") as n2:
                 await until(lambda: n2.orders)
@@ -146,19 +144,6 @@ def test_a_lost_start_order_is_repeated_by_the_next_heartbeat_and_never_after_it
             second = await n1.beat(master)
             assert not second.start
             assert master.state.tasks[f"{job_id}/main/0"].state in (TaskState.LOST, TaskState.PLACED, TaskState.PENDING)
-
-    asyncio.run(story())
-
-
-def test_who_asks_for_the_logs_of_an_array_is_told_to_name_an_element() -> None:
-    async def story() -> None:
-        async with one_master() as master:
-            await master.submit(spec("sweep", array=Array(first=5, last=9, step=1)))
-            request = scheduler_pb2.StreamJobLogsRequest(job="sweep")
-            with pytest.raises(grpc.aio.AioRpcError) as raised:
-                [chunk async for chunk in master.scheduler.StreamJobLogs(request, timeout=LIMIT_S)]
-            assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-            assert "job sweep is an array: name one of its elements, such as sweep.5" in (raised.value.details() or "")
 
     asyncio.run(story())
 

@@ -6,13 +6,13 @@ import asyncio
 import ssl
 from pathlib import Path
 
-import aiohttp
 import grpc
 import pytest
 
 from gosched.master.server import MasterServer
 from gosched.replication.memory import MemoryReplication
 from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
+from tests.master import http_client
 from tests.master.harness import LIMIT_S, settings, until
 from tests.replication.certificates import Authority
 
@@ -35,11 +35,7 @@ def test_without_a_certificate_nobody_is_served(tmp_path: Path) -> None:
             return str(answer.leader)
 
     async def http(context: ssl.SSLContext) -> int:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"https://{server.record.http_address}/healthz", ssl=context) as answer,
-        ):
-            return answer.status
+        return (await http_client.get(server.record.http_address, "/healthz", tls=context)).status
 
     async def story() -> None:
         replication = MemoryReplication("m1")
@@ -57,7 +53,7 @@ def test_without_a_certificate_nobody_is_served(tmp_path: Path) -> None:
                     await status(refused)
             anonymous = ssl.create_default_context(cafile=files.ca)
             anonymous.check_hostname = False
-            with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
+            with pytest.raises((ssl.SSLError, ConnectionError)):
                 await http(anonymous)
             known = ssl.create_default_context(cafile=files.ca)
             known.check_hostname = False

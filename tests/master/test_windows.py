@@ -77,7 +77,7 @@ def test_dead_nodes_and_those_of_another_window_meanwhile_are_not_chosen() -> No
     state.put_window(Window(name="before", start_ms=0, end_ms=1000, nodes=("b",)))
     state.put_window(replace(W, nodes=("d",)))  # this very window, as it was
     assert chosen_nodes(state, {"cpu": 8000}, W) == ("b", "d")
-    with pytest.raises(ApiError, match="have 8000 of cpu in total; 8001 is needed") as raised:
+    with pytest.raises(ApiError, match=r"have 8 CPUs in total; the window needs 8\.001") as raised:
         chosen_nodes(state, {"cpu": 8001}, W)
     assert raised.value.code is grpc.StatusCode.FAILED_PRECONDITION
     with pytest.raises(ApiError, match="more than 0"):

@@ -15,6 +15,7 @@ from gosched.core.events import (
     ReservationChanged,
     WindowsChanged,
 )
+from gosched.core.state.cluster_state import ClusterState
 from gosched.master.planning.eviction_watch import EvictionWatch
 from gosched.observe.logs import log_events
 from gosched.observe.metrics import MasterMetrics
@@ -83,8 +84,10 @@ def test_each_event_has_its_line() -> None:
         QueuesChanged(),
         JobUpdated(job_id="u"),
     )
+    state = ClusterState()
+    state.epoch = 3
     with capture_logs() as lines:
-        log_events(events, revision=9, epoch=3)
+        log_events(events, state, revision=9)
     assert all((line.pop("epoch"), line.pop("revision")) == (3, 9) for line in lines)
     told = [(line.pop("log_level"), line.pop("event"), line) for line in lines]
     assert told == [

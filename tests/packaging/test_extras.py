@@ -77,6 +77,6 @@ def test_the_packages_of_the_extras_are_those_that_the_imports_contract_forbids(
 
 def test_a_plain_installation_needs_nothing_of_the_daemons() -> None:
     plain = [line for line in requires("gosched") or [] if "extra ==" not in line]
-    heavy = ("numpy", "docker", "pysyncobj", "nvidia", "aiohttp", "prometheus", "structlog", "psutil")
+    heavy = ("numpy", "docker", "pysyncobj", "nvidia", "fastapi", "prometheus", "structlog", "psutil")
     assert plain
     assert [line for line in plain if line.startswith(heavy)] == []

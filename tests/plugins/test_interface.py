@@ -80,7 +80,7 @@ def test_the_version_is_one_until_something_is_taken_away() -> None:
 
 
 def test_the_guide_names_every_label_option_field_and_name_of_the_interface() -> None:
-    guide = (Path(gosched.__file__).parents[1] / "docs" / "plugins.md").read_text()
+    guide = (Path(gosched.__file__).parents[1] / "docs" / "guides" / "plugins.md").read_text()
     labels = [label for plugin in SHIPPED for label in (*plugin.job_labels, *plugin.tracked_labels)]
     methods = [name for name in vars(Nodes) if not name.startswith("_")]
     names = [*labels, *REQUEST_FIELDS, *methods, "rack_label", "balance", NAMESPACES, HOSTNAME, SCHEDULE_ANYWAY]
@@ -97,7 +97,7 @@ def test_a_filter_keeps_tasks_away_and_explanations_count_it_by_its_name() -> No
     assert plan.explanations["j3"].refused == (("painted red", 2),)
     nowhere = Filters(lambda request, nodes: [("painted red", np.zeros(len(nodes), dtype=bool))])
     plan = plan_with([nowhere], NODES, [job(1, group())])
-    assert why(plan, "j1") == "every ready node that passed the other filters is painted red"
+    assert why(plan, "j1") == "every ready node that fits otherwise is painted red"
 
 
 def test_scores_come_before_the_strategy_and_those_of_several_plugins_add_up() -> None:

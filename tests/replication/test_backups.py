@@ -136,7 +136,7 @@ def outcome(files: Files, truth: Known) -> str:
         assert files_of(disk) == files, "a refusal changes nothing"
         told = str(refusal)
         assert "\n" not in told
-        assert "docs/operations.md" in told or "remove peers.json" in told, told
+        assert "docs/operations/masters.md" in told or "remove peers.json" in told, told
         return "refused"
     # An older identity or list of peers of the same start is learned anew, and grants nothing.
     if replace(found, cluster_id=truth.cluster_id, refuses_another_disk=True) == truth:

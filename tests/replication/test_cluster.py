@@ -176,6 +176,27 @@ def test_a_wiped_master_joins_without_a_vote_whatever_its_config_says(tmp_path: 
     asyncio.run(story())
 
 
+def test_a_wiped_master_stays_connected_while_it_is_silent_on_purpose(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with cluster(tmp_path) as c:
+            await c.commit(a_node("n1"))
+            await c.converged()
+            leader = await c.leader()
+            victim = next(m for m in c.members if c.members[m] is not leader)
+            await c.kill(victim)
+            shutil.rmtree(tmp_path / victim)
+            await c.start(victim)
+            await until(lambda: victim in leader.role.connected, what=f"{victim} is connected")
+            seen: list[bool] = []
+            leader.watch_role(lambda role: seen.append(victim in role.connected))
+            identity = tmp_path / victim / "raft/identity.json"
+            await until(lambda: '"joined": true' in identity.read_text(), what=f"{victim} votes")
+            assert leader.role.part is Part.LEADER
+            assert all(seen), "its connection was closed"
+
+    asyncio.run(story())
+
+
 def test_a_damaged_log_and_a_taken_port_each_stop_the_start_with_one_line(tmp_path: Path) -> None:
     async def story() -> None:
         async with cluster(tmp_path, size=1) as c:

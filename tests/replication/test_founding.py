@@ -77,7 +77,7 @@ def test_a_new_cluster_waits_for_all_of_its_members_and_says_for_which(
         try:
             await c.start("m1", "m2")
             await no_leader(c)
-            assert "missing=['m3']" in capfd.readouterr().err
+            assert '"missing": ["m3"]' in capfd.readouterr().err
             await c.start("m3")
             await c.commit(a_node("n1"))
             await c.converged()

@@ -127,6 +127,22 @@ def test_one_that_is_removed_does_not_ask_to_be_added_though_its_config_says_so(
     asyncio.run(story())
 
 
+def test_the_wish_of_one_that_was_added_is_forgotten_so_that_it_cannot_undo_a_removal(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with cluster(tmp_path, join=True) as c:
+            await c.commit(NAMED)
+            address = one_more(c, tmp_path, "m4", join=True)
+            await c.start("m4")
+            others = [c.members[m] for m in ("m1", "m2")]  # those that it dials
+            await until(lambda: all("m4" in m.role.applicants for m in others), what="they hear its wish")
+            adding = asyncio.create_task(change(c, "m4", address))
+            await until(lambda: "m4" in voting(c), what="it is a learner")
+            await until(lambda: not any(m.role.applicants for m in others), 2.0, what="they forget it at once")
+            await adding
+
+    asyncio.run(story())
+
+
 def test_a_cluster_of_one_grows_and_a_member_that_only_lists_one_seed_finds_all(tmp_path: Path) -> None:
     async def story() -> None:
         async with cluster(tmp_path, size=1) as c:

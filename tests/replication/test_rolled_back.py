@@ -74,7 +74,7 @@ def test_a_follower_that_comes_back_with_an_older_copy_is_refused_and_told(
             await until(lambda: c.members[follower].failure, what="it is told, and stops")
             stopped = c.members.pop(follower)
             assert said in stopped.failure
-            assert "Never restore the copy of one master (docs/operations.md)" in stopped.failure
+            assert "Never restore the copy of one master (docs/operations/masters.md)" in stopped.failure
             await stopped.close()
             shutil.rmtree(tmp_path / follower)
             await c.start(follower)

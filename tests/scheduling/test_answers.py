@@ -115,7 +115,7 @@ def test_a_shorter_limit_that_would_let_the_job_start_before_a_promise_is_told()
     """)
     world.expect("big INSUFFICIENT @50m a b\njob RESERVED", Policy(reservations=1))
     told = why(world, "job")
-    assert (told.code, told.change) == ("RESERVED", "it would start now with a timeout of at most 3000 s")
+    assert (told.code, told.change) == ("RESERVED", "it would start now with a timeout of at most 50m")
     world.submit(["other", "timeout=3000s", ":", "1x", "4cpu"])
     assert [gang.job_id for gang in world.plan(Policy(reservations=1)).gangs] == ["other"]
 
@@ -133,6 +133,19 @@ def test_a_higher_priority_that_would_start_the_job_is_told_with_whom_it_would_r
     world.expect("other a | preempt low\njob INSUFFICIENT")
 
 
+@pytest.mark.parametrize(("tasks", "code"), [("1x 5cpu", "NODE_TOO_SMALL"), ("5x 1cpu", "INSUFFICIENT")])
+def test_no_job_is_named_where_none_is_in_the_way(tasks: str, code: str) -> None:
+    world = begin(f"""
+        nodes
+          a  4cpu
+        jobs
+          one  timeout=1h since=10m : 1x 3cpu  on a
+          big  : {tasks}
+    """)
+    told = why(world, "big")
+    assert (told.code, told.holders, told.start_ms) == (code, (), 0)
+
+
 def test_the_limit_that_holds_a_job_is_told_whatever_room_there_is() -> None:
     world = begin("""
         queues
@@ -142,7 +155,7 @@ def test_the_limit_that_holds_a_job_is_told_whatever_room_there_is() -> None:
         jobs
           job  : 1x 3cpu
     """)
-    assert why(world, "job").limit == "queue q: limit of 2 CPUs, 0 used, the job needs 3"
+    assert why(world, "job").limit == "queue q: the job needs 3 CPUs, its limit is 2: waiting does not help"
     world.do(SetQueues(queues=(notation.queue(["q", "fifo"]),)))
     assert "it fits now" in why(world, "job").message
 

@@ -99,7 +99,7 @@ def test_a_gang_that_can_only_fit_on_bad_gpus_is_told_what_there_is() -> None:
           gang  : 4x 1gpu
         plan
           four  NODE_TOO_SMALL the largest has 3
-          gang  INSUFFICIENT needs 4 GPUs in all; 3 are free
+          gang  INSUFFICIENT needs 4 GPUs in all; 3 are on ready nodes
     """)
 
 

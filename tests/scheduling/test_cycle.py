@@ -19,7 +19,7 @@ def test_a_gang_of_8_cpus_waits_while_4_are_there_and_starts_on_both_nodes_once_
     gang = job(1, group(count=8, cpu=1))
     alone = plan_of([node("a", cpu=4)], [gang])
     assert where(alone) == {}
-    assert why(alone, "j1") == "needs 8 CPUs in all; 4 are free"
+    assert why(alone, "j1") == "needs 8 CPUs in all; 4 are on ready nodes"
 
     both = plan_of([node("a", cpu=4), node("b", cpu=4)], [gang])
     assert where(both) == {"j1": "a a a a b b b b"}
@@ -30,7 +30,7 @@ def test_a_gang_that_lacks_one_of_four_nodes_holds_nothing_and_a_small_job_behin
     nodes = [node("a", cpu=1), node("b", cpu=1), node("c", cpu=1)]
     plan = plan_of(nodes, [job(1, group(count=4, cpu=1)), job(2, group(count=1, cpu=1))])
     assert where(plan) == {"j2": "a"}
-    assert why(plan, "j1") == "needs 4 CPUs in all; 3 are free"
+    assert why(plan, "j1") == "needs 4 CPUs in all; 3 are on ready nodes"
 
 
 def test_a_gang_whose_groups_do_not_all_fit_takes_nothing() -> None:

@@ -91,7 +91,7 @@ CASES: dict[str, Case] = {
         [],
         [group(cpu=2, name="x"), group(cpu=0, mem=16, name="y"), group(cpu=0, mem=1, name="z")],
         "INSUFFICIENT",
-        "needs 17Gi of memory in all; 16Gi are free",
+        "needs 17Gi of memory in all; 16Gi are on ready nodes",
     ),
 }
 
@@ -159,7 +159,7 @@ STORIES: dict[str, tuple[str, str, str, str, str, str]] = {
     "the memory of a GPU": (
         "j : 1x 1cpu 1gpu gpu_mem:60Gi disk=hdd",
         "CONSTRAINTS",
-        "every ready node that passed the other filters is short of GPU memory",
+        "every ready node that fits otherwise is short of GPU memory",
         "1 cordoned or draining, 3 without the labels, 1 short of GPU memory",
         "",
         "",
@@ -167,10 +167,10 @@ STORIES: dict[str, tuple[str, str, str, str, str, str]] = {
     "a queue's limit": (
         "j tenant=t : 9x 1cpu",
         "QUOTA",
-        "quota of tenant t: limit of 3 CPUs, 0 used, the job needs 9",
+        "quota of tenant t: the job needs 9 CPUs, its limit is 3: waiting does not help",
         "",
         "",
-        "quota of tenant t: limit of 3 CPUs, 0 used, the job needs 9",
+        "quota of tenant t: the job needs 9 CPUs, its limit is 3: waiting does not help",
     ),
     "rules on where others stand": (
         "j : 4x 1cpu apart:zone",
@@ -258,7 +258,7 @@ def test_beyond_the_bound_a_job_gets_the_line_that_its_amounts_justify(monkeypat
     ("nodes", "groups", "expected"),
     [
         ([node("a", gpu=8)], [group(gpu=9)], ["asks for 9 GPUs on one node; the largest has 8"]),
-        ([node("a")], [group(count=8)], ["needs 8 CPUs in all; 4 are in the cluster"]),
+        ([node("a")], [group(count=8)], ["needs 8 CPUs in all; 4 are on ready nodes"]),
         (
             [node("a", cpu=3), node("b", cpu=3)],
             [group(count=3, cpu=2)],
@@ -267,7 +267,7 @@ def test_beyond_the_bound_a_job_gets_the_line_that_its_amounts_justify(monkeypat
         (
             [node("a")],
             [group(count=3, name="x"), group(count=3, name="y")],
-            ["needs 6 CPUs in all; 4 are in the cluster"],
+            ["needs 6 CPUs in all; 4 are on ready nodes"],
         ),
         ([node("a")], [group(selector=(("disk", "ssd"),))], ["no ready node has the labels disk=ssd"]),
         ([], [group()], ["no node has joined yet"]),

@@ -37,7 +37,10 @@ def test_a_limit_is_told_before_the_nodes_are_looked_at() -> None:
     state.set_queues((Queue(path="default", limit=(("cpu", 2000),)),))
     found = asked(state, "j1")
     assert found is not None
-    assert (found.code, found.limit) == ("QUEUE_LIMIT", "queue default: limit of 2 CPUs, 0 used, the job needs 3")
+    assert (found.code, found.limit) == (
+        "QUEUE_LIMIT",
+        "queue default: the job needs 3 CPUs, its limit is 2: waiting does not help",
+    )
 
 
 def test_a_gang_that_fits_by_now_is_said_to() -> None:

@@ -252,7 +252,7 @@ def test_what_is_free_already_is_used_and_only_what_is_missing_is_evicted() -> N
           three yields since=3h : 1x 2cpu  on b
           high  priority=9 : 3x 2cpu
         plan
-          high  a b b | preempt one | preempt three
+          high  a a b | preempt one | preempt two
     """)
 
 

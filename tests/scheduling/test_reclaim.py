@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gosched.core.records.job import JobState
+from gosched.scheduling import Policy
 from tests.scheduling.support.tables import begin, check
 
 HALVES = """
@@ -112,6 +113,63 @@ def test_within_one_queue_reclaim_takes_the_cheapest_and_surplus_first() -> None
         plan
           x1  a | reclaim y1/1,2
     """)
+
+
+TWO_NODES = """
+        queues
+          x  capacity 50%
+          y  capacity 50%
+        nodes
+          a  4cpu
+          b  4cpu
+"""
+
+
+def test_surplus_of_one_gang_is_reclaimed_though_several_tasks_of_each_node_are_needed() -> None:
+    check(f"""{TWO_NODES}
+        jobs
+          y1  y yields : 1..8x 1cpu  on a a a a b b b b
+          x1  x : 3x 1cpu
+        plan
+          x1  a a a | reclaim y1/1,2,3
+    """)
+
+
+def test_surplus_is_reclaimed_on_the_nodes_over_which_a_gang_has_to_be_spread_and_no_more_of_it() -> None:
+    check(f"""{TWO_NODES}
+        jobs
+          y1  y yields : 1..8x 1cpu  on a a a a b b b b
+          x1  x : 2x 1cpu apart:node
+        plan
+          x1  a b | reclaim y1/3,7
+    """)
+
+
+def test_a_gang_that_must_not_go_whole_gives_its_surplus_beside_another_gang_that_goes() -> None:
+    """y holds 8 of 8 and is guaranteed 4: without y1 it would hold 2."""
+    check(f"""{TWO_NODES}
+        jobs
+          y1  y yields since=9h : 1..3x 2cpu  on a b b
+          y2  y yields since=1h : 1x 2cpu  on a
+          x1  x : 2x 2cpu apart:node
+        plan
+          x1  a b | reclaim y1/2 | reclaim y2
+    """)
+
+
+def test_surplus_is_reclaimed_for_one_gang_after_the_other_without_a_pause() -> None:
+    world = begin(f"""{TWO_NODES}
+        jobs
+          y1  y yields : 1..8x 1cpu  on a a a a b b b b
+          x1  x : 1x 1cpu
+          x2  x : 1x 1cpu
+    """)
+    first = world.plan(Policy())
+    assert [gang.job_id for gang in first.gangs] == ["x1"]
+    assert first.more  # the leader runs the next cycle at once
+    world.commit(first)
+    second = world.plan(Policy())
+    assert [gang.job_id for gang in second.gangs] == ["x2"]
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ nodes
 jobs
   j  4..5x 1cpu
 plan
-  j  INSUFFICIENT needs 4 CPUs in all; 3 are free
+  j  INSUFFICIENT needs 4 CPUs in all; 3 are on ready nodes
 """,
     "a rack that holds all goes before a smaller one that holds the minimum": """
 nodes

@@ -228,3 +228,12 @@ def test_the_planner_itself_evicts_for_a_higher_priority() -> None:
     assert not recorder.refusals
     assert found["high"].start_ms == 40_000
     assert (found["low"].evictions, found["low"].end_ms) == (1, 160_000)
+
+
+def test_all_elements_of_a_large_array_run() -> None:
+    from gosched.core.spec.array import Array
+
+    recorder = simulated(
+        [job(0, 10, name="many", array=Array(first=1, last=100, step=1, parallelism=100))], nodes(cpus=200)
+    )
+    assert [record.start_ms for record in recorder.jobs.values()] == [0] * 100

@@ -7,13 +7,13 @@ import pytest
 from gosched.core.commands.cluster import Noop, OpenEpoch
 from gosched.core.commands.jobs import CancelJob, SubmitJob
 from gosched.core.events import JobChanged
-from gosched.core.limits import MAX_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED
+from gosched.core.limits import FEW_ANSWERS_PER_CLIENT, MAX_CLIENTS_REMEMBERED
 from gosched.core.outcome import Accepted, Code, Rejected
 from gosched.core.records.job import JobState
 from gosched.core.spec.array import Array
 from gosched.core.spec.dependency import Condition, Dependency
 from gosched.core.state.cluster_state import ClusterState
-from gosched.state_machine import MachineBug, jobs
+from gosched.state_machine import MachineBug, answers, jobs
 from tests.state_machine.cluster import MASTER, Cluster, spec
 
 
@@ -53,13 +53,14 @@ def test_ids_that_cannot_be_kept_are_refused_and_not_remembered(client, request_
     assert c.state.answers == {}
 
 
-def test_the_oldest_answers_and_clients_are_forgotten():
+def test_the_oldest_answers_and_clients_are_forgotten(monkeypatch):
+    monkeypatch.setattr(answers, "MAX_ANSWERS_PER_CLIENT", FEW_ANSWERS_PER_CLIENT)
     state = ClusterState()
     c = Cluster.__new__(Cluster)
     c.state, c.log, c.events = state, [], ()
-    for n in range(MAX_ANSWERS_PER_CLIENT + 1):
+    for n in range(FEW_ANSWERS_PER_CLIENT + 1):
         c.do(Noop(), client="busy", request=f"r{n}")
-    assert len(state.answers["busy"]) == MAX_ANSWERS_PER_CLIENT
+    assert len(state.answers["busy"]) == FEW_ANSWERS_PER_CLIENT
     assert state.answer_to("busy", "r0") is None
     for n in range(MAX_CLIENTS_REMEMBERED):
         c.do(Noop(), client=f"c{n}", request="r")

@@ -127,7 +127,7 @@ def test_a_job_on_borrowed_room_gives_way_whatever_its_priority_so_that_it_has_g
         (low("x", preemption=Preemption(preemptible=False)), "is not preemptible"),
         (spec("x"), "would not be started again"),
         (failing_fast("x"), "would not be started again"),
-        (low("x", preemption=Preemption(min_runtime_ms=1000)), "may run another 999 ms"),
+        (low("x", preemption=Preemption(min_runtime_ms=1000)), "may run another 0.999s"),
     ],
 )
 def test_a_victim_must_be_preemptible_come_back_and_have_run_for_its_minimum(c, victim, why):
@@ -403,6 +403,6 @@ def test_a_fence_counts_towards_the_limits_of_those_who_come_after(c):
     assert c.plan(forced(c, "p", evict(c.job("small")), node="n2")) == ()  # 5 CPUs are held, 8 will be
     c.node("n3")
     c.submit(spec("pair"), "late")
-    assert "holds 8000 of its limit of 9000 cpu" in c.refused(gang(c.job("late"), "n3"))
+    assert "holds 8 of its limit of 9 CPUs" in c.refused(gang(c.job("late"), "n3"))
     c.submit(spec("last", group()), "last")
     c.place("last", "n3")

@@ -1,5 +1,6 @@
 """What follows from a command is spread over several, none of which does more than its share."""
 
+import gc
 import time
 from collections.abc import Iterator
 
@@ -157,6 +158,15 @@ def _queue() -> list[Body]:
     return [command.body for command in Cluster().log]
 
 
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """The collector would look at all that other tests of this process have left."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collection")
 def test_no_command_takes_long_however_large_the_family():
     """On this machine each takes 5 to 20 ms; done at once, the cancel of either family took seconds."""
     state = Cluster().state

@@ -362,3 +362,58 @@ def test_below_its_feature_level_the_fault_of_a_node_is_a_lost_task_like_any_oth
         lost_by_the_node(c, name)
         assert c.job(name).state is state
     assert c.state.nodes["n1"].failing == ()
+
+
+def of_lost_order(c: Cluster, job: str, rank: int, reason: Reason = Reason.DRAINED) -> None:
+    """An agent reports a task as stopped, as the masters of before a restore had ordered."""
+    c.report(job, rank, T.KILLED, 143, reason=reason, detail="ended by SIGTERM")
+
+
+AFTER_EVICTIONS = RetryPolicy(max_restarts=2, when=(RetryCause.NODE_LOST, RetryCause.PREEMPTED))
+
+
+@pytest.mark.parametrize("reason", [Reason.DRAINED, Reason.RECLAIMED, Reason.TAINTED, Reason.REQUEUED])
+def test_an_eviction_that_was_ordered_after_the_backup_costs_the_job_nothing(c, reason):
+    running(c, retrying(restarts=1, backoff_ms=9000))
+    of_lost_order(c, "j1", 0, reason)
+    of_lost_order(c, "j1", 1, reason)
+    job = c.job("j1")
+    assert (job.state, job.attempt, job.restarts, job.preemptions) == (JobState.PENDING, 2, 0, 1)
+    assert (job.reason, job.not_before_ms, job.exit_code) == (reason, 0, None)
+    assert "newer than the restored state" in job.detail
+    c.place("j1", "n1", "n2")
+
+
+def test_a_job_that_is_not_restarted_after_an_eviction_fails_by_a_lost_order_too(c):
+    running(c, spec(retry=RetryPolicy(max_restarts=0, when=(RetryCause.PREEMPTED,))))
+    of_lost_order(c, "j1", 0)
+    of_lost_order(c, "j1", 1)
+    assert (c.job("j1").state, c.job("j1").reason) == (JobState.FAILED, Reason.DRAINED)
+
+
+@pytest.mark.parametrize("reason", [Reason.CANCELLED, Reason.TIMEOUT])
+def test_what_people_or_a_timeout_ended_after_the_backup_does_not_start_again_for_free(c, reason):
+    running(c, spec(retry=AFTER_EVICTIONS))
+    of_lost_order(c, "j1", 0, reason)
+    of_lost_order(c, "j1", 1, reason)
+    assert (c.job("j1").state, c.job("j1").reason) == (JobState.FAILED, reason)
+
+
+def test_an_elastic_task_of_a_lost_order_waits_for_another_place_and_its_job_runs_on(c):
+    c.submit(retrying("wide", group("worker", 2, min_count=1)), "j1")
+    c.place("j1", "n1", "n2")
+    c.run_all("j1")
+    of_lost_order(c, "j1", 1)
+    job = c.job("j1")
+    assert (job.state, job.attempt, job.active, job.unplaced) == (JobState.RUNNING, 1, 1, 1)
+    assert c.tasks("j1")[1].moves == 1
+    of_lost_order(c, "j1", 0)
+    assert (c.job("j1").state, c.job("j1").attempt) == (JobState.PENDING, 2)
+
+
+def test_below_its_feature_level_a_lost_order_is_a_failure(c):
+    c.state.feature_level = FeatureLevel.BOUNDED - 1
+    running(c, spec(retry=AFTER_EVICTIONS))
+    of_lost_order(c, "j1", 0)
+    of_lost_order(c, "j1", 1)
+    assert (c.job("j1").state, c.job("j1").reason) == (JobState.FAILED, Reason.DRAINED)

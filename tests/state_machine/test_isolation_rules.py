@@ -133,7 +133,7 @@ VAIN = {
         "image": "a",
         "isolation": Isolation(volumes=(Volume(host="/a", to="/"),)),
     },
-    "expected whole pages of 2Mi, got 1 bytes": {"isolation": Isolation(hugepages=(("2Mi", 1),))},
+    "expected whole pages of 2Mi, got 1B": {"isolation": Isolation(hugepages=(("2Mi", 1),))},
     "GOSCHED_X: names that begin with GOSCHED_ are set by gosched": {"env": (("GOSCHED_X", "1"),)},
 }
 

@@ -71,7 +71,7 @@ def test_a_job_in_its_backoff_is_refused_until_the_clock_says_so(c):
     c.place("j2", "n1")
     c.report("j2", 0, TaskState.FAILED, 1)
     c.report("j2", 1, TaskState.KILLED)
-    assert "waits another 98 ms" in c.refused(gang(c.job("j2"), "n1"))
+    assert "waits another 0.098s" in c.refused(gang(c.job("j2"), "n1"))
     c.accept(CommitPlan(revision=0, gangs=()), at_ms=c.job("j2").not_before_ms)
     c.place("j2", "n1")
 

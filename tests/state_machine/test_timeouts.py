@@ -37,7 +37,7 @@ def test_a_job_that_reaches_its_timeout_is_stopped_and_fails(c):
     for rank in (0, 1):
         c.report("j1", rank, T.KILLED, 143)
     job = c.job("j1")
-    assert (job.state, job.reason, job.detail) == (JobState.FAILED, "TIMEOUT", "it ran for its timeout of 1000 ms")
+    assert (job.state, job.reason, job.detail) == (JobState.FAILED, "TIMEOUT", "it ran for its timeout of 1s")
 
 
 def test_a_timeout_counts_from_the_start_of_each_attempt(c):
@@ -58,7 +58,7 @@ def test_a_gang_that_never_found_a_place_fails_when_its_patience_is_over(c):
     assert pass_time(c, c.job("j1").submitted_at_ms + 500)
     job = c.job("j1")
     assert (job.state, job.reason) == (JobState.FAILED, "GANG_WAIT_TIMEOUT")
-    assert job.detail == "it found no place within its gang.wait of 500 ms"
+    assert job.detail == "it found no place within its gang.wait of 0.5s"
     assert c.task_states("j1") == [T.KILLED] * 2
 
 

@@ -84,8 +84,7 @@ class Node:
     @property
     def tasks(self) -> Path:
         """The cgroup above those of the tasks."""
-        (found,) = CGROUPS.glob(f"gosched-{self.agent.identity.node_id}-*/tasks")
-        return found
+        return CGROUPS / self.agent.cgroup / "tasks"
 
     def cgroup(self, allocation_id: str) -> Path:
         return self.tasks / allocation_id.replace("/", "%2F")
@@ -98,7 +97,7 @@ class Node:
         if self.agent.process is not None and self.agent.process.poll() is None:
             self.agent.end(signal.SIGTERM)
         self.master.vanish()
-        assert not list(CGROUPS.glob(f"gosched-{self.agent.identity.node_id}-*")), self.agent.lines
+        assert not (CGROUPS / self.agent.cgroup).exists(), self.agent.lines
 
 
 def shell_order(

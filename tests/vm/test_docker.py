@@ -70,6 +70,7 @@ def test_a_container_over_its_memory_limit_is_oom_killed_whole(node: Node) -> No
 
 def test_a_containers_cpu_limit_is_kept_and_its_use_is_reported(node: Node, figure: Figure) -> None:
     start(node, "cpu/0.1", f"{BUSY} & {BUSY}", cpu=500)
+    node.master.await_state("cpu/0.1", "RUNNING")  # runc, which needs some CPU too, has written the limits
     path = container_cgroup()
     wait_for(lambda: cpu_seconds(path) > 0.5)
     assert int((path / "memory.max").read_text()) == 64 * MIB
@@ -91,6 +92,7 @@ def test_a_containers_cpu_limit_is_kept_and_its_use_is_reported(node: Node, figu
 
 def test_a_frozen_container_stands_still_and_goes_on(node: Node) -> None:
     start(node, "still/0.1", BUSY)
+    node.master.await_state("still/0.1", "RUNNING")
     path = container_cgroup()
     wait_for(lambda: cpu_seconds(path) > 0.2)
     node.freeze("still/0.1")

@@ -1,4 +1,4 @@
-"""Hostile tasks and a hostile clock, where all limits are in force; docs/hostile-tasks.md has the others."""
+"""Hostile tasks and a hostile clock, where all limits are in force; docs/operations/hostile-tasks.md has the others."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ DIRECTORIES = "bin dev disk etc/systemd/system out proc root run sbin sys tmp us
 # Of the environment, what no agent, no master and no test of them imports.
 LEFT_OUT = re.compile(
     r"(?i)(\d\w+__mypyc|_?setuptools|ast_serialize|grimp|grpc_tools|grpcio_tools|hatchling|hypothesis|import_?linter|librt|mypy"
-    r"|pip|pkg_resources|py4j|pyspark|ruff|trove_classifiers|types_|\w+-stubs$)"
+    r"|graphql|harfile|jsonschema_rs|pip|pkg_resources|py4j|pyrate_limiter|pyspark|ruff|schemathesis|selenium|trio"
+    r"|trove_classifiers|werkzeug|types_|\w+-stubs$)"
 )
 STDLIB_LEFT_OUT = {"test", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "pydoc_data"}
 INIT = Path(__file__).with_name("init.sh")

@@ -24,6 +24,7 @@ CLEAN_BELOW_PCT = 2  # more than what makes the node unfit: cleaning up comes fi
 WALK_EVERY_S = 10.0  # each directory, at most
 WALK_SHARE = 100  # a walk that took 1 s is followed by 100 s without one
 MAX_WALK_ENTRIES = 500_000
+LOG_SHARES = (0.25, 0.33, 0.5, 1.0)  # of the kept logs that are left, one round after the other
 PROBE_BYTES = 256 * 1024  # what a few tasks' orders and records take
 
 
@@ -242,6 +243,9 @@ class DiskUsers(Protocol):
     async def clean(self, keep_s: float) -> None:
         """Remove what ended, and was forgotten, longer ago than this."""
 
+    async def drop_logs(self, share: float) -> None:
+        """Drop the oldest of the kept logs, with about this share of their bytes."""
+
 
 async def watch(tasks: DiskUsers, disk: Disk, keep_s: float) -> NoReturn:
     """Stop tasks over their quota, and clean up early, for as long as the agent runs. `disk.look` is called by its
@@ -260,8 +264,8 @@ async def watch(tasks: DiskUsers, disk: Disk, keep_s: float) -> NoReturn:
 
 
 async def clean_early(tasks: DiskUsers, disk: Disk, keep_s: float) -> float:
-    """Remove the oldest first: keep ended tasks for half as long, a quarter, ... until enough is free or nothing is
-    left. Return for how long they were kept."""
+    """Remove the oldest first: keep ended tasks for half as long, a quarter, ..., then fewer of their logs, until there
+    is enough room or nothing is left. Return for how long they were kept."""
     for kept_s in (keep_s / 2, keep_s / 4, keep_s / 8, keep_s / 16):
         await tasks.clean(kept_s)
         await asyncio.to_thread(disk.look)
@@ -269,4 +273,8 @@ async def clean_early(tasks: DiskUsers, disk: Disk, keep_s: float) -> float:
             return kept_s
     await tasks.clean(0.0)
     await asyncio.to_thread(disk.look)
+    for share in LOG_SHARES:
+        if disk.is_tight:
+            await tasks.drop_logs(share)
+            await asyncio.to_thread(disk.look)
     return 0.0

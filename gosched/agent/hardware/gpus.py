@@ -243,7 +243,7 @@ def _kernel_log() -> KernelLog | None:
     try:
         return KernelLog()
     except OSError as error:
-        structlog.get_logger().warning("errors of GPUs cannot be seen: the kernel's log is closed", error=str(error))
+        structlog.get_logger().warning("errors of GPUs cannot be seen: the kernel's log is closed", why=str(error))
         return None
 
 

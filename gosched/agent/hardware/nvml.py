@@ -91,7 +91,7 @@ class Nvml:
             if error.value in self._gone:
                 return found  # `look` says so
             if error.value != self._nvml.NVML_ERROR_TIMEOUT:
-                structlog.get_logger().warning("cannot ask a GPU for its errors", gpu=index, error=str(error))
+                structlog.get_logger().warning("cannot ask a GPU for its errors", gpu=index, why=str(error))
         return found
 
     def close(self) -> None:
@@ -187,12 +187,12 @@ def open_nvml() -> Nvml | None:
     except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
         return None
     except pynvml.NVMLError as error:
-        structlog.get_logger().warning("the library of the NVIDIA driver cannot be used", error=str(error))
+        structlog.get_logger().warning("the library of the NVIDIA driver cannot be used", why=str(error))
         return None
     try:
         return Nvml(pynvml)
     except pynvml.NVMLError as error:
-        structlog.get_logger().warning("the NVIDIA driver does not tell its GPUs", error=str(error))
+        structlog.get_logger().warning("the NVIDIA driver does not tell its GPUs", why=str(error))
         return None
 
 

@@ -1,4 +1,4 @@
-"""Translates a task's order into the values of its cgroup's files. Pure; docs/isolation.md has it as a table.
+"""Translates a task's order into the values of its cgroup's files. Pure; the table is docs/operations/isolation.md.
 
 Invariant: a value is given for controllers that are there, and for nothing else; what a value means never depends on
 the other tasks of the node.

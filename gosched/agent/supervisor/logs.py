@@ -1,4 +1,4 @@
-"""Writes the two streams of a task into files that are capped and rotated.
+"""Writes the two streams of a task into files that are capped and rotated, each with an index of its times.
 
 Invariant: a task is never held up for longer than a write takes, and a gap is seen as one.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 
+from gosched.agent.supervisor.log_times import LogTimes, index_name
 from gosched.agent.supervisor.records import RETRY_S
 
 CHUNK = 65536
@@ -42,6 +43,7 @@ class Log:
         self.left_bytes = 0
         self.names: list[str] = []
         self.retry_at = 0.0
+        self.times = LogTimes(max_bytes)
 
     def pump(self) -> bool:
         """Write at most one chunk of what is there; return False at the end of the stream."""
@@ -63,8 +65,9 @@ class Log:
         written = 0
         try:
             while written < len(data) and time.monotonic() >= self.retry_at:
-                if self.left_bytes <= 0:
+                if self.left_bytes <= 0 or self.times.is_full:
                     self.rotate(self.offset + written)
+                self.times.note(self.offset + written)
                 count = os.write(self.file, data[written : written + self.left_bytes])
                 self.left_bytes -= count
                 written += count
@@ -76,8 +79,9 @@ class Log:
             self.left_bytes = 0  # what comes next begins a file of its own
 
     def rotate(self, base: int) -> None:
-        name = f"logs/{self.name}-{base:020d}.log"
-        file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        name = f"{self.name}-{base:020d}.log"
+        self.times.begin(f"logs/{index_name(name)}")
+        file = os.open(f"logs/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         if self.file >= 0:
             os.close(self.file)
         self.file = file
@@ -85,4 +89,6 @@ class Log:
         if name not in self.names:
             self.names.append(name)
         while len(self.names) > self.keep:
-            os.unlink(self.names.pop(0))
+            oldest = self.names.pop(0)
+            os.unlink(f"logs/{oldest}")
+            os.unlink(f"logs/{index_name(oldest)}")

@@ -59,5 +59,5 @@ class SharedCpus:
         except CgroupError as error:
             log = structlog.get_logger()
             log.warning(
-                "cannot keep a task off CPUs that another owns", allocation=task.order.allocation_id, error=str(error)
+                "cannot keep a task off CPUs that another owns", allocation=task.order.allocation_id, why=str(error)
             )

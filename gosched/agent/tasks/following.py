@@ -81,7 +81,7 @@ class Following:
             state=ending.state.name,
             exit_code=ending.exit_code,
             reason=ending.reason,
-            detail=ending.detail,
+            why=ending.detail,
             at=_shown(ending.ended_at_ms),
         )
         self.changed()

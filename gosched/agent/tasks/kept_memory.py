@@ -32,4 +32,4 @@ class KeptMemory:
             self.problem = ""
         except CgroupError as error:
             self.problem = str(error)
-            structlog.get_logger().warning("the memory that tasks want kept is not kept", error=str(error))
+            structlog.get_logger().warning("the memory that tasks want kept is not kept", why=str(error))

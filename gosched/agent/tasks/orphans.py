@@ -166,11 +166,13 @@ def _end_by_force(orphan: Supervisor) -> None:
         try:
             kill_cgroup(leaf.parent / TASKS / Path(orphan.directory).name)
         except CgroupError as error:
-            structlog.get_logger().error("cannot kill an orphan's cgroup", error=str(error))
+            structlog.get_logger().error("cannot kill an orphan's cgroup", why=str(error))
 
 
 def _has_ended(supervisor: Supervisor) -> bool:
-    return bool(select.select([supervisor.pidfd], [], [], 0)[0])
+    ends = select.poll()  # select() takes no descriptor above 1023, and there is one for each task
+    ends.register(supervisor.pidfd, select.POLLIN)
+    return bool(ends.poll(0))
 
 
 def _kill(pid: int) -> None:

@@ -20,6 +20,7 @@ from gosched.agent.logic.cgroup_values import cgroup_values
 from gosched.agent.runtimes.environment import environment
 from gosched.agent.runtimes.interface import CannotRun, Place, TaskRuntime
 from gosched.agent.supervisor.launch import Account, Launch
+from gosched.agent.tasks import ports
 from gosched.agent.tasks.ceilings import check_ceilings
 from gosched.agent.tasks.cpusets import SharedCpus
 from gosched.agent.tasks.kept_memory import KeptMemory
@@ -57,6 +58,10 @@ class Starter:
 
     def start(self, task: Task) -> None:
         """Start the task: set its launch and its supervisor, or how it ended. Runs in a worker thread."""
+        if task.order.port and ports.is_taken(task.order.port):
+            detail = f"another program of the node listens on port {task.order.port}, which is the job's"
+            self._give_up(task, task.lost(Reason.PORT_IN_USE, detail))
+            return
         try:
             self._start(task)
         except CannotRun as error:
@@ -77,14 +82,14 @@ class Starter:
             raise CannotRun(Reason.RUNTIME_NOT_SUPPORTED, detail, blames_node=True)
         check_ceilings(order, self.settings.ceilings)
         account = account_for(order.isolation.user, self.settings.users)
-        place = Place(
-            path=task.spool.path,
-            work=task.spool.prepare(account),
-            cgroup=self._make_cgroup(task),
-            account=account,
-        )
+        work = task.spool.prepare(account)
+        task.step("directory made")
+        place = Place(path=task.spool.path, work=work, cgroup=self._make_cgroup(task), account=account)
+        task.step("cgroup made")
         task.launch = self._completed(runtime.launch(order, place, self._environment(task, account)), order)
+        task.step("runtime prepared")
         supervisor = task.spool.start(task.launch, self.nursery)
+        task.step("supervisor started")
         if supervisor is not None:
             pid, start_time = supervisor
             task.open_supervisor(SupervisorRecord(pid=pid, start_time=start_time, boot_id=boot_id()))

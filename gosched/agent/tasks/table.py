@@ -30,8 +30,10 @@ from gosched.agent.logic.reconcile import (
     hastened,
     reconcile,
 )
+from gosched.agent.logs.kept import KeptLogs
 from gosched.agent.orders import BadOrder, tombstone_order
 from gosched.agent.tasks.following import Following
+from gosched.agent.tasks.log_places import LogPlace, kept_log_of
 from gosched.agent.tasks.removal import remove_tree
 from gosched.agent.tasks.spool import Spool, spool_for, store_all
 from gosched.agent.tasks.starting import Starter
@@ -43,14 +45,17 @@ from gosched.core.records.task import TaskState
 
 QUOTA_GRACE_MS = 2_000
 STARTS_AT_ONCE = 8
-MAX_FORGOTTEN = 1000  # records of ended tasks that are kept for their logs; the oldest beyond it go early
+MAX_FORGOTTEN = 1000  # records and working directories of ended tasks; the oldest beyond it go early
 
 
 class Tasks:
     """The tasks by allocation id. `following` tells the session whenever the masters should learn of a task."""
 
-    def __init__(self, data_dir: DataDir, starter: Starter, following: Following, work_max_bytes: int) -> None:
+    def __init__(
+        self, data_dir: DataDir, starter: Starter, following: Following, kept_logs: KeptLogs, work_max_bytes: int
+    ) -> None:
         self._data_dir = data_dir
+        self._kept_logs = kept_logs
         self._starter = starter
         self._following = following
         self._work_max_bytes = work_max_bytes
@@ -75,6 +80,10 @@ class Tasks:
 
     def find(self, allocation_id: str) -> Task | None:
         return self._tasks.get(allocation_id)
+
+    def log_place(self, allocation_id: str) -> LogPlace:
+        """Return where the log of an allocation is, as long as it is anywhere here."""
+        return LogPlace(allocation_id, self._tasks.get(allocation_id), self._kept_logs)
 
     def live(self, allocation_ids: Iterable[str]) -> list[str]:
         """Return those of the allocations that have not ended."""
@@ -254,7 +263,9 @@ class Tasks:
             self.stop(task, order)
 
     async def clean(self, keep_s: float) -> None:
-        """Remove what the masters have forgotten for long enough, with logs and working directories."""
+        """Remove what the masters have forgotten for long enough. Logs are kept elsewhere from then on."""
+        await self.keep_logs()
+        await self._kept_logs.clean()
         forgotten = [(t.forgotten_at, i) for i, t in self._tasks.items() if t.forgotten_at is not None]
         forgotten.sort()
         surplus = len(forgotten) - MAX_FORGOTTEN
@@ -268,13 +279,27 @@ class Tasks:
             path = self._trash.pop()
             await self._remove(path.name, partial(remove_tree, path))
 
+    async def keep_logs(self) -> None:
+        """Hand the logs of tasks over that have ended, and whose end the masters know."""
+        for task in self.all():
+            if task.ending is not None and task.forgotten_at is not None and not task.log_is_kept:
+                try:
+                    await self._kept_logs.take(task.spool, kept_log_of(task, task.ending))
+                    task.log_is_kept = True
+                except OSError as error:
+                    self._following.logger(task).warning("cannot keep the log of a task yet", why=str(error))
+
+    async def drop_logs(self, share: float) -> None:
+        """Drop the oldest of the kept logs, with about this share of their bytes."""
+        await self._kept_logs.give_room(int(self._kept_logs.size_bytes * share) + 1)
+
     async def _remove(self, what: str, remove: Callable[[], None]) -> None:
         try:
             await asyncio.to_thread(remove)
         except FileNotFoundError:
             pass  # it was never stored, the disk was full
         except OSError as error:
-            self._log.warning("cannot clean up after a task", task=what, error=str(error))
+            self._log.warning("cannot clean up after a task", what=what, why=str(error))
 
     # Over restarts
 

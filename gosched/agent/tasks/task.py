@@ -7,7 +7,7 @@ import math
 import os
 import signal
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import structlog
@@ -46,6 +46,8 @@ class Task:
     pidfd: int = -1
     #: Of its main process; 0: it has not started.
     pid: int = 0
+    #: What its start has come through, and when, in ns since 1970; for its trace.
+    steps: list[tuple[str, int]] = field(default_factory=list)
     #: By the wall clock; 0: it has not started.
     started_at_ms: int = 0
     #: The stop order in force. None: it is to run.
@@ -66,6 +68,8 @@ class Task:
     ending: TaskReport | None = None
     #: When the masters had no more need of it, by the wall clock; only of one that has ended.
     forgotten_at: float | None = None
+    #: Its log is among the kept ones; only of one that has ended.
+    log_is_kept: bool = False
     #: The CPUs that its cgroup was given, as it owns none. None: not known, an earlier agent gave them.
     shared_cpus: str | None = None
 
@@ -87,6 +91,10 @@ class Task:
         """Return its cgroup; None: it has none."""
         return Path(self.launch.cgroup) if self.launch is not None and self.launch.cgroup else None
 
+    def step(self, name: str) -> None:
+        """Note that its start has come through something."""
+        self.steps.append((name, time.time_ns()))
+
     def look(self, now: float) -> None:
         """Look at its checkpoint and its usage, not more often than that is worth its price."""
         if self.looked_at <= now - CHECKPOINT_EVERY_S:
@@ -104,7 +112,7 @@ class Task:
             return Usage(**cgroup_files.counted(counted)) if counted is not None else NO_USAGE
         except cgroup_files.CgroupError as error:
             structlog.get_logger().warning(
-                "cannot read what a task uses", allocation=self.order.allocation_id, error=str(error)
+                "cannot read what a task uses", allocation=self.order.allocation_id, why=str(error)
             )
             return NO_USAGE
 

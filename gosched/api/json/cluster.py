@@ -1,11 +1,11 @@
-"""The JSON of the cluster: its status, masters, nodes, queues and quotas."""
+"""The JSON of the cluster: its masters, nodes, queues and quotas."""
 
 from __future__ import annotations
 
 from gosched.api.details import NodeDetail
-from gosched.api.json.document import Document, all_amounts, may_be_unset, optional, part
+from gosched.api.json.document import Document, all_amounts, may_be_unset, part
 from gosched.api.json.usage import spent_json
-from gosched.api.status import BackupStatus, MasterMember, MasterStatus, QueueStatus, QuotaStatus, Status
+from gosched.api.status import MasterMember, QueueStatus, QuotaStatus
 
 node_json = Document(
     NodeDetail,
@@ -52,8 +52,6 @@ queue_json = Document(
     "fair_share",
     "ceiling",
 )
-#: Short: clients read the status to find the masters.
-_queue_line = Document(QueueStatus, "name=path", "type", "pending", "running", all_amounts("used"))
 
 quota_json = Document(
     QuotaStatus,
@@ -67,30 +65,4 @@ quota_json = Document(
     nested=(spent_json,),
 )
 
-_master_json = Document(MasterStatus, measured=True)
-_backup_json = Document(BackupStatus, "last_success_at=last_success_ms", "last_bytes", "failures", "problem")
 member_json = Document(MasterMember, "name=id", "id", "address", "role", "healthy", "behind", "grpc_address")
-
-status_json = Document(
-    Status,
-    "leader",
-    "epoch",
-    "revision",
-    "masters",
-    "nodes",
-    "nodes_ready",
-    "jobs",
-    "pending",
-    "running",
-    part("resources", "total", "used"),
-    "queues",
-    "state_bytes",
-    "state_bytes_limit",
-    optional("digest"),
-    "version",
-    part("clock", "at=clock_ms", "problem=clock_problem"),
-    "feature_level",
-    "newest_feature_level",
-    "backup",
-    nested=(_master_json, _queue_line, _backup_json),
-)

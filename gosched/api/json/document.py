@@ -11,8 +11,10 @@ A member is written as `key=path`, or as a path whose last name, with its unit c
     cpu_milli                 cpu                a number with a fraction
     usage.*                   (several)          all fields of a record, one by one
 
+A document is worked out when it is first used: a command pays for those that it prints.
+
 Invariant: a path names fields and properties that the record has, and each value has one shape; what breaks this is an
-error at import.
+error at first use, and a test uses all.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, get_args, get_origin, get_type_hints
 
 from gosched.api.json.paths import is_record, may_be_none, names_of, reader, type_at, without_none
@@ -127,8 +130,13 @@ class Document:
         self.kind = kind
         self._nested = {document.kind: document for document in nested}
         self._measured = measured
-        found = [member for given in members or names_of(kind) for member in self._members(given)]
-        self.members = tuple({member.key: member for member in found}.values())
+        self._specs = members
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """The members in their order; of two with one key the last, in the place of the first."""
+        found = [member for given in self._specs or names_of(self.kind) for member in self._members(given)]
+        return tuple({member.key: member for member in found}.values())
 
     def __call__(self, record: Any) -> Json:
         values = [(member, member.read(record)) for member in self.members]

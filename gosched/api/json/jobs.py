@@ -6,79 +6,91 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gosched.api.details import JobDetail
+from gosched.api.job_row import JobRow, row_of
 from gosched.api.json.document import Document, made, part
 from gosched.api.json.usage import spent_json, usage_json
 from gosched.api.json.values import Json
 from gosched.api.usage import TaskUsage
-from gosched.core.records.job import Job
 from gosched.core.records.task import Task
 from gosched.core.resources import Resources
 
 
-def _parent(job: Job) -> str | None:
+def _parent(job: JobRow) -> str | None:
     return job.parent or None
 
 
-def _element(job: Job) -> int | None:
+def _element(job: JobRow) -> int | None:
     return job.element if job.parent else None
 
 
-def _is_array(job: Job) -> bool:
-    return bool(job.spec.array.size) and not job.spec.cron
-
-
-def _timezone(job: Job) -> str:
-    return job.spec.timezone or "UTC"
+def _timezone(job: JobRow) -> str:
+    return job.timezone or "UTC"
 
 
 _CHILDREN = ("children.made", "children.live", "children.succeeded", "children.failed", "children.cancelled")
 
 #: A job without its tasks. `array`, `schedule`: of a parent, else null.
-job_json = Document(
-    Job,
+_JOB = Document(
+    JobRow,
     "id",
-    "spec.name",
-    "spec.queue",
-    "spec.tenant",
-    "spec.priority",
-    "spec.labels",
-    "state=shown_state",
+    "name",
+    "queue",
+    "tenant",
+    "user",
+    "authenticated",
+    "priority",
+    "labels",
+    "state",
     "reason",
     "detail",
     "attempt",
     "restarts",
     "preemptions",
-    "spec.task_count",
+    "task_count",
     "running",
     "succeeded",
     "failed",
     "exit_code",
     made("parent", _parent),
     made("element", _element),
-    part("array", "spec.array.size", *_CHILDREN, when=_is_array),
+    part("array", "size=array_size", *_CHILDREN, when=lambda job: bool(job.array_size)),
     part(
         "schedule",
-        "spec.cron",
+        "cron",
         made("timezone", _timezone),
-        "spec.overlap",
+        "overlap",
         "next_run_at=children.next_run_at_ms",
         *_CHILDREN,
-        when=lambda job: bool(job.spec.cron),
+        when=lambda job: bool(job.cron),
     ),
     "held",
     "frozen",
     "waits_for",
     "deadline=deadline_ms",
     "deadline_missed",
-    "spec.estimate_ms",
-    "spec.timeout_ms",
+    "estimate_ms",
+    "timeout_ms",
     "checkpoint_at_ms",
     "evictable_from=until_ms",
     "spent",
     "submitted_at_ms",
+    "placed_at_ms",
     "started_at_ms",
     "ended_at_ms",
     nested=(spent_json,),
+)
+#: A row of a listing. `wait`: why it waits, and since when; null where it does not.
+job_json = Document(
+    JobRow,
+    *_JOB.members,
+    part(
+        "wait",
+        "code=wait_code",
+        "message=wait_message",
+        "since=waits_since_ms",
+        "estimated_start=start_ms",
+        when=lambda job: bool(job.wait_code),
+    ),
 )
 
 
@@ -90,6 +102,8 @@ class _TaskLine:
     #: What its group asks for.
     resources: Resources
     usage: TaskUsage
+    #: Of its job.
+    attempt: int
 
     @property
     def node(self) -> str | None:
@@ -100,7 +114,7 @@ class _TaskLine:
 class _JobWithTasks:
     """A job with its tasks. `reason` and `detail`: its own, or why it waits."""
 
-    job: Job
+    job: JobRow
     reason: str
     detail: str
     failed_elements: tuple[str, ...]
@@ -118,7 +132,7 @@ _task_json = Document(
     "task.exit_code",
     "task.reason",
     "task.detail",
-    "task.attempt",
+    "attempt",
     "task.started_at_ms",
     "task.ended_at_ms",
     "cpus=resources.cpu_millis",
@@ -129,15 +143,15 @@ _task_json = Document(
 #: What `job_detail_json` makes.
 job_with_tasks = Document(
     _JobWithTasks,
-    *job_json.under("job"),
+    *_JOB.under("job"),
     "reason",
     "detail",
     part(
         "array",
-        "job.spec.array.size",
+        "size=job.array_size",
         *[f"job.{name}" for name in _CHILDREN],
         "failed_elements",
-        when=lambda shown: _is_array(shown.job),
+        when=lambda shown: bool(shown.job.array_size),
     ),
     "tasks",
     nested=(_task_json,),
@@ -150,16 +164,18 @@ def job_detail_json(detail: JobDetail, live: Iterable[TaskUsage] = ()) -> Json:
     uses = {use.task_id: use for use in live}
     asked = {group.name: group.resources for group in job.spec.groups}
     shown = _JobWithTasks(
-        job=job,
+        job=row_of(job),
         reason=job.reason or (why.code if why else ""),
         detail=why.message if why and not job.reason else job.detail,
         failed_elements=detail.failed_elements,
-        tasks=tuple([_task_line(task, asked[task.group], uses.get(task.id)) for task in detail.tasks]),
+        tasks=tuple(
+            [_task_line(task, asked[task.group], uses.get(task.id), job.shown_attempt) for task in detail.tasks]
+        ),
     )
     return job_with_tasks(shown)
 
 
-def _task_line(task: Task, resources: Resources, live: TaskUsage | None) -> _TaskLine:
+def _task_line(task: Task, resources: Resources, live: TaskUsage | None, attempt: int) -> _TaskLine:
     if live is None or not task.state.is_active:
         live = TaskUsage(task_id=task.id, job_id=task.job_id, node_id=task.node_id, cpu_milli=0, usage=task.usage)
-    return _TaskLine(task=task, resources=resources, usage=live)
+    return _TaskLine(task=task, resources=resources, usage=live, attempt=attempt)

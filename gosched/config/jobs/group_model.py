@@ -14,8 +14,11 @@ from gosched.config.quantity import gpu_millis
 from gosched.config.validation import CpuMillis, Int32, MemoryBytes, Model, Pairs, Text, Word, problem_at, text
 from gosched.config.vector import with_custom
 from gosched.core.resources import MILLI, AmountMap, Resources
+from gosched.core.rules.groups import MAX_RANKS_PER_TASK
 from gosched.core.sharing import BUILT_IN
 from gosched.core.spec.task_group import Runtime
+
+_MPIEXECS = ("mpiexec", "mpirun", "orterun", "prterun", "srun")
 
 
 def _run(value: object) -> str | tuple[str, ...]:
@@ -95,17 +98,32 @@ class ResourcesFile(Model):
 
 
 class DistributedFile(Model):
-    """The framework of a distributed job. The environment of tasks holds what launchers of either kind read, so
-    `launcher` decides only what is refused: torchrun starts torch alone."""
+    """The framework of a distributed job: which variables its tasks get, and, of MPI, who starts the ranks."""
 
     framework: Literal["torch", "mpi", "none"] = "none"
-    launcher: Literal["torchrun", "none"] = "none"
+    #: Of torch: the command is torchrun. Of mpi: mpiexec, which gosched runs, or none, the command does. None: mpiexec
+    #: for mpi, else none.
+    launcher: Literal["torchrun", "mpiexec", "none"] | None = None
+    #: Ranks of an MPI program that each task starts.
+    ranks_per_task: Annotated[Int32, Field(ge=1, le=MAX_RANKS_PER_TASK)] = 1
+    #: Whose mpiexec; None: that of the program.
+    implementation: Literal["openmpi", "mpich"] | None = None
 
     @model_validator(mode="after")
     def _launches_its_framework(self) -> DistributedFile:
         if self.launcher == "torchrun" and self.framework != "torch":
             raise problem_at(("launcher",), "torchrun starts torch: add framework: torch, or leave launcher out")
+        if self.launcher == "mpiexec" and self.framework != "mpi":
+            raise problem_at(("launcher",), "mpiexec starts MPI programs: add framework: mpi, or leave launcher out")
+        for key, given in (("ranks_per_task", self.ranks_per_task > 1), ("implementation", self.implementation)):
+            if given and not self.mpi_ranks:
+                raise problem_at((key,), "is of framework: mpi, where gosched runs mpiexec: leave it out")
         return self
+
+    @property
+    def mpi_ranks(self) -> int:
+        """Return how many ranks gosched starts in each task."""
+        return self.ranks_per_task if self.framework == "mpi" and self.launcher in (None, "mpiexec") else 0
 
 
 class GroupFile(ContainerFile):
@@ -125,6 +143,20 @@ class GroupFile(ContainerFile):
             self.command()
         except ValueError as error:
             raise problem_at(("run",), f"cannot be split into words ({error}): write a list") from error
+        return self
+
+    @model_validator(mode="after")
+    def _ranks_are_started_once(self) -> GroupFile:
+        is_spark = self.runs_in is Runtime.SPARK and self.distributed.launcher is None  # it gets the variables alone
+        if not self.distributed.mpi_ranks or is_spark:
+            return self
+        if self.runs_in is not Runtime.PROCESS:
+            problem = f"mpiexec does not start ranks in runtime {self.runs_in.name.lower()}: "
+            raise problem_at(("distributed",), problem + "add launcher: none, and start mpiexec in the container")
+        program = (self.run.split() if isinstance(self.run, str) else self.run)[0].rpartition("/")[2]
+        if program.split(".")[0] in _MPIEXECS:
+            problem = f"gosched runs {program} itself: write the program alone, or add launcher: none to distributed"
+            raise problem_at(("run",), problem)
         return self
 
     def command(self) -> tuple[str, ...]:

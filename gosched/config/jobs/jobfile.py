@@ -6,18 +6,21 @@ the line and the key. What is checked here is the form alone: types, units, keys
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise
 
 from gosched.config.errors import ConfigError, shown
+from gosched.config.jobs.draft import JobDraft, Override
 from gosched.config.jobs.group_model import GroupFile
 from gosched.config.jobs.job_model import GangFile, JobFile
+from gosched.config.jobs.many_jobs import in_order, job_documents
+from gosched.config.jobs.overrides import overridden, read_set
 from gosched.config.jobs.spark_model import DRIVER, SparkFile
-from gosched.config.tree import Document, Path, read_documents
+from gosched.config.tree import Document, Path
 from gosched.config.validation import validate
 from gosched.core.features import NEWEST_LEVEL
+from gosched.core.rules.finding import Finding
+from gosched.core.rules.groups import check_group
 from gosched.core.rules.jobs import check_job
 from gosched.core.spec.array import Array
 from gosched.core.spec.job_spec import JobSpec, OnDisconnect, OnMiss, Overlap
@@ -26,28 +29,38 @@ from gosched.core.spec.policies import GangPolicy, MemberFailure, RetryCause, Re
 from gosched.core.spec.task_group import Framework, Runtime, TaskGroup
 
 FLAT_GROUP = "task"  # the name of the only group of a flat job
-MAX_JOBS_PER_FILE = 1000
 RUNTIME_LABEL = "gosched.io/runtime."  # of nodes, and then the name of a runtime that they have
 _GROUP_KEYS = frozenset(GroupFile.model_fields)
 
 
-def parse_job_file(text: bytes | str, source: str) -> list[JobSpec]:
-    """Return all jobs of a file, at least one; those that wait for others of the file come after them. Raise
-    ConfigError."""
-    documents = read_documents(text, source)
-    if not documents:
-        raise ConfigError(f"{source}: no job in it: write at least name and run")
-    if len(documents) > MAX_JOBS_PER_FILE:
-        raise ConfigError(f"{source}: {len(documents)} jobs; at most {MAX_JOBS_PER_FILE} in one file")
-    return _in_order([_job(document) for document in documents], documents)
+def read_draft(draft: JobDraft) -> list[JobSpec]:
+    """Return the jobs of a draft, at least one. Raise ConfigError."""
+    overrides = [*draft.overrides, *map(read_set, draft.sets)]
+    if draft.text is None:
+        return [job_from_flags({}, {}, overrides)]
+    return parse_job_file(draft.text, draft.source, overrides)
 
 
-def job_from_flags(job: Mapping[str, object], origins: Mapping[Path, str]) -> JobSpec:
-    """Return the job that the command line describes by the keys of a job file. `origins`: the flag of each path."""
-    return _job(Document(value=dict(job), source="command line", origins=origins))
+def parse_job_file(text: bytes | str, source: str, overrides: Sequence[Override] = ()) -> list[JobSpec]:
+    """Return all jobs of a file, at least one; those that wait for others of the file come after them. The overrides
+    are of each job. Raise ConfigError."""
+    read = job_documents(text, source)
+    if len(read) > 1 and (naming := [override.origin for override in overrides if override.path == ("name",)]):
+        raise ConfigError(f"{naming[0]}: names one job; there are {len(read)} in {source}")
+    documents = [overridden(document, overrides) for document in read]
+    return in_order([job_of(document) for document in documents], documents)
 
 
-def _job(document: Document) -> JobSpec:
+def job_from_flags(
+    job: Mapping[str, object], origins: Mapping[Path, str], overrides: Sequence[Override] = ()
+) -> JobSpec:
+    """Return the job that the command line describes by the keys of a job file. `origins`: the flag of each path.
+    Raise ConfigError."""
+    return job_of(overridden(Document(value=dict(job), source="command line", origins=origins), overrides))
+
+
+def job_of(document: Document) -> JobSpec:
+    """Return the job of one document. Raise ConfigError."""
     document = _with_groups(document)
     job = validate(JobFile, document)
     groups = job.groups()
@@ -55,8 +68,16 @@ def _job(document: Document) -> JobSpec:
     spec = _spec(job, groups)
     found = check_job(spec, NEWEST_LEVEL)
     if found:
-        raise document.error(_written(document, _of_spark(found.path) if job.spark else found.path), found.words)
+        of_groups = [check_group(group, is_strict=True) for group in spec.groups]
+        others = [finding for finding in of_groups if finding and finding != found]
+        first, *rest = [_error(document, job, finding) for finding in (found, *others)]
+        first.others = tuple(rest)
+        raise first
     return spec
+
+
+def _error(document: Document, job: JobFile, found: Finding) -> ConfigError:
+    return document.error(_written(document, _of_spark(found.path) if job.spark else found.path), found.words)
 
 
 def _check_floor(document: Document, gang: GangFile, counts: Mapping[str, int]) -> None:
@@ -94,32 +115,6 @@ def _written(document: Document, path: Path) -> Path:
         elif isinstance(value, list) and isinstance(part, int) and part < len(value):
             value = value[part]
     return path
-
-
-def _in_order(specs: list[JobSpec], documents: list[Document]) -> list[JobSpec]:
-    """Return the jobs in their order in the file, but each after those that it waits for."""
-    by_name: dict[str, list[int]] = {}
-    for place, spec in enumerate(specs):
-        by_name.setdefault(spec.name, []).append(place)
-    graph = {
-        place: [before for dependency in spec.after for before in by_name.get(dependency.job, ())]
-        for place, spec in enumerate(specs)
-    }
-    sorter = TopologicalSorter(graph)
-    try:
-        sorter.prepare()
-    except CycleError as error:
-        circle: list[int] = list(reversed(error.args[1]))  # each waits for the next one
-        chain = ", ".join(f"{specs[a].name} waits for {specs[b].name}" for a, b in pairwise(circle))
-        raise documents[circle[0]].error(("after",), f"a cycle: {chain}; none of them could start") from None
-    ready, ordered = list(sorter.get_ready()), list[JobSpec]()
-    while ready:
-        place = min(ready)
-        ready.remove(place)
-        ordered.append(specs[place])
-        sorter.done(place)
-        ready.extend(sorter.get_ready())
-    return ordered
 
 
 def _with_groups(document: Document) -> Document:
@@ -203,6 +198,8 @@ def _group(name: str, group: GroupFile, gang_min: int | str | None) -> TaskGroup
         anti_affinity=tuple([rule.record() for rule in placement.anti_affinity]),
         tolerations=tuple([rule.record() for rule in placement.tolerations]),
         isolation=group.isolation(),
+        mpi_ranks=group.distributed.mpi_ranks if runtime is Runtime.PROCESS else 0,
+        mpi_implementation=group.distributed.implementation or "",
     )
 
 

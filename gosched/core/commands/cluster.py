@@ -32,6 +32,8 @@ class SetFeatureLevel:
     level: int
     #: Id for a cluster that has none yet; empty: none.
     cluster_id: str = ""
+    #: Key that the secrets of tasks are made from, for a cluster that has none yet; empty: none.
+    task_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

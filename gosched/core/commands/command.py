@@ -17,8 +17,8 @@ from gosched.core.commands.cluster import (
     SetQuotas,
     SetWindow,
 )
-from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, RunSchedule, SubmitJob
-from gosched.core.commands.nodes import ControlNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
+from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
+from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
 from gosched.core.commands.plans import CommitPlan
 from gosched.core.features import FeatureLevel
 
@@ -40,7 +40,9 @@ Body = (
     | ReportTasks
     | ControlJob
     | ControlNode
+    | LabelNode
     | RunSchedule
+    | NoteWaitReasons
     | PassTime
     | SetClock
     | SetWindow
@@ -66,6 +68,8 @@ class Command:
 
 #: The feature level of each kind of command that masters of the release before do not know.
 LEVEL_OF: dict[type[Body], FeatureLevel] = {
+    LabelNode: FeatureLevel.BOUNDED,
     RemoveNode: FeatureLevel.BOUNDED,
     SetMembers: FeatureLevel.BOUNDED,
+    NoteWaitReasons: FeatureLevel.BOUNDED,
 }

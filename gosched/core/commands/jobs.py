@@ -20,6 +20,12 @@ class SubmitJob:
     reservation: tuple[Reservation, ...] = ()
     #: Of a schedule; 0 otherwise.
     next_run_at_ms: int = 0
+    #: Who submits it; empty below FeatureLevel.BOUNDED, as the two that follow.
+    user: str = ""
+    #: `user` is from a certificate.
+    authenticated: bool = False
+    #: W3C trace context that the call came with.
+    traceparent: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +84,25 @@ class NextRun:
 
     job_id: str
     at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitNote:
+    """Why a pending job waits."""
+
+    job_id: str
+    #: One code.
+    code: str
+    #: One line for people; may be empty.
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteWaitReasons:
+    """Notes in the history why jobs wait. It changes nothing of the state."""
+
+    #: At most MAX_NOTES.
+    notes: tuple[WaitNote, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,6 +84,22 @@ class RemoveNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LabelNode:
+    """Sets and drops labels and taints of an operator. Those of the agent's config are not changed by it."""
+
+    #: Id or name.
+    node_id: str
+    #: Labels to set.
+    labels: StringMap = ()
+    #: Keys of labels to drop.
+    drop_labels: tuple[str, ...] = ()
+    #: Taints to set; one of the same key and effect is replaced.
+    taints: tuple[Taint, ...] = ()
+    #: Taints to drop: `key` or `key:effect`.
+    drop_taints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
     """What an agent saw of a task: RUNNING, a checkpoint, or an end."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gosched.core.primitives import Named
+from gosched.core.primitives import Named, added
 from gosched.core.records.task import task_id
 from gosched.core.records.usage import NOTHING_SPENT, Spent
 from gosched.core.spec.dependency import Dependency
@@ -73,7 +73,7 @@ class Job:
     detail: str = ""
     #: Numbers the jobs in the order of submission, from 1.
     sequence: int
-    #: Counts all starts of the gang, from 1.
+    #: Counts all starts of the gang, from 1; while the job waits, the start that it waits for.
     attempt: int = 1
     #: Attempts that followed a failure of its own.
     restarts: int = 0
@@ -126,6 +126,15 @@ class Job:
     frozen: bool = False
     #: By the starts that have ended.
     spent: Spent = NOTHING_SPENT
+    #: Who submitted it: the name in the caller's certificate, else the login name that its client gave; empty: not
+    #: known.
+    user: str = added("")
+    #: `user` is from a certificate.
+    authenticated: bool = added(False)
+    #: W3C trace context of its submission; empty: it came with none.
+    traceparent: str = added("")
+    #: The port that this attempt has for itself on the node of its first task; 0: it is not placed.
+    port: int = added(0)
 
     @property
     def deadline_ms(self) -> int:
@@ -137,6 +146,12 @@ class Job:
     def shown_state(self) -> JobState:
         """Return the state as people see it: a frozen job is suspended, though it holds as much as one that runs."""
         return JobState.SUSPENDED if self.frozen and self.state is JobState.RUNNING else self.state
+
+    @property
+    def shown_attempt(self) -> int:
+        """Return the attempt as people see it: the newest that was placed, not the one that the job waits for; 0: none
+        was placed."""
+        return self.attempt if self.placed_at_ms else self.attempt - 1
 
     @property
     def is_element(self) -> bool:

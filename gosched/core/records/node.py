@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gosched.core.primitives import Named, StringMap
+from gosched.core.primitives import Named, StringMap, added
 from gosched.core.resources import MILLI, Resources
 from gosched.core.spec.placement_rules import Taint
 
@@ -67,7 +67,7 @@ class Node:
     capacity: Resources
     #: Of all its GPUs; empty: it has none, or they are not known.
     gpu_model: str = ""
-    #: Of the agent's config, sorted by key.
+    #: Of the agent's config, and those that an operator set; sorted by key.
     labels: StringMap = ()
     #: What keeps tasks off it; empty: nothing.
     taints: tuple[Taint, ...] = ()
@@ -92,6 +92,10 @@ class Node:
     #: Jobs whose tasks failed there lately through the node's own fault, with no success in between; MAX_FAILING_JOBS
     #: at most.
     failing: tuple[str, ...] = ()
+    #: Keys of those of its labels that an operator set; sorted.
+    set_labels: tuple[str, ...] = added(())
+    #: Those of its taints that an operator set.
+    set_taints: tuple[Taint, ...] = added(())
 
     @property
     def usable(self) -> Resources:

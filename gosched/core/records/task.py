@@ -92,3 +92,8 @@ def task_id(job_id: str, group: str, index: int) -> str:
 def allocation_id(task: str, attempt: int, moves: int = 0) -> str:
     """Return the id of one start of one task; an agent starts it at most once."""
     return f"{task}.{attempt}-{moves}" if moves else f"{task}.{attempt}"
+
+
+def attempt_of(allocation: str) -> int:
+    """Return the attempt of an allocation, by its id."""
+    return int(allocation.rpartition(".")[2].partition("-")[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gosched.core.amounts import bytes_text
 from gosched.core.limits import MAX_AMOUNT
 from gosched.core.primitives import StringMap
 from gosched.core.rules.environment import check_env
@@ -10,7 +11,9 @@ from gosched.core.rules.isolation import check_isolation, isolation_bytes
 from gosched.core.rules.placement import check_placement, placement_bytes
 from gosched.core.rules.runtimes import check_use
 from gosched.core.rules.values import check_id, check_map, check_request
-from gosched.core.spec.task_group import Framework, Runtime, TaskGroup
+from gosched.core.spec.task_group import MPI_IMPLEMENTATIONS, Framework, Runtime, TaskGroup
+
+MAX_RANKS_PER_TASK = 4096
 
 
 def check_group(group: TaskGroup, *, is_strict: bool) -> Finding | None:
@@ -43,6 +46,7 @@ def _check(group: TaskGroup, *, is_strict: bool) -> Finding | None:
         or check_isolation(group.isolation, is_strict=is_strict)
         or check_env(group.env, is_strict=is_strict)
         or _check_working_dir(group)
+        or _check_mpi(group, is_strict=is_strict)
         or (check_use(group) if is_strict else None)
     )
 
@@ -75,9 +79,29 @@ def _check_gpu_memory(group: TaskGroup) -> Finding | None:
     path = ("resources", "gpu", "memory")
     if not 0 <= group.gpu_memory_bytes <= MAX_AMOUNT:
         problem = f"{group.gpu_memory_bytes} is not between 0 and {MAX_AMOUNT}"
-        return Finding(path=path, subject="gpu memory", problem=problem)
+        in_units = f"{bytes_text(group.gpu_memory_bytes)} is not between 0 and {bytes_text(MAX_AMOUNT)}"
+        return Finding(path=path, subject="gpu memory", problem=problem, in_units=in_units)
     if group.gpu_memory_bytes and not group.resources.gpu_millis:
         return Finding(path=path, subject="gpu memory", problem="without a GPU", advice="ask for GPUs too")
+    return None
+
+
+def _check_mpi(group: TaskGroup, *, is_strict: bool) -> Finding | None:
+    if not group.mpi_ranks and not group.mpi_implementation:
+        return None
+    path = ("distributed",)
+    if not is_strict:
+        problem, advice = "this feature level starts no MPI ranks", "finalize the upgrade, or use launcher: none"
+        return Finding(path=path, problem=problem, advice=advice)
+    if group.framework is not Framework.MPI or group.runtime is not Runtime.PROCESS:
+        problem = "ranks are started for framework mpi alone, in runtime process"
+        return Finding(path=path, subject="distributed", problem=problem)
+    if not 0 < group.mpi_ranks <= MAX_RANKS_PER_TASK:
+        problem = f"is {group.mpi_ranks}; it must be between 1 and {MAX_RANKS_PER_TASK}"
+        return Finding(path=(*path, "ranks_per_task"), subject="ranks_per_task", problem=problem)
+    if group.mpi_implementation not in ("", *MPI_IMPLEMENTATIONS):
+        problem = f"must be {' or '.join(MPI_IMPLEMENTATIONS)}"
+        return Finding(path=(*path, "implementation"), subject="implementation", problem=problem)
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gosched.core.amounts import bytes_text
 from gosched.core.limits import MAX_AMOUNT, MAX_DETAIL_LENGTH, MAX_RULES
 from gosched.core.rules.finding import Finding
 from gosched.core.rules.values import check_id, check_order, check_range
@@ -125,7 +126,8 @@ def _check_hugepages(hugepages: tuple[tuple[str, int], ...], *, is_strict: bool)
             return Finding(path=(*path, size), problem=problem, advice=advice)
         if not 0 < amount <= MAX_AMOUNT:
             problem = f"{amount} bytes of huge pages of {size} are not between 1 and {MAX_AMOUNT}"
-            return Finding(path=(*path, size), problem=problem)
+            in_units = f"{bytes_text(amount)} of huge pages are not between 1B and {bytes_text(MAX_AMOUNT)}"
+            return Finding(path=(*path, size), problem=problem, in_units=in_units)
         if is_strict and amount % (int(pages[1]) * _UNITS[pages[2]]):
-            return Finding(path=(*path, size), problem=f"expected whole pages of {size}, got {amount} bytes")
+            return Finding(path=(*path, size), problem=f"expected whole pages of {size}, got {bytes_text(amount)}")
     return check_order("sizes of huge pages", [size for size, _ in hugepages], *path)

@@ -5,6 +5,7 @@ Invariant: whatever is accepted here can be planned, sent, stored and shown with
 
 from __future__ import annotations
 
+from gosched.core.amounts import amounts_text, bytes_text, duration_text
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import (
     MAX_DEPENDENCIES,
@@ -87,7 +88,8 @@ def _check_durations(spec: JobSpec) -> Finding | None:
     if 0 < spec.timeout_ms < spec.estimate_ms:
         subject = f"the estimate of {spec.estimate_ms} ms"
         problem, advice = f"is beyond the timeout of {spec.timeout_ms} ms", "it would never end"
-        return Finding(path=("estimate",), subject=subject, problem=problem, advice=advice)
+        in_units = f"is beyond the timeout of {duration_text(spec.timeout_ms)}"
+        return Finding(path=("estimate",), subject=subject, problem=problem, in_units=in_units, advice=advice)
     return None
 
 
@@ -168,9 +170,22 @@ def _check_groups(spec: JobSpec, *, is_strict: bool) -> Finding | None:
     if spec.gang.min_tasks != floors:
         problem = f"is {spec.gang.min_tasks}; the minima of the groups add up to {floors}"
         return Finding(path=("gang", "min"), subject="gang.min", problem=problem, advice="they must be equal")
-    if max(charge_of(spec.demand).values(), default=0) > MAX_JOB_DEMAND:
+    if beyond := {name: MAX_JOB_DEMAND for name, amount in charge_of(spec.demand).items() if amount > MAX_JOB_DEMAND}:
         problem = f"the tasks together ask for more than {MAX_JOB_DEMAND} of a resource"
-        return Finding(path=("tasks",), problem=problem)
+        in_units = f"the tasks together ask for more than {amounts_text(beyond)}"
+        return Finding(path=("tasks",), problem=problem, in_units=in_units)
+    return _check_world(spec) if any(group.mpi_ranks for group in spec.groups) else None
+
+
+def _check_world(spec: JobSpec) -> Finding | None:
+    """Check that the tasks of a job whose ranks gosched starts can be one MPI world, of a fixed size."""
+    other = next((group.name for group in spec.groups if not group.mpi_ranks), "")
+    if other:
+        problem = f"group {other} is none: all tasks of the job are one world"
+        return Finding(path=("tasks", other), subject="framework: mpi:", problem=problem, advice="make it another job")
+    if spec.gang.min_tasks < spec.task_count:
+        problem = "an MPI program starts with all of its ranks"
+        return Finding(path=("gang", "min"), subject="gang.min:", problem=problem, advice="leave min out")
     return None
 
 
@@ -178,7 +193,8 @@ def _check_size(spec: JobSpec) -> Finding | None:
     size = map_bytes(spec.labels) + array_bytes(spec.array) + sum([group_bytes(group) for group in spec.groups])
     if size > MAX_SPEC_BYTES:
         problem = f"the job's texts take {size} bytes; at most {MAX_SPEC_BYTES} are allowed"
-        return Finding(problem=problem, advice="keep data in files")
+        in_units = f"the job's texts take {bytes_text(size)}; at most {bytes_text(MAX_SPEC_BYTES)} are allowed"
+        return Finding(problem=problem, in_units=in_units, advice="keep data in files")
     return None
 
 

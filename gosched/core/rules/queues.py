@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gosched.core.amounts import amount_text
 from gosched.core.limits import MAX_DURATION_MS, MAX_QUEUES, MAX_QUEUES_BYTES, MAX_TENANTS_PER_QUEUE
 from gosched.core.records.queue import Queue, QueueType
 from gosched.core.rules.finding import Finding
@@ -60,8 +61,10 @@ def _check_tree(queues: Sequence[Queue], places: dict[str, int]) -> Finding | No
         for name, most in queues[places[parent]].guaranteed if parent else ():
             if of_children.get(name, 0) > most:
                 problem = f"is guaranteed {most} of {name}, the queues below it {of_children[name]} together"
+                together = amount_text(name, of_children[name], bare=True)
+                in_units = f"is guaranteed {amount_text(name, most)}, the queues below it {together} together"
                 path = (places[parent], "guaranteed", name)
-                return Finding(path=path, subject=f"queue {parent}", problem=problem)
+                return Finding(path=path, subject=f"queue {parent}", problem=problem, in_units=in_units)
     return None
 
 
@@ -105,7 +108,10 @@ def _check_guarantee(queue: Queue, place: int) -> Finding | None:
     for name, amount in queue.guaranteed:
         if amount > limit.get(name, amount):
             problem = f"is guaranteed {amount} of {name}, more than its limit of {limit[name]}"
-            return Finding(path=(place, "guaranteed", name), subject=f"queue {queue.path}", problem=problem)
+            most = amount_text(name, limit[name], bare=True)
+            in_units = f"is guaranteed {amount_text(name, amount)}, more than its limit of {most}"
+            path = (place, "guaranteed", name)
+            return Finding(path=path, subject=f"queue {queue.path}", problem=problem, in_units=in_units)
     return None
 
 

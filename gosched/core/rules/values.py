@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from gosched.core.amounts import amount_text, duration_text
 from gosched.core.limits import (
     MAX_AMOUNT,
     MAX_CUSTOM_RESOURCES,
@@ -72,7 +73,8 @@ def check_moment(subject: str, moment_ms: int, *path: str | int) -> Finding | No
 def check_duration(subject: str, duration_ms: int, *path: str | int) -> Finding | None:
     if not 0 <= duration_ms <= MAX_DURATION_MS:
         problem = f"is not between 0 and {MAX_DURATION_MS} ms"
-        return Finding(path=path, subject=f"{subject} of {duration_ms} ms", problem=problem)
+        in_units = f"is not between 0 and {duration_text(MAX_DURATION_MS)}"
+        return Finding(path=path, subject=f"{subject} of {duration_ms} ms", problem=problem, in_units=in_units)
     return None
 
 
@@ -107,7 +109,8 @@ def check_request(subject: str, r: Resources, *path: str | int) -> Finding | Non
     """Check what one task asks for."""
     if r.gpu_millis > MILLI and r.gpu_millis % MILLI:
         problem, advice = f"{r.gpu_millis} thousandths of a GPU", "ask for a part of one GPU, or for whole ones"
-        return Finding(path=(*path, "gpu"), subject=f"{subject}:", problem=problem, advice=advice)
+        in_units = amount_text("gpu", r.gpu_millis)
+        return Finding(path=(*path, "gpu"), subject=f"{subject}:", problem=problem, in_units=in_units, advice=advice)
     return _check_resources(subject, r, *path)
 
 
@@ -131,7 +134,9 @@ def check_vector(subject: str, amounts: AmountMap, *path: str | int) -> Finding 
                 return found
         if not 0 <= amount <= MAX_JOB_DEMAND:
             problem = f"{amount} of {name} is not between 0 and {MAX_JOB_DEMAND}"
-            return Finding(path=(*path, name), subject=f"{subject}:", problem=problem)
+            most = amount_text(name, MAX_JOB_DEMAND, bare=True)
+            in_units = f"{amount_text(name, amount)} is not between 0 and {most}"
+            return Finding(path=(*path, name), subject=f"{subject}:", problem=problem, in_units=in_units)
     return check_order(f"{subject}: resources", [name for name, _ in amounts], *path)
 
 
@@ -150,7 +155,8 @@ def _check_resources(subject: str, r: Resources, *path: str | int) -> Finding | 
     if max(r.cpu_millis, r.memory_bytes, r.storage_bytes, r.gpu_millis) > MAX_AMOUNT:
         amounts = zip(BUILT_IN, (r.cpu_millis, r.memory_bytes, r.storage_bytes, r.gpu_millis), strict=True)
         too_large = next(name for name, amount in amounts if amount > MAX_AMOUNT)
-        return Finding(path=(*path, too_large), subject=f"{subject} are", problem=f"beyond {MAX_AMOUNT}")
+        problem, in_units = f"beyond {MAX_AMOUNT}", f"beyond {amount_text(too_large, MAX_AMOUNT, bare=True)}"
+        return Finding(path=(*path, too_large), subject=f"{subject} are", problem=problem, in_units=in_units)
     if r.gpu_millis > MAX_GPUS * MILLI:
         problem = f"{r.gpu_millis // MILLI} GPUs; at most {MAX_GPUS} are allowed"
         return Finding(path=(*path, "gpu"), subject=f"{subject}:", problem=problem)

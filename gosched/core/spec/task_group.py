@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from gosched.core.primitives import StringMap
+from gosched.core.primitives import StringMap, added
 from gosched.core.resources import ZERO, Resources
 from gosched.core.spec.isolation import PLAIN, Isolation
 from gosched.core.spec.placement_rules import Affinity, AntiAffinity, SpreadRule, Strategy, Toleration, TopologyRule
@@ -34,6 +34,7 @@ class Framework(IntEnum):
     MPI = 3
 
 
+MPI_IMPLEMENTATIONS = ("openmpi", "mpich")
 SPARK_DRIVER, SPARK_WORKER = "spark-driver", "spark-worker"
 
 
@@ -82,6 +83,10 @@ class TaskGroup:
     tolerations: tuple[Toleration, ...] = ()
     #: How each task is isolated on its node.
     isolation: Isolation = PLAIN
+    #: Ranks of the MPI program that each task starts; 0: the command is started as it stands.
+    mpi_ranks: int = added(0)
+    #: Whose MPI starts them, one of MPI_IMPLEMENTATIONS; empty: that of the program.
+    mpi_implementation: str = added("")
 
     @property
     def floor(self) -> int:

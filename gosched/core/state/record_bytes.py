@@ -50,7 +50,7 @@ def job_bytes(job: Job) -> int:
     """Return the size of the job itself: without its tasks, and without the parts of its spec that are shared."""
     spec = job.spec
     names = (job.id, job.id, job.parent, spec.name, spec.queue, spec.tenant, spec.cron, spec.timezone)
-    return JOB_BYTES + text_bytes("".join(names)) + changing_bytes(job)
+    return len(job.traceparent) + text_bytes(job.user) + JOB_BYTES + text_bytes("".join(names)) + changing_bytes(job)
 
 
 def task_bytes(task: Task) -> int:

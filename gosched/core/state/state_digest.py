@@ -47,7 +47,7 @@ class StateDigest:
         values = (contents.revision, contents.clock_ms, contents.epoch, contents.next_sequence, self._sum)
         text = f"{' '.join(map(str, values))} {contents.leader}"
         if contents.feature_level > FeatureLevel.FIRST:  # the release before knows neither
-            text += f" {contents.feature_level} {contents.cluster_id}"
+            text += f" {contents.feature_level} {contents.cluster_id} {contents.task_key}"
         if contents.configuration is not None:
             text += f" {record_digest('configuration', '', contents.configuration)}"
         if contents.lineage:

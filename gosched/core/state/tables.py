@@ -125,6 +125,8 @@ class Contents:
     feature_level: int = NEWEST_LEVEL
     #: Empty: not founded yet, or founded by a release that gave no ids.
     cluster_id: str = ""
+    #: What the secrets of tasks are made from, known to masters alone; empty: there are no secrets.
+    task_key: str = ""
     #: Members of the replicated log; None: the log names none yet.
     configuration: Configuration | None = None
     #: Ids of the clusters whose backups this one was restored from, the oldest first.

@@ -7,7 +7,8 @@ everything.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import grpc
@@ -19,6 +20,8 @@ from gosched.core.records.task import TaskState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.base.channels import Channels
+from gosched.observe.tracing import now_ns
+from gosched.observe.tracing_leader import LeaderTraces
 from gosched.replication.interface import Replication
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
@@ -41,9 +44,10 @@ class _Due:
 
 
 class Dispatcher:
-    def __init__(self, replication: Replication, channels: Channels) -> None:
+    def __init__(self, replication: Replication, channels: Channels, traces: LeaderTraces | None = None) -> None:
         self._replication = replication
         self._channels = channels
+        self._traces = traces
         self._orders = Orders()
         self._epoch = 0
         self._due: dict[str, _Due] = {}
@@ -139,11 +143,25 @@ class Dispatcher:
             ]
             if starts:
                 start = worker_pb2.StartTasksRequest(orders=starts, **header)  # type: ignore[arg-type]
-                await stub.StartTasks(start, timeout=CALL_TIMEOUT_S)
+                with self._traced(node_id, [order.allocation_id for order in starts]):
+                    await stub.StartTasks(start, timeout=CALL_TIMEOUT_S)
         freeze, thaw = self._freeze_and_thaw(due.frozen)
         if freeze or thaw:
             both = worker_pb2.FreezeTasksRequest(freeze=freeze, thaw=thaw, **header)  # type: ignore[arg-type]
             await stub.FreezeTasks(both, timeout=CALL_TIMEOUT_S)
+
+    @contextmanager
+    def _traced(self, node_id: str, allocation_ids: list[str]) -> Iterator[None]:
+        began_ns = now_ns()
+        error: str | None = None
+        try:
+            yield
+        except grpc.aio.AioRpcError as problem:
+            error = problem.details() or problem.code().name
+            raise
+        finally:
+            if self._traces:
+                self._traces.dispatched(self._state, node_id, allocation_ids, began_ns, error)
 
     def _freeze_and_thaw(self, ids: Iterable[str]) -> tuple[list[str], list[str]]:
         """Return those that are to be frozen now, and those that are to be thawed; one that is to stop is neither."""

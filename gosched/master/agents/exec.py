@@ -16,8 +16,9 @@ from gosched.core.records.node import NodeState
 from gosched.core.records.task import Task, TaskState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.channels import STREAMS, Channels
-from gosched.master.base.errors import busy, invalid, not_found, unmet
+from gosched.master.base.errors import busy, invalid, unmet
 from gosched.master.base.relay import relay
+from gosched.master.jobs.task_names import named_tasks
 from gosched.replication.interface import Replication
 from gosched.wire.v1 import scheduler_pb2, worker_pb2_grpc
 
@@ -90,9 +91,7 @@ def chosen(state: ClusterState, job: Job, wanted: str) -> Task:
     name = job.spec.name
     if job.spec.is_parent:
         raise invalid(f"job {name} has no tasks of its own: name one of its jobs, see goschedctl job show {name}")
-    tasks = [task for task in state.tasks_of(job) if not wanted or wanted in (task.id, f"{task.group}/{task.index}")]
-    if not tasks:
-        raise not_found(f"job {name} has no task {wanted[:200]!a}; name one as group/index")
+    tasks = named_tasks(state, job, wanted)
     if job.frozen:
         raise unmet(f"job {name} is suspended, and the command would be too: goschedctl job resume {name}")
     running = [task for task in tasks if task.state is TaskState.RUNNING]

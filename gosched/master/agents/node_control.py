@@ -38,7 +38,7 @@ def control_command(request: node_pb2.ControlNodeRequest, action: NodeAction, no
     )
 
 
-def check_request_id(request: node_pb2.ControlNodeRequest) -> None:
+def check_request_id(request: node_pb2.ControlNodeRequest | node_pb2.LabelNodeRequest) -> None:
     """Raise ApiError for a request without an id."""
     if max(len(request.client_id), len(request.request_id)) > MAX_NAME_LENGTH:
         raise invalid(f"client_id and request_id have at most {MAX_NAME_LENGTH} characters")

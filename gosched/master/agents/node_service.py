@@ -16,7 +16,7 @@ import structlog
 
 from gosched.config import MasterSettings
 from gosched.core.commands.command import Body
-from gosched.core.commands.nodes import ControlNode, NodeAction, RemoveNode, ReportTasks, TaskReport
+from gosched.core.commands.nodes import ControlNode, LabelNode, NodeAction, RemoveNode, ReportTasks, TaskReport
 from gosched.core.limits import MAX_LOST_AT_ONCE, MAX_NAME_LENGTH, MAX_TASKS
 from gosched.core.orders import StopOrder
 from gosched.core.outcome import Accepted, Rejected
@@ -24,6 +24,7 @@ from gosched.core.reasons import Reason, RefusalReason
 from gosched.core.records.node import ClosedBy, Node, NodeState
 from gosched.core.resources import ZERO
 from gosched.core.spec.job_spec import OnDisconnect
+from gosched.core.spec.placement_rules import Taint
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.leases import Leases
 from gosched.master.agents.live_usage import LiveUsage
@@ -34,7 +35,7 @@ from gosched.master.agents.reconcile import Verdict, compare
 from gosched.master.base.callers import caller_of, denied
 from gosched.master.base.channels import Channels
 from gosched.master.base.clock import StateClock
-from gosched.master.base.errors import ApiError, accepted, not_found, unavailable
+from gosched.master.base.errors import ApiError, accepted, not_found, parsed, unavailable
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.replication.interface import Replication
@@ -48,6 +49,7 @@ FOREIGN_ADVICE = (
 )
 MAX_LEFTOVERS_NAMED = 20  # in a line of the log
 MAX_REPORTS = 256  # in one command: each may carry a long detail
+MAX_LOG_JOBS = 256  # that a heartbeat asks about
 MAX_START_BYTES = 1024 * 1024  # of start orders in one heartbeat; the others follow with the next one
 
 log = structlog.get_logger()
@@ -129,7 +131,10 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         if _holds_tasks_with_lease(self.replication.state, request.node_id):
             await self._confirm(epoch)
         self._check_kept(request.node_id)
-        return self._answer(verdict, epoch)
+        answer = self._answer(verdict, epoch)
+        known = self.replication.state.jobs
+        answer.forgotten_jobs.extend(job for job in request.log_jobs[:MAX_LOG_JOBS] if job not in known)
+        return answer
 
     async def CordonNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
         return await self._control(request, NodeAction.CORDON)
@@ -146,6 +151,17 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     async def RemoveNode(self, request: node_pb2.ControlNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
         check_request_id(request)
         return await self._change(RemoveNode(node_id=request.node), request)
+
+    async def LabelNode(self, request: node_pb2.LabelNodeRequest, context: Any) -> node_pb2.ControlNodeResponse:
+        check_request_id(request)
+        command = LabelNode(
+            node_id=request.node,
+            labels=map_pairs(request.labels),
+            drop_labels=tuple(request.drop_labels),
+            taints=tuple([parsed(taint, Taint) for taint in request.taints]),
+            drop_taints=tuple(request.drop_taints),
+        )
+        return await self._change(command, request)
 
     async def ListUsage(self, request: node_pb2.ListUsageRequest, context: Any) -> node_pb2.ListUsageResponse:
         state = self.replication.state
@@ -165,6 +181,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
 
     async def ListNodes(self, request: node_pb2.ListNodesRequest, context: Any) -> node_pb2.ListNodesResponse:
         wanted = map_pairs(request.labels)
+        await self.proposals.barrier()
         state = self.replication.state
         answer = node_pb2.ListNodesResponse(revision=state.revision)
         for node in state.nodes.values():
@@ -191,7 +208,9 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     async def _control(self, request: node_pb2.ControlNodeRequest, action: NodeAction) -> node_pb2.ControlNodeResponse:
         return await self._change(control_command(request, action, self.clock.now_ms()), request)
 
-    async def _change(self, command: Body, request: node_pb2.ControlNodeRequest) -> node_pb2.ControlNodeResponse:
+    async def _change(
+        self, command: Body, request: node_pb2.ControlNodeRequest | node_pb2.LabelNodeRequest
+    ) -> node_pb2.ControlNodeResponse:
         taken: Accepted = accepted(
             await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
         )

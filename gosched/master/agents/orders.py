@@ -5,9 +5,12 @@ Invariant: the same allocation gives the same order from every leader, so that a
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from hashlib import blake2b
 
+from gosched.core.limits import FIRST_PORT
 from gosched.core.orders import StopOrder, TaskOrder
 from gosched.core.reasons import Reason
 from gosched.core.records.allocation import Allocation
@@ -17,10 +20,9 @@ from gosched.core.resources import MILLI
 from gosched.core.spec.job_spec import OnDisconnect
 from gosched.core.spec.task_group import Framework, TaskGroup
 from gosched.core.state.cluster_state import ClusterState
+from gosched.core.trace_context import job_trace, run_span_id
+from gosched.state_machine.ports import preferred
 
-# MASTER_PORT of a distributed job: below the ports that the kernel gives out for outgoing connections (32768 and up).
-FIRST_PORT = 20_000
-PORTS = 10_000
 MAX_GANGS_REMEMBERED = 64
 
 # Fields of an order that hold what the task's group has in the field of the same name.
@@ -29,10 +31,10 @@ _AS_IN_THE_GROUP -= {"env", "resources"}
 
 
 class Orders:
-    """Makes start orders. It remembers the hosts of the last gangs it made orders for, since all members share them."""
+    """Makes start orders. It remembers what all members of the last gangs that it made orders for are told."""
 
     def __init__(self) -> None:
-        self._hosts: dict[tuple[str, int, int], str] = {}
+        self._gangs: dict[tuple[str, int, int], Mapping[str, str]] = {}
 
     def start(self, state: ClusterState, allocation: Allocation) -> TaskOrder:
         """Return the order to start an allocation."""
@@ -42,7 +44,7 @@ class Orders:
         env = (
             dict(group.env)
             | element_variables(state, job)
-            | environment(job, task, group, self._hosts_of(state, job, task))
+            | environment(job, task, group, self._gang_of(state, job, task))
         )
         return TaskOrder(
             allocation_id=allocation.id,
@@ -54,16 +56,17 @@ class Orders:
             cpus=allocation.cpus,
             stop_alone=job.spec.on_disconnect is OnDisconnect.STOP,
             stop_grace_ms=job.spec.stop_grace_ms,
+            port=0 if task.rank else job.port,
             **{name: getattr(group, name) for name in _AS_IN_THE_GROUP},
         )
 
-    def _hosts_of(self, state: ClusterState, job: Job, task: Task) -> str:
+    def _gang_of(self, state: ClusterState, job: Job, task: Task) -> Mapping[str, str]:
         key = (job.id, task.attempt, task.placed_at_ms)
-        if key not in self._hosts:
-            if len(self._hosts) >= MAX_GANGS_REMEMBERED:
-                self._hosts.pop(next(iter(self._hosts)))
-            self._hosts[key] = ",".join(hosts_by_rank(state, task))
-        return self._hosts[key]
+        if key not in self._gangs:
+            if len(self._gangs) >= MAX_GANGS_REMEMBERED:
+                self._gangs.pop(next(iter(self._gangs)))
+            self._gangs[key] = gang_variables(state, job, task)
+        return self._gangs[key]
 
 
 def stop_order(state: ClusterState, allocation: Allocation) -> StopOrder:
@@ -96,16 +99,43 @@ def element_variables(state: ClusterState, job: Job) -> dict[str, str]:
     return {**dict(parent.spec.array.values(job.element)), "GOSCHED_ARRAY_INDEX": str(job.element)}
 
 
-def environment(job: Job, task: Task, group: TaskGroup, hosts: str) -> dict[str, str]:
+def gang_variables(state: ClusterState, job: Job, task: Task) -> dict[str, str]:
+    """Return what all tasks are told that got their places together with this one: where each member is, by rank and by
+    group, and what they share. The lists of a group come with more than one, else they would say it twice."""
+    hosts = hosts_by_rank(state, task)
+    shared = {"GOSCHED_HOSTS": ",".join(hosts)}
+    if job.port:
+        shared["GOSCHED_PORT"] = str(job.port)
+    if state.task_key:
+        shared["GOSCHED_SECRET"] = shared_secret(state.task_key, job, task)
+    first = 0
+    for group in job.spec.groups if len(job.spec.groups) > 1 else ():
+        suffix = re.sub(r"[^A-Z0-9]", "_", group.name.upper())
+        shared.setdefault(f"GOSCHED_HOSTS_{suffix}", ",".join(hosts[first : first + group.count]))
+        shared.setdefault(f"GOSCHED_COUNT_{suffix}", str(group.count))
+        first += group.count
+    return shared
+
+
+def shared_secret(task_key: str, job: Job, task: Task) -> str:
+    """Return what all tasks of the attempt know, and no other program."""
+    attempt = f"{job.id}.{task.attempt}".encode()
+    return blake2b(attempt, key=task_key.encode(), digest_size=16).hexdigest()
+
+
+def environment(job: Job, task: Task, group: TaskGroup, gang: Mapping[str, str]) -> dict[str, str]:
     """Return what gosched adds to the task's own environment. The index is the rank: it points into GOSCHED_HOSTS."""
     env = {
+        **gang,
         "GOSCHED_JOB_ID": job.id,
         "GOSCHED_JOB_NAME": job.spec.name,
         "GOSCHED_TASK_ID": task.id,
         "GOSCHED_TASK_INDEX": str(task.rank),
         "GOSCHED_TASK_COUNT": str(job.spec.task_count),
+        "GOSCHED_GROUP": group.name,
+        "GOSCHED_GROUP_INDEX": str(task.index),
+        "GOSCHED_GROUP_COUNT": str(group.count),
         "GOSCHED_NODE": task.node_id,
-        "GOSCHED_HOSTS": hosts,
         "GOSCHED_ATTEMPT": str(task.attempt),
         "CUDA_VISIBLE_DEVICES": ",".join(str(gpu) for gpu in task.gpus),
         "TRACEPARENT": traceparent(job, task),
@@ -113,7 +143,7 @@ def environment(job: Job, task: Task, group: TaskGroup, hosts: str) -> dict[str,
     if task.cpus:
         env["GOSCHED_CPUS"] = task.cpus
     if group.framework is not Framework.NONE:
-        env |= _distributed(job, task, group, hosts.partition(",")[0])
+        env |= _distributed(job, task, group, gang["GOSCHED_HOSTS"].partition(",")[0])
     return env
 
 
@@ -124,16 +154,14 @@ def hosts_by_rank(state: ClusterState, task: Task) -> list[str]:
 
 
 def rendezvous_port(job: Job) -> int:
-    """Return the same port for all members; another one for another attempt, whose port may still be in use."""
-    seed = f"{job.id}.{job.attempt}".encode()
-    return FIRST_PORT + int.from_bytes(blake2b(seed, digest_size=8).digest(), "big") % PORTS
+    """Return the same port for all members. One that no other job on the node has, but for a gang that was placed at a
+    feature level without ports."""
+    return job.port or FIRST_PORT + preferred(job.id, job.attempt)
 
 
 def traceparent(job: Job, task: Task) -> str:
-    """Return the W3C trace context: a job is one trace, each start of a task a span of it."""
-    trace = blake2b(job.id.encode(), digest_size=16).hexdigest()
-    span = blake2b(task.allocation_id.encode(), digest_size=8).hexdigest()
-    return f"00-{trace}-{span}-01"
+    """Return the W3C trace context of the span that is the task's run: what the task records is below it."""
+    return replace(job_trace(job).context, span_id=run_span_id(task.allocation_id)).traceparent
 
 
 def _distributed(job: Job, task: Task, group: TaskGroup, master: str) -> dict[str, str]:

@@ -18,11 +18,12 @@ from gosched.core.records.master import Master
 from gosched.master.backups.backup_source import BackupSource
 from gosched.master.base.channels import Channels
 from gosched.master.base.clock import StateClock
-from gosched.master.base.errors import accepted, invalid, parsed, unavailable
+from gosched.master.base.errors import accepted, invalid, parsed, unavailable, unmet
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.master.cluster.digest_comparison import StateDigests
 from gosched.master.cluster.feature_levels import FeatureLevels
+from gosched.master.cluster.log_level import MasterLogLevel
 from gosched.master.cluster.master_health import master_health
 from gosched.master.cluster.members import MemberControl
 from gosched.replication.interface import Replication
@@ -31,6 +32,7 @@ from gosched.wire.v1 import cluster_pb2, cluster_pb2_grpc, types_pb2
 
 CALL_TIMEOUT_S = 3.0
 RETRY_S = 0.5
+TRANSFER_S = 5.0
 LOOK_AGAIN_S = 5.0
 
 log = structlog.get_logger()
@@ -47,6 +49,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
     members: MemberControl
     backups: BackupSource
     data_dir: str
+    log_level: MasterLogLevel
 
     async def AnnounceMaster(
         self, request: cluster_pb2.AnnounceMasterRequest, context: Any
@@ -87,6 +90,26 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
         members = [to_message(member, cluster_pb2.MemberStatus) for member in self.members.list()]
         return cluster_pb2.ListMembersResponse(members=members, version=version)
 
+    async def TransferLeadership(
+        self, request: cluster_pb2.TransferLeadershipRequest, context: Any
+    ) -> cluster_pb2.TransferLeadershipResponse:
+        if not self.replication.role.connected:
+            raise unmet("no other master is connected: none can lead instead")
+        await self.replication.transfer_leadership()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(TRANSFER_S):
+                while self.replication.role.leader in ("", self.replication.member_id):
+                    await self.leadership.change()
+                return cluster_pb2.TransferLeadershipResponse(leader=self.replication.role.leader)
+        raise unavailable(f"no other master has taken over within {TRANSFER_S:.0f} s: look at the members")
+
+    async def TakeSnapshot(
+        self, request: cluster_pb2.TakeSnapshotRequest, context: Any
+    ) -> cluster_pb2.TakeSnapshotResponse:
+        revision = self.replication.state.revision
+        await self.replication.take_snapshot()
+        return cluster_pb2.TakeSnapshotResponse(master=self.replication.member_id, revision=revision)
+
     async def GetStateDigests(
         self, request: cluster_pb2.GetStateDigestsRequest, context: Any
     ) -> cluster_pb2.GetStateDigestsResponse:
@@ -106,6 +129,16 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
     ) -> cluster_pb2.MasterHealth:
         health = master_health(self.replication, self.clock, self.data_dir)
         return to_message(health, cluster_pb2.MasterHealth)
+
+    async def SetLogLevel(
+        self, request: cluster_pb2.SetLogLevelRequest, context: Any
+    ) -> cluster_pb2.SetLogLevelResponse:
+        before = self.log_level.level
+        try:
+            self.log_level.set(request.level)
+        except ValueError as error:
+            raise invalid(str(error)) from error
+        return cluster_pb2.SetLogLevelResponse(id=self.replication.member_id, before=before)
 
 
 async def keep_announced(replication: Replication, leadership: Leadership, masters: Channels, me: Master) -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from gosched.api.explanation import JobExplanation, NodeTasks, WaitExplanation
+from gosched.api.explanation import JobExplanation, JobWait, NodeTasks, WaitExplanation
 from gosched.core.records.job import JobState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.api.status import StatusReader
 from gosched.master.base.errors import not_found
 from gosched.master.jobs.wait_reasons import wait_reason
 from gosched.master.planning.cycles import Cycles
+
+MAX_WAITS = 1000  # jobs that are asked for together
 
 
 async def explain_job(state: ClusterState, job_id: str, cycles: Cycles, status: StatusReader) -> JobExplanation:
@@ -40,6 +42,16 @@ async def explain_job(state: ClusterState, job_id: str, cycles: Cycles, status: 
         queue=status.queue(job.spec.queue),
         revision=state.revision,
     )
+
+
+def job_waits(state: ClusterState, job_ids: Iterable[str], cycles: Cycles) -> list[JobWait]:
+    """Return why these jobs wait, as the newest cycle saw them; those that it did not look at are left out."""
+    found = [(job_id, cycles.explanations.get(job_id)) for job_id in job_ids if job_id in state.pending]
+    return [
+        JobWait(job_id=job_id, code=why.code, message=why.message, start_ms=why.start_ms)
+        for job_id, why in found
+        if why is not None
+    ]
 
 
 def node_tasks(node_ids: Iterable[str]) -> tuple[NodeTasks, ...]:

@@ -91,7 +91,7 @@ def _planned(state: ClusterState, found: WhatIf, name: str, warnings: tuple[str,
         victims=victims_of(state, placement.evictions, state.clock_ms) if placement else (),
         start_ms=found.start_ms,
         explanation=why.of_job(_NO_JOB) if why else None,
-        warnings=warnings,
+        warnings=tuple([line for line in warnings if why is None or line != why.message]),
     )
 
 

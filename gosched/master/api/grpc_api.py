@@ -16,6 +16,8 @@ from gosched.master.base.channels import MAX_ANSWER_BYTES, TlsPem
 from gosched.wire.v1 import (
     cluster_pb2,
     cluster_pb2_grpc,
+    history_pb2,
+    history_pb2_grpc,
     node_pb2,
     node_pb2_grpc,
     scheduler_pb2,
@@ -30,6 +32,7 @@ SERVICES = (
     scheduler_pb2.DESCRIPTOR.services_by_name["SchedulerService"].full_name,
     node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name,
     cluster_pb2.DESCRIPTOR.services_by_name["ClusterService"].full_name,
+    history_pb2.DESCRIPTOR.services_by_name["HistoryService"].full_name,
 )
 
 _OPTIONS = (
@@ -59,10 +62,11 @@ class GrpcServer:
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         self.port = self._bind(listen, tls)
 
-    def add(self, scheduler: Any, node: Any, cluster: Any) -> None:
+    def add(self, scheduler: Any, node: Any, cluster: Any, history: Any) -> None:
         scheduler_pb2_grpc.add_SchedulerServiceServicer_to_server(scheduler, self._server)
         node_pb2_grpc.add_NodeServiceServicer_to_server(node, self._server)
         cluster_pb2_grpc.add_ClusterServiceServicer_to_server(cluster, self._server)
+        history_pb2_grpc.add_HistoryServiceServicer_to_server(history, self._server)
 
     async def start(self) -> None:
         await self._server.start()

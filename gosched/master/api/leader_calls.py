@@ -1,38 +1,145 @@
-"""What this master itself asks of SchedulerService: here while it leads, of the leader otherwise.
+"""What this master itself asks of its services, for callers over HTTP and for its own work: here while it leads, of the
+leader otherwise.
 
-Invariant: the answer and the errors are the same, whichever master leads.
+Invariant: the answer and the errors are the same, whichever master leads; and a stream ends when another one does.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
 
-from gosched.master.api.leader_routing import FIND_LEADER_S
-from gosched.master.api.scheduler_service import SchedulerService
-from gosched.master.base.callers import FORWARDED, UNNAMED
-from gosched.master.base.channels import Channels
+from gosched.master.api.leader_routing import FIND_LEADER_S, REVISION, TRANSFER
+from gosched.master.base.callers import ITSELF, Caller, LocalCall, check_allowed
+from gosched.master.base.channels import STREAMS, Channels
 from gosched.master.base.errors import ApiError
 from gosched.master.base.leadership import Leadership
-from gosched.wire.v1 import scheduler_pb2_grpc
+from gosched.wire.refusals import refusal_reason
+from gosched.wire.v1 import (
+    cluster_pb2,
+    cluster_pb2_grpc,
+    history_pb2,
+    history_pb2_grpc,
+    node_pb2,
+    node_pb2_grpc,
+    scheduler_pb2,
+    scheduler_pb2_grpc,
+)
 
-CALL_TIMEOUT_S = 5.0
+CALL_TIMEOUT_S = 15.0  # more than a proposal takes
+
+Metadata = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Method:
+    """Where a method is found."""
+
+    #: Its full name, as of a call: /gosched.v1.NodeService/ListNodes.
+    name: str
+    service: str
+    stub: Callable[[Any], Any]
+
+
+def _methods() -> dict[str, _Method]:
+    found = {}
+    for file, module, service in (
+        (scheduler_pb2, scheduler_pb2_grpc, "SchedulerService"),
+        (node_pb2, node_pb2_grpc, "NodeService"),
+        (history_pb2, history_pb2_grpc, "HistoryService"),
+        (cluster_pb2, cluster_pb2_grpc, "ClusterService"),
+    ):
+        described = file.DESCRIPTOR.services_by_name[service]
+        for method in described.methods:
+            full = f"/{described.full_name}/{method.name}"
+            found[method.name] = _Method(name=full, service=service, stub=getattr(module, f"{service}Stub"))
+    return found
+
+
+#: By the method's own name, which no two services share.
+METHODS = _methods()
 
 
 class LeaderCalls:
-    def __init__(self, leadership: Leadership, masters: Channels, service: SchedulerService) -> None:
+    """`services`: this master's own, by name (`NodeService`). `cluster_id` returns an empty text while the id is not
+    known."""
+
+    def __init__(
+        self, leadership: Leadership, masters: Channels, services: Mapping[str, Any], cluster_id: Callable[[], str]
+    ) -> None:
         self._leadership = leadership
         self._masters = masters
-        self._service = service
+        self._services = services
+        self._cluster_id = cluster_id
 
-    async def call(self, method: str, request: Any) -> Any:
-        """Make a call that has one answer. Raises ApiError."""
+    async def call(
+        self,
+        method: str,
+        request: Any,
+        caller: Caller = ITSELF,
+        metadata: Metadata = (),
+        *,
+        timeout_s: float = CALL_TIMEOUT_S,
+        told: Callable[[int], None] | None = None,
+    ) -> Any:
+        """Make a call that has one answer, for a caller; `told` is told the revision of the leader's state that it is
+        from, where another master leads. Raises ApiError."""
+        check_allowed(caller, METHODS[method].name, self._cluster_id())
         leader = await self._leadership.find(FIND_LEADER_S)
         if leader is None:
-            return await getattr(self._service, method)(request, None)
-        stub = scheduler_pb2_grpc.SchedulerServiceStub(self._masters.to(leader.grpc_address))
+            return await self.here(method, request, caller, metadata)
+        stub = METHODS[method].stub(self._masters.to(leader.grpc_address))
         try:
-            return await getattr(stub, method)(request, timeout=CALL_TIMEOUT_S, metadata=((FORWARDED, UNNAMED),))
+            sent = getattr(stub, method)(request, timeout=timeout_s, metadata=(*caller.header, *metadata))
+            answer = await (sent if method == TRANSFER else self._leadership.while_leading(leader, sent))
+            if told is not None:
+                told(_revision(await sent.trailing_metadata()))
+            return answer
         except grpc.aio.AioRpcError as error:
-            raise ApiError(error.code(), error.details() or error.code().name) from error
+            raise _api_error(error) from error
+
+    async def here(self, method: str, request: Any, caller: Caller = ITSELF, metadata: Metadata = ()) -> Any:
+        """Make a call of this master's own service, whether it leads or not. Raises ApiError."""
+        check_allowed(caller, METHODS[method].name, self._cluster_id())
+        service = self._services.get(METHODS[method].service)
+        if service is None:
+            raise ApiError(grpc.StatusCode.UNIMPLEMENTED, f"this master does not serve {method}")
+        return await getattr(service, method)(request, LocalCall(caller=caller, metadata=metadata))
+
+    async def stream(
+        self, method: str, request: Any, caller: Caller = ITSELF, metadata: Metadata = ()
+    ) -> AsyncIterator[Any]:
+        """Yield the answers of a stream, for a caller. It ends with an ApiError when another master leads: ask again.
+        Raises ApiError."""
+        check_allowed(caller, METHODS[method].name, self._cluster_id())
+        leader = await self._leadership.find(FIND_LEADER_S)
+        if leader is None:
+            service = self._services[METHODS[method].service]
+            own = getattr(service, method)(request, LocalCall(caller=caller, metadata=metadata))
+            async with aclosing(own) as answers:
+                async for answer in answers:
+                    yield answer
+            return
+        stub = METHODS[method].stub(self._masters.to(leader.grpc_address, STREAMS))
+        sent = getattr(stub, method)(request, metadata=(*caller.header, *metadata))
+        try:
+            while (answer := await self._leadership.while_leading(leader, sent.read())) is not grpc.aio.EOF:
+                yield answer
+        except grpc.aio.AioRpcError as error:
+            raise _api_error(error) from error
+        finally:
+            sent.cancel()
+
+
+def _revision(trailer: Any) -> int:
+    """Return the revision that came with an answer; 0: none did, the leader is of an older release."""
+    found = next((str(value) for key, value in trailer or () if key == REVISION), "")
+    return int(found) if found.isdigit() else 0
+
+
+def _api_error(error: grpc.aio.AioRpcError) -> ApiError:
+    return ApiError(error.code(), error.details() or error.code().name, reason=refusal_reason(error))

@@ -1,9 +1,10 @@
 """What each gRPC call of a master passes through: who calls and what it may, a place, routing to the leader, errors,
 counting.
 
-Invariant: SchedulerService, NodeService and what operators ask of ClusterService are served by the leader; any other
-master passes the bytes on, and a call that was passed on once is not passed on again. A call has its place before its
-request is read: one whose request never comes is counted, too, and given up.
+Invariant: SchedulerService (but for ReadJobs), NodeService, the lists of HistoryService and what operators ask of
+ClusterService are served by the leader; any other master passes the bytes on, and a call that was passed on once is not
+passed on again. A call has its place before its request is read: one whose request never comes is counted, too, and
+given up.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from gosched.core.records.master import Master
+from gosched.core.trace_context import HEADER
 from gosched.master.api.lanes import Lane, Lanes, Place, lane_of
 from gosched.master.base.callers import FORWARDED, Caller, caller_of, check_allowed
-from gosched.master.base.cancel import cancel_and_ignore
 from gosched.master.base.channels import Channels
 from gosched.master.base.errors import ApiError, invalid, unavailable
 from gosched.master.base.leadership import Leadership
@@ -30,15 +31,20 @@ from gosched.observe.metrics import MasterMetrics
 from gosched.wire.refusals import refusal_reason, trailer
 
 FIND_LEADER_S = 1.0
+REVISION = "gosched-revision"  # of the state that an answer is from, in the trailing metadata
+TRANSFER = "TransferLeadership"  # its answer comes from a leader that leads no more
 REQUEST_S = 10.0  # for a request to arrive, once its call has begun
 _ROUTED = (
     "/gosched.v1.SchedulerService/",
     "/gosched.v1.NodeService/",
+    "/gosched.v1.HistoryService/List",
     "/gosched.v1.ClusterService/FinalizeUpgrade",
     "/gosched.v1.ClusterService/AddMaster",
     "/gosched.v1.ClusterService/RemoveMaster",
     "/gosched.v1.ClusterService/ListMembers",
+    "/gosched.v1.ClusterService/TransferLeadership",
 )
+_BY_ANY = "/gosched.v1.SchedulerService/ReadJobs"  # no state is needed for it
 _OWN = "/gosched.v1."
 
 log = structlog.get_logger()
@@ -61,13 +67,15 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         metrics: MasterMetrics,
         lanes: Lanes,
         cluster_id: Callable[[], str],
+        revision: Callable[[], int],
     ) -> None:
-        """`cluster_id` returns an empty text while the id is not known."""
+        """`cluster_id` returns an empty text while the id is not known; `revision`, that of this master's state."""
         self._leadership = leadership
         self._masters = masters
         self._metrics = metrics
         self._lanes = lanes
         self._cluster_id = cluster_id
+        self._revision = revision
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
@@ -107,6 +115,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
                     answer = await self._forward_unary(leader, call, request)
                 else:
                     message = await handler.unary_unary(_parsed(handler, request), context)
+                    context.set_trailing_metadata(((REVISION, str(self._revision())),))
                     answer = handler.response_serializer(message)
         except Exception as error:
             await self._fail(error, method, context)
@@ -164,7 +173,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
 
     async def _route(self, call: _Call) -> Master | None:
         """Return the leader that the call is passed on to; None: it is served here. Raises ApiError."""
-        if not call.method.startswith(_ROUTED):
+        if not call.method.startswith(_ROUTED) or call.method == _BY_ANY:
             return None
         leader = await self._leadership.find(FIND_LEADER_S)
         if leader is not None and any(key == FORWARDED for key, _ in call.context.invocation_metadata() or ()):
@@ -174,7 +183,8 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
     async def _forward_unary(self, leader: Master, call: _Call, request: bytes) -> bytes:
         sent: Any = self._to(leader, call).unary_unary(call.method)(request, **_passed_on(call))
         try:
-            answer: bytes = await self._while_leading(leader, sent)
+            ends_it = call.method.endswith(f"/{TRANSFER}")
+            answer: bytes = await (sent if ends_it else self._leadership.while_leading(leader, sent))
             return answer
         finally:
             sent.cancel()
@@ -182,7 +192,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
     async def _forward_stream(self, leader: Master, call: _Call, request: bytes) -> AsyncIterator[bytes]:
         sent = self._to(leader, call).unary_stream(call.method)(request, **_passed_on(call))
         try:
-            while (data := await self._while_leading(leader, sent.read())) is not grpc.aio.EOF:
+            while (data := await self._leadership.while_leading(leader, sent.read())) is not grpc.aio.EOF:
                 yield data
         finally:
             sent.cancel()
@@ -199,25 +209,6 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         other lane."""
         return self._masters.to(leader.grpc_address, call.lane.value)
 
-    async def _while_leading(self, leader: Master, answer: Awaitable[Any]) -> Any:
-        """Return the answer, unless another leader comes first: the old one may be frozen and never answer."""
-        waiting = asyncio.ensure_future(answer)
-        try:
-            while self._leadership.leader() == leader:
-                changed = asyncio.ensure_future(self._leadership.change())
-                await asyncio.wait([waiting, changed], return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
-                if waiting.done():
-                    return waiting.result()
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNAVAILABLE:
-                # A dead leader refuses at once; its successor is worth waiting for before the caller tries again.
-                await self._leadership.moved_from(leader, FIND_LEADER_S)
-            raise
-        finally:
-            cancel_and_ignore(waiting)
-        raise unavailable("the leader has changed; try again")
-
     async def _fail(self, error: Exception, method: str, context: Any) -> NoReturn:
         code, detail, reason = _status_of(error)
         if code is grpc.StatusCode.INTERNAL:
@@ -228,7 +219,8 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
 
 
 def _passed_on(call: _Call) -> dict[str, Any]:
-    return {"timeout": call.context.time_remaining(), "metadata": call.caller.header}
+    traced = [(key, value) for key, value in call.context.invocation_metadata() or () if key == HEADER]
+    return {"timeout": call.context.time_remaining(), "metadata": (*call.caller.header, *traced)}
 
 
 async def _only(requests: AsyncIterator[bytes], place: Place) -> bytes:

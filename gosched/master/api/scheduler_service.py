@@ -1,4 +1,4 @@
-"""SchedulerService: what users ask. Served by the leader; the front of a follower forwards to it.
+"""SchedulerService: what users ask. Served by the leader, but for ReadJobs; the front of a follower forwards to it.
 
 Invariant: a job is read after a barrier, so that no user is told less than was acknowledged before.
 """
@@ -6,47 +6,56 @@ Invariant: a job is read after a barrier, so that no user is told less than was 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gosched.api.job_query import JobQuery
 from gosched.core.commands.cluster import DropWindow, SetQueues, SetQuotas, SetWindow
 from gosched.core.commands.command import Body
 from gosched.core.commands.jobs import Action, CancelJob, ControlJob, SubmitJob
-from gosched.core.limits import MAX_NAME_LENGTH, MAX_SPEC_BYTES
+from gosched.core.features import FeatureLevel
+from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.outcome import Accepted
 from gosched.core.records.job import Job
 from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Quota
 from gosched.core.records.window import Window
-from gosched.core.rules.values import check_line
+from gosched.core.rules.values import check_id, check_line
 from gosched.core.spec.job_spec import JobSpec
+from gosched.core.state.cluster_state import ClusterState
+from gosched.core.trace_context import TraceContext, context_of_call
 from gosched.master.agents.exec import Execs, start_of
-from gosched.master.api.explanation import explain_job
+from gosched.master.api.explanation import MAX_WAITS, explain_job, job_waits
 from gosched.master.api.forecast import MAX_SPECS, forecast
+from gosched.master.api.rules import changed_since, is_repeat, rules_etag, tried
 from gosched.master.api.status import StatusReader
 from gosched.master.api.status_digest import StatusDigest
-from gosched.master.base.callers import caller_of
+from gosched.master.base.callers import Caller, caller_of
 from gosched.master.base.errors import accepted, invalid, not_found, parsed
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.master.cluster.clock_keeper import ClockKeeper
+from gosched.master.history.recorder import NotedReason
 from gosched.master.jobs.admission import Admissions
+from gosched.master.jobs.batches import Batches, spec_of
+from gosched.master.jobs.job_listing import list_jobs
 from gosched.master.jobs.job_logs import JobLogs
+from gosched.master.jobs.job_reading import read_jobs
+from gosched.master.jobs.job_rows import job_row
 from gosched.master.jobs.job_view import job_view, watch_job
 from gosched.master.planning.cycles import Cycles
 from gosched.master.planning.windows import chosen_nodes, in_the_way, list_reservations, named_nodes
+from gosched.observe.tracing_leader import LeaderTraces, submission, submission_context
 from gosched.replication.interface import Replication
-from gosched.wire.codec import fill, map_pairs, to_message
+from gosched.wire.codec import fill, to_message
+from gosched.wire.roles import Role
 from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 
-DEFAULT_PAGE = 1000
-MAX_PAGE = 10_000
-MAX_PAGE_BYTES = 4 * 1024 * 1024
 MAX_RULES_BYTES = 480 * 1024  # of queues or quotas; they travel in one log entry
-SPEC_OVERHEAD_BYTES = 64 * 1024  # of the message, beyond its texts
 
+_Rules = SetQueues | SetQuotas
 _Change = (
     scheduler_pb2.SubmitJobRequest
     | scheduler_pb2.CancelJobRequest
@@ -71,29 +80,55 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     admissions: Admissions
     keeper: ClockKeeper
     status_digest: StatusDigest
+    batches: Batches
+    #: Why jobs wait, and since when, as the history noted it last.
+    noted: Callable[[], Mapping[str, NotedReason]]
+    traces: LeaderTraces | None = None
     windows: asyncio.Lock = field(default_factory=asyncio.Lock)
+    rules: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def SubmitJob(self, request: scheduler_pb2.SubmitJobRequest, context: Any) -> scheduler_pb2.SubmitJobResponse:
         _check_request_id(request.client_id, request.request_id)
-        size = request.spec.ByteSize()
-        if size > MAX_SPEC_BYTES + SPEC_OVERHEAD_BYTES:
-            raise invalid(f"the job takes {size} bytes; at most {MAX_SPEC_BYTES} are allowed: keep data in files")
-        spec = parsed(request.spec, JobSpec)
-        async with self.admissions.submission(spec, request.client_id, request.request_id) as submission:
-            taken = await self._change(submission.command, request)
+        spec = spec_of(request.spec)
+        traced = context_of_call(context.invocation_metadata())
+        with submission(self.traces, traced) as call:
+            async with self.admissions.submission(spec, request.client_id, request.request_id) as admitted:
+                command = _from_submitter(admitted.command, self.replication.state, request.user, caller_of(context))
+                command = _in_trace(command, self.replication.state, traced, self.traces)
+                call.propose()
+                taken = await self._change(command, request)
+            call.taken(self.replication.state.jobs.get(taken.subject), unchanged=taken.unchanged)
         warnings = self.cycles.warnings(spec)
         return scheduler_pb2.SubmitJobResponse(
             job_id=taken.subject,
-            warnings=[submission.warning, *warnings] if submission.warning else warnings,
+            warnings=[admitted.warning, *warnings] if admitted.warning else warnings,
             unchanged=taken.unchanged,
             revision=self.replication.state.revision,
         )
+
+    async def SubmitJobs(
+        self, request: scheduler_pb2.SubmitJobsRequest, context: Any
+    ) -> scheduler_pb2.SubmitJobsResponse:
+        caller = caller_of(context)
+        traced = context_of_call(context.invocation_metadata())
+
+        def named(command: SubmitJob) -> SubmitJob:
+            state = self.replication.state
+            return _in_trace(_from_submitter(command, state, request.user, caller), state, traced, self.traces)
+
+        with submission(self.traces, traced, method="SubmitJobs", jobs=len(request.specs)):
+            return await self.batches.submit(request, named)
+
+    async def ReadJobs(self, request: scheduler_pb2.ReadJobsRequest, context: Any) -> scheduler_pb2.ReadJobsResponse:
+        return await read_jobs(request)
 
     async def CancelJob(self, request: scheduler_pb2.CancelJobRequest, context: Any) -> scheduler_pb2.CancelJobResponse:
         if found := check_line("reason", request.reason):
             raise invalid(str(found))
         taken = await self._change(CancelJob(job_id=request.job, reason=request.reason), request)
-        return scheduler_pb2.CancelJobResponse(job_id=taken.subject, revision=self.replication.state.revision)
+        return scheduler_pb2.CancelJobResponse(
+            job_id=taken.subject, unchanged=taken.unchanged, revision=self.replication.state.revision
+        )
 
     async def ControlJob(
         self, request: scheduler_pb2.ControlJobRequest, context: Any
@@ -128,24 +163,10 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
             yield to_message(view, scheduler_pb2.JobView)
 
     async def ListJobs(self, request: scheduler_pb2.ListJobsRequest, context: Any) -> scheduler_pb2.ListJobsResponse:
-        before = _parse_token(request.page_token)
-        size = request.page_size or DEFAULT_PAGE
-        if size < 0:
-            raise invalid(f"page_size {size} must not be negative")
+        query = parsed(request, JobQuery)
         await self.proposals.barrier()
-        state = self.replication.state
-        answer = scheduler_pb2.ListJobsResponse(revision=state.revision)
-        page_bytes = last = 0
-        for job in reversed(state.jobs.values()):  # made in order of sequence, and kept so by snapshots
-            if (before and job.sequence >= before) or not _chosen(job, request):
-                continue
-            if len(answer.jobs) >= min(size, MAX_PAGE) or page_bytes > MAX_PAGE_BYTES:
-                answer.next_page_token = str(last)
-                break
-            fill(job, answer.jobs.add())
-            page_bytes += answer.jobs[-1].ByteSize()
-            last = job.sequence
-        return answer
+        state, explanations, noted = self.replication.state, self.cycles.explanations, self.noted()
+        return await list_jobs(state, query, lambda job: job_row(state, job, explanations, noted))
 
     async def StreamJobLogs(
         self, request: scheduler_pb2.StreamJobLogsRequest, context: Any
@@ -168,16 +189,25 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         explanation = await explain_job(self.replication.state, job.id, self.cycles, self.status)
         return to_message(explanation, scheduler_pb2.JobExplanation)
 
+    async def ListWaits(self, request: scheduler_pb2.ListWaitsRequest, context: Any) -> scheduler_pb2.ListWaitsResponse:
+        if len(request.jobs) > MAX_WAITS:
+            raise invalid(f"{len(request.jobs)} jobs; at most {MAX_WAITS} are asked for together")
+        waits = job_waits(self.replication.state, request.jobs, self.cycles)
+        answer = scheduler_pb2.ListWaitsResponse(revision=self.replication.state.revision)
+        answer.waits.extend([to_message(wait, scheduler_pb2.JobWait) for wait in waits])
+        return answer
+
     async def SetQueues(self, request: scheduler_pb2.SetQueuesRequest, context: Any) -> scheduler_pb2.SetQueuesResponse:
         queues = tuple([parsed(queue, Queue) for queue in request.queues])
         quotas = tuple([parsed(quota, Quota) for quota in request.quotas])
         command = SetQueues(queues=queues, quotas=quotas, sets_quotas=request.sets_quotas)
-        unchanged = (await self._change(command, request)).unchanged
+        unchanged = (await self._change_rules(command, request)).unchanged
         return scheduler_pb2.SetQueuesResponse(unchanged=unchanged, revision=self.replication.state.revision)
 
     async def SetQuotas(self, request: scheduler_pb2.SetQuotasRequest, context: Any) -> scheduler_pb2.SetQuotasResponse:
         quotas = tuple([parsed(quota, Quota) for quota in request.quotas])
-        unchanged = (await self._change(SetQuotas(quotas=quotas, replace=request.replace), request)).unchanged
+        command = SetQuotas(quotas=quotas, replace=request.replace)
+        unchanged = (await self._change_rules(command, request)).unchanged
         return scheduler_pb2.SetQuotasResponse(unchanged=unchanged, revision=self.replication.state.revision)
 
     async def ListQuotas(
@@ -230,16 +260,37 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def GetClusterStatus(
         self, request: scheduler_pb2.GetClusterStatusRequest, context: Any
     ) -> scheduler_pb2.ClusterStatus:
+        if request.fresh:
+            await self.proposals.barrier()
         status = await self.status_digest.status() if request.digest else self.status.read()
         return to_message(status, scheduler_pb2.ClusterStatus)
 
-    async def _change(self, command: Body, request: _Change) -> Accepted:
-        """Propose a user's command. Raises ApiError."""
+    async def _change_rules(
+        self, command: _Rules, request: scheduler_pb2.SetQueuesRequest | scheduler_pb2.SetQuotasRequest
+    ) -> Accepted:
+        """Propose queues or quotas, unless they have changed since the caller read them, or this is a try. Raises
+        ApiError."""
+        async with self.rules:
+            if not (request.if_match or request.dry_run):
+                return await self._change(command, request)
+            epoch = self.leadership.epoch
+            await self.proposals.barrier()
+            state = self.replication.state
+            if request.if_match not in ("", rules_etag(command, state)) and not is_repeat(state, request):
+                raise changed_since()
+            if request.dry_run:
+                return accepted(tried(state, command))
+            return await self._change(command, request, epoch=epoch)
+
+    async def _change(self, command: Body, request: _Change, *, epoch: int = 0) -> Accepted:
+        """Propose a user's command; `epoch`: of the leader that may carry it out, 0: of any. Raises ApiError."""
         _check_request_id(request.client_id, request.request_id)
         if not isinstance(command, SubmitJob) and request.ByteSize() > MAX_RULES_BYTES:
             raise invalid(f"they take {request.ByteSize()} bytes together; at most {MAX_RULES_BYTES} fit in one change")
         return accepted(
-            await self.proposals.propose(command, client_id=request.client_id, request_id=request.request_id)
+            await self.proposals.propose(
+                command, epoch=epoch, client_id=request.client_id, request_id=request.request_id
+            )
         )
 
     async def _fresh_job(self, id_or_name: str) -> Job:
@@ -250,26 +301,27 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         return job
 
 
+def _from_submitter(command: SubmitJob, state: ClusterState, user: str, caller: Caller) -> SubmitJob:
+    """Return the command with who submits it. Raises ApiError."""
+    if state.feature_level < FeatureLevel.BOUNDED:
+        return command
+    authenticated = caller.role is Role.CLIENT and bool(caller.name)
+    user = caller.name if authenticated else user
+    if user and (found := check_id("user", user)):
+        raise invalid(str(found))
+    return replace(command, user=user, authenticated=authenticated)
+
+
+def _in_trace(
+    command: SubmitJob, state: ClusterState, caller: TraceContext | None, traces: LeaderTraces | None
+) -> SubmitJob:
+    """Return the command with its caller's trace, or whether its own is sampled."""
+    if state.feature_level < FeatureLevel.BOUNDED:
+        return command
+    kept = submission_context(command.job_id, caller, traces.sample if traces else 1)
+    return replace(command, traceparent=kept.traceparent if kept else "")
+
+
 def _check_request_id(client_id: str, request_id: str) -> None:
     if max(len(client_id), len(request_id)) > MAX_NAME_LENGTH:
         raise invalid(f"client_id and request_id have at most {MAX_NAME_LENGTH} characters")
-
-
-def _parse_token(token: str) -> int:
-    if not token:
-        return 0
-    if not (token.isascii() and token.isdigit() and len(token) < 20):
-        raise invalid("page_token is not one that this cluster gave")
-    return int(token)
-
-
-def _chosen(job: Job, request: scheduler_pb2.ListJobsRequest) -> bool:
-    if request.states and int(job.shown_state) not in {int(state) for state in request.states}:
-        return False
-    if request.queue and job.spec.queue != request.queue:
-        return False
-    return _matches(request.labels, job)
-
-
-def _matches(labels: Mapping[str, str], job: Job) -> bool:
-    return all(pair in job.spec.labels for pair in map_pairs(labels))

@@ -78,7 +78,7 @@ class Restoration:
         if cluster_id == backup.info.cluster_id:
             raise CannotRestore(
                 f"tls.cert is of cluster {cluster_id}, which the backup is of, and a new cluster needs an id of its "
-                "own: make certificates for it, or some that name no cluster (docs/certificates.md)"
+                "own: make certificates for it, or some that name no cluster (docs/operations/certificates.md)"
             )
         made = found_from_backup(config, continued(state_in(data), tasks, cluster_id))
         others = (

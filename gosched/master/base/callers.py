@@ -31,6 +31,7 @@ BY_SERVICE = {
     "SchedulerService": _CLIENTS,
     "NodeService": _CLIENTS,
     "ClusterService": frozenset[Role](),
+    "HistoryService": _CLIENTS,
 }
 BY_METHOD = {
     "NodeService/RegisterNode": frozenset({Role.AGENT}),
@@ -40,7 +41,11 @@ BY_METHOD = {
     "ClusterService/RemoveMaster": _CLIENTS,
     "ClusterService/ListMembers": _CLIENTS,
     "ClusterService/TakeBackup": _CLIENTS,
+    "ClusterService/TakeSnapshot": _CLIENTS,
+    "ClusterService/TransferLeadership": _CLIENTS,
     "ClusterService/GetMasterHealth": _CLIENTS,
+    "ClusterService/SetLogLevel": _CLIENTS,
+    "HistoryService/StreamHistory": frozenset(),
     "SchedulerService/GetClusterStatus": frozenset({Role.CLIENT, Role.AGENT}),
 }
 
@@ -65,9 +70,27 @@ class Caller:
         return ((FORWARDED, caller),)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalCall:
+    """Stands for gRPC's context where this master calls a service of its own for somebody: over HTTP."""
+
+    caller: Caller
+    #: As gRPC's: pairs of lower-case names and values.
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return self.metadata
+
+
+#: What a master asks for itself.
+ITSELF = Caller(role=None, name=UNNAMED)
+
+
 def caller_of(context: Any) -> Caller:
     """Return the caller of a gRPC call. Raises ApiError for a certificate that gives no role, and without TLS for a
     public address."""
+    if isinstance(context, LocalCall):
+        return context.caller
     certificate = context.auth_context()
     named = next((str(value) for key, value in context.invocation_metadata() or () if key == FORWARDED), "")
     if certificate.get("transport_security_type") != [b"ssl"]:

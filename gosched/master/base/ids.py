@@ -1,4 +1,4 @@
-"""Ids of jobs, made where a submission arrives, sortable by time, never guessed twice; and of clusters."""
+"""Ids of jobs, made where a submission arrives, sortable by time, never guessed twice; and of clusters; keys."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ def new_job_id(now_ms: int) -> str:
 
 def new_cluster_id() -> str:
     return secrets.token_hex(8)
+
+
+def new_task_key() -> str:
+    return secrets.token_hex(16)
 
 
 def _encoded(number: int, digits: int) -> str:

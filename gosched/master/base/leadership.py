@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable
+from typing import Any
+
+import grpc
 
 from gosched.core.events import EpochOpened
 from gosched.core.records.master import Master
+from gosched.master.base.cancel import cancel_and_ignore
 from gosched.master.base.errors import unavailable
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
+
+MOVE_S = 1.0  # for the successor of a leader that is gone
 
 
 class Leadership:
@@ -67,6 +74,26 @@ class Leadership:
             async with asyncio.timeout(wait_s):
                 while self.leader() == leader:
                     await self.change()
+
+    async def while_leading(self, leader: Master, answer: Awaitable[Any]) -> Any:
+        """Return an answer of the leader, unless another leader comes first: the old one may be frozen and never
+        answer. Raises ApiError, AioRpcError; then another one leads, or MOVE_S are over."""
+        waiting = asyncio.ensure_future(answer)
+        try:
+            while self.leader() == leader:
+                changed = asyncio.ensure_future(self.change())
+                await asyncio.wait([waiting, changed], return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if waiting.done():
+                    return waiting.result()
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                # A dead leader refuses at once; its successor is worth waiting for before the caller tries again.
+                await self.moved_from(leader, MOVE_S)
+            raise
+        finally:
+            cancel_and_ignore(waiting)
+        raise unavailable("the leader has changed; try again")
 
     async def change(self) -> None:
         """Return at the next change of roles, or of the epoch."""

@@ -166,7 +166,7 @@ def _next_runs(jobs: Iterable[Job], now_ms: int) -> tuple[NextRun, ...]:
             try:
                 at_ms = first_run_ms(job.spec.cron, job.spec.timezone, now_ms)
             except ValueError as error:  # its next run stays where it is
-                log.warning("the next run of a schedule is not known", job=job.spec.name, why=str(error))
+                log.warning("the next run of a schedule is not known", job=job.id, name=job.spec.name, why=str(error))
                 continue
             if at_ms < job.children.next_run_at_ms:
                 runs.append(NextRun(job_id=job.id, at_ms=at_ms))

@@ -10,7 +10,7 @@ from gosched.core.commands.cluster import SetFeatureLevel
 from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import Accepted
 from gosched.master.base.errors import accepted, unmet
-from gosched.master.base.ids import new_cluster_id
+from gosched.master.base.ids import new_cluster_id, new_task_key
 from gosched.master.base.proposals import Proposals
 from gosched.master.cluster.members import MemberList
 from gosched.replication.interface import Replication
@@ -44,5 +44,6 @@ class FeatureLevels:
         level = min(newest.values())
         if older and level <= now:
             raise unmet(f"master {older[0]} knows feature level {newest[older[0]]} only: upgrade it first")
-        command = SetFeatureLevel(level=level, cluster_id=self._replication.state.cluster_id or new_cluster_id())
+        cluster_id = self._replication.state.cluster_id or new_cluster_id()
+        command = SetFeatureLevel(level=level, cluster_id=cluster_id, task_key=new_task_key())
         return accepted(await proposals.propose(command, client_id=client_id, request_id=request_id))

@@ -1,5 +1,5 @@
-"""What a master tells `goschedctl cluster upgrade-check` of itself: of its own knowledge alone, whichever master
-leads."""
+"""What a master tells `goschedctl cluster upgrade-check`, and `status` while none leads, of itself: of its own
+knowledge alone, whichever master leads."""
 
 from __future__ import annotations
 
@@ -31,4 +31,8 @@ def master_health(replication: Replication, clock: StateClock, data_dir: str) ->
         disk_free_bytes=disk.f_bavail * disk.f_frsize,
         # A new snapshot and a new log are written before the old ones go.
         disk_needed_bytes=state.footprint.total + role.log_bytes + _ROOM_BYTES,
+        role=role.part.name.lower(),
+        term=role.term,
+        last_index=role.last_index,
+        masters=tuple(sorted((master.id, master.grpc_address) for master in state.masters.values())),
     )

@@ -130,7 +130,7 @@ class MemberControl:
                 why = await self._pass_on(member, address)
                 if why != said.get(member):
                     said[member] = why
-                    log.info("a master asks to be added", member=member, address=address, not_yet=why or None)
+                    log.info("a master asks to be added", peer=member, address=address, not_yet=why or None)
 
     async def _pass_on(self, member: str, address: str) -> str:
         try:

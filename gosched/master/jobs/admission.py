@@ -47,12 +47,10 @@ class Admissions:
     async def submission(self, spec: JobSpec, client_id: str, request_id: str) -> AsyncIterator[Submission]:
         """Give the command, to be applied before the block ends. Raises ApiError for a deadline that must be kept and
         cannot be."""
-        job_id = new_job_id(self._clock.now_ms())
-        if spec.cron:
-            yield Submission(command=SubmitJob(job_id=job_id, spec=spec, next_run_at_ms=self._first_run(spec)))
-        elif not (spec.deadline_at_ms or spec.deadline_in_ms):
-            yield Submission(command=SubmitJob(job_id=job_id, spec=spec))
+        if spec.cron or not (spec.deadline_at_ms or spec.deadline_in_ms):
+            yield Submission(command=self.plain(spec))
         else:
+            job_id = new_job_id(self._clock.now_ms())
             await self._locked()
             try:
                 repeated = request_id and self._state.answer_to(client_id, request_id) is not None
@@ -62,6 +60,11 @@ class Admissions:
                     yield await self._admitted(job_id, spec)
             finally:
                 self._lock.release()
+
+    def plain(self, spec: JobSpec) -> SubmitJob:
+        """Return the command of a spec that needs no slot: a schedule, or a job without a deadline. Raises ApiError."""
+        next_run_at_ms = self._first_run(spec) if spec.cron else 0
+        return SubmitJob(job_id=new_job_id(self._clock.now_ms()), spec=spec, next_run_at_ms=next_run_at_ms)
 
     async def obstacle(self, spec: JobSpec) -> str:
         """Return why no slot would be kept for its deadline if the job were submitted now; empty: one would be, or it

@@ -78,7 +78,9 @@ class Schedules:
     def _complain(self, job: Job, why: str) -> None:
         """Log a reason once, not at every try."""
         if why and self._live.get(job.id) not in (None, why):
-            log.warning("a run of a schedule is not started; it is tried again", job=job.spec.name, why=why)
+            log.warning(
+                "a run of a schedule is not started; it is tried again", job=job.id, name=job.spec.name, why=why
+            )
         if job.id in self._live:
             self._live[job.id] = why
 

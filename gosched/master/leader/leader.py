@@ -16,7 +16,7 @@ from gosched.core.commands.cluster import OpenEpoch, PassTime, SetFeatureLevel, 
 from gosched.core.commands.jobs import DropFinishedJobs
 from gosched.core.commands.nodes import MarkNodeDead
 from gosched.core.events import ClockSet, NodeChanged
-from gosched.core.features import NEWEST_LEVEL
+from gosched.core.features import NEWEST_LEVEL, FeatureLevel
 from gosched.core.outcome import Rejected
 from gosched.core.records.master import Master
 from gosched.core.records.node import NodeState
@@ -28,10 +28,11 @@ from gosched.master.agents.node_control import UnfitNodes
 from gosched.master.base.cancel import cancel_all
 from gosched.master.base.clock import Clock
 from gosched.master.base.errors import ApiError, accepted
-from gosched.master.base.ids import new_cluster_id
+from gosched.master.base.ids import new_cluster_id, new_task_key
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.master.cluster.clock_keeper import ClockKeeper
+from gosched.master.history.wait_notes import WaitNotes
 from gosched.master.jobs.schedules import Schedules
 from gosched.master.leader.reload import differs, taken_from
 from gosched.master.planning.cycles import Cycles
@@ -64,6 +65,7 @@ class Leader:
         settings: MasterSettings,
         me: Master,
         cluster_id: str,
+        notes: WaitNotes,
     ) -> None:
         """`cluster_id`: the id of a cluster that this master founds; empty: one is made that no other cluster has."""
         self._replication = replication
@@ -81,6 +83,7 @@ class Leader:
         self._settings = settings
         self._me = me
         self._cluster_id = cluster_id or new_cluster_id()
+        self._notes = notes
         self._left_over = asyncio.Event()  # there are follow-ups
         self._epoch = 0  # that this leader's copies (columns, leases, orders) are kept for
         replication.follow(self._on_batch)
@@ -98,8 +101,12 @@ class Leader:
 
     async def _lead(self) -> None:
         await self._proposals.barrier()
-        if not self._state.epoch:  # nothing has been decided yet: the cluster is new
-            accepted(await self._proposals.propose(SetFeatureLevel(level=NEWEST_LEVEL, cluster_id=self._cluster_id)))
+        is_new = not self._state.epoch  # nothing has been decided yet
+        lacks_key = self._state.feature_level >= FeatureLevel.BOUNDED and not self._state.task_key
+        if is_new or lacks_key:  # it lacks one where it was restored
+            level = NEWEST_LEVEL if is_new else self._state.feature_level
+            found = SetFeatureLevel(level=level, cluster_id=self._cluster_id, task_key=new_task_key())
+            accepted(await self._proposals.propose(found))
         outcome = accepted(await self._proposals.propose(OpenEpoch(leader=self._me)))
         epoch = int(outcome.subject)
         try:
@@ -114,6 +121,7 @@ class Leader:
                 self._keeper.keep_up(epoch),
                 self._watch_nodes(epoch),
                 self._drop_finished(epoch),
+                self._notes.run(epoch),
             )
         finally:
             self._end(epoch)

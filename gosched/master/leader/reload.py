@@ -10,6 +10,7 @@ import asyncio
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -47,10 +48,17 @@ class Reload:
     """The readings of the config. `settings`: those that this master runs with. `read` reads them anew; it raises
     ConfigError."""
 
-    def __init__(self, settings: MasterSettings, calls: LeaderCalls, read: Callable[[], MasterSettings]) -> None:
+    def __init__(
+        self,
+        settings: MasterSettings,
+        calls: LeaderCalls,
+        read: Callable[[], MasterSettings],
+        set_level: Callable[[str], None] = lambda level: None,
+    ) -> None:
         self._settings = settings
         self._calls = calls
         self._read = read
+        self._set_level = set_level
         self._asked = asyncio.Event()
 
     def ask(self) -> None:
@@ -70,6 +78,7 @@ class Reload:
         except ConfigError as error:
             log.error("the config was read again and changes nothing", why=str(error))
             return
+        self._set_level(settings.shown_level)
         others = _changed_keys(self._settings, settings)
         if others:
             log.warning("settings that differ need a restart", keys=",".join(others))
@@ -83,7 +92,7 @@ class Reload:
 
     async def _take_over(self, wanted: Wanted) -> bool:
         """Take over all in one step; return whether anything changed. Raises ApiError."""
-        names = {"request_id": uuid.uuid4().hex, "client_id": "config"}
+        names: dict[str, Any] = {"request_id": uuid.uuid4().hex, "client_id": "config"}
         queues = [to_message(queue, types_pb2.Queue) for queue in wanted.queues]
         quotas = [to_message(quota, types_pb2.Quota) for quota in wanted.quotas]
         if queues:
@@ -98,4 +107,6 @@ class Reload:
 def _changed_keys(before: MasterSettings, after: MasterSettings) -> list[str]:
     """Return the top-level keys that need a restart."""
     old, new = before.model_dump(), after.model_dump()
-    return [key for key in old if key not in ("queues", "quotas") and old[key] != new[key]]
+    for settings in (old, new):  # it is taken over
+        settings["logging"] = settings["logging"]["format"]
+    return [key for key in old if key not in ("queues", "quotas", "log_level") and old[key] != new[key]]

@@ -37,8 +37,11 @@ from gosched.master.planning.planner import Planner
 from gosched.master.planning.planner_queries import Given, PlannerQueries
 from gosched.observe.metrics import MasterMetrics
 from gosched.observe.sharing import Shares
+from gosched.observe.tracing import now_ns
+from gosched.observe.tracing_leader import Cycle, LeaderTraces
 from gosched.replication.interface import Replication
 from gosched.scheduling import Explanation, Plan, Policy, View, ViewBuilder, warnings
+from gosched.scheduling.fairness.limit import limit_warnings
 from gosched.scheduling.queries.explain_on_request import explain_on_request
 from gosched.scheduling.rng_seed import seed_of
 
@@ -62,6 +65,7 @@ class Cycles:
         clock: Clock,
         changes: JobChanges,
         metrics: MasterMetrics,
+        traces: LeaderTraces | None = None,
         *,
         policy: Policy,
         period_s: float,
@@ -71,6 +75,7 @@ class Cycles:
         self._clock = clock
         self._changes = changes
         self._metrics = metrics
+        self._traces = traces
         self._policy = policy
         self._period_s = period_s
         self._builder = ViewBuilder([label for plugin in policy.plugins for label in plugin.tracked_labels])
@@ -117,7 +122,10 @@ class Cycles:
         return replace(whole, victims=why.victims)
 
     def warnings(self, spec: JobSpec) -> list[str]:
-        return warnings(self._builder.nodes, spec)
+        """Return why the job could not start even if nothing else ran, as nodes, queues and quotas are now."""
+        state = self._state
+        limits = limit_warnings(state.queues, state.quotas, state.total, spec)
+        return [*limits, *warnings(self._builder.nodes, spec)]
 
     async def run(self, epoch: int) -> None:
         """Run cycles until it is cancelled."""
@@ -166,8 +174,21 @@ class Cycles:
         """Run one cycle; return how long the next one may wait."""
         if self._planned == self._state.revision and self._clock.now_ms() < self._due_ms:
             return self._period_s  # the same view would give the same plan
+        began_ns = now_ns()
         plan, lines = await self._make_plan(epoch)
+        planned_ns = now_ns()
         committed = await self._commit(plan, epoch)
+        if self._traces and plan.gangs:
+            cycle = Cycle(
+                epoch=epoch,
+                revision=plan.revision,
+                began_ns=began_ns,
+                planned_ns=planned_ns,
+                committed_ns=now_ns(),
+                waiting=len(plan.explanations),
+                accepted=committed,
+            )
+            self._traces.planned(self._state, plan.gangs, cycle)
         self._explain(plan.explanations)
         self._lines = lines
         self.shares = plan.shares

@@ -6,12 +6,33 @@ Invariant: a plugin that cannot be loaded is an error at start, with a line that
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 
-from gosched.config.settings import PluginConfig
+from gosched.config.settings import MasterSettings, PluginConfig
+from gosched.master.planning.plugin_runner import PluginRunner
+from gosched.scheduling import Policy
 from gosched.scheduling.plugins.interface import API_VERSION, REQUEST_FIELDS, Plugin
+from gosched.scheduling.policy import ALL
 
 GROUP = "gosched.plugins"
+
+
+def policy_of(settings: MasterSettings) -> Policy:
+    """Return the planner's policy. Raises ConfigError for a plugin that cannot be loaded."""
+    try:
+        plugins = load_plugins(settings.plugins)
+    except ValueError as error:
+        raise settings.error("plugins", str(error)) from error
+    runner = PluginRunner({plugin.name: plugin.timeout_ms for plugin in settings.plugins})
+    policy = Policy.of(settings.server.algorithm, settings.topology, plugins, runner)
+    rules = settings.scheduling
+    return replace(
+        policy,
+        reservations=ALL if rules.reservations is None else rules.reservations,
+        max_victims=rules.max_victims,
+        max_victims_per_tenant=rules.max_victims_per_tenant,
+    )
 
 
 def load_plugins(configs: Sequence[PluginConfig]) -> tuple[Plugin, ...]:

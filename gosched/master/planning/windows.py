@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gosched.api.forecast import Reserved
+from gosched.core.amounts import amount_text
 from gosched.core.preemption_rules import may_restart
 from gosched.core.records.job import Job
 from gosched.core.records.node import Node, NodeState
@@ -89,7 +90,8 @@ def _overlap(one: Window, other: Window) -> bool:
 
 def _too_little(name: str, amount: int, nodes: list[Node]) -> ApiError:
     there = sum(charge_of(node.usable, node.gpu_model).get(name, 0) for node in nodes)
-    return unmet(f"the nodes outside other windows have {there} of {name} in total; {amount} is needed")
+    has, needs = amount_text(name, there), amount_text(name, amount, bare=True)
+    return unmet(f"the nodes outside other windows have {has} in total; the window needs {needs}")
 
 
 def _may_run_at(job: Job, moment_ms: int) -> bool:

@@ -10,6 +10,6 @@ class DamagedLog(Exception):
 def advice(what: str) -> str:
     return (
         f"{what}. Nothing was changed. Check the disk. If a majority of the masters is well, move this data directory "
-        "away and start this master with an empty one: it copies their state. If not, keep it: docs/operations.md says "
-        "how to restore the cluster from one directory"
+        "away and start this master with an empty one: it copies their state. If not, keep it: "
+        "docs/operations/masters.md says how to restore the cluster from one directory"
     )

@@ -22,7 +22,7 @@ MAX_RETIRED = 16  # names of replaced disks that are kept for each member
 _KEEP_IT = (
     "both of its copies are unreadable. The log beside it may be sound: keep the directory. Check the disk. If a "
     "majority of the masters is well, start this master with an empty data directory: it copies their state. If not, "
-    "docs/operations.md says how to restore the cluster from this one"
+    "docs/operations/masters.md says how to restore the cluster from this one"
 )
 
 
@@ -163,7 +163,8 @@ class KnownDisks:
             return (
                 f"{member} comes with an older copy of its data directory (start {met.boot}; it was met in start "
                 f"{known.boot}): what it acknowledged since is gone. Start it with an empty data directory: it joins "
-                "without a vote until it has caught up. Never restore the copy of one master (docs/operations.md)"
+                "without a vote until it has caught up. Never restore the copy of one master "
+                "(docs/operations/masters.md)"
             )
         return ""
 

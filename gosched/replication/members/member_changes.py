@@ -75,7 +75,7 @@ class MemberChanges:
             return
         learner = next((m for m in now.members if not m.voter and self._is_ready(m.id)), None)
         if learner is not None and not self._lacks_majority(voters(now) | {learner.id}):
-            log.info("the new master has caught up: it votes from now on", member=learner.id)
+            log.info("the new master has caught up: it votes from now on", peer=learner.id)
             self._propose(_with(now, Member(id=learner.id, address=learner.address)))
 
     def add(self, member: str, address: str) -> Refusal | None:

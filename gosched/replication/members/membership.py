@@ -33,7 +33,7 @@ class Membership:
         self, disk: Disk, identity: Identity, others: Iterable[str], *, now: float, quiet_s: float = JOIN_QUIET_S
     ) -> None:
         self._disk = disk
-        self._quiet_s = quiet_s
+        self.quiet_s = quiet_s
         self.identity = identity
         self._unheard = set(others)
         self._founder = ""  # a member that holds entries, or was told of one
@@ -66,7 +66,7 @@ class Membership:
         """
         if self._leader_since is None:
             self._leader_since = now
-        elif now - self._leader_since > self._quiet_s:
+        elif now - self._leader_since > self.quiet_s:
             self._founder = member
 
     def decide(self, now: float) -> None:
@@ -77,10 +77,10 @@ class Membership:
             log.warning(
                 "this master's data directory is empty, but the cluster exists: it joins without a vote until it has "
                 "caught up",
-                told_by=self._founder,
+                peer=self._founder,
             )
             self._change(replace(self.identity, founding=False, joining=True))
-            self._quiet_until = now + self._quiet_s
+            self._quiet_until = now + self.quiet_s
         elif not self._unheard:
             log.info("all masters are new: they found the cluster")
             self._change(replace(self.identity, founding=False))

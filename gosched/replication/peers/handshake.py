@@ -132,5 +132,5 @@ class Handshake:
         return (
             f"{hello.member} acknowledged entries up to {acknowledged} and comes back with {hello.last_index}: its "
             "disk was rolled back or lost writes. Start it with an empty data directory: it joins without a vote until "
-            "it has caught up. Never restore the copy of one master (docs/operations.md)"
+            "it has caught up. Never restore the copy of one master (docs/operations/masters.md)"
         )

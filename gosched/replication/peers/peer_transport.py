@@ -133,6 +133,8 @@ class PeerTransport(RuledTransport):
         super().set_members()
         now = time.monotonic()
         named = {m.id: m.address for m in self._raft.members.newest().configuration.members if m.id != self._me}
+        for member in named.keys() & self._applicants.keys():
+            del self._applicants[member]  # it was added: if it is removed next, its old wish must not bring it back
         for member in named.keys() | self._seeds.keys():
             peer = self._peers.setdefault(member, Peer(Node(member), alone_since=now))
             known = [split_address(named[member])] if named.get(member) else []
@@ -183,13 +185,19 @@ class PeerTransport(RuledTransport):
         silence_s = min(max(least, 3 * self._answers.value), 4 * least)
         for peer in self._peers.values():
             silent_since = peer.unanswered_since
-            if peer.connection and silent_since is not None and now - silent_since > silence_s:
-                peer.connection.close("no answer")
+            if peer.connection and silent_since is not None:
+                limit_s = silence_s + (self.membership.quiet_s if self._is_quiet(peer) else 0.0)
+                if now - silent_since > limit_s:
+                    peer.connection.close("no answer")
             if peer.connection is None and peer.dialling is None and now >= peer.next_dial and self._dials(peer, now):
                 self._dialler.dial(peer, now)
         for connection, stranger in list(self._strangers.items()):
             if now - stranger.since > self._timing.handshake:
                 connection.close("it did not introduce itself in time")
+
+    def _is_quiet(self, peer: Peer) -> bool:
+        """Return whether the peer joins with an empty disk and has not answered yet: it is silent on purpose (R9)."""
+        return peer.introduction is not None and peer.introduction.catching_up and peer.node not in self._heard
 
     def _dials(self, peer: Peer, now: float) -> bool:
         if not peer.addresses:
@@ -211,7 +219,7 @@ class PeerTransport(RuledTransport):
         if self._tls is None and (problem := refusal(host)):
             if problem not in self._turned_away:  # a peer would dial again at once
                 self._turned_away.append(problem)
-                log.warning("peer refused", reason=problem)
+                log.warning("peer refused", why=problem)
             send_last(sock, self._handshake.bare_refusal(problem))
             return
         self._limit_strangers()
@@ -291,7 +299,7 @@ class PeerTransport(RuledTransport):
     def _introduce(self, connection: Connection, stranger: Stranger, hello: raft_pb2.PeerHello) -> None:
         # Before anything that it says is believed, a refusal too: it may be a user's.
         if problem := self._handshake.certificate_problem(connection, hello.member):
-            log.warning("peer refused", member=hello.member, reason=problem)
+            log.warning("peer refused", peer=hello.member, why=problem)
             connection.send(self._handshake.hello(problem))
             connection.close(problem)
             return
@@ -300,7 +308,7 @@ class PeerTransport(RuledTransport):
             return
         dialled = stranger.dialled.node.id if stranger.dialled is not None else ""
         if problem := self._handshake.disagreement(hello, dialled=dialled, expected=hello.member in self._peers):
-            log.warning("peer refused", member=hello.member, reason=problem)
+            log.warning("peer refused", peer=hello.member, why=problem)
             connection.close(problem)
             return
         place = self._handshake.status_of(hello)
@@ -313,7 +321,7 @@ class PeerTransport(RuledTransport):
             connection.close("too many that the log here does not name")
             return
         if problem := self._handshake.refusal(hello):
-            log.warning("peer refused", member=hello.member, reason=problem)
+            log.warning("peer refused", peer=hello.member, why=problem)
             connection.send(self._handshake.hello(problem))
             connection.close(problem)
             return
@@ -335,12 +343,12 @@ class PeerTransport(RuledTransport):
         if old is not None:  # the peer came back before we noticed that it was gone
             old.close("replaced by a newer one")
             self._onNodeDisconnected(peer.node)
-        log.info("peer connected", member=peer.node.id)
+        log.info("peer connected", peer=peer.node.id)
         self._onNodeConnected(peer.node)
 
     def _part_with(self, connection: Connection, member: str, place: MemberStatus) -> None:
         if place is MemberStatus.REMOVED:
-            log.info("peer turned away: it was removed from the cluster", member=member)
+            log.info("peer turned away: it was removed from the cluster", peer=member)
             connection.send(self._handshake.hello(removal_of(member), removed=True))
         else:
             connection.send(self._handshake.hello(unknown=True))
@@ -366,7 +374,7 @@ class PeerTransport(RuledTransport):
             self._refused(hello.refusal)
         elif hello.refusal not in self._doubted:  # it may come twice a second
             self._doubted.append(hello.refusal)
-            log.warning("a peer refuses us, but may not be who it says", member=hello.member, reason=hello.refusal)
+            log.warning("a peer refuses us, but may not be who it says", peer=hello.member, why=hello.refusal)
         connection.close("it refuses us")
 
     def _on_closed(self, connection: Connection, reason: str) -> None:
@@ -379,7 +387,7 @@ class PeerTransport(RuledTransport):
                 peer.connection = None
                 peer.unanswered_since = None
                 peer.alone_since = time.monotonic()
-                log.info("peer lost", member=peer.node.id, reason=reason)
+                log.info("peer lost", peer=peer.node.id, why=reason)
                 self._onNodeDisconnected(peer.node)
                 if not peer.addresses:
                     del self._peers[peer.node.id]
@@ -387,4 +395,4 @@ class PeerTransport(RuledTransport):
     def _complain(self, peer: Peer, reason: str) -> None:
         if reason != peer.last_complaint:
             peer.last_complaint = reason
-            log.info("peer not reached", member=peer.node.id, reason=reason)
+            log.info("peer not reached", peer=peer.node.id, why=reason)

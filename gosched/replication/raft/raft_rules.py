@@ -154,7 +154,7 @@ class RuledTransport(Transport):
                 f"this master holds entries that were committed up to {committed}; {node.id} leads without them (entry "
                 f"{index} has term {ours} here and term {term} there): the disk of {node.id}, or of the majority that "
                 "elected it, was rolled back. This master stops. Keep its data directory and do not wipe it: it holds "
-                "what the others lost. Stop them; docs/operations.md says how to restore the cluster from it"
+                "what the others lost. Stop them; docs/operations/masters.md says how to restore the cluster from it"
             )
 
     @property

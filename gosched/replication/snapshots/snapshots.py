@@ -129,7 +129,7 @@ class Snapshots:
         try:
             _, last_entry = ends(received)
         except DamagedLog as error:
-            log.warning("snapshot refused", reason=str(error))  # the leader will offer it again
+            log.warning("snapshot refused", why=str(error))  # the leader will offer it again
             return False
         if last_entry[1] <= self.applied():  # rule R11
             return False

@@ -90,5 +90,7 @@ class StartAfterEvictions:
     def _start(self, gang: PendingGang, found: PreemptionPlan) -> GangPlacement:
         placement = self._decisions.start_after_evictions(gang, found)
         self._starts += 1
-        self._plan.more = self._plan.more or self._starts >= MAX_STARTS
+        # A gang gives surplus once in a cycle; others may need more of it.
+        gave_surplus = any(victim.ranks for victim in found.victims)
+        self._plan.more = self._plan.more or gave_surplus or self._starts >= MAX_STARTS
         return placement

@@ -8,6 +8,7 @@ kinds of gangs in a cycle; the others get the line that their amounts alone just
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import gt
 
 import numpy as np
@@ -31,6 +32,7 @@ from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest, 
 from gosched.scheduling.snapshot.view import BoolArray, IntArray, NodeColumns, summed
 
 MAX_EXPLAINED = 50
+_AT_ALL = "are on ready nodes"  # whatever runs there
 
 _DEVICES = {
     Column.WHOLE: "short of whole GPUs",
@@ -78,7 +80,9 @@ class Explainer:
         capacity.settle()
         for request in gang.requests:
             if found := _no_node_could(nodes, request, self._feasibility.filters(gang, request)):
-                return found
+                return replace(found, is_hopeless=True)
+        if found := _insufficient(gang.total, summed(nodes.capacity[nodes.ready]).tolist(), _AT_ALL):
+            return replace(found, is_hopeless=True)
         if found := _insufficient(gang.total, capacity.total, "are free"):
             return found
         for index, request in enumerate(gang.requests):
@@ -202,17 +206,16 @@ def warnings(nodes: NodeColumns, spec: JobSpec) -> list[str]:
     found: list[Explanation | None] = [
         _no_node_could(nodes, request, r) for request, r in zip(requests, constraints, strict=True)
     ]
-    where = "are in the cluster"
     if not any(found):
         found = [
             _insufficient(
-                tuple([each * request.floor for each in request.each]), summed(nodes.capacity[mask]).tolist(), where
+                tuple([each * request.floor for each in request.each]), summed(nodes.capacity[mask]).tolist(), _AT_ALL
             )
             for request, mask in zip(requests, masks, strict=True)
         ]
     if not any(found):
         total = tuple([sum([request.each[c] * request.floor for request in requests]) for c in range(len(BUILT_IN))])
-        found = [_insufficient(total, summed(nodes.capacity[nodes.ready]).tolist(), where)]
+        found = [_insufficient(total, summed(nodes.capacity[nodes.ready]).tolist(), _AT_ALL)]
     if not any(found):
         found = [_too_few_slots(nodes, requests, request, mask) for request, mask in zip(requests, masks, strict=True)]
     return list(dict.fromkeys(e.message for e in found if e))
@@ -266,7 +269,7 @@ def _filter_reason(nodes: NodeColumns, request: TaskRequest, name: str) -> tuple
     unmet = [term for term in constraints.affinity if not term.weight and not _is_met(nodes, term)]
     if name == NO_AFFINITY and unmet:
         return WaitReason.CONSTRAINTS, f"no ready node {_affinity_text(unmet[0])}"
-    return WaitReason.CONSTRAINTS, f"every ready node that passed the other filters is {name}"
+    return WaitReason.CONSTRAINTS, f"every ready node that fits otherwise is {name}"
 
 
 def _no_ready_node(nodes: NodeColumns) -> str:

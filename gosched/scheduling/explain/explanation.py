@@ -25,6 +25,8 @@ class Explanation(WaitExplanation):
     code: WaitReason
     #: There is more to say, at the cost of a look at every node.
     brief: bool = False
+    #: Even if all ready nodes were empty they could not hold it, so that waiting does not help.
+    is_hopeless: bool = False
 
 
 def reserved(why: Explanation, reservation: Reservation | None) -> Explanation:

@@ -5,35 +5,17 @@ Invariant: the arithmetic is that of the state machine, from `core.sharing`, so 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gosched.core.amounts import amount_text
 from gosched.core.commands.plans import GangPlacement
 from gosched.core.reasons import WaitReason
 from gosched.core.sharing import MODEL_PREFIX, Amounts, add_to, beyond, ceilings, charge_of, lineage
+from gosched.scheduling.fairness.limit import Limit, limit_of_queue, limit_of_tenant
 from gosched.scheduling.plugins.calls import Plugins
 from gosched.scheduling.snapshot.columns import Column
 from gosched.scheduling.snapshot.task_requests import PendingGang, charge_of_one
 from gosched.scheduling.snapshot.view import GPU_MODEL, NodeColumns, View
-
-
-@dataclass(slots=True)
-class _Limit:
-    """The limit of a queue, or of a tenant in the whole cluster."""
-
-    #: QUEUE_LIMIT or QUOTA.
-    code: WaitReason
-    #: In messages.
-    name: str
-    #: What its jobs hold, by resource name; placements of the cycle are added.
-    used: Amounts
-    #: The most that they may hold; a resource that is not named is not limited.
-    ceiling: Mapping[str, int]
-    #: Number of jobs that run.
-    running: int
-    #: Number of jobs that may run at once; 0: any number.
-    jobs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +50,11 @@ class QueueLimits:
         self.ceilings = ceilings(view.queues, view.total)
         self._queues = {path: self._of_queue(view, path) for path in view.queues}
         self._tenants = {name: self._of_tenant(view, name, tenants.get(name, {})) for name in view.quotas}
-        self._limits_of: dict[tuple[str, str], list[_Limit]] = {}
+        self._limits_of: dict[tuple[str, str], list[Limit]] = {}
         all_limits = [*self._queues.values(), *self._tenants.values()]
         self._any = any(limit.ceiling or limit.jobs for limit in all_limits)
 
-    def limits_of(self, gang: PendingGang) -> list[_Limit]:
+    def limits_of(self, gang: PendingGang) -> list[Limit]:
         """Return the limits that hold for the gang, that of the topmost queue first."""
         if not self._any:
             return []
@@ -91,8 +73,17 @@ class QueueLimits:
         return (gang.queue, gang.tenant, shape) if self.limits_of(gang) else shape
 
     def why_not(self, gang: PendingGang) -> tuple[WaitReason, str] | None:
-        """Return a code and a line about the first limit that holds the gang back; None if none does."""
-        for limit in self.limits_of(gang):
+        """Return a code and a line about the first limit that holds the gang back, or rather one that always will;
+        None if none does."""
+        limits = self.limits_of(gang)
+        held = self._held_now(gang, limits)
+        if held is None:
+            return None
+        never = [(limit.code, line) for limit in limits if (line := limit.obstacle(dict(gang.charge)))]
+        return never[0] if never else held
+
+    def _held_now(self, gang: PendingGang, limits: list[Limit]) -> tuple[WaitReason, str] | None:
+        for limit in limits:
             if limit.jobs and not gang.joins and limit.running >= limit.jobs:
                 return (
                     WaitReason.MAX_RUNNING_JOBS,
@@ -117,7 +108,7 @@ class QueueLimits:
         most = self._most(gang, limits, [name for name in models if name not in banned])
         return Allowance(most, tuple(sorted([name.removeprefix(MODEL_PREFIX) for name in banned])))
 
-    def _beyond_floor(self, gang: PendingGang, limits: list[_Limit], model: str) -> bool:
+    def _beyond_floor(self, gang: PendingGang, limits: list[Limit], model: str) -> bool:
         """Return whether the floors would exceed a limit if all of their GPUs were of the model."""
         wanted = sum([request.each[Column.GPU] * request.floor for request in gang.requests]) or max(
             [request.each[Column.GPU] for request in gang.requests]
@@ -126,7 +117,7 @@ class QueueLimits:
             limit.used.get(model, 0) + wanted > limit.ceiling.get(model, 1 << 62) for limit in limits
         )
 
-    def _most(self, gang: PendingGang, limits: list[_Limit], models: list[str]) -> tuple[int, ...]:
+    def _most(self, gang: PendingGang, limits: list[Limit], models: list[str]) -> tuple[int, ...]:
         """Return for each group how many tasks may start. GPUs without a named model count as each of the `models`,
         because they may turn out to be of any."""
         charges = [charge_of_one(request) for request in gang.requests]
@@ -158,24 +149,15 @@ class QueueLimits:
             add_to(limit.used, charge)
             limit.running += not gang.joins
 
-    def _of_queue(self, view: View, path: str) -> _Limit:
+    def _of_queue(self, view: View, path: str) -> Limit:
         inside = path + "."
         running = [n for (queue, _), n in view.running.items() if queue == path or queue.startswith(inside)]
-        return _Limit(
-            WaitReason.QUEUE_LIMIT,
-            f"queue {path}",
-            dict(self.used.get(path, {})),
-            self.ceilings[path],
-            sum(running),
-            view.queues[path].max_running_jobs,
-        )
+        used, ceiling = dict(self.used.get(path, {})), self.ceilings[path]
+        return limit_of_queue(view.queues[path], ceiling, used=used, running=sum(running))
 
-    def _of_tenant(self, view: View, tenant: str, used: Amounts) -> _Limit:
+    def _of_tenant(self, view: View, tenant: str, used: Amounts) -> Limit:
         running = sum([n for (_, name), n in view.running.items() if name == tenant])
-        quota = view.quotas[tenant]
-        return _Limit(
-            WaitReason.QUOTA, f"quota of tenant {tenant}", used, dict(quota.limit), running, quota.max_running_jobs
-        )
+        return limit_of_tenant(view.quotas[tenant], used=used, running=running)
 
 
 def placed_charge(gang: PendingGang, placement: GangPlacement) -> Amounts:

@@ -1,4 +1,4 @@
-"""The interface that plugins of the planner are written against: version 1. `docs/plugins.md` is its guide.
+"""The interface that plugins of the planner are written against: version 1. `docs/guides/plugins.md` is its guide.
 
 Invariant: a plugin gets copies that cannot be written to, and only of what it said it would read. Within a version
 nothing here is removed or changes its meaning.

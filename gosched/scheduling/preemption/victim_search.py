@@ -10,9 +10,10 @@ Invariant: a plan that is returned was simulated, with a real placement.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,16 +25,18 @@ from gosched.scheduling.placement.domains import domain_masks
 from gosched.scheduling.placement.feasibility import Feasibility
 from gosched.scheduling.placement.free_capacity import FreeCapacity
 from gosched.scheduling.placement.gang_placement import place
+from gosched.scheduling.preemption.cheapest_tasks import cheapest_tasks
 from gosched.scheduling.preemption.eviction_rules import EvictionBudget, Victim, cost_of
 from gosched.scheduling.snapshot.capacity_rows import Freed
 from gosched.scheduling.snapshot.columns import AMOUNTS, Column
 from gosched.scheduling.snapshot.occupancy import Occupied
 from gosched.scheduling.snapshot.running_gangs import RunningGang
-from gosched.scheduling.snapshot.task_requests import PendingGang, TaskRequest
+from gosched.scheduling.snapshot.task_requests import PendingGang
 from gosched.scheduling.snapshot.view import BoolArray, IntArray
 
 MAX_DOMAINS = 8  # that are simulated for one gang
 MAX_SIMULATIONS = 24  # searches and placements tried in one cycle
+SPARED_PARTS = 64  # into which a gang's surplus is divided at most, to spare those that are not needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,82 +167,92 @@ class VictimSearch:
         chosen: BoolArray,
         domain: BoolArray,
     ) -> PreemptionPlan | None:
-        """Return a plan with the cheapest victims in the domain; if they do not suffice, with all candidates there."""
+        """Return a plan with the cheapest victims in the domain; if they do not suffice, with all surplus tasks there;
+        if these do not either, with all candidates."""
         here = chosen & domain[self.occupied().row]
         if not here.any():
             return None
-        first = self._cheapest(gang, base.capacity, feasibility, here, domain)
-        for candidates in (first, np.flatnonzero(here)):
-            if candidates is None:
-                continue
-            victims = self._victims_within_rules(gang, candidates)
+        surplus = here & ~self._columns().core
+        for candidates in (
+            self._cheapest(gang, base.capacity, feasibility, here, domain),
+            np.flatnonzero(surplus),
+            np.flatnonzero(here),
+        ):
+            victims = self._victims_within_rules(gang, candidates) if candidates.size else []
             if victims and (found := self._simulated(gang, base, feasibility, allowance, victims)) is not None:
                 return found
         return None
 
     def _cheapest(
         self, gang: PendingGang, base: FreeCapacity, feasibility: Feasibility, here: BoolArray, domain: BoolArray
-    ) -> IntArray | None:
-        """Return tasks whose eviction frees places for the hardest group: node by node, first where a place costs
-        least; None: there are none."""
+    ) -> IntArray:
+        """Return tasks whose eviction frees places for the hardest group where a place costs least."""
         request = max(gang.requests, key=lambda a: (a.each[Column.GPU] * a.floor, a.each[Column.CPU] * a.floor))
         allowed = feasibility.choice(gang, request).allowed & domain
         wanted = max(request.floor, 1) - int(base.slots(request, allowed).sum())
         held, cost = self.occupied(), self._columns().cost
-        own = np.flatnonzero(here & allowed[held.row])
-        if not own.size:
-            return None
-        own = own[np.lexsort((held.rank[own], cost[own], held.row[own]))]
-        gained, price = _gains(request, base.free, held, cost, own)
-        ends = np.flatnonzero(np.append(held.row[own][1:] != held.row[own][:-1], True))
-        begins = np.concatenate([[0], ends[:-1] + 1])
-        options: list[tuple[float, int, int]] = []
-        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-            part = gained[begin : end + 1]
-            if part[-1] > 0:
-                ratio = np.where(part > 0, price[begin : end + 1] / np.maximum(part, 1), np.inf)
-                options.append((float(ratio.min()), begin, end))
-        picked: list[IntArray] = []
-        for _, begin, end in sorted(options):
-            part = gained[begin : end + 1]
-            ratio = np.where(part > 0, price[begin : end + 1] / np.maximum(part, 1), np.inf)
-            last = int(ratio.argmin())
-            if int(part[last]) >= wanted:  # no more than is missing
-                last = int(np.argmax(part >= wanted))
-            picked.append(own[begin : begin + last + 1])
-            wanted -= int(part[last])
-            if wanted <= 0:
-                break
-        return np.concatenate(picked) if picked else None
+        candidates = np.flatnonzero(here & allowed[held.row])
+        return cheapest_tasks(request, base.free, held, cost, candidates, max(wanted, 1))
 
     def _victims_within_rules(self, gang: PendingGang, indices: IntArray) -> list[Victim]:
-        """Return the tasks as victims, the cheapest first, as far as guarantees and caps allow."""
+        """Return the tasks as victims, the cheapest first, as far as guarantees and caps allow. A gang that must not be
+        evicted whole may still give its surplus."""
         held, tasks = self.occupied(), self._columns()
         order = indices[np.lexsort((indices, tasks.cost[indices]))]
         core = tasks.core[order]
         whole = dict.fromkeys(held.gang[order[core]].tolist())
         surplus: dict[int, list[int]] = {}
         for number, rank in zip(held.gang[order[~core]].tolist(), held.rank[order[~core]].tolist(), strict=True):
-            if number not in whole:
-                surplus.setdefault(number, []).append(rank)
+            surplus.setdefault(number, []).append(rank)
         victims: list[Victim] = []
         lost: dict[str, Amounts] = {}
         tenants: Counter[str] = Counter()
-        groups = [(number, tuple(ranks)) for number, ranks in surplus.items()]
-        for number, ranks in [*groups, *((number, ()) for number in whole)]:
+        for number in [*(number for number in surplus if number not in whole), *whole]:
             if len(victims) >= self.budget.remaining():
                 break
             holder = self.holders[number]
             cause = self.budget.cause(gang, holder)
             if cause is None or tenants[holder.tenant] >= self.budget.remaining_of(holder.tenant):
                 continue
-            victim = Victim(holder, cause, ranks)
-            if self.budget.keeps_guarantees(gang, victim, lost):
+            loose = self._in_turn(number, surplus.get(number, []))
+            victim = self._within_guarantees(gang, Victim(holder, cause), loose, lost, may_be_whole=number in whole)
+            if victim is not None:
                 victims.append(victim)
                 tenants[holder.tenant] += 1
                 for path in lineage(holder.queue):
-                    add_to(lost.setdefault(path, {}), holder.charge(ranks))
+                    add_to(lost.setdefault(path, {}), holder.charge(victim.ranks))
         return victims
+
+    def _in_turn(self, number: int, ranks: list[int]) -> tuple[int, ...]:
+        """Return the ranks of the gang, one of each node in turn, the last ones first: the first of them are spread."""
+        held = self.occupied()
+        own = slice(int(held.begins[number]), int(held.begins[number + 1]))
+        row_of = dict(zip(held.rank[own].tolist(), held.row[own].tolist(), strict=True)) if ranks else {}
+        of_node: Counter[int] = Counter()
+        turns: list[tuple[int, int]] = []
+        for rank in sorted(ranks, reverse=True):
+            turns.append((of_node[row_of[rank]], -rank))
+            of_node[row_of[rank]] += 1
+        return tuple([-rank for _, rank in sorted(turns)])
+
+    def _within_guarantees(
+        self,
+        gang: PendingGang,
+        whole: Victim,
+        surplus: tuple[int, ...],
+        lost: Mapping[str, Amounts],
+        *,
+        may_be_whole: bool,
+    ) -> Victim | None:
+        """Return the gang, or as much of its surplus as guarantees allow; None: they allow nothing of it."""
+        if may_be_whole and self.budget.keeps_guarantees(gang, whole, lost):
+            return whole
+        allowed = bisect_left(
+            range(len(surplus)),
+            True,
+            key=lambda last: not self.budget.keeps_guarantees(gang, replace(whole, ranks=surplus[: last + 1]), lost),
+        )
+        return replace(whole, ranks=surplus[:allowed]) if allowed else None
 
     def _simulated(
         self,
@@ -262,15 +275,28 @@ class VictimSearch:
             rest.occupy(request, slots)
         needed: list[Victim] = []
         for victim in sorted(victims, key=lambda v: (-self._cost(v), -v.gang.sequence)):
-            back = self._freed([victim])
-            if rest.has(back):
-                rest.lose(back)
-            else:
-                needed.append(victim)
+            still = self._still_needed(rest, victim, len(victim.ranks) // SPARED_PARTS)
+            if still is not None:
+                needed.append(still)
         if not needed:
             return None
         needed.reverse()
         return PreemptionPlan(placement, tuple(needed), self._freed(needed))
+
+    def _still_needed(self, rest: FreeCapacity, victim: Victim, least: int) -> Victim | None:
+        """Spare the victim if its place is still free in `rest`, else those of its surplus tasks whose places are,
+        divided down to parts of `least` tasks. Return what is still evicted; None: nothing."""
+        back = self._freed([victim])
+        if rest.has(back):
+            rest.lose(back)
+            return None
+        half = len(victim.ranks) // 2
+        if not half or len(victim.ranks) <= least:
+            return victim
+        later, sooner = victim.ranks[half:], victim.ranks[:half]
+        parts = [self._still_needed(rest, replace(victim, ranks=ranks), least) for ranks in (later, sooner)]
+        ranks = tuple([rank for part in parts if part is not None for rank in part.ranks])
+        return replace(victim, ranks=ranks) if ranks else None
 
     def _price(self, found: PreemptionPlan) -> int:
         return sum([self._cost(victim) for victim in found.victims])
@@ -344,25 +370,3 @@ class VictimSearch:
                 queues=queues,
             )
         return self._tasks
-
-
-def _gains(
-    request: TaskRequest, free: IntArray, held: Occupied[RunningGang], cost: IntArray, own: IntArray
-) -> tuple[IntArray, IntArray]:
-    """Return for each task, in the order given (by node), how many more of the group's tasks fit on its node once it
-    and those before it on the node are evicted, and what all these cost. Devices are left to the simulation."""
-    rows = held.row[own]
-    starts = np.concatenate([[True], rows[1:] != rows[:-1]])
-    offset = np.maximum.accumulate(np.where(starts, np.arange(len(own)), 0))
-    gained = np.full(len(own), 1 << 40, dtype=np.int64)
-    at_first = gained.copy()
-    for column, amount in enumerate(request.each):
-        if amount:
-            total = np.cumsum(held.amounts[own, column])
-            here = total - (total - held.amounts[own, column])[offset]
-            now = np.maximum(free[rows, column], 0)
-            np.minimum(gained, (now + here) // amount, out=gained)
-            np.minimum(at_first, now // amount, out=at_first)
-    costs = np.cumsum(cost[own])
-    price = costs - (costs - cost[own])[offset]
-    return gained - at_first, price

@@ -41,6 +41,8 @@ def _explained(trial: TrialCycle, gang: PendingGang) -> Explanation:
 
 
 def _with_start(trial: TrialCycle, gang: PendingGang, why: Explanation) -> Explanation:
+    if why.is_hopeless:  # no job is in its way, and none that ends lets it start
+        return why
     own = trial.view.reservations.get(gang.job_id)
     start = trial.earliest_start(gang, limited=True) if not gang.joins else None
     if start is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from gosched.core.amounts import duration_text
 from gosched.core.spec.placement_rules import Mode
 from gosched.scheduling.preemption.eviction_rules import Victim
 from gosched.scheduling.queries.trial_cycle import TrialCycle
@@ -61,7 +62,8 @@ def _changes(trial: TrialCycle, gang: PendingGang) -> Iterator[_Change]:
     if begins := trial.next_reserved_ms():
         span = begins - trial.now_ms
         if not gang.is_bounded or gang.span_ms > span:
-            yield f"with a timeout of at most {span // 1000} s", replace(gang, span_ms=span, is_bounded=True)
+            longest = duration_text(span // 1000 * 1000)
+            yield f"with a timeout of at most {longest}", replace(gang, span_ms=span, is_bounded=True)
     if any(rule.mode is Mode.REQUIRED for request in gang.requests for rule in request.constraints.topology):
         yield (
             "if its topology were preferred instead of required",

@@ -99,8 +99,9 @@ class RunningGang:
     def charge(self, ranks: tuple[int, ...] = ()) -> Amounts:
         """Return what the tasks of these ranks hold, by resource name; without ranks all tasks."""
         total: Amounts = {}
+        chosen = frozenset(ranks)
         for held in self.holdings:
-            if not ranks or held.rank in ranks:
+            if not chosen or held.rank in chosen:
                 add_to(total, charge_of(self.each[held.group], held.gpu_model))
         return total
 

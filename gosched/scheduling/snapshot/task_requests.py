@@ -254,6 +254,11 @@ def pending_gang(job: Job, tasks: Iterable[Task] = ()) -> PendingGang:
     )
 
 
+def floor_charge(spec: JobSpec) -> AmountMap:
+    """Return what the job counts as in queues and quotas when it starts."""
+    return _charge(task_requests_of(spec), joins=False)
+
+
 def replace_requests(gang: PendingGang, requests: tuple[TaskRequest, ...]) -> PendingGang:
     """Return the gang with other requests, and all fields that follow from them."""
     return replace(

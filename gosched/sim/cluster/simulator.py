@@ -222,6 +222,8 @@ class Simulator:
         due = self.state.timers.next_ms()
         if due and due <= self._now:
             self._tell(PassTime())
+        while self.state.follow_ups:  # such as further elements of an array
+            self._tell(PassTime())
 
     def _arm(self) -> None:
         """Wait for what is due next, as everything stands now."""

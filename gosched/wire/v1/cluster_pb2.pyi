@@ -7,6 +7,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class SetLogLevelRequest(_message.Message):
+    __slots__ = ("level",)
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    level: str
+    def __init__(self, level: _Optional[str] = ...) -> None: ...
+
+class SetLogLevelResponse(_message.Message):
+    __slots__ = ("id", "before")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    before: str
+    def __init__(self, id: _Optional[str] = ..., before: _Optional[str] = ...) -> None: ...
+
 class MemberStatus(_message.Message):
     __slots__ = ("id", "address", "role", "healthy", "behind", "grpc_address")
     ID_FIELD_NUMBER: _ClassVar[int]
@@ -60,6 +74,28 @@ class ListMembersResponse(_message.Message):
     members: _containers.RepeatedCompositeFieldContainer[MemberStatus]
     version: int
     def __init__(self, members: _Optional[_Iterable[_Union[MemberStatus, _Mapping]]] = ..., version: _Optional[int] = ...) -> None: ...
+
+class TransferLeadershipRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TransferLeadershipResponse(_message.Message):
+    __slots__ = ("leader",)
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    leader: str
+    def __init__(self, leader: _Optional[str] = ...) -> None: ...
+
+class TakeSnapshotRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TakeSnapshotResponse(_message.Message):
+    __slots__ = ("master", "revision")
+    MASTER_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    master: str
+    revision: int
+    def __init__(self, master: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class AnnounceMasterRequest(_message.Message):
     __slots__ = ("master",)
@@ -162,7 +198,14 @@ class GetMasterHealthRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class MasterHealth(_message.Message):
-    __slots__ = ("id", "release", "feature_level", "newest_feature_level", "applied_index", "commit_index", "revision", "leader", "clock_ms", "disk_free_bytes", "disk_needed_bytes")
+    __slots__ = ("id", "release", "feature_level", "newest_feature_level", "applied_index", "commit_index", "revision", "leader", "clock_ms", "disk_free_bytes", "disk_needed_bytes", "role", "term", "last_index", "masters")
+    class MastersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     ID_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
@@ -174,6 +217,10 @@ class MasterHealth(_message.Message):
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
     DISK_NEEDED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    MASTERS_FIELD_NUMBER: _ClassVar[int]
     id: str
     release: str
     feature_level: int
@@ -185,4 +232,8 @@ class MasterHealth(_message.Message):
     clock_ms: int
     disk_free_bytes: int
     disk_needed_bytes: int
-    def __init__(self, id: _Optional[str] = ..., release: _Optional[str] = ..., feature_level: _Optional[int] = ..., newest_feature_level: _Optional[int] = ..., applied_index: _Optional[int] = ..., commit_index: _Optional[int] = ..., revision: _Optional[int] = ..., leader: _Optional[str] = ..., clock_ms: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_needed_bytes: _Optional[int] = ...) -> None: ...
+    role: str
+    term: int
+    last_index: int
+    masters: _containers.ScalarMap[str, str]
+    def __init__(self, id: _Optional[str] = ..., release: _Optional[str] = ..., feature_level: _Optional[int] = ..., newest_feature_level: _Optional[int] = ..., applied_index: _Optional[int] = ..., commit_index: _Optional[int] = ..., revision: _Optional[int] = ..., leader: _Optional[str] = ..., clock_ms: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_needed_bytes: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., last_index: _Optional[int] = ..., masters: _Optional[_Mapping[str, str]] = ...) -> None: ...

@@ -64,6 +64,16 @@ class ClusterServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_cluster__pb2.ListMembersRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_cluster__pb2.ListMembersResponse.FromString,
                 _registered_method=True)
+        self.TransferLeadership = channel.unary_unary(
+                '/gosched.v1.ClusterService/TransferLeadership',
+                request_serializer=gosched_dot_v1_dot_cluster__pb2.TransferLeadershipRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_cluster__pb2.TransferLeadershipResponse.FromString,
+                _registered_method=True)
+        self.TakeSnapshot = channel.unary_unary(
+                '/gosched.v1.ClusterService/TakeSnapshot',
+                request_serializer=gosched_dot_v1_dot_cluster__pb2.TakeSnapshotRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_cluster__pb2.TakeSnapshotResponse.FromString,
+                _registered_method=True)
         self.GetStateDigests = channel.unary_unary(
                 '/gosched.v1.ClusterService/GetStateDigests',
                 request_serializer=gosched_dot_v1_dot_cluster__pb2.GetStateDigestsRequest.SerializeToString,
@@ -78,6 +88,11 @@ class ClusterServiceStub(object):
                 '/gosched.v1.ClusterService/GetMasterHealth',
                 request_serializer=gosched_dot_v1_dot_cluster__pb2.GetMasterHealthRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_cluster__pb2.MasterHealth.FromString,
+                _registered_method=True)
+        self.SetLogLevel = channel.unary_unary(
+                '/gosched.v1.ClusterService/SetLogLevel',
+                request_serializer=gosched_dot_v1_dot_cluster__pb2.SetLogLevelRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_cluster__pb2.SetLogLevelResponse.FromString,
                 _registered_method=True)
 
 
@@ -125,6 +140,20 @@ class ClusterServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TransferLeadership(self, request, context):
+        """Lets another master lead; served by the leader.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TakeSnapshot(self, request, context):
+        """Lets the master that is asked store its state as a snapshot, and drop the log before it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetStateDigests(self, request, context):
         """The digests that this master has kept of parts of its state, for comparison with another's.
         """
@@ -141,6 +170,13 @@ class ClusterServiceServicer(object):
 
     def GetMasterHealth(self, request, context):
         """What an upgrade needs to know of the master that is asked.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetLogLevel(self, request, context):
+        """Changes which lines the master that is asked logs, until it ends or its config is read again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -179,6 +215,16 @@ def add_ClusterServiceServicer_to_server(servicer, server):
                     request_deserializer=gosched_dot_v1_dot_cluster__pb2.ListMembersRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_cluster__pb2.ListMembersResponse.SerializeToString,
             ),
+            'TransferLeadership': grpc.unary_unary_rpc_method_handler(
+                    servicer.TransferLeadership,
+                    request_deserializer=gosched_dot_v1_dot_cluster__pb2.TransferLeadershipRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_cluster__pb2.TransferLeadershipResponse.SerializeToString,
+            ),
+            'TakeSnapshot': grpc.unary_unary_rpc_method_handler(
+                    servicer.TakeSnapshot,
+                    request_deserializer=gosched_dot_v1_dot_cluster__pb2.TakeSnapshotRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_cluster__pb2.TakeSnapshotResponse.SerializeToString,
+            ),
             'GetStateDigests': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStateDigests,
                     request_deserializer=gosched_dot_v1_dot_cluster__pb2.GetStateDigestsRequest.FromString,
@@ -193,6 +239,11 @@ def add_ClusterServiceServicer_to_server(servicer, server):
                     servicer.GetMasterHealth,
                     request_deserializer=gosched_dot_v1_dot_cluster__pb2.GetMasterHealthRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_cluster__pb2.MasterHealth.SerializeToString,
+            ),
+            'SetLogLevel': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetLogLevel,
+                    request_deserializer=gosched_dot_v1_dot_cluster__pb2.SetLogLevelRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_cluster__pb2.SetLogLevelResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -368,6 +419,60 @@ class ClusterService(object):
             _registered_method=True)
 
     @staticmethod
+    def TransferLeadership(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.ClusterService/TransferLeadership',
+            gosched_dot_v1_dot_cluster__pb2.TransferLeadershipRequest.SerializeToString,
+            gosched_dot_v1_dot_cluster__pb2.TransferLeadershipResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TakeSnapshot(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.ClusterService/TakeSnapshot',
+            gosched_dot_v1_dot_cluster__pb2.TakeSnapshotRequest.SerializeToString,
+            gosched_dot_v1_dot_cluster__pb2.TakeSnapshotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def GetStateDigests(request,
             target,
             options=(),
@@ -438,6 +543,33 @@ class ClusterService(object):
             '/gosched.v1.ClusterService/GetMasterHealth',
             gosched_dot_v1_dot_cluster__pb2.GetMasterHealthRequest.SerializeToString,
             gosched_dot_v1_dot_cluster__pb2.MasterHealth.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetLogLevel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.ClusterService/SetLogLevel',
+            gosched_dot_v1_dot_cluster__pb2.SetLogLevelRequest.SerializeToString,
+            gosched_dot_v1_dot_cluster__pb2.SetLogLevelResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -55,7 +55,7 @@ class CommandBatch(_message.Message):
     def __init__(self, schema: _Optional[int] = ..., proposer: _Optional[str] = ..., proposal: _Optional[int] = ..., commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("client_id", "request_id", "epoch", "at_ms", "noop", "open_epoch", "set_queues", "announce_master", "submit_job", "cancel_job", "drop_finished_jobs", "register_node", "mark_node_dead", "commit_plan", "report_tasks", "set_quotas", "control_job", "run_schedule", "pass_time", "set_window", "drop_window", "control_node", "set_feature_level", "set_clock", "remove_node", "set_members")
+    __slots__ = ("client_id", "request_id", "epoch", "at_ms", "noop", "open_epoch", "set_queues", "announce_master", "submit_job", "cancel_job", "drop_finished_jobs", "register_node", "mark_node_dead", "commit_plan", "report_tasks", "set_quotas", "control_job", "run_schedule", "pass_time", "set_window", "drop_window", "control_node", "set_feature_level", "set_clock", "remove_node", "set_members", "note_wait_reasons", "label_node")
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +82,8 @@ class Command(_message.Message):
     SET_CLOCK_FIELD_NUMBER: _ClassVar[int]
     REMOVE_NODE_FIELD_NUMBER: _ClassVar[int]
     SET_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    NOTE_WAIT_REASONS_FIELD_NUMBER: _ClassVar[int]
+    LABEL_NODE_FIELD_NUMBER: _ClassVar[int]
     client_id: str
     request_id: str
     epoch: int
@@ -108,7 +110,9 @@ class Command(_message.Message):
     set_clock: SetClock
     remove_node: RemoveNode
     set_members: SetMembers
-    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., at_ms: _Optional[int] = ..., noop: _Optional[_Union[Noop, _Mapping]] = ..., open_epoch: _Optional[_Union[OpenEpoch, _Mapping]] = ..., set_queues: _Optional[_Union[SetQueues, _Mapping]] = ..., announce_master: _Optional[_Union[AnnounceMaster, _Mapping]] = ..., submit_job: _Optional[_Union[SubmitJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., drop_finished_jobs: _Optional[_Union[DropFinishedJobs, _Mapping]] = ..., register_node: _Optional[_Union[RegisterNode, _Mapping]] = ..., mark_node_dead: _Optional[_Union[MarkNodeDead, _Mapping]] = ..., commit_plan: _Optional[_Union[CommitPlan, _Mapping]] = ..., report_tasks: _Optional[_Union[ReportTasks, _Mapping]] = ..., set_quotas: _Optional[_Union[SetQuotas, _Mapping]] = ..., control_job: _Optional[_Union[ControlJob, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., pass_time: _Optional[_Union[PassTime, _Mapping]] = ..., set_window: _Optional[_Union[SetWindow, _Mapping]] = ..., drop_window: _Optional[_Union[DropWindow, _Mapping]] = ..., control_node: _Optional[_Union[ControlNode, _Mapping]] = ..., set_feature_level: _Optional[_Union[SetFeatureLevel, _Mapping]] = ..., set_clock: _Optional[_Union[SetClock, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., set_members: _Optional[_Union[SetMembers, _Mapping]] = ...) -> None: ...
+    note_wait_reasons: NoteWaitReasons
+    label_node: LabelNode
+    def __init__(self, client_id: _Optional[str] = ..., request_id: _Optional[str] = ..., epoch: _Optional[int] = ..., at_ms: _Optional[int] = ..., noop: _Optional[_Union[Noop, _Mapping]] = ..., open_epoch: _Optional[_Union[OpenEpoch, _Mapping]] = ..., set_queues: _Optional[_Union[SetQueues, _Mapping]] = ..., announce_master: _Optional[_Union[AnnounceMaster, _Mapping]] = ..., submit_job: _Optional[_Union[SubmitJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., drop_finished_jobs: _Optional[_Union[DropFinishedJobs, _Mapping]] = ..., register_node: _Optional[_Union[RegisterNode, _Mapping]] = ..., mark_node_dead: _Optional[_Union[MarkNodeDead, _Mapping]] = ..., commit_plan: _Optional[_Union[CommitPlan, _Mapping]] = ..., report_tasks: _Optional[_Union[ReportTasks, _Mapping]] = ..., set_quotas: _Optional[_Union[SetQuotas, _Mapping]] = ..., control_job: _Optional[_Union[ControlJob, _Mapping]] = ..., run_schedule: _Optional[_Union[RunSchedule, _Mapping]] = ..., pass_time: _Optional[_Union[PassTime, _Mapping]] = ..., set_window: _Optional[_Union[SetWindow, _Mapping]] = ..., drop_window: _Optional[_Union[DropWindow, _Mapping]] = ..., control_node: _Optional[_Union[ControlNode, _Mapping]] = ..., set_feature_level: _Optional[_Union[SetFeatureLevel, _Mapping]] = ..., set_clock: _Optional[_Union[SetClock, _Mapping]] = ..., remove_node: _Optional[_Union[RemoveNode, _Mapping]] = ..., set_members: _Optional[_Union[SetMembers, _Mapping]] = ..., note_wait_reasons: _Optional[_Union[NoteWaitReasons, _Mapping]] = ..., label_node: _Optional[_Union[LabelNode, _Mapping]] = ...) -> None: ...
 
 class Noop(_message.Message):
     __slots__ = ()
@@ -121,12 +125,14 @@ class OpenEpoch(_message.Message):
     def __init__(self, leader: _Optional[_Union[_types_pb2.Master, _Mapping]] = ...) -> None: ...
 
 class SetFeatureLevel(_message.Message):
-    __slots__ = ("level", "cluster_id")
+    __slots__ = ("level", "cluster_id", "task_key")
     LEVEL_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_KEY_FIELD_NUMBER: _ClassVar[int]
     level: int
     cluster_id: str
-    def __init__(self, level: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    task_key: str
+    def __init__(self, level: _Optional[int] = ..., cluster_id: _Optional[str] = ..., task_key: _Optional[str] = ...) -> None: ...
 
 class SetQueues(_message.Message):
     __slots__ = ("queues", "quotas", "sets_quotas")
@@ -159,16 +165,22 @@ class SetMembers(_message.Message):
     def __init__(self, configuration: _Optional[_Union[_types_pb2.Configuration, _Mapping]] = ...) -> None: ...
 
 class SubmitJob(_message.Message):
-    __slots__ = ("job_id", "spec", "reservation", "next_run_at_ms")
+    __slots__ = ("job_id", "spec", "reservation", "next_run_at_ms", "user", "authenticated", "traceparent")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     RESERVATION_FIELD_NUMBER: _ClassVar[int]
     NEXT_RUN_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     spec: _types_pb2.JobSpec
     reservation: _containers.RepeatedCompositeFieldContainer[_types_pb2.Reservation]
     next_run_at_ms: int
-    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[_types_pb2.JobSpec, _Mapping]] = ..., reservation: _Optional[_Iterable[_Union[_types_pb2.Reservation, _Mapping]]] = ..., next_run_at_ms: _Optional[int] = ...) -> None: ...
+    user: str
+    authenticated: bool
+    traceparent: str
+    def __init__(self, job_id: _Optional[str] = ..., spec: _Optional[_Union[_types_pb2.JobSpec, _Mapping]] = ..., reservation: _Optional[_Iterable[_Union[_types_pb2.Reservation, _Mapping]]] = ..., next_run_at_ms: _Optional[int] = ..., user: _Optional[str] = ..., authenticated: bool = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class CancelJob(_message.Message):
     __slots__ = ("job_id", "reason")
@@ -200,6 +212,27 @@ class ControlNode(_message.Message):
     drain_by_ms: int
     def __init__(self, node_id: _Optional[str] = ..., action: _Optional[_Union[_types_pb2.NodeAction, str]] = ..., by: _Optional[_Union[_types_pb2.ClosedBy, str]] = ..., reason: _Optional[str] = ..., drain_by_ms: _Optional[int] = ...) -> None: ...
 
+class LabelNode(_message.Message):
+    __slots__ = ("node_id", "labels", "drop_labels", "taints", "drop_taints")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    DROP_LABELS_FIELD_NUMBER: _ClassVar[int]
+    TAINTS_FIELD_NUMBER: _ClassVar[int]
+    DROP_TAINTS_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    labels: _containers.ScalarMap[str, str]
+    drop_labels: _containers.RepeatedScalarFieldContainer[str]
+    taints: _containers.RepeatedCompositeFieldContainer[_types_pb2.Taint]
+    drop_taints: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., drop_labels: _Optional[_Iterable[str]] = ..., taints: _Optional[_Iterable[_Union[_types_pb2.Taint, _Mapping]]] = ..., drop_taints: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class RunSchedule(_message.Message):
     __slots__ = ("job_id", "child_id", "due_at_ms", "next_run_at_ms")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
@@ -211,6 +244,22 @@ class RunSchedule(_message.Message):
     due_at_ms: int
     next_run_at_ms: int
     def __init__(self, job_id: _Optional[str] = ..., child_id: _Optional[str] = ..., due_at_ms: _Optional[int] = ..., next_run_at_ms: _Optional[int] = ...) -> None: ...
+
+class WaitNote(_message.Message):
+    __slots__ = ("job_id", "code", "message")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    code: str
+    message: str
+    def __init__(self, job_id: _Optional[str] = ..., code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class NoteWaitReasons(_message.Message):
+    __slots__ = ("notes",)
+    NOTES_FIELD_NUMBER: _ClassVar[int]
+    notes: _containers.RepeatedCompositeFieldContainer[WaitNote]
+    def __init__(self, notes: _Optional[_Iterable[_Union[WaitNote, _Mapping]]] = ...) -> None: ...
 
 class PassTime(_message.Message):
     __slots__ = ()
@@ -352,7 +401,7 @@ class ReportTasks(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., reports: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ...) -> None: ...
 
 class SnapshotHeader(_message.Message):
-    __slots__ = ("schema", "previous", "last", "revision", "clock_ms", "epoch", "leader", "next_sequence", "records", "feature_level", "cluster_id", "lineage")
+    __slots__ = ("schema", "previous", "last", "revision", "clock_ms", "epoch", "leader", "next_sequence", "records", "feature_level", "cluster_id", "task_key", "lineage")
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
@@ -364,6 +413,7 @@ class SnapshotHeader(_message.Message):
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_KEY_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
     schema: int
     previous: LogEntry
@@ -376,8 +426,9 @@ class SnapshotHeader(_message.Message):
     records: int
     feature_level: int
     cluster_id: str
+    task_key: str
     lineage: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., records: _Optional[int] = ..., feature_level: _Optional[int] = ..., cluster_id: _Optional[str] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, schema: _Optional[int] = ..., previous: _Optional[_Union[LogEntry, _Mapping]] = ..., last: _Optional[_Union[LogEntry, _Mapping]] = ..., revision: _Optional[int] = ..., clock_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., leader: _Optional[str] = ..., next_sequence: _Optional[int] = ..., records: _Optional[int] = ..., feature_level: _Optional[int] = ..., cluster_id: _Optional[str] = ..., task_key: _Optional[str] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SnapshotRecord(_message.Message):
     __slots__ = ("node", "queue", "tenant", "master", "job", "task", "allocation", "answer", "quota", "account", "fence", "reservation", "window", "spec_part", "stored_job", "follow_up", "configuration")

@@ -26,7 +26,7 @@ from gosched.wire.v1 import types_pb2 as gosched_dot_v1_dot_types__pb2
 from gosched.wire.v1 import worker_pb2 as gosched_dot_v1_dot_worker__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15gosched/v1/node.proto\x12\ngosched.v1\x1a\x16gosched/v1/types.proto\x1a\x17gosched/v1/worker.proto\"\xbe\x03\n\x13RegisterNodeRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\t\x12\'\n\x08\x63\x61pacity\x18\x05 \x01(\x0b\x32\x15.gosched.v1.Resources\x12\x11\n\tgpu_model\x18\x06 \x01(\t\x12;\n\x06labels\x18\x07 \x03(\x0b\x32+.gosched.v1.RegisterNodeRequest.LabelsEntry\x12%\n\x05tasks\x18\x08 \x03(\x0b\x32\x16.gosched.v1.TaskReport\x12\x10\n\x08\x63lock_ms\x18\t \x01(\x03\x12\x0f\n\x07version\x18\n \x01(\t\x12!\n\x06taints\x18\x0b \x03(\x0b\x32\x11.gosched.v1.Taint\x12&\n\x08hardware\x18\x0c \x01(\x0b\x32\x14.gosched.v1.Hardware\x12\x11\n\tisolation\x18\r \x01(\t\x12\x12\n\ncluster_id\x18\x0e \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xaf\x01\n\x14RegisterNodeResponse\x12\x12\n\nstop_first\x18\x01 \x03(\t\x12\x14\n\x0cheartbeat_ms\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x10\n\x08lease_ms\x18\x04 \x01(\x03\x12\x12\n\ncluster_id\x18\x05 \x01(\t\x12\x17\n\x0f\x65poch_confirmed\x18\t \x01(\x08\x12\x0f\n\x07lineage\x18\x14 \x03(\t\x12\x0e\n\x06\x66orget\x18\x15 \x03(\t\"\xc6\x01\n\x10HeartbeatRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12%\n\x05tasks\x18\x03 \x03(\x0b\x32\x16.gosched.v1.TaskReport\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x12\r\n\x05unfit\x18\x05 \x01(\t\x12$\n\x05usage\x18\x06 \x01(\x0b\x32\x15.gosched.v1.NodeUsage\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x10\n\x08\x63lock_ms\x18\x14 \x01(\x03\"\xc2\x01\n\tNodeUsage\x12\x11\n\tcpu_milli\x18\x01 \x01(\x03\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x03\x12\x12\n\ndisk_bytes\x18\x03 \x01(\x03\x12\x1a\n\x12\x63pu_pressure_milli\x18\x04 \x01(\x05\x12\x1d\n\x15memory_pressure_milli\x18\x05 \x01(\x05\x12\x19\n\x11io_pressure_milli\x18\x06 \x01(\x05\x12\"\n\x04gpus\x18\x07 \x03(\x0b\x32\x14.gosched.v1.GpuUsage\"n\n\x08GpuUsage\x12\x0b\n\x03gpu\x18\x01 \x01(\x05\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04uuid\x18\x03 \x01(\t\x12\x12\n\nbusy_milli\x18\x04 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x03\x12\x0f\n\x07problem\x18\x06 \x01(\t\"\xfb\x01\n\x11HeartbeatResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12$\n\x05start\x18\x02 \x03(\x0b\x32\x15.gosched.v1.TaskOrder\x12#\n\x04stop\x18\x03 \x03(\x0b\x32\x15.gosched.v1.StopOrder\x12\x0e\n\x06\x66orget\x18\x04 \x03(\t\x12\x16\n\x0eregister_again\x18\x05 \x01(\x08\x12\x0e\n\x06\x66reeze\x18\x06 \x03(\t\x12\x0c\n\x04thaw\x18\x07 \x03(\t\x12\x10\n\x08lease_ms\x18\x08 \x01(\x03\x12\x12\n\ncluster_id\x18\t \x01(\t\x12\x0f\n\x07masters\x18\n \x03(\t\x12\x0f\n\x07lineage\x18\x14 \x03(\t\"n\n\x12\x43ontrolNodeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x13\n\x0b\x64rain_in_ms\x18\x05 \x01(\x03\"\\\n\x13\x43ontrolNodeResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x11\n\tunchanged\x18\x02 \x01(\x08\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x0f\n\x07staying\x18\x04 \x03(\t\"<\n\x10ListUsageRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05tasks\x18\x02 \x01(\x08\x12\x0c\n\x04node\x18\x03 \x01(\t\"y\n\x11ListUsageResponse\x12(\n\x05nodes\x18\x01 \x03(\x0b\x32\x19.gosched.v1.NodeUsageView\x12(\n\x05tasks\x18\x02 \x03(\x0b\x32\x19.gosched.v1.TaskUsageView\x12\x10\n\x08revision\x18\x03 \x01(\x03\"u\n\rNodeUsageView\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12$\n\x05usage\x18\x03 \x01(\x0b\x32\x15.gosched.v1.NodeUsage\x12\x0e\n\x06\x61ge_ms\x18\x04 \x01(\x03\x12\x0f\n\x07version\x18\x05 \x01(\t\"v\n\rTaskUsageView\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0f\n\x07node_id\x18\x03 \x01(\t\x12\x11\n\tcpu_milli\x18\x04 \x01(\x03\x12 \n\x05usage\x18\x05 \x01(\x0b\x32\x11.gosched.v1.Usage\"{\n\x10ListNodesRequest\x12\x38\n\x06labels\x18\x01 \x03(\x0b\x32(.gosched.v1.ListNodesRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"J\n\x11ListNodesResponse\x12#\n\x05nodes\x18\x01 \x03(\x0b\x32\x14.gosched.v1.NodeView\x12\x10\n\x08revision\x18\x02 \x01(\x03\"x\n\x08NodeView\x12\x1e\n\x04node\x18\x01 \x01(\x0b\x32\x10.gosched.v1.Node\x12#\n\x04used\x18\x02 \x01(\x0b\x32\x15.gosched.v1.Resources\x12\r\n\x05tasks\x18\x03 \x01(\x05\x12\x18\n\x10heartbeat_age_ms\x18\x04 \x01(\x03\x32\xfb\x04\n\x0bNodeService\x12Q\n\x0cRegisterNode\x12\x1f.gosched.v1.RegisterNodeRequest\x1a .gosched.v1.RegisterNodeResponse\x12H\n\tHeartbeat\x12\x1c.gosched.v1.HeartbeatRequest\x1a\x1d.gosched.v1.HeartbeatResponse\x12H\n\tListNodes\x12\x1c.gosched.v1.ListNodesRequest\x1a\x1d.gosched.v1.ListNodesResponse\x12M\n\nCordonNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12O\n\x0cUncordonNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12L\n\tDrainNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12M\n\nRemoveNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12H\n\tListUsage\x12\x1c.gosched.v1.ListUsageRequest\x1a\x1d.gosched.v1.ListUsageResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15gosched/v1/node.proto\x12\ngosched.v1\x1a\x16gosched/v1/types.proto\x1a\x17gosched/v1/worker.proto\"\xbe\x03\n\x13RegisterNodeRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\t\x12\'\n\x08\x63\x61pacity\x18\x05 \x01(\x0b\x32\x15.gosched.v1.Resources\x12\x11\n\tgpu_model\x18\x06 \x01(\t\x12;\n\x06labels\x18\x07 \x03(\x0b\x32+.gosched.v1.RegisterNodeRequest.LabelsEntry\x12%\n\x05tasks\x18\x08 \x03(\x0b\x32\x16.gosched.v1.TaskReport\x12\x10\n\x08\x63lock_ms\x18\t \x01(\x03\x12\x0f\n\x07version\x18\n \x01(\t\x12!\n\x06taints\x18\x0b \x03(\x0b\x32\x11.gosched.v1.Taint\x12&\n\x08hardware\x18\x0c \x01(\x0b\x32\x14.gosched.v1.Hardware\x12\x11\n\tisolation\x18\r \x01(\t\x12\x12\n\ncluster_id\x18\x0e \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xaf\x01\n\x14RegisterNodeResponse\x12\x12\n\nstop_first\x18\x01 \x03(\t\x12\x14\n\x0cheartbeat_ms\x18\x02 \x01(\x03\x12\r\n\x05\x65poch\x18\x03 \x01(\x03\x12\x10\n\x08lease_ms\x18\x04 \x01(\x03\x12\x12\n\ncluster_id\x18\x05 \x01(\t\x12\x17\n\x0f\x65poch_confirmed\x18\t \x01(\x08\x12\x0f\n\x07lineage\x18\x14 \x03(\t\x12\x0e\n\x06\x66orget\x18\x15 \x03(\t\"\xd8\x01\n\x10HeartbeatRequest\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12%\n\x05tasks\x18\x03 \x03(\x0b\x32\x16.gosched.v1.TaskReport\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x12\r\n\x05unfit\x18\x05 \x01(\t\x12$\n\x05usage\x18\x06 \x01(\x0b\x32\x15.gosched.v1.NodeUsage\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x10\n\x08log_jobs\x18\x08 \x03(\t\x12\x10\n\x08\x63lock_ms\x18\x14 \x01(\x03\"\xc2\x01\n\tNodeUsage\x12\x11\n\tcpu_milli\x18\x01 \x01(\x03\x12\x14\n\x0cmemory_bytes\x18\x02 \x01(\x03\x12\x12\n\ndisk_bytes\x18\x03 \x01(\x03\x12\x1a\n\x12\x63pu_pressure_milli\x18\x04 \x01(\x05\x12\x1d\n\x15memory_pressure_milli\x18\x05 \x01(\x05\x12\x19\n\x11io_pressure_milli\x18\x06 \x01(\x05\x12\"\n\x04gpus\x18\x07 \x03(\x0b\x32\x14.gosched.v1.GpuUsage\"n\n\x08GpuUsage\x12\x0b\n\x03gpu\x18\x01 \x01(\x05\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04uuid\x18\x03 \x01(\t\x12\x12\n\nbusy_milli\x18\x04 \x01(\x05\x12\x14\n\x0cmemory_bytes\x18\x05 \x01(\x03\x12\x0f\n\x07problem\x18\x06 \x01(\t\"\x93\x02\n\x11HeartbeatResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12$\n\x05start\x18\x02 \x03(\x0b\x32\x15.gosched.v1.TaskOrder\x12#\n\x04stop\x18\x03 \x03(\x0b\x32\x15.gosched.v1.StopOrder\x12\x0e\n\x06\x66orget\x18\x04 \x03(\t\x12\x16\n\x0eregister_again\x18\x05 \x01(\x08\x12\x0e\n\x06\x66reeze\x18\x06 \x03(\t\x12\x0c\n\x04thaw\x18\x07 \x03(\t\x12\x10\n\x08lease_ms\x18\x08 \x01(\x03\x12\x12\n\ncluster_id\x18\t \x01(\t\x12\x0f\n\x07masters\x18\n \x03(\t\x12\x16\n\x0e\x66orgotten_jobs\x18\x0b \x03(\t\x12\x0f\n\x07lineage\x18\x14 \x03(\t\"n\n\x12\x43ontrolNodeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x13\n\x0b\x64rain_in_ms\x18\x05 \x01(\x03\"\xfd\x01\n\x10LabelNodeRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04node\x18\x03 \x01(\t\x12\x38\n\x06labels\x18\x04 \x03(\x0b\x32(.gosched.v1.LabelNodeRequest.LabelsEntry\x12\x13\n\x0b\x64rop_labels\x18\x05 \x03(\t\x12!\n\x06taints\x18\x06 \x03(\x0b\x32\x11.gosched.v1.Taint\x12\x13\n\x0b\x64rop_taints\x18\x07 \x03(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\\\n\x13\x43ontrolNodeResponse\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x11\n\tunchanged\x18\x02 \x01(\x08\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x0f\n\x07staying\x18\x04 \x03(\t\"<\n\x10ListUsageRequest\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05tasks\x18\x02 \x01(\x08\x12\x0c\n\x04node\x18\x03 \x01(\t\"y\n\x11ListUsageResponse\x12(\n\x05nodes\x18\x01 \x03(\x0b\x32\x19.gosched.v1.NodeUsageView\x12(\n\x05tasks\x18\x02 \x03(\x0b\x32\x19.gosched.v1.TaskUsageView\x12\x10\n\x08revision\x18\x03 \x01(\x03\"u\n\rNodeUsageView\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12$\n\x05usage\x18\x03 \x01(\x0b\x32\x15.gosched.v1.NodeUsage\x12\x0e\n\x06\x61ge_ms\x18\x04 \x01(\x03\x12\x0f\n\x07version\x18\x05 \x01(\t\"v\n\rTaskUsageView\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\t\x12\x0f\n\x07node_id\x18\x03 \x01(\t\x12\x11\n\tcpu_milli\x18\x04 \x01(\x03\x12 \n\x05usage\x18\x05 \x01(\x0b\x32\x11.gosched.v1.Usage\"{\n\x10ListNodesRequest\x12\x38\n\x06labels\x18\x01 \x03(\x0b\x32(.gosched.v1.ListNodesRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"J\n\x11ListNodesResponse\x12#\n\x05nodes\x18\x01 \x03(\x0b\x32\x14.gosched.v1.NodeView\x12\x10\n\x08revision\x18\x02 \x01(\x03\"x\n\x08NodeView\x12\x1e\n\x04node\x18\x01 \x01(\x0b\x32\x10.gosched.v1.Node\x12#\n\x04used\x18\x02 \x01(\x0b\x32\x15.gosched.v1.Resources\x12\r\n\x05tasks\x18\x03 \x01(\x05\x12\x18\n\x10heartbeat_age_ms\x18\x04 \x01(\x03\x32\xc7\x05\n\x0bNodeService\x12Q\n\x0cRegisterNode\x12\x1f.gosched.v1.RegisterNodeRequest\x1a .gosched.v1.RegisterNodeResponse\x12H\n\tHeartbeat\x12\x1c.gosched.v1.HeartbeatRequest\x1a\x1d.gosched.v1.HeartbeatResponse\x12H\n\tListNodes\x12\x1c.gosched.v1.ListNodesRequest\x1a\x1d.gosched.v1.ListNodesResponse\x12M\n\nCordonNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12O\n\x0cUncordonNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12L\n\tDrainNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12M\n\nRemoveNode\x12\x1e.gosched.v1.ControlNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12J\n\tLabelNode\x12\x1c.gosched.v1.LabelNodeRequest\x1a\x1f.gosched.v1.ControlNodeResponse\x12H\n\tListUsage\x12\x1c.gosched.v1.ListUsageRequest\x1a\x1d.gosched.v1.ListUsageResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,6 +35,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_REGISTERNODEREQUEST_LABELSENTRY']._loaded_options = None
   _globals['_REGISTERNODEREQUEST_LABELSENTRY']._serialized_options = b'8\001'
+  _globals['_LABELNODEREQUEST_LABELSENTRY']._loaded_options = None
+  _globals['_LABELNODEREQUEST_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_LISTNODESREQUEST_LABELSENTRY']._loaded_options = None
   _globals['_LISTNODESREQUEST_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_REGISTERNODEREQUEST']._serialized_start=87
@@ -44,33 +46,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REGISTERNODERESPONSE']._serialized_start=536
   _globals['_REGISTERNODERESPONSE']._serialized_end=711
   _globals['_HEARTBEATREQUEST']._serialized_start=714
-  _globals['_HEARTBEATREQUEST']._serialized_end=912
-  _globals['_NODEUSAGE']._serialized_start=915
-  _globals['_NODEUSAGE']._serialized_end=1109
-  _globals['_GPUUSAGE']._serialized_start=1111
-  _globals['_GPUUSAGE']._serialized_end=1221
-  _globals['_HEARTBEATRESPONSE']._serialized_start=1224
-  _globals['_HEARTBEATRESPONSE']._serialized_end=1475
-  _globals['_CONTROLNODEREQUEST']._serialized_start=1477
-  _globals['_CONTROLNODEREQUEST']._serialized_end=1587
-  _globals['_CONTROLNODERESPONSE']._serialized_start=1589
-  _globals['_CONTROLNODERESPONSE']._serialized_end=1681
-  _globals['_LISTUSAGEREQUEST']._serialized_start=1683
-  _globals['_LISTUSAGEREQUEST']._serialized_end=1743
-  _globals['_LISTUSAGERESPONSE']._serialized_start=1745
-  _globals['_LISTUSAGERESPONSE']._serialized_end=1866
-  _globals['_NODEUSAGEVIEW']._serialized_start=1868
-  _globals['_NODEUSAGEVIEW']._serialized_end=1985
-  _globals['_TASKUSAGEVIEW']._serialized_start=1987
-  _globals['_TASKUSAGEVIEW']._serialized_end=2105
-  _globals['_LISTNODESREQUEST']._serialized_start=2107
-  _globals['_LISTNODESREQUEST']._serialized_end=2230
+  _globals['_HEARTBEATREQUEST']._serialized_end=930
+  _globals['_NODEUSAGE']._serialized_start=933
+  _globals['_NODEUSAGE']._serialized_end=1127
+  _globals['_GPUUSAGE']._serialized_start=1129
+  _globals['_GPUUSAGE']._serialized_end=1239
+  _globals['_HEARTBEATRESPONSE']._serialized_start=1242
+  _globals['_HEARTBEATRESPONSE']._serialized_end=1517
+  _globals['_CONTROLNODEREQUEST']._serialized_start=1519
+  _globals['_CONTROLNODEREQUEST']._serialized_end=1629
+  _globals['_LABELNODEREQUEST']._serialized_start=1632
+  _globals['_LABELNODEREQUEST']._serialized_end=1885
+  _globals['_LABELNODEREQUEST_LABELSENTRY']._serialized_start=488
+  _globals['_LABELNODEREQUEST_LABELSENTRY']._serialized_end=533
+  _globals['_CONTROLNODERESPONSE']._serialized_start=1887
+  _globals['_CONTROLNODERESPONSE']._serialized_end=1979
+  _globals['_LISTUSAGEREQUEST']._serialized_start=1981
+  _globals['_LISTUSAGEREQUEST']._serialized_end=2041
+  _globals['_LISTUSAGERESPONSE']._serialized_start=2043
+  _globals['_LISTUSAGERESPONSE']._serialized_end=2164
+  _globals['_NODEUSAGEVIEW']._serialized_start=2166
+  _globals['_NODEUSAGEVIEW']._serialized_end=2283
+  _globals['_TASKUSAGEVIEW']._serialized_start=2285
+  _globals['_TASKUSAGEVIEW']._serialized_end=2403
+  _globals['_LISTNODESREQUEST']._serialized_start=2405
+  _globals['_LISTNODESREQUEST']._serialized_end=2528
   _globals['_LISTNODESREQUEST_LABELSENTRY']._serialized_start=488
   _globals['_LISTNODESREQUEST_LABELSENTRY']._serialized_end=533
-  _globals['_LISTNODESRESPONSE']._serialized_start=2232
-  _globals['_LISTNODESRESPONSE']._serialized_end=2306
-  _globals['_NODEVIEW']._serialized_start=2308
-  _globals['_NODEVIEW']._serialized_end=2428
-  _globals['_NODESERVICE']._serialized_start=2431
-  _globals['_NODESERVICE']._serialized_end=3066
+  _globals['_LISTNODESRESPONSE']._serialized_start=2530
+  _globals['_LISTNODESRESPONSE']._serialized_end=2604
+  _globals['_NODEVIEW']._serialized_start=2606
+  _globals['_NODEVIEW']._serialized_end=2726
+  _globals['_NODESERVICE']._serialized_start=2729
+  _globals['_NODESERVICE']._serialized_end=3440
 # @@protoc_insertion_point(module_scope)

@@ -68,7 +68,7 @@ class RegisterNodeResponse(_message.Message):
     def __init__(self, stop_first: _Optional[_Iterable[str]] = ..., heartbeat_ms: _Optional[int] = ..., epoch: _Optional[int] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., epoch_confirmed: bool = ..., lineage: _Optional[_Iterable[str]] = ..., forget: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("node_id", "incarnation", "tasks", "epoch", "unfit", "usage", "version", "clock_ms")
+    __slots__ = ("node_id", "incarnation", "tasks", "epoch", "unfit", "usage", "version", "log_jobs", "clock_ms")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -76,6 +76,7 @@ class HeartbeatRequest(_message.Message):
     UNFIT_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    LOG_JOBS_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     node_id: str
     incarnation: str
@@ -84,8 +85,9 @@ class HeartbeatRequest(_message.Message):
     unfit: str
     usage: NodeUsage
     version: str
+    log_jobs: _containers.RepeatedScalarFieldContainer[str]
     clock_ms: int
-    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ..., epoch: _Optional[int] = ..., unfit: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., version: _Optional[str] = ..., clock_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskReport, _Mapping]]] = ..., epoch: _Optional[int] = ..., unfit: _Optional[str] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., version: _Optional[str] = ..., log_jobs: _Optional[_Iterable[str]] = ..., clock_ms: _Optional[int] = ...) -> None: ...
 
 class NodeUsage(_message.Message):
     __slots__ = ("cpu_milli", "memory_bytes", "disk_bytes", "cpu_pressure_milli", "memory_pressure_milli", "io_pressure_milli", "gpus")
@@ -122,7 +124,7 @@ class GpuUsage(_message.Message):
     def __init__(self, gpu: _Optional[int] = ..., name: _Optional[str] = ..., uuid: _Optional[str] = ..., busy_milli: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms", "cluster_id", "masters", "lineage")
+    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms", "cluster_id", "masters", "forgotten_jobs", "lineage")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -133,6 +135,7 @@ class HeartbeatResponse(_message.Message):
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     MASTERS_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_JOBS_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     start: _containers.RepeatedCompositeFieldContainer[_worker_pb2.TaskOrder]
@@ -144,8 +147,9 @@ class HeartbeatResponse(_message.Message):
     lease_ms: int
     cluster_id: str
     masters: _containers.RepeatedScalarFieldContainer[str]
+    forgotten_jobs: _containers.RepeatedScalarFieldContainer[str]
     lineage: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., masters: _Optional[_Iterable[str]] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., masters: _Optional[_Iterable[str]] = ..., forgotten_jobs: _Optional[_Iterable[str]] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ControlNodeRequest(_message.Message):
     __slots__ = ("request_id", "client_id", "node", "reason", "drain_in_ms")
@@ -160,6 +164,31 @@ class ControlNodeRequest(_message.Message):
     reason: str
     drain_in_ms: int
     def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., node: _Optional[str] = ..., reason: _Optional[str] = ..., drain_in_ms: _Optional[int] = ...) -> None: ...
+
+class LabelNodeRequest(_message.Message):
+    __slots__ = ("request_id", "client_id", "node", "labels", "drop_labels", "taints", "drop_taints")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    DROP_LABELS_FIELD_NUMBER: _ClassVar[int]
+    TAINTS_FIELD_NUMBER: _ClassVar[int]
+    DROP_TAINTS_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    client_id: str
+    node: str
+    labels: _containers.ScalarMap[str, str]
+    drop_labels: _containers.RepeatedScalarFieldContainer[str]
+    taints: _containers.RepeatedCompositeFieldContainer[_types_pb2.Taint]
+    drop_taints: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., drop_labels: _Optional[_Iterable[str]] = ..., taints: _Optional[_Iterable[_Union[_types_pb2.Taint, _Mapping]]] = ..., drop_taints: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ControlNodeResponse(_message.Message):
     __slots__ = ("node_id", "unchanged", "revision", "staying")

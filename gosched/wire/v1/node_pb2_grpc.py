@@ -69,6 +69,11 @@ class NodeServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_node__pb2.ControlNodeRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_node__pb2.ControlNodeResponse.FromString,
                 _registered_method=True)
+        self.LabelNode = channel.unary_unary(
+                '/gosched.v1.NodeService/LabelNode',
+                request_serializer=gosched_dot_v1_dot_node__pb2.LabelNodeRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_node__pb2.ControlNodeResponse.FromString,
+                _registered_method=True)
         self.ListUsage = channel.unary_unary(
                 '/gosched.v1.NodeService/ListUsage',
                 request_serializer=gosched_dot_v1_dot_node__pb2.ListUsageRequest.SerializeToString,
@@ -126,6 +131,13 @@ class NodeServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def LabelNode(self, request, context):
+        """Sets and drops labels and taints of an operator; those of the agent's config are not an operator's to change.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListUsage(self, request, context):
         """What nodes and running tasks use now, by the agents' newest heartbeats.
         """
@@ -169,6 +181,11 @@ def add_NodeServiceServicer_to_server(servicer, server):
             'RemoveNode': grpc.unary_unary_rpc_method_handler(
                     servicer.RemoveNode,
                     request_deserializer=gosched_dot_v1_dot_node__pb2.ControlNodeRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_node__pb2.ControlNodeResponse.SerializeToString,
+            ),
+            'LabelNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.LabelNode,
+                    request_deserializer=gosched_dot_v1_dot_node__pb2.LabelNodeRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_node__pb2.ControlNodeResponse.SerializeToString,
             ),
             'ListUsage': grpc.unary_unary_rpc_method_handler(
@@ -365,6 +382,33 @@ class NodeService(object):
             target,
             '/gosched.v1.NodeService/RemoveNode',
             gosched_dot_v1_dot_node__pb2.ControlNodeRequest.SerializeToString,
+            gosched_dot_v1_dot_node__pb2.ControlNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LabelNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.NodeService/LabelNode',
+            gosched_dot_v1_dot_node__pb2.LabelNodeRequest.SerializeToString,
             gosched_dot_v1_dot_node__pb2.ControlNodeResponse.FromString,
             options,
             channel_credentials,

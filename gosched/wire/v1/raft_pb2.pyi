@@ -156,7 +156,7 @@ class TimeoutNow(_message.Message):
     def __init__(self, term: _Optional[int] = ...) -> None: ...
 
 class ReplicaFrame(_message.Message):
-    __slots__ = ("propose", "propose_failed", "applied", "snapshot", "role", "transfer", "take_snapshot", "started", "failed", "front_alive", "change_members", "members_changed")
+    __slots__ = ("propose", "propose_failed", "applied", "snapshot", "role", "transfer", "take_snapshot", "started", "failed", "front_alive", "change_members", "members_changed", "set_log_level")
     PROPOSE_FIELD_NUMBER: _ClassVar[int]
     PROPOSE_FAILED_FIELD_NUMBER: _ClassVar[int]
     APPLIED_FIELD_NUMBER: _ClassVar[int]
@@ -169,6 +169,7 @@ class ReplicaFrame(_message.Message):
     FRONT_ALIVE_FIELD_NUMBER: _ClassVar[int]
     CHANGE_MEMBERS_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    SET_LOG_LEVEL_FIELD_NUMBER: _ClassVar[int]
     propose: Propose
     propose_failed: ProposeFailed
     applied: Applied
@@ -181,7 +182,8 @@ class ReplicaFrame(_message.Message):
     front_alive: FrontAlive
     change_members: ChangeMembers
     members_changed: MembersChanged
-    def __init__(self, propose: _Optional[_Union[Propose, _Mapping]] = ..., propose_failed: _Optional[_Union[ProposeFailed, _Mapping]] = ..., applied: _Optional[_Union[Applied, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotReady, _Mapping]] = ..., role: _Optional[_Union[RoleChange, _Mapping]] = ..., transfer: _Optional[_Union[TransferLeadership, _Mapping]] = ..., take_snapshot: _Optional[_Union[TakeSnapshot, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., front_alive: _Optional[_Union[FrontAlive, _Mapping]] = ..., change_members: _Optional[_Union[ChangeMembers, _Mapping]] = ..., members_changed: _Optional[_Union[MembersChanged, _Mapping]] = ...) -> None: ...
+    set_log_level: SetLogLevel
+    def __init__(self, propose: _Optional[_Union[Propose, _Mapping]] = ..., propose_failed: _Optional[_Union[ProposeFailed, _Mapping]] = ..., applied: _Optional[_Union[Applied, _Mapping]] = ..., snapshot: _Optional[_Union[SnapshotReady, _Mapping]] = ..., role: _Optional[_Union[RoleChange, _Mapping]] = ..., transfer: _Optional[_Union[TransferLeadership, _Mapping]] = ..., take_snapshot: _Optional[_Union[TakeSnapshot, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., failed: _Optional[_Union[Failed, _Mapping]] = ..., front_alive: _Optional[_Union[FrontAlive, _Mapping]] = ..., change_members: _Optional[_Union[ChangeMembers, _Mapping]] = ..., members_changed: _Optional[_Union[MembersChanged, _Mapping]] = ..., set_log_level: _Optional[_Union[SetLogLevel, _Mapping]] = ...) -> None: ...
 
 class Propose(_message.Message):
     __slots__ = ("proposal", "batch")
@@ -194,6 +196,12 @@ class Propose(_message.Message):
 class TransferLeadership(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class SetLogLevel(_message.Message):
+    __slots__ = ("level",)
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    level: str
+    def __init__(self, level: _Optional[str] = ...) -> None: ...
 
 class TakeSnapshot(_message.Message):
     __slots__ = ()

@@ -8,11 +8,35 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class JobOrder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOB_ORDER_UNSPECIFIED: _ClassVar[JobOrder]
+    JOB_ORDER_SUBMITTED: _ClassVar[JobOrder]
+    JOB_ORDER_STARTED: _ClassVar[JobOrder]
+    JOB_ORDER_ENDED: _ClassVar[JobOrder]
+    JOB_ORDER_NAME: _ClassVar[JobOrder]
+    JOB_ORDER_PRIORITY: _ClassVar[JobOrder]
+
+class Direction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DIRECTION_UNSPECIFIED: _ClassVar[Direction]
+    DIRECTION_ASCENDING: _ClassVar[Direction]
+    DIRECTION_DESCENDING: _ClassVar[Direction]
+
 class LogStream(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     LOG_STREAM_UNSPECIFIED: _ClassVar[LogStream]
     LOG_STREAM_STDOUT: _ClassVar[LogStream]
     LOG_STREAM_STDERR: _ClassVar[LogStream]
+JOB_ORDER_UNSPECIFIED: JobOrder
+JOB_ORDER_SUBMITTED: JobOrder
+JOB_ORDER_STARTED: JobOrder
+JOB_ORDER_ENDED: JobOrder
+JOB_ORDER_NAME: JobOrder
+JOB_ORDER_PRIORITY: JobOrder
+DIRECTION_UNSPECIFIED: Direction
+DIRECTION_ASCENDING: Direction
+DIRECTION_DESCENDING: Direction
 LOG_STREAM_UNSPECIFIED: LogStream
 LOG_STREAM_STDOUT: LogStream
 LOG_STREAM_STDERR: LogStream
@@ -182,15 +206,51 @@ class ListReservationsResponse(_message.Message):
     revision: int
     def __init__(self, windows: _Optional[_Iterable[_Union[_types_pb2.Window, _Mapping]]] = ..., reservations: _Optional[_Iterable[_Union[_types_pb2.Reservation, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[_types_pb2.Fence, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
 
+class ReadJobsRequest(_message.Message):
+    __slots__ = ("text", "source", "overrides", "sets")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    OVERRIDES_FIELD_NUMBER: _ClassVar[int]
+    SETS_FIELD_NUMBER: _ClassVar[int]
+    text: bytes
+    source: str
+    overrides: _containers.RepeatedCompositeFieldContainer[JobOverride]
+    sets: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, text: _Optional[bytes] = ..., source: _Optional[str] = ..., overrides: _Optional[_Iterable[_Union[JobOverride, _Mapping]]] = ..., sets: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class JobOverride(_message.Message):
+    __slots__ = ("path", "value", "origin", "adds", "of_group")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    ADDS_FIELD_NUMBER: _ClassVar[int]
+    OF_GROUP_FIELD_NUMBER: _ClassVar[int]
+    path: _containers.RepeatedScalarFieldContainer[str]
+    value: str
+    origin: str
+    adds: bool
+    of_group: bool
+    def __init__(self, path: _Optional[_Iterable[str]] = ..., value: _Optional[str] = ..., origin: _Optional[str] = ..., adds: bool = ..., of_group: bool = ...) -> None: ...
+
+class ReadJobsResponse(_message.Message):
+    __slots__ = ("specs", "problem")
+    SPECS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    specs: _containers.RepeatedCompositeFieldContainer[_types_pb2.JobSpec]
+    problem: str
+    def __init__(self, specs: _Optional[_Iterable[_Union[_types_pb2.JobSpec, _Mapping]]] = ..., problem: _Optional[str] = ...) -> None: ...
+
 class SubmitJobRequest(_message.Message):
-    __slots__ = ("request_id", "client_id", "spec")
+    __slots__ = ("request_id", "client_id", "spec", "user")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     client_id: str
     spec: _types_pb2.JobSpec
-    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., spec: _Optional[_Union[_types_pb2.JobSpec, _Mapping]] = ...) -> None: ...
+    user: str
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., spec: _Optional[_Union[_types_pb2.JobSpec, _Mapping]] = ..., user: _Optional[str] = ...) -> None: ...
 
 class SubmitJobResponse(_message.Message):
     __slots__ = ("job_id", "warnings", "unchanged", "revision")
@@ -203,6 +263,42 @@ class SubmitJobResponse(_message.Message):
     unchanged: bool
     revision: int
     def __init__(self, job_id: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., unchanged: bool = ..., revision: _Optional[int] = ...) -> None: ...
+
+class SubmitJobsRequest(_message.Message):
+    __slots__ = ("request_id", "client_id", "specs", "all_or_nothing", "user")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SPECS_FIELD_NUMBER: _ClassVar[int]
+    ALL_OR_NOTHING_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    client_id: str
+    specs: _containers.RepeatedCompositeFieldContainer[_types_pb2.JobSpec]
+    all_or_nothing: bool
+    user: str
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., specs: _Optional[_Iterable[_Union[_types_pb2.JobSpec, _Mapping]]] = ..., all_or_nothing: bool = ..., user: _Optional[str] = ...) -> None: ...
+
+class SubmitJobsResponse(_message.Message):
+    __slots__ = ("outcomes", "revision")
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedCompositeFieldContainer[SubmitOutcome]
+    revision: int
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[SubmitOutcome, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class SubmitOutcome(_message.Message):
+    __slots__ = ("job_id", "warnings", "unchanged", "code", "problem")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    unchanged: bool
+    code: str
+    problem: str
+    def __init__(self, job_id: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., unchanged: bool = ..., code: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class GetJobRequest(_message.Message):
     __slots__ = ("job",)
@@ -266,6 +362,32 @@ class JobExplanation(_message.Message):
     victims: _containers.RepeatedCompositeFieldContainer[Victim]
     def __init__(self, job: _Optional[_Union[_types_pb2.Job, _Mapping]] = ..., code: _Optional[str] = ..., message: _Optional[str] = ..., position: _Optional[int] = ..., limit: _Optional[str] = ..., refused: _Optional[_Iterable[_Union[Refused, _Mapping]]] = ..., nearest: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeTasks, _Mapping]]] = ..., queue: _Optional[_Union[QueueStatus, _Mapping]] = ..., revision: _Optional[int] = ..., start_ms: _Optional[int] = ..., start_from: _Optional[str] = ..., holders: _Optional[_Iterable[_Union[Holder, _Mapping]]] = ..., change: _Optional[str] = ..., victims: _Optional[_Iterable[_Union[Victim, _Mapping]]] = ...) -> None: ...
 
+class ListWaitsRequest(_message.Message):
+    __slots__ = ("jobs",)
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, jobs: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListWaitsResponse(_message.Message):
+    __slots__ = ("waits", "revision")
+    WAITS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    waits: _containers.RepeatedCompositeFieldContainer[JobWait]
+    revision: int
+    def __init__(self, waits: _Optional[_Iterable[_Union[JobWait, _Mapping]]] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class JobWait(_message.Message):
+    __slots__ = ("job_id", "code", "message", "start_ms")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    START_MS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    code: str
+    message: str
+    start_ms: int
+    def __init__(self, job_id: _Optional[str] = ..., code: _Optional[str] = ..., message: _Optional[str] = ..., start_ms: _Optional[int] = ...) -> None: ...
+
 class Holder(_message.Message):
     __slots__ = ("job_id", "name", "queue", "held", "until_ms")
     class HeldEntry(_message.Message):
@@ -304,7 +426,7 @@ class NodeTasks(_message.Message):
     def __init__(self, node_id: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
 
 class ListJobsRequest(_message.Message):
-    __slots__ = ("states", "queue", "labels", "page_size", "page_token")
+    __slots__ = ("states", "queue", "labels", "page_size", "page_token", "tenant", "user", "since_ms", "order", "direction", "ended_since_ms", "parent", "rows")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -317,22 +439,141 @@ class ListJobsRequest(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    DIRECTION_FIELD_NUMBER: _ClassVar[int]
+    ENDED_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
     states: _containers.RepeatedScalarFieldContainer[_types_pb2.JobState]
     queue: str
     labels: _containers.ScalarMap[str, str]
     page_size: int
     page_token: str
-    def __init__(self, states: _Optional[_Iterable[_Union[_types_pb2.JobState, str]]] = ..., queue: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    tenant: str
+    user: str
+    since_ms: int
+    order: JobOrder
+    direction: Direction
+    ended_since_ms: int
+    parent: str
+    rows: bool
+    def __init__(self, states: _Optional[_Iterable[_Union[_types_pb2.JobState, str]]] = ..., queue: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., tenant: _Optional[str] = ..., user: _Optional[str] = ..., since_ms: _Optional[int] = ..., order: _Optional[_Union[JobOrder, str]] = ..., direction: _Optional[_Union[Direction, str]] = ..., ended_since_ms: _Optional[int] = ..., parent: _Optional[str] = ..., rows: bool = ...) -> None: ...
 
 class ListJobsResponse(_message.Message):
-    __slots__ = ("jobs", "next_page_token", "revision")
+    __slots__ = ("jobs", "next_page_token", "revision", "understood", "rows")
     JOBS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[_types_pb2.Job]
     next_page_token: str
     revision: int
-    def __init__(self, jobs: _Optional[_Iterable[_Union[_types_pb2.Job, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
+    understood: bool
+    rows: _containers.RepeatedCompositeFieldContainer[JobRow]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[_types_pb2.Job, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., revision: _Optional[int] = ..., understood: bool = ..., rows: _Optional[_Iterable[_Union[JobRow, _Mapping]]] = ...) -> None: ...
+
+class JobRow(_message.Message):
+    __slots__ = ("id", "name", "queue", "tenant", "user", "authenticated", "priority", "labels", "state", "reason", "detail", "attempt", "restarts", "preemptions", "task_count", "running", "succeeded", "failed", "exit_code", "parent", "element", "array_size", "cron", "timezone", "overlap", "children", "held", "frozen", "waits_for", "deadline_ms", "deadline_missed", "estimate_ms", "timeout_ms", "checkpoint_at_ms", "until_ms", "spent", "submitted_at_ms", "placed_at_ms", "started_at_ms", "ended_at_ms", "wait_code", "wait_message", "waits_since_ms", "start_ms")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTIONS_FIELD_NUMBER: _ClassVar[int]
+    TASK_COUNT_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    ELEMENT_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_SIZE_FIELD_NUMBER: _ClassVar[int]
+    CRON_FIELD_NUMBER: _ClassVar[int]
+    TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    CHILDREN_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    FROZEN_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_MISSED_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATE_MS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
+    SUBMITTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    PLACED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    WAITS_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    START_MS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    queue: str
+    tenant: str
+    user: str
+    authenticated: bool
+    priority: int
+    labels: _containers.ScalarMap[str, str]
+    state: _types_pb2.JobState
+    reason: str
+    detail: str
+    attempt: int
+    restarts: int
+    preemptions: int
+    task_count: int
+    running: int
+    succeeded: int
+    failed: int
+    exit_code: int
+    parent: str
+    element: int
+    array_size: int
+    cron: str
+    timezone: str
+    overlap: _types_pb2.Overlap
+    children: _types_pb2.Children
+    held: bool
+    frozen: bool
+    waits_for: _containers.RepeatedCompositeFieldContainer[_types_pb2.Dependency]
+    deadline_ms: int
+    deadline_missed: bool
+    estimate_ms: int
+    timeout_ms: int
+    checkpoint_at_ms: int
+    until_ms: int
+    spent: _types_pb2.Spent
+    submitted_at_ms: int
+    placed_at_ms: int
+    started_at_ms: int
+    ended_at_ms: int
+    wait_code: str
+    wait_message: str
+    waits_since_ms: int
+    start_ms: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., queue: _Optional[str] = ..., tenant: _Optional[str] = ..., user: _Optional[str] = ..., authenticated: bool = ..., priority: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., state: _Optional[_Union[_types_pb2.JobState, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., preemptions: _Optional[int] = ..., task_count: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., exit_code: _Optional[int] = ..., parent: _Optional[str] = ..., element: _Optional[int] = ..., array_size: _Optional[int] = ..., cron: _Optional[str] = ..., timezone: _Optional[str] = ..., overlap: _Optional[_Union[_types_pb2.Overlap, str]] = ..., children: _Optional[_Union[_types_pb2.Children, _Mapping]] = ..., held: bool = ..., frozen: bool = ..., waits_for: _Optional[_Iterable[_Union[_types_pb2.Dependency, _Mapping]]] = ..., deadline_ms: _Optional[int] = ..., deadline_missed: bool = ..., estimate_ms: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., spent: _Optional[_Union[_types_pb2.Spent, _Mapping]] = ..., submitted_at_ms: _Optional[int] = ..., placed_at_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., wait_code: _Optional[str] = ..., wait_message: _Optional[str] = ..., waits_since_ms: _Optional[int] = ..., start_ms: _Optional[int] = ...) -> None: ...
 
 class CancelJobRequest(_message.Message):
     __slots__ = ("request_id", "client_id", "job", "reason")
@@ -347,23 +588,35 @@ class CancelJobRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., job: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class CancelJobResponse(_message.Message):
-    __slots__ = ("job_id", "revision")
+    __slots__ = ("job_id", "revision", "unchanged")
     JOB_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
     job_id: str
     revision: int
-    def __init__(self, job_id: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
+    unchanged: bool
+    def __init__(self, job_id: _Optional[str] = ..., revision: _Optional[int] = ..., unchanged: bool = ...) -> None: ...
 
 class StreamJobLogsRequest(_message.Message):
-    __slots__ = ("job", "task", "follow")
+    __slots__ = ("job", "task", "follow", "attempt", "previous", "tail", "since_ms", "timestamps")
     JOB_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
     FROM_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    TAIL_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
     job: str
     task: str
     follow: bool
-    def __init__(self, job: _Optional[str] = ..., task: _Optional[str] = ..., follow: bool = ..., **kwargs) -> None: ...
+    attempt: int
+    previous: bool
+    tail: int
+    since_ms: int
+    timestamps: bool
+    def __init__(self, job: _Optional[str] = ..., task: _Optional[str] = ..., follow: bool = ..., attempt: _Optional[int] = ..., previous: bool = ..., tail: _Optional[int] = ..., since_ms: _Optional[int] = ..., timestamps: bool = ..., **kwargs) -> None: ...
 
 class LogPosition(_message.Message):
     __slots__ = ("allocation_id", "stream", "offset")
@@ -376,7 +629,7 @@ class LogPosition(_message.Message):
     def __init__(self, allocation_id: _Optional[str] = ..., stream: _Optional[_Union[LogStream, str]] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class LogChunk(_message.Message):
-    __slots__ = ("task_id", "allocation_id", "stream", "offset", "data", "end", "note")
+    __slots__ = ("task_id", "allocation_id", "stream", "offset", "data", "end", "note", "missing", "start", "times", "job_name")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
@@ -384,6 +637,10 @@ class LogChunk(_message.Message):
     DATA_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    TIMES_FIELD_NUMBER: _ClassVar[int]
+    JOB_NAME_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     allocation_id: str
     stream: LogStream
@@ -391,7 +648,19 @@ class LogChunk(_message.Message):
     data: bytes
     end: bool
     note: str
-    def __init__(self, task_id: _Optional[str] = ..., allocation_id: _Optional[str] = ..., stream: _Optional[_Union[LogStream, str]] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., end: bool = ..., note: _Optional[str] = ...) -> None: ...
+    missing: bool
+    start: bool
+    times: _containers.RepeatedCompositeFieldContainer[LogTime]
+    job_name: str
+    def __init__(self, task_id: _Optional[str] = ..., allocation_id: _Optional[str] = ..., stream: _Optional[_Union[LogStream, str]] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., end: bool = ..., note: _Optional[str] = ..., missing: bool = ..., start: bool = ..., times: _Optional[_Iterable[_Union[LogTime, _Mapping]]] = ..., job_name: _Optional[str] = ...) -> None: ...
+
+class LogTime(_message.Message):
+    __slots__ = ("offset", "at_ms")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    at_ms: int
+    def __init__(self, offset: _Optional[int] = ..., at_ms: _Optional[int] = ...) -> None: ...
 
 class ExecRequest(_message.Message):
     __slots__ = ("start", "stdin", "stdin_end", "resize", "signal")
@@ -451,10 +720,12 @@ class ExecResponse(_message.Message):
     def __init__(self, stdout: _Optional[bytes] = ..., stderr: _Optional[bytes] = ..., exit_code: _Optional[int] = ...) -> None: ...
 
 class GetClusterStatusRequest(_message.Message):
-    __slots__ = ("digest",)
+    __slots__ = ("digest", "fresh")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FRESH_FIELD_NUMBER: _ClassVar[int]
     digest: bool
-    def __init__(self, digest: bool = ...) -> None: ...
+    fresh: bool
+    def __init__(self, digest: bool = ..., fresh: bool = ...) -> None: ...
 
 class ClusterStatus(_message.Message):
     __slots__ = ("leader", "epoch", "revision", "masters", "nodes", "nodes_ready", "jobs", "pending", "running", "total", "used", "queues", "digest", "version", "state_bytes", "state_bytes_limit", "clock_ms", "clock_problem", "feature_level", "newest_feature_level", "backup")
@@ -587,18 +858,22 @@ class QueueStatus(_message.Message):
     def __init__(self, path: _Optional[str] = ..., type: _Optional[str] = ..., pending: _Optional[int] = ..., running: _Optional[int] = ..., used: _Optional[_Mapping[str, int]] = ..., demand: _Optional[_Mapping[str, int]] = ..., fair_share: _Optional[_Mapping[str, int]] = ..., ceiling: _Optional[_Mapping[str, int]] = ..., rules: _Optional[_Union[_types_pb2.Queue, _Mapping]] = ...) -> None: ...
 
 class SetQueuesRequest(_message.Message):
-    __slots__ = ("request_id", "client_id", "queues", "quotas", "sets_quotas")
+    __slots__ = ("request_id", "client_id", "queues", "quotas", "sets_quotas", "if_match", "dry_run")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     QUOTAS_FIELD_NUMBER: _ClassVar[int]
     SETS_QUOTAS_FIELD_NUMBER: _ClassVar[int]
+    IF_MATCH_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     client_id: str
     queues: _containers.RepeatedCompositeFieldContainer[_types_pb2.Queue]
     quotas: _containers.RepeatedCompositeFieldContainer[_types_pb2.Quota]
     sets_quotas: bool
-    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[_types_pb2.Queue, _Mapping]]] = ..., quotas: _Optional[_Iterable[_Union[_types_pb2.Quota, _Mapping]]] = ..., sets_quotas: bool = ...) -> None: ...
+    if_match: str
+    dry_run: bool
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[_types_pb2.Queue, _Mapping]]] = ..., quotas: _Optional[_Iterable[_Union[_types_pb2.Quota, _Mapping]]] = ..., sets_quotas: bool = ..., if_match: _Optional[str] = ..., dry_run: bool = ...) -> None: ...
 
 class SetQueuesResponse(_message.Message):
     __slots__ = ("unchanged", "revision")
@@ -609,16 +884,20 @@ class SetQueuesResponse(_message.Message):
     def __init__(self, unchanged: bool = ..., revision: _Optional[int] = ...) -> None: ...
 
 class SetQuotasRequest(_message.Message):
-    __slots__ = ("request_id", "client_id", "quotas", "replace")
+    __slots__ = ("request_id", "client_id", "quotas", "replace", "if_match", "dry_run")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     QUOTAS_FIELD_NUMBER: _ClassVar[int]
     REPLACE_FIELD_NUMBER: _ClassVar[int]
+    IF_MATCH_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     client_id: str
     quotas: _containers.RepeatedCompositeFieldContainer[_types_pb2.Quota]
     replace: bool
-    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., quotas: _Optional[_Iterable[_Union[_types_pb2.Quota, _Mapping]]] = ..., replace: bool = ...) -> None: ...
+    if_match: str
+    dry_run: bool
+    def __init__(self, request_id: _Optional[str] = ..., client_id: _Optional[str] = ..., quotas: _Optional[_Iterable[_Union[_types_pb2.Quota, _Mapping]]] = ..., replace: bool = ..., if_match: _Optional[str] = ..., dry_run: bool = ...) -> None: ...
 
 class SetQuotasResponse(_message.Message):
     __slots__ = ("unchanged", "revision")

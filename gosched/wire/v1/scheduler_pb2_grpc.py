@@ -39,6 +39,16 @@ class SchedulerServiceStub(object):
                 request_serializer=gosched_dot_v1_dot_scheduler__pb2.SubmitJobRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_scheduler__pb2.SubmitJobResponse.FromString,
                 _registered_method=True)
+        self.ReadJobs = channel.unary_unary(
+                '/gosched.v1.SchedulerService/ReadJobs',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.ReadJobsRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.ReadJobsResponse.FromString,
+                _registered_method=True)
+        self.SubmitJobs = channel.unary_unary(
+                '/gosched.v1.SchedulerService/SubmitJobs',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.SubmitJobsRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.SubmitJobsResponse.FromString,
+                _registered_method=True)
         self.GetJob = channel.unary_unary(
                 '/gosched.v1.SchedulerService/GetJob',
                 request_serializer=gosched_dot_v1_dot_scheduler__pb2.GetJobRequest.SerializeToString,
@@ -73,6 +83,11 @@ class SchedulerServiceStub(object):
                 '/gosched.v1.SchedulerService/ExplainJob',
                 request_serializer=gosched_dot_v1_dot_scheduler__pb2.GetJobRequest.SerializeToString,
                 response_deserializer=gosched_dot_v1_dot_scheduler__pb2.JobExplanation.FromString,
+                _registered_method=True)
+        self.ListWaits = channel.unary_unary(
+                '/gosched.v1.SchedulerService/ListWaits',
+                request_serializer=gosched_dot_v1_dot_scheduler__pb2.ListWaitsRequest.SerializeToString,
+                response_deserializer=gosched_dot_v1_dot_scheduler__pb2.ListWaitsResponse.FromString,
                 _registered_method=True)
         self.GetClusterStatus = channel.unary_unary(
                 '/gosched.v1.SchedulerService/GetClusterStatus',
@@ -135,6 +150,20 @@ class SchedulerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadJobs(self, request, context):
+        """Reads jobs as people write them, and submits nothing. Any master answers, also where there is no leader.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SubmitJobs(self, request, context):
+        """Each job as by SubmitJob, in the order of the request.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetJob(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -175,6 +204,13 @@ class SchedulerServiceServicer(object):
 
     def ExplainJob(self, request, context):
         """What holds a pending job; where a running one runs.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListWaits(self, request, context):
+        """Why jobs wait, in one line each, as the newest cycle saw them: for listings.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -254,6 +290,16 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     request_deserializer=gosched_dot_v1_dot_scheduler__pb2.SubmitJobRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_scheduler__pb2.SubmitJobResponse.SerializeToString,
             ),
+            'ReadJobs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadJobs,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.ReadJobsRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.ReadJobsResponse.SerializeToString,
+            ),
+            'SubmitJobs': grpc.unary_unary_rpc_method_handler(
+                    servicer.SubmitJobs,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.SubmitJobsRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.SubmitJobsResponse.SerializeToString,
+            ),
             'GetJob': grpc.unary_unary_rpc_method_handler(
                     servicer.GetJob,
                     request_deserializer=gosched_dot_v1_dot_scheduler__pb2.GetJobRequest.FromString,
@@ -288,6 +334,11 @@ def add_SchedulerServiceServicer_to_server(servicer, server):
                     servicer.ExplainJob,
                     request_deserializer=gosched_dot_v1_dot_scheduler__pb2.GetJobRequest.FromString,
                     response_serializer=gosched_dot_v1_dot_scheduler__pb2.JobExplanation.SerializeToString,
+            ),
+            'ListWaits': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWaits,
+                    request_deserializer=gosched_dot_v1_dot_scheduler__pb2.ListWaitsRequest.FromString,
+                    response_serializer=gosched_dot_v1_dot_scheduler__pb2.ListWaitsResponse.SerializeToString,
             ),
             'GetClusterStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetClusterStatus,
@@ -367,6 +418,60 @@ class SchedulerService(object):
             '/gosched.v1.SchedulerService/SubmitJob',
             gosched_dot_v1_dot_scheduler__pb2.SubmitJobRequest.SerializeToString,
             gosched_dot_v1_dot_scheduler__pb2.SubmitJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.SchedulerService/ReadJobs',
+            gosched_dot_v1_dot_scheduler__pb2.ReadJobsRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.ReadJobsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SubmitJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.SchedulerService/SubmitJobs',
+            gosched_dot_v1_dot_scheduler__pb2.SubmitJobsRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.SubmitJobsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -556,6 +661,33 @@ class SchedulerService(object):
             '/gosched.v1.SchedulerService/ExplainJob',
             gosched_dot_v1_dot_scheduler__pb2.GetJobRequest.SerializeToString,
             gosched_dot_v1_dot_scheduler__pb2.JobExplanation.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListWaits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gosched.v1.SchedulerService/ListWaits',
+            gosched_dot_v1_dot_scheduler__pb2.ListWaitsRequest.SerializeToString,
+            gosched_dot_v1_dot_scheduler__pb2.ListWaitsResponse.FromString,
             options,
             channel_credentials,
             insecure,

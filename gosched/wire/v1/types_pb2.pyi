@@ -520,7 +520,7 @@ class Spent(_message.Message):
     def __init__(self, cpu_ms: _Optional[int] = ..., gpu_milli_s: _Optional[int] = ..., memory_mib_s: _Optional[int] = ...) -> None: ...
 
 class TaskGroup(_message.Message):
-    __slots__ = ("name", "count", "resources", "gpu_model", "runtime", "image", "command", "env", "working_dir", "node_selector", "strategy", "framework", "min_count", "gpu_memory_bytes", "topology", "spread", "affinity", "anti_affinity", "tolerations", "isolation")
+    __slots__ = ("name", "count", "resources", "gpu_model", "runtime", "image", "command", "env", "working_dir", "node_selector", "strategy", "framework", "min_count", "gpu_memory_bytes", "topology", "spread", "affinity", "anti_affinity", "tolerations", "isolation", "mpi_ranks", "mpi_implementation")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -555,6 +555,8 @@ class TaskGroup(_message.Message):
     ANTI_AFFINITY_FIELD_NUMBER: _ClassVar[int]
     TOLERATIONS_FIELD_NUMBER: _ClassVar[int]
     ISOLATION_FIELD_NUMBER: _ClassVar[int]
+    MPI_RANKS_FIELD_NUMBER: _ClassVar[int]
+    MPI_IMPLEMENTATION_FIELD_NUMBER: _ClassVar[int]
     name: str
     count: int
     resources: Resources
@@ -575,7 +577,9 @@ class TaskGroup(_message.Message):
     anti_affinity: _containers.RepeatedCompositeFieldContainer[AntiAffinity]
     tolerations: _containers.RepeatedCompositeFieldContainer[Toleration]
     isolation: Isolation
-    def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., runtime: _Optional[_Union[Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., framework: _Optional[_Union[Framework, str]] = ..., min_count: _Optional[int] = ..., gpu_memory_bytes: _Optional[int] = ..., topology: _Optional[_Iterable[_Union[TopologyRule, _Mapping]]] = ..., spread: _Optional[_Iterable[_Union[SpreadRule, _Mapping]]] = ..., affinity: _Optional[_Iterable[_Union[Affinity, _Mapping]]] = ..., anti_affinity: _Optional[_Iterable[_Union[AntiAffinity, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ..., isolation: _Optional[_Union[Isolation, _Mapping]] = ...) -> None: ...
+    mpi_ranks: int
+    mpi_implementation: str
+    def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., runtime: _Optional[_Union[Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., framework: _Optional[_Union[Framework, str]] = ..., min_count: _Optional[int] = ..., gpu_memory_bytes: _Optional[int] = ..., topology: _Optional[_Iterable[_Union[TopologyRule, _Mapping]]] = ..., spread: _Optional[_Iterable[_Union[SpreadRule, _Mapping]]] = ..., affinity: _Optional[_Iterable[_Union[Affinity, _Mapping]]] = ..., anti_affinity: _Optional[_Iterable[_Union[AntiAffinity, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ..., isolation: _Optional[_Union[Isolation, _Mapping]] = ..., mpi_ranks: _Optional[int] = ..., mpi_implementation: _Optional[str] = ...) -> None: ...
 
 class GangPolicy(_message.Message):
     __slots__ = ("min_tasks", "on_member_failure", "wait_ms", "ends_with")
@@ -717,7 +721,7 @@ class Children(_message.Message):
     def __init__(self, made: _Optional[int] = ..., live: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., cancelled: _Optional[int] = ..., next_run_at_ms: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("id", "spec", "state", "intent", "reason", "detail", "sequence", "attempt", "restarts", "active", "running", "succeeded", "failed", "submitted_at_ms", "not_before_ms", "started_at_ms", "ended_at_ms", "exit_code", "unplaced", "parent", "element", "children", "held", "waits_for", "placed_at_ms", "checkpoint_at_ms", "until_ms", "preemptions", "deadline_missed", "deadline_promised", "evicted_for", "frozen", "spent")
+    __slots__ = ("id", "spec", "state", "intent", "reason", "detail", "sequence", "attempt", "restarts", "active", "running", "succeeded", "failed", "submitted_at_ms", "not_before_ms", "started_at_ms", "ended_at_ms", "exit_code", "unplaced", "parent", "element", "children", "held", "waits_for", "placed_at_ms", "checkpoint_at_ms", "until_ms", "preemptions", "deadline_missed", "deadline_promised", "evicted_for", "frozen", "spent", "user", "authenticated", "traceparent", "port")
     ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -751,6 +755,10 @@ class Job(_message.Message):
     EVICTED_FOR_FIELD_NUMBER: _ClassVar[int]
     FROZEN_FIELD_NUMBER: _ClassVar[int]
     SPENT_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    AUTHENTICATED_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
     id: str
     spec: JobSpec
     state: JobState
@@ -784,7 +792,11 @@ class Job(_message.Message):
     evicted_for: _containers.RepeatedScalarFieldContainer[str]
     frozen: bool
     spent: Spent
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., intent: _Optional[_Union[JobIntent, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., sequence: _Optional[int] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., active: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., submitted_at_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., unplaced: _Optional[int] = ..., parent: _Optional[str] = ..., element: _Optional[int] = ..., children: _Optional[_Union[Children, _Mapping]] = ..., held: bool = ..., waits_for: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., placed_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., preemptions: _Optional[int] = ..., deadline_missed: bool = ..., deadline_promised: bool = ..., evicted_for: _Optional[_Iterable[str]] = ..., frozen: bool = ..., spent: _Optional[_Union[Spent, _Mapping]] = ...) -> None: ...
+    user: str
+    authenticated: bool
+    traceparent: str
+    port: int
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[JobSpec, _Mapping]] = ..., state: _Optional[_Union[JobState, str]] = ..., intent: _Optional[_Union[JobIntent, str]] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ..., sequence: _Optional[int] = ..., attempt: _Optional[int] = ..., restarts: _Optional[int] = ..., active: _Optional[int] = ..., running: _Optional[int] = ..., succeeded: _Optional[int] = ..., failed: _Optional[int] = ..., submitted_at_ms: _Optional[int] = ..., not_before_ms: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., ended_at_ms: _Optional[int] = ..., exit_code: _Optional[int] = ..., unplaced: _Optional[int] = ..., parent: _Optional[str] = ..., element: _Optional[int] = ..., children: _Optional[_Union[Children, _Mapping]] = ..., held: bool = ..., waits_for: _Optional[_Iterable[_Union[Dependency, _Mapping]]] = ..., placed_at_ms: _Optional[int] = ..., checkpoint_at_ms: _Optional[int] = ..., until_ms: _Optional[int] = ..., preemptions: _Optional[int] = ..., deadline_missed: bool = ..., deadline_promised: bool = ..., evicted_for: _Optional[_Iterable[str]] = ..., frozen: bool = ..., spent: _Optional[_Union[Spent, _Mapping]] = ..., user: _Optional[str] = ..., authenticated: bool = ..., traceparent: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Task(_message.Message):
     __slots__ = ("id", "job_id", "group", "index", "rank", "state", "attempt", "allocation_id", "node_id", "gpus", "reason", "detail", "placed_at_ms", "started_at_ms", "ended_at_ms", "exit_code", "cpus", "moves", "usage")
@@ -967,7 +979,7 @@ class Hardware(_message.Message):
     def __init__(self, numa_cpus: _Optional[_Iterable[str]] = ..., gpu_numa: _Optional[_Iterable[int]] = ..., gpu_links: _Optional[_Iterable[int]] = ..., gpu_memory_bytes: _Optional[int] = ..., bad_gpus: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("id", "name", "address", "capacity", "gpu_model", "labels", "state", "reason", "incarnation", "registered_at_ms", "changed_at_ms", "taints", "hardware", "isolation", "closed_by", "drain_by_ms", "failing")
+    __slots__ = ("id", "name", "address", "capacity", "gpu_model", "labels", "state", "reason", "incarnation", "registered_at_ms", "changed_at_ms", "taints", "hardware", "isolation", "closed_by", "drain_by_ms", "failing", "set_labels", "set_taints")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -992,6 +1004,8 @@ class Node(_message.Message):
     CLOSED_BY_FIELD_NUMBER: _ClassVar[int]
     DRAIN_BY_MS_FIELD_NUMBER: _ClassVar[int]
     FAILING_FIELD_NUMBER: _ClassVar[int]
+    SET_LABELS_FIELD_NUMBER: _ClassVar[int]
+    SET_TAINTS_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     address: str
@@ -1009,7 +1023,9 @@ class Node(_message.Message):
     closed_by: ClosedBy
     drain_by_ms: int
     failing: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., capacity: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., state: _Optional[_Union[NodeState, str]] = ..., reason: _Optional[str] = ..., incarnation: _Optional[str] = ..., registered_at_ms: _Optional[int] = ..., changed_at_ms: _Optional[int] = ..., taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ..., hardware: _Optional[_Union[Hardware, _Mapping]] = ..., isolation: _Optional[str] = ..., closed_by: _Optional[_Union[ClosedBy, str]] = ..., drain_by_ms: _Optional[int] = ..., failing: _Optional[_Iterable[str]] = ...) -> None: ...
+    set_labels: _containers.RepeatedScalarFieldContainer[str]
+    set_taints: _containers.RepeatedCompositeFieldContainer[Taint]
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., capacity: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., state: _Optional[_Union[NodeState, str]] = ..., reason: _Optional[str] = ..., incarnation: _Optional[str] = ..., registered_at_ms: _Optional[int] = ..., changed_at_ms: _Optional[int] = ..., taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ..., hardware: _Optional[_Union[Hardware, _Mapping]] = ..., isolation: _Optional[str] = ..., closed_by: _Optional[_Union[ClosedBy, str]] = ..., drain_by_ms: _Optional[int] = ..., failing: _Optional[_Iterable[str]] = ..., set_labels: _Optional[_Iterable[str]] = ..., set_taints: _Optional[_Iterable[_Union[Taint, _Mapping]]] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("path", "type", "weight", "capacity_pct", "max_pct", "guaranteed", "limit", "order", "max_running_jobs", "tenants", "half_life_ms", "preemption")

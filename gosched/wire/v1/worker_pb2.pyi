@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class TaskOrder(_message.Message):
-    __slots__ = ("allocation_id", "task_id", "job_id", "runtime", "image", "command", "env", "working_dir", "resources", "gpus", "cpus", "isolation", "stop_alone", "stop_grace_ms")
+    __slots__ = ("allocation_id", "task_id", "job_id", "runtime", "image", "command", "env", "working_dir", "resources", "gpus", "cpus", "isolation", "stop_alone", "stop_grace_ms", "mpi_ranks", "mpi_implementation", "port")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -31,6 +31,9 @@ class TaskOrder(_message.Message):
     ISOLATION_FIELD_NUMBER: _ClassVar[int]
     STOP_ALONE_FIELD_NUMBER: _ClassVar[int]
     STOP_GRACE_MS_FIELD_NUMBER: _ClassVar[int]
+    MPI_RANKS_FIELD_NUMBER: _ClassVar[int]
+    MPI_IMPLEMENTATION_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
     allocation_id: str
     task_id: str
     job_id: str
@@ -45,7 +48,10 @@ class TaskOrder(_message.Message):
     isolation: _types_pb2.Isolation
     stop_alone: bool
     stop_grace_ms: int
-    def __init__(self, allocation_id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., runtime: _Optional[_Union[_types_pb2.Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., resources: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., cpus: _Optional[str] = ..., isolation: _Optional[_Union[_types_pb2.Isolation, _Mapping]] = ..., stop_alone: bool = ..., stop_grace_ms: _Optional[int] = ...) -> None: ...
+    mpi_ranks: int
+    mpi_implementation: str
+    port: int
+    def __init__(self, allocation_id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., runtime: _Optional[_Union[_types_pb2.Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., resources: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., cpus: _Optional[str] = ..., isolation: _Optional[_Union[_types_pb2.Isolation, _Mapping]] = ..., stop_alone: bool = ..., stop_grace_ms: _Optional[int] = ..., mpi_ranks: _Optional[int] = ..., mpi_implementation: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class StopOrder(_message.Message):
     __slots__ = ("allocation_id", "grace_ms", "reason", "checkpoint_signal", "checkpoint_ms")
@@ -118,13 +124,19 @@ class FreezeTasksResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class StreamLogsRequest(_message.Message):
-    __slots__ = ("allocation_id", "follow")
+    __slots__ = ("allocation_id", "follow", "tail", "since_ms", "timestamps")
     ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
     FROM_FIELD_NUMBER: _ClassVar[int]
+    TAIL_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMPS_FIELD_NUMBER: _ClassVar[int]
     allocation_id: str
     follow: bool
-    def __init__(self, allocation_id: _Optional[str] = ..., follow: bool = ..., **kwargs) -> None: ...
+    tail: int
+    since_ms: int
+    timestamps: bool
+    def __init__(self, allocation_id: _Optional[str] = ..., follow: bool = ..., tail: _Optional[int] = ..., since_ms: _Optional[int] = ..., timestamps: bool = ..., **kwargs) -> None: ...
 
 class GetIdentityRequest(_message.Message):
     __slots__ = ()

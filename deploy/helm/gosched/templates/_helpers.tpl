@@ -150,3 +150,38 @@ volumeMounts:
   secret: {secretName: {{ include "gosched.clientSecret" . }}, defaultMode: 0440, optional: true}
 {{- end }}
 {{- end -}}
+
+{{/* The key `archive` of both programs' settings; nothing without an archive. */}}
+{{- define "gosched.archive" -}}
+{{- $archive := .Values.archive -}}
+{{- if $archive.url -}}
+{{- $config := dict "url" $archive.url -}}
+{{- range $key := list "endpoint" "region" "retention" -}}
+{{- with get $archive $key }}{{ $_ := set $config $key . }}{{ end -}}
+{{- end -}}
+{{- if $archive.credentialsSecret -}}
+{{- $_ := set $config "credentials_file" "/etc/gosched/archive/credentials" -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "gosched.archiveMounts" -}}
+{{- if and .Values.archive.url .Values.archive.credentialsSecret }}
+- {name: archive-credentials, mountPath: /etc/gosched/archive, readOnly: true}
+{{- end }}
+{{- if and .Values.archive.url .Values.archive.volume }}
+- {name: archive, mountPath: {{ trimPrefix "file://" .Values.archive.url }}}
+{{- end }}
+{{- end -}}
+
+{{- define "gosched.archiveVolumes" -}}
+{{- if and .Values.archive.url .Values.archive.credentialsSecret }}
+- name: archive-credentials
+  secret: {secretName: {{ .Values.archive.credentialsSecret }}, defaultMode: 0440}
+{{- end }}
+{{- if and .Values.archive.url .Values.archive.volume }}
+- name: archive
+  {{- toYaml .Values.archive.volume | nindent 2 }}
+{{- end }}
+{{- end -}}

@@ -9,6 +9,16 @@
 {{- end -}}
 {{- $_ := set $server "grpc_addr" ":9090" -}}
 {{- $_ := set $server "http_addr" ":8080" -}}
+{{- $hosts := default list $server.http_hosts -}}
+{{- if .Values.master.ingress.enabled -}}
+{{- $hosts = append $hosts (default "*" .Values.master.ingress.host) -}}
+{{- end -}}
+{{- if .Values.master.httpRoute.enabled -}}
+{{- $hosts = concat $hosts (default (list "*") .Values.master.httpRoute.hostnames) -}}
+{{- end -}}
+{{- if $hosts -}}
+{{- $_ := set $server "http_hosts" $hosts -}}
+{{- end -}}
 {{- $_ := set $config "server" $server -}}
 {{- $raft := deepCopy (default dict $config.raft) -}}
 {{- $_ := set $raft "enabled" true -}}
@@ -16,6 +26,12 @@
 {{- $_ := set $config "raft" $raft -}}
 {{- if eq .Values.tls.mode "off" -}}
 {{- $_ := set $config "insecure" true -}}
+{{- end -}}
+{{- with include "gosched.archive" . -}}
+{{- $_ := set $config "archive" (fromYaml .) -}}
+{{- end -}}
+{{- if and .Values.tracing.endpoint (not (hasKey $config "tracing")) -}}
+{{- $_ := set $config "tracing" .Values.tracing -}}
 {{- end -}}
 {{- omit $config "algorithm" "schedule_period" | toYaml -}}
 {{- end -}}

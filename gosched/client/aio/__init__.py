@@ -1,0 +1,1 @@
+"""The client for asyncio: the same calls as `GoSchedClient`, to await."""

@@ -1,0 +1,123 @@
+"""The channels to masters of a client with asyncio. Which master is next says `targets.py`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import grpc.aio
+
+from gosched.client import targets
+from gosched.client.errors import GoSchedError, Misused
+from gosched.client.looking import look_at_all
+from gosched.client.requests.cluster import get_status
+from gosched.client.targets import CLOSED, OPTIONS, Targets, TlsFiles, Tries
+
+T = TypeVar("T")
+
+
+class AsyncMasters:
+    """The endpoints, and a channel to each that was used. Channels belong to the loop that was running then."""
+
+    def __init__(self, endpoints: str | Sequence[str], tls: TlsFiles | None, *, fails_fast: bool = False) -> None:
+        self._targets = Targets(endpoints, tls, fails_fast=fails_fast)
+        self._channels: dict[str, Any] = {}
+        self._closed = False
+
+    async def call(self, rpc: Callable[[Any, float], Awaitable[T]], *, timeout_s: float) -> T:
+        """Call `rpc(channel, timeout)` on one master after the other until one answers. Raises GoSchedError."""
+        async for channel, left in self.tries(timeout_s):
+            try:
+                with cancelled_as(Misused(CLOSED)):
+                    answer = await rpc(channel, min(targets.TRY_S, left))
+                self.answered()
+                await self._learn(channel)
+                return answer
+            except grpc.RpcError as error:
+                self.failed(error)
+        raise AssertionError("tries() ends by raising")
+
+    async def tries(self, timeout_s: float) -> AsyncIterator[tuple[Any, float]]:
+        """Yield a channel and the seconds left, again and again, and raise Unavailable when the time is up."""
+        tries = Tries(self._targets, timeout_s)
+        while True:
+            left = tries.left_s()
+            if await self._find(min(targets.TRY_S, left)):
+                yield self.at(self._targets.current), left
+            if tries.time_to_look():
+                tries.looked(await asyncio.to_thread(look_at_all, self._targets.known, self._targets.tls))
+            await asyncio.sleep(tries.pause_s())
+
+    def at(self, target: str) -> Any:
+        """Return a channel to the master at this very address."""
+        if self._closed:
+            raise Misused(CLOSED)
+        if target not in self._channels:
+            self._channels[target] = _open(target, self._targets.tls)
+        return self._channels[target]
+
+    def answered(self) -> None:
+        """Note that a master has answered."""
+        self._targets.has_answered = True
+
+    def failed(self, error: Any) -> None:
+        """Move on to the next master; raise when the error is an answer."""
+        self._targets.failed(error)
+
+    async def close(self) -> None:
+        """Close all channels. Streams that other tasks follow end, and are not opened anew."""
+        self._closed = True
+        channels = list(self._channels.values())
+        self._channels.clear()
+        for channel in channels:
+            await channel.close()
+
+    def __str__(self) -> str:
+        return ",".join(self._targets.endpoints)
+
+    async def _find(self, timeout_s: float) -> bool:
+        """See to it that masters are known, and return whether they are."""
+        if self._targets.known:
+            return True
+        from gosched.client.http_endpoint import NoAddresses, grpc_addresses  # urllib takes long to import
+
+        for url in self._targets.urls:
+            try:
+                self._targets.known = await asyncio.to_thread(grpc_addresses, url, self._targets.tls, timeout_s)
+                break
+            except NoAddresses as error:
+                self._targets.last_error = str(error)
+                self._targets.obstacles[url] = error.obstacle
+        return bool(self._targets.known)
+
+    async def _learn(self, channel: Any) -> None:
+        if not self._targets.time_to_learn():
+            return
+        call = get_status()
+        try:
+            status = call.read(await call.rpc.unary(channel)(call.request, timeout=targets.TRY_S))
+        except grpc.RpcError:
+            return  # the next call meets the same problem, and says so
+        self._targets.learn([master.grpc_address for master in status.masters])
+
+
+@contextmanager
+def cancelled_as(error: GoSchedError) -> Iterator[None]:
+    """Raise `error` where a call is cancelled, as by `close`: a CancelledError would be taken for the task's."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise error from None
+
+
+def _open(target: str, tls: TlsFiles | None) -> Any:
+    if tls is None:
+        return grpc.aio.insecure_channel(target, options=OPTIONS)
+    ca, key, cert = tls.read()
+    credentials = grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)
+    return grpc.aio.secure_channel(target, credentials, options=OPTIONS)

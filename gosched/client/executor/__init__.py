@@ -1,0 +1,1 @@
+"""`concurrent.futures` on the cluster: `GoSchedExecutor`."""

@@ -1,0 +1,1 @@
+"""What has happened: each master derives it from the log that it applies, and keeps it beside the replicated state."""

@@ -1,0 +1,259 @@
+"""HistoryService: events, attempts, jobs that have ended.
+
+Lists are served by the leader, behind a barrier. A watch is served by any master from its own history, which is the
+same: so watching costs the leader nothing, and a change of leaders does not end it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from gosched.api.history import Attempt, EventPage, FinishedJob, HistoryEvent
+from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.core.reasons import RefusalReason
+from gosched.core.records.job import JobState
+from gosched.master.base.errors import ApiError, invalid, not_found, unavailable
+from gosched.master.base.proposals import Proposals
+from gosched.master.history.attempts import attempts
+from gosched.master.history.feed import Feed, FeedBatch
+from gosched.master.history.fetching import sent_rows
+from gosched.master.history.kinds import Kind
+from gosched.master.history.queries import (
+    EventFilter,
+    Found,
+    JobFilter,
+    attempts_of,
+    events_after,
+    finished_jobs,
+    newest_events,
+    newest_job,
+)
+from gosched.master.history.store import HistoryStore
+from gosched.replication.interface import Replication
+from gosched.wire.codec import fill, to_message
+from gosched.wire.v1 import history_pb2, history_pb2_grpc
+
+DEFAULT_PAGE = 1_000
+MAX_PAGE = 10_000
+WATCH_PAGE = 1_000
+HEARTBEAT_S = 10.0  # of a watch without events
+NO_LEADER_S = 10.0  # after which a watch ends: this master may be cut off, and hears nothing
+MAX_FILTER_KINDS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Events of one revision for a watch; none: nothing happened up to it."""
+
+    revision: int
+    events: Sequence[HistoryEvent] = ()
+    #: All that happened at this revision, as it is held for all that watch; None: it is only what was asked for.
+    shared: FeedBatch | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryService(history_pb2_grpc.HistoryServiceServicer):
+    replication: Replication
+    proposals: Proposals
+    store: HistoryStore
+    feed: Feed
+
+    async def ListEvents(self, request: history_pb2.ListEventsRequest, context: Any) -> history_pb2.ListEventsResponse:
+        wanted = self.filter_of(request)
+        size = _page_size(request.page_size)
+        revision = await self.proposals.barrier()
+        if request.after > revision:
+            raise invalid(f"revision {request.after} is not of this cluster: it is at {revision}")
+        await self.store.until_written(revision)
+        found = await self._page(wanted, request.after, size)
+        page = EventPage(
+            events=tuple(found.events), revision=found.revision, more=found.more, oldest=self.store.span.first
+        )
+        return to_message(page, history_pb2.ListEventsResponse)
+
+    async def WatchEvents(
+        self, request: history_pb2.ListEventsRequest, context: Any
+    ) -> AsyncIterator[history_pb2.EventBatch]:
+        async for batch in self.watch(self.filter_of(request), request.after):
+            message = history_pb2.EventBatch(revision=batch.revision)
+            for event in batch.events:
+                fill(event, message.events.add())
+            yield message
+
+    async def ListAttempts(
+        self, request: history_pb2.ListAttemptsRequest, context: Any
+    ) -> history_pb2.ListAttemptsResponse:
+        revision = await self.proposals.barrier()
+        await self.store.until_written(revision)
+        state = self.replication.state
+        job = state.find_job(request.job)
+        job_id = job.id if job is not None else await self._forgotten(request.job)
+        answer = history_pb2.ListAttemptsResponse(revision=revision)
+        for attempt in await self.attempts_of_job(job_id):
+            fill(attempt, answer.attempts.add())
+        return answer
+
+    async def attempts_of_job(self, job_id: str) -> list[Attempt]:
+        """Return the attempts of a job, the oldest first; none of one that neither state nor history knows."""
+        state = self.replication.state
+        await self.store.until_written(state.revision)
+        kept = await self.store.read(lambda database: attempts_of(database, job_id))
+        return attempts(state, state.jobs.get(job_id), kept)
+
+    async def ListFinishedJobs(
+        self, request: history_pb2.ListFinishedJobsRequest, context: Any
+    ) -> history_pb2.ListFinishedJobsResponse:
+        size = _page_size(request.page_size)
+        before = _place_of(request.page_token)
+        wanted = JobFilter(
+            since_ms=request.since_ms,
+            until_ms=request.until_ms,
+            tenant=request.tenant,
+            queue=request.queue,
+            user=request.user,
+            states=frozenset([_final(state) for state in request.states]),
+        )
+        await self.store.until_written(await self.proposals.barrier())
+        jobs, more = await self.store.read(lambda database: finished_jobs(database, wanted, before, size))
+        answer = history_pb2.ListFinishedJobsResponse(next_page_token=_token(jobs[-1]) if more else "")
+        for job in jobs:
+            fill(job, answer.jobs.add())
+        return answer
+
+    def filter_of(self, request: history_pb2.ListEventsRequest) -> EventFilter:
+        """Return the filter of a request. Raises ApiError."""
+        if request.after < 0 or request.since_ms < 0:
+            raise invalid("a revision and a moment must not be negative")
+        if len(request.kinds) > MAX_FILTER_KINDS:
+            raise invalid(f"{len(request.kinds)} kinds; at most {MAX_FILTER_KINDS} are taken")
+        for kind in request.kinds:
+            _check_kind(kind)
+        return EventFilter(
+            job=request.job,
+            node=self._node_id(request.node),
+            kinds=frozenset(request.kinds),
+            since_ms=request.since_ms,
+            queue=request.queue,
+            tenant=request.tenant,
+        )
+
+    async def watch(self, wanted: EventFilter, after: int) -> AsyncIterator[Batch]:
+        """Yield what happens after a revision, 0: from now on; and at first, and now and then, a batch without events.
+        It raises ApiError where what followed is not kept, and when this master has not known a leader for a while."""
+        cursor = after or self.feed.last
+        self.check_kept(cursor)
+        yield Batch(revision=cursor)
+        without_leader_s = 0.0
+        while True:
+            held = self.feed.since(cursor)
+            if held is None:
+                found = await self._page(wanted, cursor, WATCH_PAGE)
+                for batch in _by_revision(found.events):
+                    yield batch
+                cursor = found.revision
+                continue
+            for one in held:
+                cursor = one.revision
+                if wanted.is_open:
+                    yield Batch(revision=cursor, events=one.events, shared=one)
+                elif events := [event for event in one.events if wanted.takes(event)]:
+                    yield Batch(revision=cursor, events=events)
+            cursor = max(cursor, self.feed.last)
+            before = cursor
+            await self.feed.change(HEARTBEAT_S)
+            if self.feed.last == before:
+                without_leader_s = 0.0 if self.replication.role.leader else without_leader_s + HEARTBEAT_S
+                if without_leader_s >= NO_LEADER_S:
+                    raise unavailable("this master knows of no leader; go on with another one")
+                yield Batch(revision=cursor)
+
+    def check_kept(self, after: int) -> None:
+        """Raise ApiError unless all that followed a revision is kept."""
+        first = self.store.span.first
+        if not after or after >= first - 1:
+            return
+        if self.store.is_fetching:
+            raise unavailable("this master fetches what its history lacks; go on with another one, or try again")
+        raise ApiError(
+            grpc.StatusCode.OUT_OF_RANGE,
+            f"what followed revision {after} is not kept any more: events are complete from revision {first} on;"
+            f" ask after {first - 1}",
+            reason=RefusalReason.HISTORY_COMPACTED,
+        )
+
+    async def _page(self, wanted: EventFilter, after: int, size: int) -> Found:
+        store = self.store
+        if not after and not wanted.since_ms:
+            return await store.read(lambda database: newest_events(database, wanted, store.written, size))
+        self.check_kept(after)
+        await store.until_written(min(self.feed.last, store.span.last))
+        return await store.read(lambda database: events_after(database, wanted, after, store.written, size))
+
+    async def StreamHistory(
+        self, request: history_pb2.StreamHistoryRequest, context: Any
+    ) -> AsyncIterator[history_pb2.HistoryRows]:
+        await self.store.until_written(request.before - 1)
+        async for rows in sent_rows(self.store, request.after, request.before):
+            yield rows
+
+    async def _forgotten(self, job: str) -> str:
+        """Return the id of a job that the state does not know (any more). Raises ApiError."""
+        found = await self.store.read(lambda database: newest_job(database, job))
+        if found is None:
+            raise not_found(f"no job {job[:MAX_NAME_LENGTH]!a}, and none in the history")
+        return found.job_id
+
+    def _node_id(self, node: str) -> str:
+        """Return the id of a node by its name; a node that is not known (any more) is what it is called."""
+        state = self.replication.state
+        if not node or node in state.nodes:
+            return node
+        named = [known.id for known in state.nodes.values() if known.name == node]
+        if len(named) > 1:
+            raise invalid(f"{len(named)} nodes are named {node[:MAX_NAME_LENGTH]!a}: give the id")
+        return named[0] if named else node
+
+
+def _by_revision(events: Sequence[HistoryEvent]) -> Sequence[Batch]:
+    grouped: dict[int, list[HistoryEvent]] = {}
+    for event in events:
+        grouped.setdefault(event.revision, []).append(event)
+    return [Batch(revision=revision, events=found) for revision, found in grouped.items()]
+
+
+def _page_size(asked: int) -> int:
+    if not 0 <= asked <= MAX_PAGE:
+        raise invalid(f"page_size {asked} must be from 1 to {MAX_PAGE}, or 0 for {DEFAULT_PAGE}")
+    return asked or DEFAULT_PAGE
+
+
+def _check_kind(kind: str) -> None:
+    kinds = [known.value for known in Kind]
+    if kind not in kinds:
+        near = difflib.get_close_matches(kind, kinds, n=1)
+        meant = f': did you mean "{near[0]}"?' if near else "; they are in docs/guides/events.md"
+        raise invalid(f"no kind of event is named {kind[:MAX_NAME_LENGTH]!a}{meant}")
+
+
+def _final(state: int) -> int:
+    if state not in [known.value for known in JobState if known.is_final]:
+        raise invalid("a job that has ended is SUCCEEDED, FAILED or CANCELLED")
+    return state
+
+
+def _token(job: FinishedJob) -> str:
+    return f"{job.ended_at_ms}:{job.job_id}"
+
+
+def _place_of(token: str) -> tuple[int, str] | None:
+    if not token:
+        return None
+    at_ms, colon, job_id = token.partition(":")
+    if not colon or not at_ms.isdecimal() or len(at_ms) > 18:
+        raise invalid("page_token is not one that this cluster gave")
+    return int(at_ms), job_id

@@ -1,0 +1,169 @@
+"""What each HTTP call passes through before its handler, and its answer on the way back.
+
+Invariant: the caller is known, allowed and has its place before anything of its request is looked at; and what waits
+for a slow reader is counted, and given up after a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gosched.core.trace_context import HEADER, context_of_call
+from gosched.master.api.lanes import Lane
+from gosched.master.base.callers import HTTP_METHOD, check_allowed, denied, http_caller
+from gosched.master.base.clock import Clock
+from gosched.master.base.errors import ApiError
+from gosched.master.http import probes
+from gosched.master.http.call import CALL, HttpCall, Services
+from gosched.master.http.origin import Hosts, cross_site
+from gosched.master.http.problems import Problem, problem_of
+from gosched.master.http.protocol import TRANSPORT
+from gosched.observe.metrics import MasterMetrics
+
+PIECE_BYTES = 64 * 1024
+WRITE_S = 20.0  # for a reader to take one piece
+
+log = structlog.get_logger()
+
+
+class Entrance:
+    """Who calls and what it may, from which page, its place, its duration, the revision."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        services: Services,
+        hosts: Hosts,
+        metrics: MasterMetrics,
+        clock: Clock,
+        cluster_id: Callable[[], str],
+    ) -> None:
+        self._app = app
+        self._services = services
+        self._hosts = hosts
+        self._metrics = metrics
+        self._clock = clock
+        self._cluster_id = cluster_id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = self._clock.monotonic_s()
+        is_head = scope["method"] == "HEAD"  # FastAPI has none of its own
+        inner = {**scope, "method": "GET"} if is_head else dict(scope)
+        answer = _Answer(inner, send, self._services, without_body=is_head)
+        try:
+            await self._serve(inner, receive, answer)
+        except asyncio.CancelledError:
+            scope["state"][TRANSPORT].abort()  # the server stops
+        finally:
+            route = getattr(inner.get("route"), "path", "unknown")
+            self._metrics.http_ended(route, answer.status, self._clock.monotonic_s() - started)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            caller = http_caller(scope["state"][TRANSPORT])
+            if problem := self._refusal(scope):
+                await problem(scope, receive, send)
+                return
+            if scope["path"] not in probes.PATHS:
+                check_allowed(caller, HTTP_METHOD, self._cluster_id())
+            place = self._services.lanes.uses[Lane.CALLS].take(caller)
+        except ApiError as error:
+            await problem_of(error)(scope, receive, send)
+            return
+        given = [(HEADER, value.decode("latin-1")) for name, value in scope["headers"] if name == HEADER.encode()]
+        call = scope[CALL] = HttpCall(self._services, caller, place, context_of_call(given))
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:  # its answer is sent already
+            log.error("an HTTP call failed", method=scope["method"], path=scope["path"][:200], exc_info=error)
+        finally:
+            call.leave()
+
+    def _refusal(self, scope: Scope) -> Problem | None:
+        """Return why a request is refused that is not from this master's own page, or that two readers would take for
+        two different ones."""
+        headers = Headers(scope=scope)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            detail = "the request has a Content-Length and a Transfer-Encoding: send one of them"
+            return Problem(400, detail, headers={"Connection": "close"})
+        host = headers.get("host", "")
+        if scope["scheme"] == "http" and scope["path"] not in probes.PATHS and not self._hosts.takes(host):
+            return Problem(421, f"the Host {host[:200]!a} is no name of this master")
+        if why := cross_site(scope["method"], headers):
+            return problem_of(denied(f"changes are taken from this master's own pages and from programs: {why}"))
+        return None
+
+
+class _Answer:
+    """The way of an answer to its reader: `send` of an ASGI call.
+
+    `without_body`: it ends with its head. A handler that streams is then told that its reader has gone.
+    """
+
+    def __init__(self, scope: Scope, send: Send, services: Services, *, without_body: bool) -> None:
+        self.status = 500
+        self._scope = scope
+        self._send = send
+        self._services = services
+        self._without_body = without_body
+        self._start: Message | None = None
+        self._ended = False
+
+    async def __call__(self, message: Message) -> None:
+        """Send a message, in pieces that its reader has to take in time. The head waits for the body's first part: if
+        that is too much to keep for the reader, the answer is a problem."""
+        if self._ended:
+            return
+        if message["type"] == "http.response.start":
+            self._start = message
+            return
+        if self._start is not None:
+            start, self._start = self._start, None
+            if refusal := self._hold(len(message.get("body", b""))):
+                await refusal(self._scope, _nothing, self)
+                return
+            self.status = start["status"]
+            await self._write({**start, "headers": [*start.get("headers", ()), *self._headers()]})
+        if self._without_body:
+            self._ended = True
+            await self._write({"type": "http.response.body", "body": b"", "more_body": False})
+            return
+        body, more = message.get("body", b""), message.get("more_body", False)
+        for offset in range(0, max(len(body), 1), PIECE_BYTES):
+            rest = offset + PIECE_BYTES < len(body)
+            piece = body[offset : offset + PIECE_BYTES]
+            await self._write({"type": message["type"], "body": piece, "more_body": rest or more})
+
+    def _hold(self, size: int) -> Problem | None:
+        call: HttpCall | None = self._scope.get(CALL)
+        try:
+            if call is not None and size > PIECE_BYTES:
+                call.hold(size)
+        except ApiError as error:
+            return problem_of(error)
+        return None
+
+    async def _write(self, message: Message) -> None:
+        try:
+            async with asyncio.timeout(WRITE_S):
+                await self._send(message)
+        except TimeoutError:
+            self._scope["state"][TRANSPORT].abort()  # what is sent from now on goes nowhere
+
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        call: HttpCall | None = self._scope.get(CALL)
+        revision = (call.revision if call else 0) or self._services.replication.state.revision
+        return [
+            (b"x-gosched-revision", str(revision).encode()),
+            (b"x-content-type-options", b"nosniff"),
+            (b"cross-origin-resource-policy", b"same-origin"),
+        ]
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}

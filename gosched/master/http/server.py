@@ -1,0 +1,114 @@
+"""The HTTP server of a master: its port, TLS, its connections, and its end.
+
+uvicorn brings the protocol; its own server is not used, which takes the process's signals and polls. So the port is
+bound here, and connections are taken in this master's loop, as many as may be open (http/connections.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+import time
+from email.utils import formatdate
+
+from starlette.types import ASGIApp
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from gosched.config import ConfigError, Listen
+from gosched.config.settings import Tls
+from gosched.master.base.cancel import cancel_all
+from gosched.master.http.connections import Bounds, Connections, default_bounds
+from gosched.master.http.protocol import KEEP_ALIVE_S, Connection
+
+BACKLOG = 1024
+FOR_PROBES = Bounds(total=64, each=32)
+STOP_GRACE_S = 1.0
+TICK_S = 1.0
+MAX_HEADER_BYTES = 32 * 1024
+
+
+class HttpServer:
+    def __init__(self, app: ASGIApp, *, key: str, bounds: Bounds | None = None) -> None:
+        """`key`: the setting of its address, for errors."""
+        self._key = key
+        self._state = ServerState()
+        self._config = Config(
+            app,
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,  # a caller is its address, not what it says
+            server_header=False,
+            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+            timeout_keep_alive=int(KEEP_ALIVE_S),
+        )
+        self._connections = Connections(self._config, self._state, bounds or default_bounds())
+        self._listening: socket.socket | None = None
+        self._work: list[asyncio.Task[None]] = []
+
+    async def start(self, listen: Listen, tls: Tls | None) -> int:
+        """Return the port. Raises ConfigError."""
+        context = tls_context(tls)
+        bound = _bound(listen, self._key)
+        self._config.load()
+        bound.listen(BACKLOG)
+        self._listening = bound
+        self._work = [
+            asyncio.ensure_future(self._connections.accept(bound, context)),
+            asyncio.ensure_future(self._tick()),
+        ]
+        return int(bound.getsockname()[1])
+
+    async def stop(self) -> None:
+        """End at once what is idle; give the others a moment."""
+        await cancel_all(self._work)
+        if self._listening is None:
+            return
+        self._listening.close()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        if self._state.tasks:
+            await asyncio.wait(list(self._state.tasks), timeout=STOP_GRACE_S)
+        await self._connections.close()
+        await cancel_all(list(self._state.tasks))
+
+    async def _tick(self) -> None:
+        """Keep the Date header up to date, and look after the connections."""
+        while True:
+            self._state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
+            self._connections.check()
+            await asyncio.sleep(TICK_S)
+
+
+def tls_context(tls: Tls | None) -> ssl.SSLContext | None:
+    """Return the context that asks callers for certificates. Raises ConfigError."""
+    if tls is None:
+        return None
+    try:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.ca)
+        context.load_cert_chain(tls.cert, tls.key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"tls: cannot use {tls.cert}, {tls.key}, {tls.ca}: {error}") from error
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _bound(listen: Listen, key: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    # With the protocol named, which accepted connections inherit: asyncio sets TCP_NODELAY for no others, and without
+    # it the body of an answer, which is written after its head, waits 40 ms for the delayed ACK.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((listen.host, listen.port))
+        bound.setblocking(False)
+    except OSError as error:
+        bound.close()
+        raise ConfigError(f"{key}: cannot listen on {listen.address}: {os.strerror(error.errno or 0)}") from error
+    return bound

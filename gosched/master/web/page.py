@@ -1,0 +1,46 @@
+"""What a page is: an address, a title, a template, and the function that builds what the template shows.
+
+A new page is a module with such a function, a template that extends `layout`, and a line in `site.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from gosched.master.base.callers import Caller
+from gosched.master.web.query import Query
+from gosched.master.web.sources import Sources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request for a page."""
+
+    query: Query
+    #: The parts of the path that have names.
+    params: Mapping[str, str]
+    #: Who asks, for calls to the leader.
+    caller: Caller
+
+
+Builder = Callable[[Sources, Asked], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page of the site."""
+
+    #: As Starlette writes it: `/nodes/{node:path}`.
+    path: str
+    #: Of the part of the site that it belongs to, as in the navigation.
+    section: str
+    #: File in `templates/`; it gets the result of `build` as `view`, and the frame as `frame`.
+    template: str
+    build: Builder
+    #: It is shown again when something changes.
+    live: bool = True
+
+
+class NoSuchPage(Exception):
+    """There is nothing of that name; the message says so in one line."""

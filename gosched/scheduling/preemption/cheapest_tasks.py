@@ -1,0 +1,92 @@
+"""Which running tasks free places for a group of tasks at the lowest price.
+
+Invariant: a node's tasks are chosen in the order of their cost; no more are chosen than the group lacks places.
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from gosched.scheduling.snapshot.occupancy import Occupied
+from gosched.scheduling.snapshot.running_gangs import RunningGang
+from gosched.scheduling.snapshot.task_requests import TaskRequest
+from gosched.scheduling.snapshot.view import IntArray
+
+
+class _Step(NamedTuple):
+    """The next tasks of a node, up to where a place costs least. Steps compare by that price, then by their tasks."""
+
+    price_per_place: float
+    #: The first and the last of its tasks, in the order by node and cost.
+    first: int
+    last: int
+    #: Where the tasks of its node begin and end.
+    begin: int
+    end: int
+
+
+def cheapest_tasks(
+    request: TaskRequest,
+    free: IntArray,
+    held: Occupied[RunningGang],
+    cost: IntArray,
+    candidates: IntArray,
+    wanted: int,
+) -> IntArray:
+    """Return those of the candidates that free `wanted` more places for the group at the lowest price; fewer places if
+    all of them free no more. Of tasks that cost the same the last ranks come first. Devices are left to the simulation.
+    """
+    own = candidates[np.lexsort((-held.rank[candidates], cost[candidates], held.row[candidates]))]
+    gained, price = _gains(request, free, held, cost, own)
+    borders = np.flatnonzero(np.diff(held.row[own], prepend=-1, append=-1)).tolist()
+    steps = [_step(gained, price, begin, begin, end) for begin, end in pairwise(borders)]
+    ahead = [step for step in steps if step is not None]
+    heapq.heapify(ahead)
+    picked: list[IntArray] = []
+    while ahead and wanted > 0:
+        _, first, last, begin, end = heapq.heappop(ahead)
+        before = int(gained[first - 1]) if first > begin else 0
+        last = min(last, first + int(np.searchsorted(gained[first:end], before + wanted)))  # no more than is missing
+        picked.append(own[first : last + 1])
+        wanted -= int(gained[last]) - before
+        following = _step(gained, price, begin, last + 1, end)
+        if following is not None:
+            heapq.heappush(ahead, following)
+    return np.concatenate(picked) if picked else own[:0]
+
+
+def _step(gained: IntArray, price: IntArray, begin: int, first: int, end: int) -> _Step | None:
+    """Return the step that begins with the task `first` of a node, the longest of the cheapest ones; None: what is left
+    there frees no place."""
+    before, paid = (int(gained[first - 1]), int(price[first - 1])) if first > begin else (0, 0)
+    more = gained[first:end] - before
+    if not (more > 0).any():
+        return None
+    ratio = np.where(more > 0, (price[first:end] - paid) / np.maximum(more, 1), np.inf)
+    return _Step(float(ratio.min()), first, end - 1 - int(ratio[::-1].argmin()), begin, end)
+
+
+def _gains(
+    request: TaskRequest, free: IntArray, held: Occupied[RunningGang], cost: IntArray, own: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Return for each task, in the order given (by node), how many more of the group's tasks fit on its node once it
+    and those before it on the node are evicted, and what all these cost. Devices are left to the simulation."""
+    rows = held.row[own]
+    starts = np.concatenate([[True], rows[1:] != rows[:-1]])
+    offset = np.maximum.accumulate(np.where(starts, np.arange(len(own)), 0))
+    gained = np.full(len(own), 1 << 40, dtype=np.int64)
+    at_first = gained.copy()
+    for column, amount in enumerate(request.each):
+        if amount:
+            total = np.cumsum(held.amounts[own, column])
+            here = total - (total - held.amounts[own, column])[offset]
+            now = np.maximum(free[rows, column], 0)
+            np.minimum(gained, (now + here) // amount, out=gained)
+            np.minimum(at_first, now // amount, out=at_first)
+    costs = np.cumsum(cost[own])
+    price = costs - (costs - cost[own])[offset]
+    return gained - at_first, price
