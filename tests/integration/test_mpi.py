@@ -5,8 +5,10 @@ Needs their packages: mpicc.openmpi, mpicc.mpich, mpiexec.openmpi, mpiexec.hydra
 
 from __future__ import annotations
 
+import glob
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,12 +97,14 @@ def test_a_rank_that_ends_alone_ends_the_job_with_its_code(client: GoSchedClient
 
 
 def test_a_cancelled_job_leaves_nothing_of_mpi_behind(client: GoSchedClient, programs: Path) -> None:
+    before = temporary_files()
     client.submit(job("long", programs / "openmpi", 600))
     until(lambda: len(running(programs)) == 3, "all ranks run", LONG_S)
     client.cancel("long")
     assert client.wait("long", timeout=LONG_S).state is JobState.CANCELLED
     assert running(programs) == []
     assert not [process for process in psutil.process_iter(["name"]) if process.info["name"] in ("orted", "mpiexec")]
+    assert temporary_files() <= before
 
 
 @BOTH
@@ -126,6 +130,12 @@ def test_a_program_whose_mpi_is_not_there_says_so(cluster: LocalCluster, client:
     assert "the program is linked with Open MPI, and the job says implementation: mpich" in said.stdout + said.stderr
 
 
+def temporary_files() -> set[str]:
+    """Return where daemons of Open MPI keep their files, outside of the tasks' own directories."""
+    return set(glob.glob(f"{tempfile.gettempdir()}/ompi.*/*"))
+
+
 def running(programs: Path) -> list[psutil.Process]:
     """Return the processes of the ranks themselves."""
+    psutil.process_iter.cache_clear()  # a process that was seen before its exec would keep the program that it had
     return [p for p in psutil.process_iter(["exe"]) if (p.info["exe"] or "").startswith(str(programs))]

@@ -74,7 +74,7 @@ class Head:
             return
         self._has_ranks = True
         mpiexec = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
+            *command, env=self._job.daemon_environment(), stdin=asyncio.subprocess.DEVNULL, start_new_session=True
         )
         self._on_mpiexec(await mpiexec.wait())
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 JOIN_S = 120.0  # for all tasks to be there
 # How long a task that was not the first to fail waits to be stopped: longer than a node may be silent.
 HOLD_S = 60.0
+RANKS_TMPDIR = "GOSCHED_MPI_TMPDIR"  # TMPDIR of the task; empty: it has none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,16 @@ class Job:
             scratch=scratch,
             command=command,
         )
+
+    def daemon_environment(self) -> dict[str, str]:
+        """Return the environment of mpiexec and of MPI's daemon in this task, and make the directory that it names.
+
+        Daemons of Open MPI that share a directory for temporary files fail now and then: each makes the same
+        directories in it, and those of killed ones stay. So each task has its own; ranks have the task's again.
+        """
+        directory = os.path.join(self.scratch, ".gosched-mpi-tmp")
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        return {**os.environ, "TMPDIR": directory, RANKS_TMPDIR: os.environ.get("TMPDIR", "")}
 
 
 def failed(why: str) -> int:

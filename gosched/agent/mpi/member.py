@@ -74,7 +74,7 @@ class Member:
     async def _launch(self, line: str, name: str, *, shares_host: bool) -> None:
         """Start MPI's daemon, as a login would, in a session of its own: a stop is for the ranks."""
         rank = (sys.executable, "-I", "-m", "gosched.agent.mpi.rank", *self.job.command)
-        env = {**os.environ, "GOSCHED_MPI_SOCKET": name, "GOSCHED_MPI_RANK": shlex.join(rank)}
+        env = {**self.job.daemon_environment(), "GOSCHED_MPI_SOCKET": name, "GOSCHED_MPI_RANK": shlex.join(rank)}
         if (
             shares_host
         ):  # Open MPI names the memory that ranks share by host and rank there: two tasks would take the same

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from gosched.agent.mpi.job import RANKS_TMPDIR
+
 _ANSWER_S = 15.0
 # To a whole process group, of which only the command is meant.
 _PASSED_BY = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -57,6 +59,10 @@ def _become(command: Sequence[str], outputs: Sequence[int]) -> NoReturn:
         found = next((os.environ[source] for source in sources if source in os.environ), None)
         if found is not None:
             os.environ[name] = found
+    if directory := os.environ.pop(RANKS_TMPDIR, ""):
+        os.environ["TMPDIR"] = directory
+    else:
+        os.environ.pop("TMPDIR", None)
     try:
         os.execvp(command[0], [*command])
     except OSError as error:
