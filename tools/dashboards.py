@@ -1,4 +1,4 @@
-"""Writes the dashboards of Grafana in config/grafana: one line here for each panel.
+"""Writes the dashboards of Grafana in the chart: one line here for each panel.
 
 python tools/dashboards.py            # writes them anew
 python tools/dashboards.py --check    # says whether they are as they would be written
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parents[1] / "config" / "grafana"
+FOLDER = Path(__file__).parents[1] / "deploy" / "helm" / "gosched" / "dashboards"
 SOURCE = {"type": "prometheus", "uid": "${source}"}
 MASTERS, AGENTS = 'namespace=~"$namespace",job="$masters"', 'namespace=~"$namespace",job="$agents"'
 OF_QUEUE, PENDING, RUNNING = 'queue="$queue"', 'state="PENDING"', 'state="RUNNING"'

@@ -14,7 +14,6 @@ from gosched.config.agent_settings import AgentSettings
 from gosched.config.settings import MasterSettings
 from tools.helm_values import CHART, main, values_of
 
-CONFIG = CHART.parents[2] / "config"
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 SHAPED_LIKE_SETTINGS = {"master.config": MasterSettings, "agent.config": AgentSettings}
@@ -82,13 +81,3 @@ def test_a_config_takes_the_keys_of_its_program_and_no_others(path: str) -> None
 def test_the_chart_has_the_version_of_the_programs() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
-
-
-def test_the_charts_alerts_and_dashboards_are_those_of_config() -> None:
-    pairs = [(CHART / "files/alerts.yml", CONFIG / "prometheus/alerts.yml")]
-    pairs += [(CHART / "dashboards" / file.name, file) for file in sorted((CONFIG / "grafana").glob("*.json"))]
-    assert len(pairs) == 4
-    for linked, file in pairs:
-        assert linked.is_symlink(), f"{linked} is a second copy"
-        assert linked.resolve() == file
-    assert {file.name for file in (CHART / "dashboards").iterdir()} == {linked.name for linked, _ in pairs[1:]}

@@ -28,7 +28,7 @@ from .support import PATIENCE_S, until
 from .test_secured import MEMBERS, Secured
 
 ROOT = Path(__file__).parents[2]
-ALERTS = ROOT / "config/prometheus/alerts.yml"
+ALERTS = ROOT / "deploy/helm/gosched/files/alerts.yml"
 LEASES = {"lease": {"heartbeat": "300ms", "node_timeout": "2s", "first_lease": "3s"}}
 PREEMPTION = {"queues": [{"name": "default", "preemption": "lower_priority"}]}
 
@@ -214,7 +214,9 @@ def empty_panels(prometheus: Prometheus) -> list[str]:
 @pytest.mark.parametrize("words", [("test", "rules", "alerts_test.yml"), ("check", "config", "prometheus.yml")])
 def test_alerts_fire_for_their_faults_alone_and_the_example_config_loads(words: tuple[str, ...]) -> None:
     command = [str(chart_tools() / "bin" / "promtool"), *words]
-    done = subprocess.run(command, cwd=ALERTS.parent, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT / "config/prometheus", capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 

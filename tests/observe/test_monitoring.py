@@ -20,9 +20,9 @@ from gosched.observe.metrics import BackupGauges, ClusterFacts, MasterMetrics, R
 from tools import dashboards
 
 ROOT = Path(__file__).parents[2]
-ALERTS = ROOT / "config/prometheus/alerts.yml"
+ALERTS = ROOT / "deploy/helm/gosched/files/alerts.yml"
 RUNBOOK = "https://github.com/gosched/gosched/blob/main/docs/operations/alerts.md#"
-ASKING = [ALERTS, *sorted((ROOT / "config/grafana").glob("*.json"))]
+ASKING = [ALERTS, *sorted((ROOT / "deploy/helm/gosched/dashboards").glob("*.json"))]
 #: A word of its help text says what a metric counts.
 UNITS = r"\b([Ss]econds|[Bb]ytes|[Nn]umber|[Rr]atio|[Ii]ndex|[Cc]ores|1)\b"
 

@@ -19,7 +19,7 @@ from gosched.observe.metrics import BackupGauges, ClusterFacts, MasterMetrics, R
 from tools.docs.markdown import cell, code, page, table
 from tools.docs.texts import entries
 
-_ALERTS = Path(__file__).parents[2] / "config/prometheus/alerts.yml"
+_ALERTS = Path(__file__).parents[2] / "deploy/helm/gosched/files/alerts.yml"
 _HEAD = ("metric", "type", "labels", "meaning")
 _INTRO = """\
 `/metrics` of each master (`server.http_addr`, `server.probe_addr`) and of each agent with an `http_addr` answers in
@@ -55,8 +55,8 @@ def metrics() -> str:
 def alerts() -> str:
     """Return the page of alerts, with their rules."""
     parts = [
-        "The rules in [config/prometheus/alerts.yml](../../config/prometheus/alerts.yml). What to do about each is in"
-        " its [section of the runbook](../operations/alerts.md)."
+        "The rules in [files/alerts.yml](../../deploy/helm/gosched/files/alerts.yml) of the chart. What to do about"
+        " each is in its [section of the runbook](../operations/alerts.md)."
     ]
     for group in yaml.safe_load(_ALERTS.read_text())["groups"]:
         rows = [_alert(rule) for rule in group["rules"]]

@@ -41,7 +41,7 @@ PULL_LIMIT_S = 4 * 3600  # for the whole of it: 100 GB at 10 MB/s are three hour
 WAIT_S = 60  # for the end of a container whose process has gone
 RETRY_S = 1.0
 APPEAR_S = 30.0  # for a container's process, or its end, of which the daemon may hear later than the kernel knows
-LATE_S = 2.0  # for the word that a container was killed for its memory, which may come after that of its end
+LATE_S = 5.0  # for the word that a container was killed for its memory, which may come after that of its end
 LOOK_AGAIN_S = 0.1
 # What a daemon's end looks like, in the middle of a stream too.
 GONE = (errors.DockerException, exceptions.RequestException, HTTPError)
