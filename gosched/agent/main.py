@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import signal
 import socket
@@ -53,6 +54,7 @@ from gosched.wire.v1 import worker_pb2_grpc
 CLEAN_EVERY_S = 30.0
 RUNTIMES_EVERY_S = 30.0
 IN_PLACE_EVERY_S = 2.0
+UMASK = 0o022  # whatever it was started with; what is private is made so by its own mode
 
 _MESSAGE_SIZES: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -102,6 +104,7 @@ def main(config: str | None, **flags: object) -> None:
     try:
         settings = load_agent_settings(config, flags)
         listen = settings.grpc_listen()
+        os.umask(UMASK)
         process_log.begin(form=settings.logging.format, level=settings.shown_level)
         if listen.notice:
             structlog.get_logger().warning(listen.notice)

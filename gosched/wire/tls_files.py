@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gosched.config.private import exposed
 from gosched.wire.roles import BadCertificate
 
 #: OpenSSL's numbers of what can be wrong with a certificate.
@@ -23,8 +24,8 @@ WRONG_NAME = frozenset({62, 64})
 
 
 def check_files(cert: str, key: str, ca: str) -> None:
-    """Check that the files are there, that the key is the certificate's, that the authority signed it and that it is
-    valid now. Raises BadCertificate."""
+    """Check that the files are there, that the key is the certificate's, that the authority signed it, that it is
+    valid now and that the key is private. Raises BadCertificate."""
     for path in (cert, key, ca):
         _read(path)
     try:
@@ -35,6 +36,8 @@ def check_files(cert: str, key: str, ca: str) -> None:
         context.load_cert_chain(cert, key, password="")
     except (ssl.SSLError, ValueError) as error:
         raise BadCertificate(_unloadable(cert, key, error)) from error
+    if problem := exposed(key):
+        raise BadCertificate(problem)
     context.verify_mode = ssl.CERT_REQUIRED
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE

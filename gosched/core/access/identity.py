@@ -1,6 +1,7 @@
 """Identities: who makes a call, as its credential says.
 
-Invariant: an identity says what was proven and by what; what it may do is decided elsewhere (gosched.core.access.decide).
+Invariant: an identity says what was proven and by what; what it may do is decided elsewhere
+(gosched.core.access.decide).
 """
 
 from __future__ import annotations
