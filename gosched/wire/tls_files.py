@@ -15,6 +15,7 @@ from typing import Any
 
 from gosched.config.private import exposed
 from gosched.wire.roles import BadCertificate
+from gosched.wire.tls_rules import trusting
 
 #: OpenSSL's numbers of what can be wrong with a certificate.
 NOT_YET_VALID, EXPIRED = 9, 10
@@ -29,7 +30,7 @@ def check_files(cert: str, key: str, ca: str) -> None:
     for path in (cert, key, ca):
         _read(path)
     try:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=ca)
+        context = trusting(ssl.Purpose.CLIENT_AUTH, ca)
     except ssl.SSLError as error:
         raise BadCertificate(f"{ca} holds no certificate of an authority in PEM form") from error
     try:
@@ -38,7 +39,6 @@ def check_files(cert: str, key: str, ca: str) -> None:
         raise BadCertificate(_unloadable(cert, key, error)) from error
     if problem := exposed(key):
         raise BadCertificate(problem)
-    context.verify_mode = ssl.CERT_REQUIRED
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
     client.load_cert_chain(cert, key)
