@@ -17,9 +17,11 @@ from functools import partial
 from pathlib import Path
 
 import click
+import structlog
 
 from gosched import __version__
 from gosched.config import ConfigError, MasterSettings, load_master_settings
+from gosched.config.address import open_warning
 from gosched.config.private import close_directory
 from gosched.logs import process as process_log
 from gosched.master.server import MasterServer
@@ -100,9 +102,11 @@ async def serve(settings: MasterSettings, read_again: Callable[[], MasterSetting
     from gosched.replication.process import ProcessReplication  # these bring pysyncobj along
     from gosched.replication.replica_config import ReplicaConfig
 
-    for listen in (settings.grpc_listen(), settings.http_listen()):
+    for listen in settings.listens():
         if listen.notice:
             process_log.say(f"gosched-master: {listen.notice}")
+    if warning := open_warning(settings.listens()):
+        structlog.get_logger().warning(warning)
     _allow_files()
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[str] = loop.create_future()  # empty: a signal

@@ -145,3 +145,18 @@ def test_an_agent_makes_no_socket_file_and_nothing_of_its_own_is_open_to_others(
 
 def mode_of(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_each_port_beyond_loopback_needs_tls_or_insecure_and_each_start_with_it_says_so_once(
+    master: FakeMaster, make_agent: MakeAgent
+) -> None:
+    for flag in ("--grpc-addr=0.0.0.0:0", "--http-addr=0.0.0.0:0"):
+        assert "is not loopback and there is no TLS" in refusal(make_agent(master, flag))
+    agent = make_agent(master, "--grpc-addr=0.0.0.0:0", "--http-addr=0.0.0.0:0", "--insecure")
+    for _ in range(2):
+        agent.lines.clear()
+        agent.start(master)
+        (line,) = [line for line in agent.lines if "--insecure" in line]
+        assert '"level": "warning"' in line
+        assert "grpc_addr 0.0.0.0:0, http_addr 0.0.0.0:0" in line
+        agent.end()

@@ -212,3 +212,17 @@ def test_a_key_that_others_can_read_ends_it_with_2_and_the_command_that_helps(tm
     code, line = refusal(*LOOPBACK, *tls, "--data-dir", str(tmp_path / "data"))
     assert code == 2
     assert line.endswith(f"chmod 600 {files.key}")
+
+
+def test_a_port_beyond_loopback_needs_tls_or_insecure_and_the_start_with_it_says_so_once(tmp_path: Path) -> None:
+    data = ("--data-dir", str(tmp_path / "data"))
+    code, line = refusal(*LOOPBACK, "--raft-bind-addr", "0.0.0.0:0", "--peers", "m2=127.0.0.1:1", *data)
+    assert code == 2
+    assert "is not loopback and there is no TLS" in line
+    everywhere = ("--grpc-addr", "0.0.0.0:0", "--http-addr", "0.0.0.0:0")
+    with running(*everywhere, *data, "--insecure") as (process, _, _):
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=LIMIT_S)
+    (line,) = [line for line in said.splitlines() if "--insecure" in line]
+    assert json.loads(line)["level"] == "warning"
+    assert "server.grpc_addr 0.0.0.0:0, server.http_addr 0.0.0.0:0" in line
