@@ -153,6 +153,7 @@ def certificates(tmp_path: Path, program: str) -> Path:
             folder = tmp_path / found["metadata"]["name"].removeprefix("gosched-").removesuffix("-tls")
             folder.mkdir()
             for name, data in found["data"].items():
+                (folder / name).touch(mode=0o600)
                 (folder / name).write_bytes(base64.b64decode(data))
     return tmp_path
 
