@@ -46,12 +46,19 @@ def close_directory(path: Path, taken: int = CLOSED) -> str:
     if seen.st_uid == me and _is_data(path):
         tighten(path, taken)
         return ""
-    # One that root prepared for a group, as Kubernetes does, or that holds something else: its mode is left alone.
-    writers = stat.S_IWOTH if seen.st_uid != me else stat.S_IWGRP | stat.S_IWOTH
-    if seen.st_mode & writers:
+    # One that root prepared, or that holds something else: its mode is left alone.
+    if seen.st_mode & _writers(path, seen, me):
         how = f"chmod go-w {path}, or choose another"
         return f"users other than its owner can write in the data directory {path} (mode {_octal(seen.st_mode)}): {how}"
     return ""
+
+
+def _writers(path: Path, seen: os.stat_result, me: int) -> int:
+    """Return which of group and others may not write in a directory. Volumes of Kubernetes are root's, made for the
+    group of a pod or for everybody, and mounted where only the pod reaches them."""
+    if seen.st_uid == me:
+        return stat.S_IWGRP | stat.S_IWOTH
+    return 0 if os.path.ismount(path) and not seen.st_mode & stat.S_ISVTX else stat.S_IWOTH
 
 
 def _is_data(path: Path) -> bool:

@@ -79,12 +79,22 @@ def test_a_data_directory_of_another_user_is_refused(tmp_path: Path) -> None:
 
 
 @ROOT_ONLY
-@pytest.mark.parametrize(("bits", "refused"), [(0o2775, False), (0o2777, True)])
+@pytest.mark.parametrize(
+    ("bits", "mounted", "refused"),
+    [
+        (0o2775, True, False),  # a volume with fsGroup
+        (0o777, True, False),  # one of local-path, an emptyDir
+        (0o1777, True, True),  # /tmp
+        (0o775, False, False),
+        (0o777, False, True),
+    ],
+)
 def test_a_directory_that_root_prepared_for_a_group_is_taken_as_kubernetes_mounts_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bits: int, refused: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bits: int, mounted: bool, refused: bool
 ) -> None:
     path = directory(tmp_path / "data", bits)
     monkeypatch.setattr(os, "geteuid", lambda: 10001)
+    monkeypatch.setattr(os.path, "ismount", lambda _: mounted)
     assert bool(close_directory(path)) == refused
     assert mode(path) == bits
 
