@@ -13,7 +13,7 @@ STAMP := $(VENV)/.installed
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: help demo test test-tools test-integration test-kubernetes vm chaos lint format proto bench bench-smoke lock reference recordings docs dist man deb sbom docker clean
+.PHONY: help demo test test-tools test-integration test-kubernetes vm chaos lint format proto bench bench-smoke lock advisories reference recordings docs dist man deb sbom docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -24,7 +24,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@if [ -z "$(PYTHON)" ] || ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
 		echo "gosched needs Python 3.11 or newer; install one, or name it: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; fi
 	@$(PY) -c 'import pip' 2>/dev/null || { rm -rf $(VENV); $(PYTHON) -m venv $(VENV); }
-	$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -92,6 +92,12 @@ lock: ## resolve pyproject.toml anew into requirements.lock and requirements/
 	"$$uv" $(COMPILE) --constraint requirements.lock -o requirements/client.lock && \
 	for extra in master agent; do \
 		"$$uv" $(COMPILE) --constraint requirements.lock --extra $$extra --extra archive --extra otel -o requirements/$$extra.lock; done
+
+# `--strict`: without it pip-audit passes what it could not ask about. Needs pypi.org itself, so it is no part of .ci/run.
+advisories: ## whether a vulnerability is known of what the locks name; fails where that cannot be asked
+	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	$(PYTHON) -m venv "$$scratch" && "$$scratch/bin/pip" install --quiet --disable-pip-version-check pip-audit==2.10.1 && \
+	"$$scratch/bin/pip-audit" --strict --disable-pip --require-hashes --requirement requirements.lock
 
 reference: $(STAMP) ## make docs/reference from the code
 	$(PY) -m tools.docs

@@ -5,10 +5,17 @@ Invariant: imports the standard library alone, so that it can be imported whatev
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
 CANNOT_START = 2
+#: Of TLS 1.2 over gRPC, which reads them once from its environment: as in gosched.wire.tls_rules.
+GRPC_SUITES = ":".join(
+    f"ECDHE-{key}-{cipher}"
+    for key in ("ECDSA", "RSA")
+    for cipher in ("AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305")
+)
 
 #: What the extras bring, by the names it is imported under.
 OF_EXTRAS = frozenset(
@@ -47,6 +54,7 @@ def missing_package(error: ModuleNotFoundError, extra: str) -> str:
 
 
 def _run(program: str, module: str, extra: str) -> None:
+    os.environ["GRPC_SSL_CIPHER_SUITES"] = GRPC_SUITES
     try:
         main = import_module(module).main
     except ModuleNotFoundError as error:

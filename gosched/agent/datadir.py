@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gosched.agent.files import reserve, sync_directory, write_synced
 from gosched.agent.supervisor.records import boot_ms
+from gosched.config.private import PASSABLE, close_directory, tighten
 
 _MAX_HOST_NAME = 64
 
@@ -41,6 +42,10 @@ class DataDir:
         try:
             for directory in (path, self.tasks, self.trash):
                 directory.mkdir(parents=True, exist_ok=True, mode=0o711)
+            if problem := close_directory(path, PASSABLE):
+                raise DataDirError(f"{problem} with --data-dir")
+            for directory in (self.tasks, self.trash):
+                tighten(directory, PASSABLE)
             self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise DataDirError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import signal
 import socket
@@ -43,6 +44,7 @@ from gosched.agent.tasks.task import Task
 from gosched.agent.tasks.tracing import TaskTraces
 from gosched.archive.store import ArchiveError, LogArchive
 from gosched.config import AgentSettings, ConfigError, Listen, load_agent_settings
+from gosched.config.address import open_warning
 from gosched.core.commands.nodes import RegisterNode
 from gosched.core.reasons import Reason
 from gosched.logs import process as process_log
@@ -53,6 +55,7 @@ from gosched.wire.v1 import worker_pb2_grpc
 CLEAN_EVERY_S = 30.0
 RUNTIMES_EVERY_S = 30.0
 IN_PLACE_EVERY_S = 2.0
+UMASK = 0o022  # whatever it was started with; what is private is made so by its own mode
 
 _MESSAGE_SIZES: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -101,10 +104,12 @@ def main(config: str | None, **flags: object) -> None:
     """Runs tasks on this machine for the masters of a gosched cluster."""
     try:
         settings = load_agent_settings(config, flags)
-        listen = settings.grpc_listen()
+        listen, listens = settings.grpc_listen(), settings.listens()
+        os.umask(UMASK)
         process_log.begin(form=settings.logging.format, level=settings.shown_level)
-        if listen.notice:
-            structlog.get_logger().warning(listen.notice)
+        for line in (*[each.notice for each in listens], open_warning(listens)):
+            if line:
+                structlog.get_logger().warning(line)
         while asyncio.run(run(settings, listen, lambda: load_agent_settings(config, flags))):
             pass  # under another id
     except (ConfigError, DataDirError, CannotStart) as error:

@@ -22,6 +22,7 @@ from gosched.config.settings import Tls
 from gosched.core.records.usage import Usage
 from gosched.stderr import dropped_lines
 from gosched.wire.plain_text import refusal
+from gosched.wire.tls_rules import trusting
 
 MAX_CONNECTIONS = 16
 MAX_HEAD_BYTES = 16 * 1024
@@ -213,9 +214,8 @@ def _http(status: str, body: bytes, kind: str = "text/plain; charset=utf-8") -> 
 def _context(tls: Tls) -> ssl.SSLContext:
     """Return the TLS context. Clients show a certificate too, as on every connection of this system."""
     try:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.ca)
+        context = trusting(ssl.Purpose.CLIENT_AUTH, tls.ca)
         context.load_cert_chain(tls.cert, tls.key)
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"tls: cannot use {tls.cert}, {tls.key}, {tls.ca}: {error}") from error
-    context.verify_mode = ssl.CERT_REQUIRED
     return context

@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from gosched.archive.calls import BoundedCalls, Busy
 from gosched.archive.members import ArchivedPiece, Unpacker
 from gosched.config.archive_model import Archive
+from gosched.config.private import exposed
 
 if TYPE_CHECKING:
     from obstore.store import LocalStore, S3Store
@@ -164,6 +165,8 @@ class _CredentialsFile:
     def __call__(self) -> dict[str, Any]:
         parser = configparser.RawConfigParser()
         try:
+            if problem := exposed(self._path):
+                raise ValueError(problem)
             parser.read_string(self._path.read_text(encoding="utf-8"), source=str(self._path))
             section = parser["default"]
             key, secret = section["aws_access_key_id"], section["aws_secret_access_key"]

@@ -60,14 +60,16 @@ def view(ctx: click.Context, file: str | None, effective: bool, agent: bool | No
 def validate(file: str, agent: bool | None) -> None:
     """Check a config file. An error names the line, the key and what was expected."""
     from gosched.config import ConfigError, load_agent_settings, load_master_settings
+    from gosched.config.address import open_warning
 
     if agent is None:
         agent = _is_of_agent(file)
     settings = load_agent_settings(file, {}) if agent else load_master_settings(file, {})
     try:
-        for listen in settings.listens():
-            if listen.notice:
-                say(f"note: {listen.notice}")
+        listens = settings.listens()
+        for line in (*[listen.notice for listen in listens], open_warning(listens)):
+            if line:
+                say(f"note: {line}")
     except ConfigError as error:  # the file is valid, but starting with it needs another flag
         say(f"note: {error}")
     say(f"{file}: valid config of {'an agent' if agent else 'a master'}")

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from gosched.client.errors import Misused
 from gosched.client.targets import MAX_MASTERS, TlsFiles
 from gosched.wire.probe import Obstacle
+from gosched.wire.tls_rules import trusting
 
 # A port of the other scheme: it closes the connection, or its answer is no TLS.
 _OTHER_SCHEME = ConnectionResetError | ssl.SSLError
@@ -56,7 +57,7 @@ def _context(tls: TlsFiles) -> ssl.SSLContext:
     """Return a context that trusts the given authority alone, and shows the client's certificate. Raises Misused."""
     tls.read()  # so that a file that is not there is named
     try:
-        context = ssl.create_default_context(cafile=str(tls.ca))
+        context = trusting(ssl.Purpose.SERVER_AUTH, str(tls.ca))
         context.load_cert_chain(str(tls.cert), str(tls.key))
     except ssl.SSLError as error:
         raise Misused(f"cannot use {tls.cert} with {tls.key} and {tls.ca}: {_words(error)}") from error

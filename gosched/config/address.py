@@ -6,6 +6,7 @@ Which callers are answered there without TLS is in gosched.wire.plain_text.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gosched.config.errors import ConfigError, shown
@@ -17,8 +18,12 @@ class Listen:
 
     host: str
     port: int
-    #: One line to print at start, where the address was narrowed or is open without TLS; else None.
+    #: The setting of the address; empty: of a port for probes alone.
+    key: str = ""
+    #: One line to print at start, where the address was narrowed; else None.
     notice: str | None = None
+    #: Reached from other machines without TLS, by `--insecure`.
+    is_open: bool = False
 
     @property
     def address(self) -> str:
@@ -37,19 +42,26 @@ def resolve_listen(address: str, *, key: str, tls: bool, insecure: bool) -> List
         notice = (
             f"{key} {address} listens on loopback only; configure tls, or pass --insecure, to be reached from elsewhere"
         )
-        return Listen(host="127.0.0.1", port=port, notice=notice)
+        return Listen(host="127.0.0.1", port=port, key=key, notice=notice)
     host = host or "0.0.0.0"
     if is_loopback(host) or tls:
-        return Listen(host=host, port=port)
+        return Listen(host=host, port=port, key=key)
     if not insecure:
         raise ConfigError(
             f"{key}: {address} is not loopback and there is no TLS: configure tls (cert, key, ca), or pass --insecure"
         )
-    warning = (
-        f"WARNING: {key} {address} is open without TLS (--insecure): whoever reaches it from a private address "
-        "controls the cluster, and callers of public ones are refused"
+    return Listen(host=host, port=port, key=key, is_open=True)
+
+
+def open_warning(listens: Iterable[Listen]) -> str:
+    """Return the one line that each start with `--insecure` says; empty: nothing is open without TLS."""
+    named = ", ".join(f"{listen.key} {listen.address}" for listen in listens if listen.is_open)
+    if not named:
+        return ""
+    return (
+        f"WARNING: open without TLS (--insecure): {named}. Whoever reaches it from a private address controls the "
+        "cluster; callers of public addresses are refused"
     )
-    return Listen(host=host, port=port, notice=warning)
 
 
 def is_loopback(host: str) -> bool:

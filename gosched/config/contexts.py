@@ -9,6 +9,7 @@ Invariant: the file is replaced whole, and only its owner may read it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 from gosched.config.context import KEYS
 from gosched.config.errors import ConfigError, shown, suggestion
 from gosched.config.files import read_file
+from gosched.config.private import tighten
 
 if TYPE_CHECKING:
     from gosched.config.tree import Document
@@ -40,6 +42,8 @@ def read_contexts(file: Path) -> Contexts:
     """Return what the file holds; nothing where there is none. Raise ConfigError."""
     if not file.is_file():
         return Contexts()
+    with contextlib.suppress(OSError):  # reading it says why it cannot be read
+        tighten(file)
     from gosched.config.tree import read_documents  # brings PyYAML along
 
     documents = read_documents(read_file(str(file), what="config file"), str(file))
@@ -88,7 +92,7 @@ def write_contexts(file: Path, contexts: Contexts) -> None:
     text = yaml.safe_dump(held, sort_keys=False, allow_unicode=True)
     fresh = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as target:
             target.write(text)
         fresh.replace(file)

@@ -185,9 +185,12 @@ class Lease(Model):
 
 
 class Limits(Model):
-    """Bounds on what others may send."""
+    """Bounds on what others may send. `calls_per_second`: of one client's certificate on one master, in the long run;
+    `burst`: calls at once after a pause."""
 
     max_clock_skew_ms: PositiveMillis = Field(default=300_000, alias="max_clock_skew")
+    calls_per_second: int = Field(default=500, ge=1, le=1_000_000)
+    burst: int = Field(default=2_000, ge=1, le=10_000_000)
 
 
 class PluginConfig(Model):

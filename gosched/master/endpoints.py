@@ -13,6 +13,7 @@ from gosched.master.api.grpc_api import GrpcServer
 from gosched.master.api.lanes import Lanes
 from gosched.master.api.leader_calls import LeaderCalls
 from gosched.master.api.leader_routing import LeaderRouting
+from gosched.master.api.rates import Rates
 from gosched.master.api.status import StatusReader
 from gosched.master.base.channels import Channels, read_tls
 from gosched.master.base.clock import Clock
@@ -70,7 +71,9 @@ class Endpoints:
                 reasons=lambda: history.reasons,
             )
         )
-        lanes = Lanes()
+        limits = settings.limits
+        rates = Rates(limits.calls_per_second, limits.burst, clock.monotonic_s)
+        lanes = Lanes(rates=rates, refused=lambda bound: metrics.call_refused(bound.value))
         self.http_services = Services(
             calls=self.calls,
             leadership=leadership,

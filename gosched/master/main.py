@@ -17,9 +17,12 @@ from functools import partial
 from pathlib import Path
 
 import click
+import structlog
 
 from gosched import __version__
 from gosched.config import ConfigError, MasterSettings, load_master_settings
+from gosched.config.address import open_warning
+from gosched.config.private import close_directory
 from gosched.logs import process as process_log
 from gosched.master.server import MasterServer
 from gosched.replication.applier import GC_THRESHOLD
@@ -28,6 +31,7 @@ from gosched.replication.interface import ReplicaFailed
 CANNOT_START = 2
 CANNOT_GO_ON = 1
 MAX_FILES = 65_536
+PRIVATE_UMASK = 0o077  # of all files that this process and its replica make, the history's database among them
 SWITCH_INTERVAL_S = 0.0002  # the planner computes in a thread beside the event loop
 
 
@@ -76,6 +80,7 @@ def main(config_path: str | None, raft_bind_addr: str | None, **flags: object) -
         read = partial(load_master_settings, config_path, flags)
         settings = read()
         _check_data_dir(settings.data_dir)
+        os.umask(PRIVATE_UMASK)
         process_log.begin(form=settings.logging.format, level=settings.shown_level, master=settings.raft.node_id)
         if asked.is_wanted:
             process_log.say(f"gosched-master: {asked.carry_out(settings)}")
@@ -97,9 +102,11 @@ async def serve(settings: MasterSettings, read_again: Callable[[], MasterSetting
     from gosched.replication.process import ProcessReplication  # these bring pysyncobj along
     from gosched.replication.replica_config import ReplicaConfig
 
-    for listen in (settings.grpc_listen(), settings.http_listen()):
+    for listen in settings.listens():
         if listen.notice:
             process_log.say(f"gosched-master: {listen.notice}")
+    if warning := open_warning(settings.listens()):
+        structlog.get_logger().warning(warning)
     _allow_files()
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[str] = loop.create_future()  # empty: a signal
@@ -143,14 +150,17 @@ def _resolve(ended: asyncio.Future[str], detail: str) -> None:
 
 
 def _check_data_dir(data_dir: str) -> None:
-    """Raise ConfigError unless files can be made in the data directory."""
+    """Raise ConfigError unless files can be made in the data directory, by this user alone."""
     probe = Path(data_dir) / f".probe-{uuid.uuid4().hex}"
     try:
-        Path(data_dir).mkdir(parents=True, exist_ok=True)
+        Path(data_dir).mkdir(parents=True, exist_ok=True, mode=0o700)
+        problem = close_directory(Path(data_dir))
         probe.write_bytes(b"")
         probe.unlink()
     except OSError as error:
         raise ConfigError(f"data_dir: cannot write in {data_dir}: {os.strerror(error.errno or 0)}") from error
+    if problem:
+        raise ConfigError(f"data_dir: {problem}")
 
 
 if __name__ == "__main__":

@@ -118,6 +118,7 @@ class MasterMetrics:
         )
         self._turns = self._counter("preemption_cycles", "Number of times that jobs evicted each other in turn")
         self._handled = self._counter("grpc_server_handled", "Number of RPCs that ended", "method", "code")
+        self._refused = self._counter("calls_refused", "Number of calls refused for a bound on callers", "bound")
         self._http = self._histogram(
             "http_request_duration_seconds", "Seconds that an HTTP request took", "route", "status"
         )
@@ -171,6 +172,10 @@ class MasterMetrics:
 
     def rpc_ended(self, method: str, code: str) -> None:
         self._handled.labels(method, code).inc()
+
+    def call_refused(self, bound: str) -> None:
+        """Count a call that was refused for a bound on callers: `rate`, `calls` or `bytes`."""
+        self._refused.labels(bound).inc()
 
     def http_ended(self, route: str, status: int, seconds: float) -> None:
         self._http.labels(route, str(status)).observe(seconds)

@@ -44,6 +44,7 @@ from gosched.state_machine import MachineBug
 from gosched.wire.batch import UnknownSchema
 from gosched.wire.certificates import own_identity
 from gosched.wire.roles import BadCertificate
+from gosched.wire.tls_rules import trusting
 from gosched.wire.v1 import log_pb2, raft_pb2
 
 TICK_S = 0.02
@@ -362,10 +363,9 @@ def _tls(config: ReplicaConfig) -> Tls | None:
         raise Stop(f"tls: {error}") from error
     contexts = []
     for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH):
-        context = ssl.create_default_context(purpose, cafile=config.tls.ca)
+        context = trusting(purpose, config.tls.ca)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.check_hostname = False  # members are named by their certificates, not by their addresses
-        context.verify_mode = ssl.CERT_REQUIRED
         context.load_cert_chain(config.tls.cert, config.tls.key)
         contexts.append(context)
     return Tls(server=contexts[0], client=contexts[1], cluster=cluster)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from gosched.config.private import exposed
+
 SALT_BYTES = 16
 KEY_BYTES = 32
 MAX_SECRET_BYTES = 4096
@@ -53,8 +55,11 @@ def read_secret(passphrase_file: str | None, key_file: str | None) -> Secret | N
     try:
         with Path(path).open("rb") as file:
             value = file.read(MAX_SECRET_BYTES + 1)
+        problem = exposed(path)
     except OSError as error:
         raise BadBackup(f"cannot read {path}: {error.strerror}") from error
+    if problem:
+        raise BadBackup(problem)
     if len(value) > MAX_SECRET_BYTES:
         raise BadBackup(f"{path} has more than {MAX_SECRET_BYTES} bytes: it is too large for a passphrase or a key")
     if key_file:

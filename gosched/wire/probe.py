@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gosched.wire.tls_files import EXPIRED, NOT_YET_VALID, WRONG_NAME, why_untrusted, words_of
+from gosched.wire.tls_rules import trusting
 
 MOST_AT_ONCE = 16
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # with empty settings
@@ -95,7 +96,7 @@ def _in_plain_text(sock: socket.socket, target: tuple[str, int], timeout_s: floa
 
 
 def _beyond_tls(sock: socket.socket, target: tuple[str, int], tls: TlsPaths, timeout_s: float) -> Obstacle | None:
-    context = ssl.create_default_context(cafile=tls.ca)
+    context = trusting(ssl.Purpose.SERVER_AUTH, tls.ca)
     context.load_cert_chain(tls.cert, tls.key)
     context.set_alpn_protocols(["h2"])
     try:
@@ -147,7 +148,7 @@ def _untrusted(error: ssl.SSLCertVerificationError, target: tuple[str, int], tls
 
 def _names(target: tuple[str, int], tls: TlsPaths, timeout_s: float) -> Iterator[str]:
     """Yield the hosts and addresses that the server's certificate is for."""
-    context = ssl.create_default_context(cafile=tls.ca)
+    context = trusting(ssl.Purpose.SERVER_AUTH, tls.ca)
     context.check_hostname = False
     context.load_cert_chain(tls.cert, tls.key)
     shown: Mapping[str, Any] = {}

@@ -13,7 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gosched.config.private import exposed
 from gosched.wire.roles import BadCertificate
+from gosched.wire.tls_rules import trusting
 
 #: OpenSSL's numbers of what can be wrong with a certificate.
 NOT_YET_VALID, EXPIRED = 9, 10
@@ -23,19 +25,20 @@ WRONG_NAME = frozenset({62, 64})
 
 
 def check_files(cert: str, key: str, ca: str) -> None:
-    """Check that the files are there, that the key is the certificate's, that the authority signed it and that it is
-    valid now. Raises BadCertificate."""
+    """Check that the files are there, that the key is the certificate's, that the authority signed it, that it is
+    valid now and that the key is private. Raises BadCertificate."""
     for path in (cert, key, ca):
         _read(path)
     try:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=ca)
+        context = trusting(ssl.Purpose.CLIENT_AUTH, ca)
     except ssl.SSLError as error:
         raise BadCertificate(f"{ca} holds no certificate of an authority in PEM form") from error
     try:
         context.load_cert_chain(cert, key, password="")
     except (ssl.SSLError, ValueError) as error:
         raise BadCertificate(_unloadable(cert, key, error)) from error
-    context.verify_mode = ssl.CERT_REQUIRED
+    if problem := exposed(key):
+        raise BadCertificate(problem)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
     client.load_cert_chain(cert, key)

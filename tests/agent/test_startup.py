@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gosched.health import ask
-from tests.agent.conftest import Agent, FakeMaster, wait_for
+from tests.agent.conftest import Agent, FakeMaster, shell, wait_for
 from tests.ports import HeldPort
+from tests.replication.certificates import Authority
 
 MakeAgent = Callable[..., Agent]
 
@@ -94,3 +96,67 @@ def test_probes_find_an_agent_ready_once_masters_count_on_it(master: FakeMaster,
     assert ask(port.address, "ready") == "ready is NOT_SERVING"
     master.serve()
     wait_for(lambda: ask(port.address, "ready") == "", why="it has joined")
+
+
+def test_a_data_directory_that_others_can_write_in_is_closed_and_one_of_another_user_refused(
+    master: FakeMaster, make_agent: MakeAgent
+) -> None:
+    agent = make_agent(master).start(master)
+    agent.end()
+    for directory in (agent.data_dir, agent.data_dir / "tasks", agent.data_dir / "logs"):
+        directory.chmod(0o777)
+    agent.start(master)
+    assert {name: mode_of(agent.data_dir / name) for name in (".", "tasks", "logs")} == {
+        ".": 0o711,
+        "tasks": 0o711,
+        "logs": 0o700,
+    }
+    agent.end()
+    if os.geteuid() == 0:
+        os.chown(agent.data_dir, 65534, 65534)
+        agent.lines.clear()
+        assert f"chown root {agent.data_dir}" in refusal(agent)
+        os.chown(agent.data_dir, 0, 0)
+
+
+def test_a_key_that_others_can_read_is_refused(master: FakeMaster, make_agent: MakeAgent, tmp_path: Path) -> None:
+    files = Authority(tmp_path / "ca").files(socket.gethostname(), "agent")
+    Path(files.key).chmod(0o644)
+    line = refusal(make_agent(master, f"--tls-cert={files.cert}", f"--tls-key={files.key}", f"--tls-ca={files.ca}"))
+    assert line.endswith(f"chmod 600 {files.key}")
+
+
+def test_an_agent_makes_no_socket_file_and_nothing_of_its_own_is_open_to_others(
+    master: FakeMaster, make_agent: MakeAgent
+) -> None:
+    before = os.umask(0)  # as a careless shell's
+    try:
+        agent = make_agent(master).start(master)
+    finally:
+        os.umask(before)
+    agent.run(shell("j/main/0.1", "sleep 3"))
+    master.await_state("j/main/0.1", "RUNNING")
+    seen = [path for path in agent.data_dir.rglob("*") if "work" not in path.parts]
+    assert any(path.name == "launch.json" for path in seen)
+    assert [path for path in seen if path.is_socket()] == []
+    assert [path for path in seen if path.is_file() and mode_of(path) & 0o077] == []
+    assert [path for path in seen if path.is_dir() and mode_of(path) & 0o066] == []
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_each_port_beyond_loopback_needs_tls_or_insecure_and_each_start_with_it_says_so_once(
+    master: FakeMaster, make_agent: MakeAgent
+) -> None:
+    for flag in ("--grpc-addr=0.0.0.0:0", "--http-addr=0.0.0.0:0"):
+        assert "is not loopback and there is no TLS" in refusal(make_agent(master, flag))
+    agent = make_agent(master, "--grpc-addr=0.0.0.0:0", "--http-addr=0.0.0.0:0", "--insecure")
+    for _ in range(2):
+        agent.lines.clear()
+        agent.start(master)
+        (line,) = [line for line in agent.lines if "--insecure" in line]
+        assert '"level": "warning"' in line
+        assert "grpc_addr 0.0.0.0:0, http_addr 0.0.0.0:0" in line
+        agent.end()

@@ -112,11 +112,13 @@ def test_who_lacks_the_extra_is_told_what_to_install(monkeypatch: pytest.MonkeyP
         (None, "No such file"),
         ("nonsense", "expected \\[default\\]"),
         ("[default]\naws_access_key_id = a\n", "expected"),
+        ("[default]\naws_access_key_id = a\naws_secret_access_key = b\n", "can use the secret in"),
     ],
 )
 def test_a_bad_file_of_credentials_is_an_error_that_names_it(tmp_path: Path, text: str | None, words: str) -> None:
     file = tmp_path / "credentials"
     if text is not None:
+        file.touch(mode=0o644 if "can use" in words else 0o600)
         file.write_text(text)
     archive = LogArchive(Archive(url="s3://bucket", credentials_file=str(file)))
     with pytest.raises(ArchiveError, match=f"{file}.*{words}|{words}.*{file}"):

@@ -57,7 +57,7 @@ def files_of(authority: Authority, name: str, role: str) -> TlsFiles:
 def secure(tmp_path: Path) -> Iterator[tuple[str, Authority]]:
     authority = Authority(tmp_path / "ca")
     own = files_of(authority, "m1", "master")
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(own.ca))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(own.ca))  # noqa: TID251
     context.load_cert_chain(own.cert, own.key)
     context.verify_mode = ssl.CERT_REQUIRED
     with serving(STATUS, context) as url:

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from gosched.config import ConfigError, load_agent_settings, load_master_settings, parse_queue_file, resolve_listen
+from gosched.config import (
+    AgentSettings,
+    ConfigError,
+    MasterSettings,
+    load_agent_settings,
+    load_master_settings,
+    parse_queue_file,
+    resolve_listen,
+)
+from gosched.config.address import open_warning
 from gosched.core.records.queue import Queue, QueueOrder, QueueType
 from gosched.core.records.tenant import Quota
 from gosched.core.spec.policies import PreemptionPolicy
@@ -310,17 +319,54 @@ def test_missing_file_is_named():
     [
         (":9090", False, False, "127.0.0.1:9090", "listens on loopback only"),
         (":9090", True, False, "0.0.0.0:9090", ""),
-        (":9090", False, True, "0.0.0.0:9090", "WARNING"),
+        (":9090", False, True, "0.0.0.0:9090", "open without TLS"),
         ("127.0.0.1:1", False, False, "127.0.0.1:1", ""),
         ("[::1]:1", False, False, "[::1]:1", ""),
         ("10.0.0.1:1", True, False, "10.0.0.1:1", ""),
-        ("10.0.0.1:1", False, True, "10.0.0.1:1", "WARNING"),
+        ("10.0.0.1:1", False, True, "10.0.0.1:1", "open without TLS"),
     ],
 )
 def test_address_is_open_only_with_tls_or_insecure(address, tls, insecure, expected, noticed):
     listen = resolve_listen(address, key="k", tls=tls, insecure=insecure)
     assert listen.address == expected
-    assert noticed in (listen.notice or "") and bool(noticed) == bool(listen.notice)  # noqa: PT018
+    said = (listen.notice or "") + open_warning([listen])
+    assert noticed in said and bool(noticed) == bool(said)  # noqa: PT018
+
+
+def test_all_that_is_open_without_tls_is_one_line_with_each_setting():
+    def line(settings):
+        return open_warning(settings.listens())
+
+    assert line(MasterSettings(insecure=True)) == (
+        "WARNING: open without TLS (--insecure): server.grpc_addr 0.0.0.0:9090, server.http_addr 0.0.0.0:8080. Whoever "
+        "reaches it from a private address controls the cluster; callers of public addresses are refused"
+    )
+    raft = {"enabled": True, "bind_addr": "0.0.0.0:7000"}
+    local = {"grpc_addr": "127.0.0.1:1", "http_addr": "[::1]:2", "probe_addr": ":3", "health_addr": ":4"}
+    of_master = {"server": local, "raft": raft, "insecure": True}
+    assert "(--insecure): raft.bind_addr 0.0.0.0:7000. " in line(MasterSettings.model_validate(of_master))
+    of_agent = {"grpc_addr": ":5", "http_addr": ":6", "health_addr": ":7", "insecure": True, "registries": {}}
+    assert "grpc_addr 0.0.0.0:5, http_addr 0.0.0.0:6. " in line(AgentSettings.model_validate(of_agent))
+    assert not line(MasterSettings.model_validate({"server": local, "insecure": True}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"server": {"grpc_addr": "0.0.0.0:1"}}, "server.grpc_addr"),
+        ({"server": {"http_addr": "10.0.0.7:1"}}, "server.http_addr"),
+        ({"raft": {"enabled": True, "bind_addr": "[::]:1"}}, "raft.bind_addr"),
+    ],
+)
+def test_each_listener_of_a_master_beyond_loopback_needs_tls_or_insecure(settings, key):
+    with pytest.raises(ConfigError, match=rf"{key}: .* is not loopback and there is no TLS"):
+        MasterSettings.model_validate(settings).listens()
+
+
+@pytest.mark.parametrize("key", ["grpc_addr", "http_addr"])
+def test_each_listener_of_an_agent_beyond_loopback_needs_tls_or_insecure(key):
+    with pytest.raises(ConfigError, match=rf"{key}: .* is not loopback and there is no TLS"):
+        AgentSettings.model_validate({key: "0.0.0.0:1", "registries": {}}).listens()
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1:1", "0.0.0.0:1", "example.org:1"])

@@ -49,6 +49,7 @@ def s3_server(folder: Path, bucket: str) -> Iterator[str]:
 
 def credentials(file: Path) -> Path:
     """As in ~/.aws/credentials."""
+    file.touch(mode=0o600)
     file.write_text(f"[default]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n")
     return file
 

@@ -77,6 +77,7 @@ def test_a_new_cluster_made_of_a_backup_adopts_what_runs_and_what_has_ended_mean
 ) -> None:
     ledger, go, end = tmp_path / "ledger", tmp_path / "go", tmp_path / "end"
     passphrase, file = tmp_path / "passphrase", tmp_path / "backup"
+    passphrase.touch(mode=0o600)
     passphrase.write_text("correct horse\n")
     flags = ("--passphrase-file", str(passphrase))
     with cluster.client() as client:

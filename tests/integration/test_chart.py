@@ -153,6 +153,7 @@ def certificates(tmp_path: Path, program: str) -> Path:
             folder = tmp_path / found["metadata"]["name"].removeprefix("gosched-").removesuffix("-tls")
             folder.mkdir()
             for name, data in found["data"].items():
+                (folder / name).touch(mode=0o600)
                 (folder / name).write_bytes(base64.b64decode(data))
     return tmp_path
 
@@ -197,7 +198,7 @@ def shake_hands(folder: Path, file: str, name: str) -> None:
     """A client that trusts the authority connects to a server with this certificate, by this name."""
     server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server_context.load_cert_chain(folder / f"{file}.crt", folder / f"{file}.key")
-    client_context = ssl.create_default_context(cafile=folder / "ca.crt")
+    client_context = ssl.create_default_context(cafile=folder / "ca.crt")  # noqa: TID251
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = client_context.wrap_bio(back, there, server_hostname=name)
     server = server_context.wrap_bio(there, back, server_side=True)

@@ -35,6 +35,7 @@ class Release:
                 secret = folder / found["metadata"]["name"]
                 secret.mkdir()
                 for name, data in found["data"].items():
+                    (secret / name).touch(mode=0o600)
                     (secret / name).write_bytes(base64.b64decode(data))
         self.ports = [{name: HeldPort() for name in ("grpc", "http", "raft")} for _ in range(5)]
         self.grpc = [f"localhost:{ports['grpc'].number}" for ports in self.ports]

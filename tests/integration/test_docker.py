@@ -330,6 +330,7 @@ def test_a_registry_gets_the_credentials_that_were_named(node: DockerNode, regis
     with pytest.raises(CannotRun, match="ours"):
         node.runtime.launch(wanted, make_place(tmp_path / "refused", wanted, cgroup=False), {})
 
+    (tmp_path / "password").touch(mode=0o600)
     (tmp_path / "password").write_text("sesame\n")
     known = {"ours": Registry(username="robot", password_file=str(tmp_path / "password"))}
     other = DockerNode(tmp_path / "other", node.address, known)

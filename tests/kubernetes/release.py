@@ -67,6 +67,7 @@ class Release:
         secret = self.object("secret", f"{self.fullname}-client-tls")["data"]
         self._files.mkdir(exist_ok=True)
         for name in ("ca.crt", "tls.crt", "tls.key"):
+            (self._files / name).touch(mode=0o600)
             (self._files / name).write_bytes(base64.b64decode(secret[name]))
         return TlsFiles(
             cert=str(self._files / "tls.crt"), key=str(self._files / "tls.key"), ca=str(self._files / "ca.crt")

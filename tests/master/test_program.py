@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gosched.health import ask
 from tests.ports import HeldPort
+from tests.replication.certificates import Authority
 
 LIMIT_S = 60
 LOOPBACK = ("--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0")
@@ -192,3 +193,36 @@ def test_probes_tell_a_master_that_is_ready_from_one_that_only_lives(tmp_path: P
     with running(*LOOPBACK, *peers, "--data-dir", str(tmp_path / "b"), "--health-addr", without_quorum.address):
         assert ask(without_quorum.address, "") == ""
         assert ask(without_quorum.address, "ready") == "ready is NOT_SERVING"
+
+
+def test_the_data_directory_is_closed_to_other_users_and_so_is_all_that_is_made_in_it(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(0o777)
+    with running(*LOOPBACK, "--data-dir", str(data)):
+        paths = [data, *data.rglob("*")]
+        assert any(path.suffix == ".db" for path in paths), paths
+        assert [path for path in paths if path.stat().st_mode & 0o077] == []
+
+
+def test_a_key_that_others_can_read_ends_it_with_2_and_the_command_that_helps(tmp_path: Path) -> None:
+    files = Authority(tmp_path / "ca").files("master-1")
+    Path(files.key).chmod(0o644)
+    tls = ("--tls-cert", files.cert, "--tls-key", files.key, "--tls-ca", files.ca)
+    code, line = refusal(*LOOPBACK, *tls, "--data-dir", str(tmp_path / "data"))
+    assert code == 2
+    assert line.endswith(f"chmod 600 {files.key}")
+
+
+def test_a_port_beyond_loopback_needs_tls_or_insecure_and_the_start_with_it_says_so_once(tmp_path: Path) -> None:
+    data = ("--data-dir", str(tmp_path / "data"))
+    code, line = refusal(*LOOPBACK, "--raft-bind-addr", "0.0.0.0:0", "--peers", "m2=127.0.0.1:1", *data)
+    assert code == 2
+    assert "is not loopback and there is no TLS" in line
+    everywhere = ("--grpc-addr", "0.0.0.0:0", "--http-addr", "0.0.0.0:0")
+    with running(*everywhere, *data, "--insecure") as (process, _, _):
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=LIMIT_S)
+    (line,) = [line for line in said.splitlines() if "--insecure" in line]
+    assert json.loads(line)["level"] == "warning"
+    assert "server.grpc_addr 0.0.0.0:0, server.http_addr 0.0.0.0:0" in line

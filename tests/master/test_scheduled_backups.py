@@ -59,6 +59,7 @@ async def backed_up(front: Front) -> Any:
 
 def test_a_leader_makes_its_first_backup_at_once_and_says_when(tmp_path: Path) -> None:
     async def story() -> None:
+        (tmp_path / "pass").touch(mode=0o600)
         (tmp_path / "pass").write_text("secret")
         backup = {"every": "1h", "directory": str(tmp_path / "b"), "passphrase_file": str(tmp_path / "pass")}
         async with one_master(backup=backup) as front:

@@ -40,6 +40,7 @@ class Authority:
         file = f"{role}-{name}{dns}".replace("*", "any")
         cert_file, key_file = self.folder / f"{file}.pem", self.folder / f"{file}.key"
         cert_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        key_file.touch(mode=0o600)
         key_file.write_bytes(
             key.private_bytes(
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

@@ -91,12 +91,13 @@ def test_a_wrong_key_or_passphrase_is_called_so() -> None:
 
 def test_a_key_file_that_is_none_is_refused_with_how_to_make_one(tmp_path: Path) -> None:
     key = tmp_path / "key"
+    key.touch(mode=0o600)
     key.write_text("short")
     with pytest.raises(BadBackup, match="make one with openssl rand -hex 32"):
         read_secret(None, str(key))
     key.write_text("6b" * 32 + "\n")
     assert read_secret(None, str(key)) == KEY
-    (tmp_path / "empty").touch()
+    (tmp_path / "empty").touch(mode=0o600)
     with pytest.raises(BadBackup, match="is empty: write a passphrase into it"):
         read_secret(str(tmp_path / "empty"), None)
 

@@ -26,6 +26,7 @@ from gosched.agent import files
 from gosched.agent.logs import kept_log
 from gosched.agent.logs.kept_log import KeptLog
 from gosched.agent.tasks.spool import Spool, spool_for
+from gosched.config.private import tighten
 
 MAX_KEPT = 10_000  # logs, and records of dropped ones
 MAX_ASKED = 8  # jobs that one heartbeat names; masters answer for more
@@ -64,6 +65,7 @@ class KeptLogs:
     def load(self) -> None:
         """Read all records. What has none was being removed when the last agent ended."""
         self._path.mkdir(mode=0o700, exist_ok=True)
+        tighten(self._path)
         for directory in self._path.iterdir():
             if not directory.is_dir():
                 continue

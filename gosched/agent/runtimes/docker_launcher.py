@@ -33,6 +33,7 @@ from gosched.agent.runtimes.docker_removal import ASKED, remove_of_task, remove_
 from gosched.agent.runtimes.interface import CannotRun
 from gosched.agent.supervisor.launch import account_of
 from gosched.agent.supervisor.records import RESULT, TASK, now_ms, write
+from gosched.config.private import exposed
 from gosched.core.reasons import Reason
 
 CALL_S = 60  # for an answer
@@ -198,10 +199,12 @@ def credentials(spec: dict[str, Any]) -> dict[str, str] | None:
         return None
     file = registry["password_file"]
     try:
-        password = Path(file).read_text().strip()
+        password, problem = Path(file).read_text().strip(), exposed(file)
     except OSError as error:
         detail = f"the password in {file} cannot be read: {error.strerror}"
         raise Failed(Reason.REGISTRY_REFUSED, detail, blames_node=True) from error
+    if problem:
+        raise Failed(Reason.REGISTRY_REFUSED, problem, blames_node=True)
     return {"username": registry["username"], "password": password}
 
 

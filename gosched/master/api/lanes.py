@@ -1,4 +1,5 @@
-"""Lanes of calls: agents, calls of users, and streams of users each have a number of places of their own.
+"""Lanes of calls: agents, calls of users, and streams of users each have a number of places of their own; and an
+identity makes no more calls a second than its rate.
 
 A call takes its place as it arrives, before its request is read, and without a place it is refused at once. So what
 users do never keeps an agent's heartbeat out, and no single user takes all places of its lane.
@@ -9,11 +10,12 @@ Invariant: what is counted of a caller is what it has open; callers without a ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 
+from gosched.master.api.rates import Rates
 from gosched.master.base.callers import Caller
 from gosched.master.base.errors import busy
 from gosched.wire.roles import ANY_NODE, Role
@@ -23,6 +25,14 @@ class Lane(Enum):
     AGENTS = "agents"
     CALLS = "calls"
     STREAMS = "streams"
+
+
+class Bound(StrEnum):
+    """What a call is refused for."""
+
+    RATE = "rate"
+    CALLS = "calls"
+    BYTES = "bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +57,33 @@ _AGENTS = ("/gosched.v1.NodeService/RegisterNode", "/gosched.v1.NodeService/Hear
 
 
 class Lanes:
-    def __init__(self, bounds: dict[Lane, Bounds] | None = None) -> None:
+    """`refused` is told which bound a call was refused for."""
+
+    def __init__(
+        self,
+        bounds: dict[Lane, Bounds] | None = None,
+        *,
+        rates: Rates | None = None,
+        refused: Callable[[Bound], None] = lambda _: None,
+    ) -> None:
         bounds = bounds or BOUNDS
-        self.uses = {lane: LaneUse(lane, bounds[lane]) for lane in Lane}
+        self.uses = {lane: LaneUse(lane, bounds[lane], refused) for lane in Lane}
+        self._rates = rates
+        self._refused = refused
+
+    def arrive(self, lane: Lane, caller: Caller) -> Place:
+        """Take a place for a call that has just come, if its caller's rate allows it. Raises ApiError."""
+        # Without TLS there are no identities, and with it masters and agents come as often as they have to.
+        rates = self._rates if caller.role is Role.CLIENT else None
+        if rates is not None and not rates.takes(caller.name):
+            self._refused(Bound.RATE)
+            raise busy(f"{caller.name} makes more than {rates.per_second} calls a second: try again later")
+        return self.uses[lane].take(caller)
 
     @contextmanager
     def place(self, lane: Lane, caller: Caller) -> Iterator[Place]:
         """Take a place for the time of one call. Raises ApiError."""
-        place = self.uses[lane].take(caller)
+        place = self.arrive(lane, caller)
         try:
             yield place
         finally:
@@ -64,9 +93,10 @@ class Lanes:
 class LaneUse:
     """What the calls of one lane take up at this moment, in all and by caller."""
 
-    def __init__(self, lane: Lane, bounds: Bounds) -> None:
+    def __init__(self, lane: Lane, bounds: Bounds, refused: Callable[[Bound], None]) -> None:
         self.lane = lane
         self.bounds = bounds
+        self.refused = refused
         self.calls: Counter[str] = Counter()
         self.size: Counter[str] = Counter()
         self.all_calls = self.all_bytes = 0
@@ -74,8 +104,10 @@ class LaneUse:
     def take(self, caller: Caller) -> Place:
         key = "" if _is_many(self.lane, caller) else f"{caller.role} {caller.name}"
         if self.all_calls >= self.bounds.total:
+            self.refused(Bound.CALLS)
             raise busy(f"{self.bounds.total} {_WORDS[self.lane]} are open on this master: try again later")
         if key and self.calls[key] >= self.bounds.each:
+            self.refused(Bound.CALLS)
             raise busy(f"{caller.name} has {self.bounds.each} {_WORDS[self.lane]} open already: end some of them first")
         self.all_calls += 1
         self.calls[key] += 1
@@ -97,6 +129,7 @@ class Place:
         use, bounds = self.use, self.use.bounds
         of_caller = use.size[self.caller] + size if self.caller else 0
         if use.all_bytes + size > bounds.total_bytes or of_caller > bounds.each_bytes:
+            use.refused(Bound.BYTES)
             raise busy("requests with too many bytes are being served already: try again later, or send less at once")
         self.held += size
         use.all_bytes += size

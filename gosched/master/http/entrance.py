@@ -71,7 +71,7 @@ class Entrance:
                 return
             if scope["path"] not in probes.PATHS:
                 check_allowed(caller, HTTP_METHOD, self._cluster_id())
-            place = self._services.lanes.uses[Lane.CALLS].take(caller)
+            place = self._services.lanes.arrive(Lane.CALLS, caller)
         except ApiError as error:
             await problem_of(error)(scope, receive, send)
             return

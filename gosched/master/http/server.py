@@ -22,6 +22,7 @@ from gosched.config.settings import Tls
 from gosched.master.base.cancel import cancel_all
 from gosched.master.http.connections import Bounds, Connections, default_bounds
 from gosched.master.http.protocol import KEEP_ALIVE_S, Connection
+from gosched.wire.tls_rules import trusting
 
 BACKLOG = 1024
 FOR_PROBES = Bounds(total=64, each=32)
@@ -91,11 +92,10 @@ def tls_context(tls: Tls | None) -> ssl.SSLContext | None:
     if tls is None:
         return None
     try:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.ca)
+        context = trusting(ssl.Purpose.CLIENT_AUTH, tls.ca)
         context.load_cert_chain(tls.cert, tls.key)
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"tls: cannot use {tls.cert}, {tls.key}, {tls.ca}: {error}") from error
-    context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 

@@ -1,0 +1,1 @@
+"""Who may do what: identities, roles, bindings, and the one decision."""
