@@ -1,1 +1,0 @@
-"""Who may do what: identities, roles, bindings, and the one decision."""
