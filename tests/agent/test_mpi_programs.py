@@ -21,8 +21,8 @@ from tests.ports import HeldPort
 SECRET = "s3cret"
 LIMIT_S = 60.0
 
-# Starts one rank in each node of the file, through the launch agent; ends with the first code that is not 0, as the
-# ranks' daemons say it in files.
+# Starts one rank in each node of the file, in a process group of its own, through the launch agent; ends with the first
+# code that is not 0, as the ranks' daemons say it in files.
 MPIEXEC = """#!{python}
 import os, subprocess, sys, time
 if sys.argv[1:] == ["--version"]:
@@ -30,7 +30,7 @@ if sys.argv[1:] == ["--version"]:
 value = dict(zip(sys.argv, sys.argv[1:]))
 nodes = [line.split(":")[0] for line in open(value["-f"])]
 for rank, node in enumerate(nodes):
-    line = f"PMI_RANK={{rank}} PMI_SIZE={{len(nodes)}} " + 'sh -c \\'eval "exec $GOSCHED_MPI_RANK"\\''
+    line = f"PMI_RANK={{rank}} PMI_SIZE={{len(nodes)}} setsid " + 'sh -c \\'eval "exec $GOSCHED_MPI_RANK"\\''
     line += f"; echo $? > {folder}/ended-{{rank}}.new; mv {folder}/ended-{{rank}}.new {folder}/ended-{{rank}}"
     subprocess.run([value["-launcher-exec"], "-x", node, line], check=True)
 left = set(range(len(nodes)))

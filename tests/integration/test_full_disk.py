@@ -18,7 +18,7 @@ def test_jobs_that_a_full_disk_kept_from_starting_run_elsewhere_though_they_want
     mount = home / "agent-1"
     mount.mkdir(parents=True)
     tmp_path.chmod(0o711)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(mount)], check=True, timeout=20)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", str(mount)], check=True, timeout=20)
     try:
         # It does not look for what is free: it learns from what fails, as if that came between two looks.
         small = AgentShape(settings={"disk_free_pct": 0, "heartbeat": "500ms"})

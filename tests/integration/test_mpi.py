@@ -108,6 +108,25 @@ def test_a_cancelled_job_leaves_nothing_of_mpi_behind(client: GoSchedClient, pro
 
 
 @BOTH
+def test_the_ranks_of_a_cancelled_job_have_their_grace(
+    cluster: LocalCluster, client: GoSchedClient, programs: Path, mpi: str
+) -> None:
+    script = programs / f"saves-{mpi}"
+    script.write_text(
+        "#!/bin/sh\ntrap 'sleep 1; echo rank $RANK has saved; exit 0' TERM\necho waits\nwhile :; do sleep 0.1; done\n"
+    )
+    script.chmod(0o755)
+    name = f"saves-{mpi}"
+    client.submit(job(name, script, distributed=f"framework: mpi, implementation: {mpi}"))
+    until(lambda: all(logs(cluster, name, task) for task in range(3)), "all ranks run", LONG_S)
+    client.cancel(name)
+    done = client.wait(name, timeout=LONG_S)
+    assert done.state is JobState.CANCELLED
+    for task in range(3):
+        assert f"rank {task} has saved" in logs(cluster, name, task)
+
+
+@BOTH
 def test_ranks_go_on_while_another_master_takes_over(
     cluster: LocalCluster, client: GoSchedClient, programs: Path, mpi: str
 ) -> None:

@@ -87,7 +87,7 @@ class Member:
     async def _watch(self, daemon: asyncio.subprocess.Process) -> None:
         code = await daemon.wait()
         if code and self._channel is not None:
-            self._channel.send(did="daemon", code=code)
+            self._channel.send(did="daemon", code=128 - code if code < 0 else code)
 
     @contextlib.contextmanager
     def _listen(self, name: str) -> Iterator[None]:
