@@ -1,4 +1,4 @@
-"""A hundred seeds of each profile of the simulator, on all cores."""
+"""Seeds of each profile of the simulator, on all cores; `make chaos SEEDS=100` runs more of them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from gosched.sim.raft.profiles import PROFILES
 from gosched.sim.raft.simulation import run
 
-SEEDS = range(100)
+SEEDS = range(int(os.environ.get("SEEDS", "40")))
 
-# What a hundred seeds must have met at least, or they prove little.
+# What each hundred seeds must have met at least, or they prove little.
 _MET_BY_ALL = {"crashes": 50, "crashes_in_turn": 30}
 _MET = {
     "snap": {"snapshots_taken": 500, "snapshots_installed": 50, "crashes_in_replace": 10},
@@ -37,11 +37,12 @@ def pool() -> Iterator[ProcessPoolExecutor]:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_hundred_seeds_hold_all_invariants(profile: str, pool: ProcessPoolExecutor) -> None:
+def test_the_seeds_hold_all_invariants(profile: str, pool: ProcessPoolExecutor) -> None:
     results = list(pool.map(run, [profile] * len(SEEDS), SEEDS, chunksize=5))
     violating = [f"{r.violation}; replay it with: {r.replay}" for r in results if r.violation]
     assert not violating, "\n".join(violating)
-    assert sum(r.acked for r in results) > 5000
+    hundreds = len(SEEDS) / 100
+    assert sum(r.acked for r in results) > 5000 * hundreds
     assert sum(r.terms for r in results) > 1.5 * len(results)  # pre-votes leave few
     for what, least in (_MET_BY_ALL | _MET.get(profile, {})).items():
-        assert sum(getattr(r.counts, what) for r in results) >= least, what
+        assert sum(getattr(r.counts, what) for r in results) >= least * hundreds, what
