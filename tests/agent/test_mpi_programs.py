@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from gosched.agent.mpi.channel import Channel, NotTrusted, accept, connect
-from gosched.agent.mpi.job import words
+from gosched.agent.mpi.head import Head
+from gosched.agent.mpi.job import Job, words
 from tests.ports import HeldPort
 
 SECRET = "s3cret"
@@ -127,6 +128,37 @@ def test_a_task_that_is_stopped_while_it_waits_for_the_others_ends(tmp_path: Pat
         assert head.wait(LIMIT_S) == 143
     finally:
         tasks.end()
+
+
+def test_a_member_that_comes_after_the_stop_is_told_to_end(tmp_path: Path) -> None:
+    job = Job(
+        index=0,
+        hosts=("127.0.0.1", "127.0.0.1"),
+        port=0,
+        secret=SECRET,
+        ranks=1,
+        implementation="",
+        scratch=str(tmp_path),
+        command=("true",),
+    )
+    assert asyncio.run(_comes_late(job)) == {"do": "end", "code": 143, "yours": True}
+
+
+async def _comes_late(job: Job) -> object:
+    stopped = asyncio.Event()
+    stopped.set()
+    head = Head(job, stopped)
+    async with await asyncio.start_server(head.handle, "127.0.0.1", 0) as server:
+        work = asyncio.create_task(head.run())
+        await asyncio.sleep(0.1)  # for the head to tell those who are there
+        channel = await connect("127.0.0.1", server.sockets[0].getsockname()[1], job.secret)
+        channel.send(hello="task", task=0, ranks=1)
+        async with asyncio.timeout(LIMIT_S):
+            told = await channel.receive()
+        await channel.close()
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        return told
 
 
 async def _until(file: Path) -> None:

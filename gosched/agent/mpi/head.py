@@ -44,9 +44,9 @@ class Head:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._start())
             group.create_task(self._watch_stop())
-            task, code = await self._ending
+            await self._ending
             for index, member in sorted(self._members.items(), reverse=True):  # this task ends last, the head with it
-                member.send(do="end", code=code, yours=index == task)
+                self._tell_end(index)
                 with contextlib.suppress(OSError, TimeoutError):
                     async with asyncio.timeout(GREETING_S):
                         await member.flush()
@@ -71,6 +71,8 @@ class Head:
             return
         except (NoMpi, OSError) as error:
             self._decide(0, failed(f"cannot start the ranks: {error}"))
+            return
+        if self._ending.done():  # by a stop
             return
         self._has_ranks = True
         mpiexec = await asyncio.create_subprocess_exec(
@@ -130,7 +132,9 @@ class Head:
     async def _follow(self, channel: Channel, hello: Message) -> None:
         index = hello["task"]
         self._members[index], self._ranks[index] = channel, hello["ranks"]
-        if len(self._members) == len(self._job.hosts):
+        if self._ending.done():  # before it came
+            self._tell_end(index)
+        elif len(self._members) == len(self._job.hosts):
             self._complete.set()
         try:
             async for message in channel.messages():
@@ -139,6 +143,10 @@ class Head:
             self._on_lost(index)
 
     # The end
+
+    def _tell_end(self, index: int) -> None:
+        task, code = self._ending.result()
+        self._members[index].send(do="end", code=code, yours=index == task)
 
     def _on_failure(self, index: int, message: Message) -> None:
         """Take note of a failed rank, or daemon. One that was killed may have been so for another one's failure."""

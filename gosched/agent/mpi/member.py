@@ -40,7 +40,6 @@ class Member:
 
     async def run(self) -> int:
         """Return the exit code of the task."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
         try:
             channel = self._channel = await self._join()
         except (OSError, TimeoutError, NotTrusted) as error:
@@ -142,7 +141,7 @@ class Member:
                     await self.stopped.wait()
         return code
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
         """Ask the ranks to end."""
         self.stopped.set()
         for group in self._groups:

@@ -6,6 +6,7 @@ python -m gosched.agent.mpi.task RANKS IMPLEMENTATION SCRATCH COMMAND...
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -25,6 +26,7 @@ def main(words: Sequence[str]) -> int:
 
 async def _run(job: Job) -> int:
     member = Member(job)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, member.stop)
     if job.index:
         return await member.run()
     head = Head(job, member.stopped)
