@@ -341,6 +341,18 @@ def a_leader_commits_what_a_majority_without_it_has_synced() -> bool:
         return int(it.node.raftCommitIndex) == 3
 
 
+def a_leader_counts_no_copy_on_a_disk_that_was_lost() -> bool:
+    with bench() as it:
+        it.lead()
+        it.propose(1)
+        it.b_replies(next_index=4)
+        it.tick()
+        had = it.node.match_index[B]
+        it.node.forget_match(B)  # b is back, with another disk
+        it.tick()
+        return (had, it.node.match_index[B]) == (3, 0)
+
+
 def a_follower_whose_disk_is_slow_answers_at_once_what_is_synced() -> bool:
     disk = a_disk()
     with bench(disk) as it:
@@ -407,6 +419,7 @@ def snapshot_file(last: int) -> bytes:
         (a_leader_that_hears_of_a_later_term_stands_in_one_after_it, "R13: a leader takes no notice of a later term"),
         (a_leader_commits_nothing_that_only_one_other_has_synced, "R14: a leader counts what it has not synced"),
         (a_leader_commits_what_a_majority_without_it_has_synced, "R14: a leader's own disk is waited for"),
+        (a_leader_counts_no_copy_on_a_disk_that_was_lost, "R14: a lost disk's copies count"),
         (a_follower_whose_disk_is_slow_answers_at_once_what_is_synced, "R7: success is told of more than is synced"),
         (a_vote_is_one_write, "a term alone is a write"),
         (what_a_killed_process_wrote_is_synced_before_it_counts, "what a killed process wrote is taken for synced"),

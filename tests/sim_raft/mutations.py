@@ -123,6 +123,7 @@ MUTATIONS = {
     "R14: a leader's own disk is waited for": Mutation(
         RuledTransport, "_count_synced", "len(counted) >= majority", "False"
     ),
+    "R14: a lost disk's copies count": Mutation(RaftNode, "forget_match", "self.transport.forget_report(node)", "pass"),
     "R14: a leader that is the only voter commits at once": Mutation(
         RaftNode, "_commit_synced", "self._isLeader() and not self.voters", "False"
     ),

@@ -23,6 +23,7 @@ _SEEDS = 80
         ("R10: heartbeats without end while a snapshot waits", "snap", "sends without end"),
         ("R7: success is told of more than is synced", "slowsync", "only on the disks"),
         ("R14: a leader counts what it has not synced", "slowsync", "only on the disks"),
+        ("R14: a lost disk's copies count", "members", "copies up to entry"),
         ("R16: learners are counted", "members", "no agreement"),
         ("R16: another change begins before the last one is committed", "membersnap", "without the committed entry"),
         ("the journal is not synced", "crash", "only on the disks"),

@@ -202,6 +202,7 @@ class RaftNode(SyncObj):
         """Forget what a peer had acknowledged: it came with another disk."""
         if node in self.match_index:
             self.match_index[node] = 0
+        self.transport.forget_report(node)
 
     @property
     def match_index(self) -> dict[Node, int]:

@@ -22,7 +22,7 @@ R12 No term is raised before a majority would vote for us (pre-votes, `elections
     lately says no. Votes themselves are not refused so: who stands has a higher term, and could not follow any more.
 R13 Who may not follow a leader because its term is older tells it; the leader stands anew at once in a later term.
 R14 A leader's own disk counts as one: what it has not synced is committed only where a majority of the others has. A
-    leader that is the only voter commits nothing before.
+    leader that is the only voter commits nothing before. What a peer had on a disk that it has lost counts no more.
 R15 A member with an empty disk that waits to found the cluster neither votes nor answers.
 R16 Votes and copies count of those alone that vote by the newest members in our log, committed or not; who asks for a
     vote need not be among them, since our log may be the older one. A learner is not counted, and does not stand.
@@ -212,6 +212,10 @@ class RuledTransport(Transport):
         countable = max(self._journal.synced_index, without_us)
         for node, index in reported.items():
             match_index[node] = max(match_index[node], min(index, countable))
+
+    def forget_report(self, node: Any) -> None:
+        """Forget what a peer has said that it has: it came with another disk (R14)."""
+        self._reported.pop(node, None)
 
     def _onNodeDisconnected(self, node: Any) -> None:
         super()._onNodeDisconnected(node)

@@ -259,6 +259,7 @@ class Member:
         self._follow_members()
         if self.leads:
             self._history.leads(self.name, node.raftCurrentTerm, self._journal)
+            self.peers.check_counted()
 
     def _follow_members(self) -> None:
         """Do what Replica.turn does about members."""

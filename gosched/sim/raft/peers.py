@@ -1,6 +1,7 @@
 """The peers of a simulated member: which of them are connected, and which of these it lets in.
 
-Invariant: as in a replica, a peer that was not let in sends nothing to the log and hears nothing from it.
+Invariant: as in a replica, a peer that was not let in sends nothing to the log and hears nothing from it. Checked is
+that a leader counts no copy on a disk that is gone.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Protocol, cast
 
 from gosched.core.records.master import Configuration
 from gosched.core.state.cluster_state import ClusterState
+from gosched.replication.disk.journal import Journal
 from gosched.replication.members.identity import KnownDisks, Met
 from gosched.replication.members.membership import Membership
 from gosched.replication.peers.hello import Introduction, MemberStatus, member_status
@@ -36,6 +38,9 @@ class Introduced(Protocol):
 
     @property
     def state(self) -> ClusterState: ...
+
+    @property
+    def durable(self) -> Journal | None: ...
 
     def introduction(self) -> Introduction: ...
 
@@ -84,6 +89,21 @@ class Peers:
         for peer in sorted(self._let_in):
             if self._status_of(peer) in (MemberStatus.UNKNOWN, MemberStatus.REMOVED):
                 self._shut_out(peer)
+
+    def check_counted(self) -> None:
+        """Check that a leader counts no copy that is not on the disk it is said to be on. In one term nothing that was
+        told to its leader is cut off.
+        """
+        leader = self._me.node
+        assert leader is not None
+        for peer in sorted(self._let_in):
+            other, counted = self._member(peer), leader.match_index.get(PeerNode(peer), 0)
+            same_disk = not self._me.known.is_new(peer, other.as_met())
+            if other.node is None or not same_disk or other.node.raftCurrentTerm != leader.raftCurrentTerm:
+                continue
+            has = other.durable.last_index if other.durable is not None else 0
+            if counted > has:
+                raise Violation(f"{self._me.name} counts {peer}'s copies up to entry {counted}, which has {has}")
 
     def _shut_out(self, peer: str) -> None:
         self._let_in.discard(peer)
