@@ -7,6 +7,7 @@ same: so watching costs the leader nothing, and a change of leaders does not end
 from __future__ import annotations
 
 import difflib
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from gosched.core.records.job import JobState
 from gosched.master.base.errors import ApiError, invalid, not_found, unavailable
 from gosched.master.base.proposals import Proposals
 from gosched.master.history.attempts import attempts
-from gosched.master.history.feed import Feed, FeedBatch
+from gosched.master.history.feed import TELL_S, Feed, FeedBatch
 from gosched.master.history.fetching import sent_rows
 from gosched.master.history.kinds import Kind
 from gosched.master.history.queries import (
@@ -41,7 +42,7 @@ from gosched.wire.v1 import history_pb2, history_pb2_grpc
 DEFAULT_PAGE = 1_000
 MAX_PAGE = 10_000
 WATCH_PAGE = 1_000
-HEARTBEAT_S = 10.0  # of a watch without events
+HEARTBEAT_S = 10.0  # a watch hears at least as often that it lives
 NO_LEADER_S = 10.0  # after which a watch ends: this master may be cut off, and hears nothing
 MAX_FILTER_KINDS = 64
 
@@ -144,13 +145,15 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
 
     async def watch(self, wanted: EventFilter, after: int) -> AsyncIterator[Batch]:
         """Yield what happens after a revision, 0: from now on; and at first, and now and then, a batch without events.
-        It raises ApiError where what followed is not kept, and when this master has not known a leader for a while."""
+        It raises ApiError where what followed is not kept, where the revision is not of this cluster, and when this
+        master has not known a leader for a while."""
         cursor = after or self.feed.last
         self.check_kept(cursor)
         yield Batch(revision=cursor)
-        without_leader_s = 0.0
+        await self._until_at(cursor)
+        without_leader_s, beat_at = 0.0, time.monotonic() + HEARTBEAT_S
         while True:
-            held = self.feed.since(cursor)
+            held, last = self.feed.since(cursor), self.feed.last  # who listens takes its time, and more may come
             if held is None:
                 found = await self._page(wanted, cursor, WATCH_PAGE)
                 for batch in _by_revision(found.events):
@@ -163,14 +166,25 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
                     yield Batch(revision=cursor, events=one.events, shared=one)
                 elif events := [event for event in one.events if wanted.takes(event)]:
                     yield Batch(revision=cursor, events=events)
-            cursor = max(cursor, self.feed.last)
-            before = cursor
-            await self.feed.change(HEARTBEAT_S)
-            if self.feed.last == before:
-                without_leader_s = 0.0 if self.replication.role.leader else without_leader_s + HEARTBEAT_S
-                if without_leader_s >= NO_LEADER_S:
-                    raise unavailable("this master knows of no leader; go on with another one")
+            cursor = max(cursor, last)
+            if time.monotonic() >= beat_at:
+                beat_at = time.monotonic() + HEARTBEAT_S
                 yield Batch(revision=cursor)
+            if self.feed.last > cursor:
+                continue
+            await self.feed.change(HEARTBEAT_S)
+            hears = self.replication.role.leader or self.feed.last > cursor
+            without_leader_s = 0.0 if hears else without_leader_s + HEARTBEAT_S
+            if without_leader_s >= NO_LEADER_S:
+                raise unavailable("this master knows of no leader; go on with another one")
+
+    async def _until_at(self, revision: int) -> None:
+        """Wait until this master has come to a revision that another one may have told of. Raises ApiError."""
+        ends = time.monotonic() + HEARTBEAT_S
+        while self.feed.last < revision:
+            if time.monotonic() > ends:
+                raise invalid(f"revision {revision} is not of this cluster: this master is at {self.feed.last}")
+            await self.feed.change(TELL_S)
 
     def check_kept(self, after: int) -> None:
         """Raise ApiError unless all that followed a revision is kept."""

@@ -78,7 +78,7 @@ def actions_of(job: Job) -> tuple[Action, ...]:
         question = "Keep it from starting until it is released?"
         found.append(Action(name="hold", question=question, done="It is held."))
     if job.state is JobState.RUNNING and not suspended and not job.spec.is_parent:
-        question = "Stop its tasks, and keep it until it is resumed?"
+        question = "Freeze its tasks where they run? They keep what they hold until it is resumed."
         found.append(Action(name="suspend", question=question, done="It is suspended.", harms=True))
         question = "Stop its tasks, and put it back into its queue?"
         found.append(Action(name="requeue", question=question, done="It is back in its queue.", harms=True))

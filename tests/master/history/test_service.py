@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
+from gosched.master.base.errors import ApiError
 from gosched.master.history import fetching, wait_notes
+from gosched.master.history import service as service_module
 from gosched.master.history.rows import TABLES
+from gosched.master.history.service import Batch
 from gosched.wire.v1 import history_pb2, history_pb2_grpc, scheduler_pb2
 from tests.master.harness import (
     FAILED,
@@ -178,6 +182,69 @@ def test_a_stream_of_events_goes_on_after_the_last_id_at_any_master_with_no_even
             names = [e["job_name"] for _, e in (*seen, *got) if e["kind"] == "job_submitted"]
             assert names == ["a0", "a1", "a2", "b0", "b1", "b2", "c"]
             second.writer.close()
+
+    asyncio.run(story())
+
+
+async def submitted(watched: AsyncIterator[Batch], count: int) -> list[str]:
+    """Return the names of the next jobs that a watch tells of."""
+    names: list[str] = []
+    async with asyncio.timeout(LIMIT_S):
+        while len(names) < count:
+            names += [event.job_name for event in (await anext(watched)).events if event.kind == "job_submitted"]
+    return names
+
+
+def test_a_watch_misses_nothing_that_happens_while_its_reader_is_slow(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with one_master(data_dir=str(tmp_path)) as front:
+            service = front.server.history.service
+            watched = service.watch(service.filter_of(history_pb2.ListEventsRequest()), 0)
+            await anext(watched)
+            for name in ("a", "b"):
+                await front.submit(spec(name))
+            assert await submitted(watched, 1) == ["a"]
+            for name in ("c", "d"):
+                await front.submit(spec(name))
+            assert await submitted(watched, 3) == ["b", "c", "d"]
+
+    asyncio.run(story())
+
+
+def test_a_watch_lives_also_while_nothing_happens_that_it_wants(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "HEARTBEAT_S", 1.0)
+
+    async def story() -> None:
+        async with one_master(data_dir=str(tmp_path)) as front:
+            service = front.server.history.service
+            wanted = service.filter_of(history_pb2.ListEventsRequest(kinds=["node_cordoned"]))
+            watched = service.watch(wanted, 0)
+            began = (await anext(watched)).revision
+            beat = asyncio.ensure_future(anext(watched))
+            async with asyncio.timeout(LIMIT_S):
+                while not beat.done():
+                    await front.submit(spec(f"a{front.server.history.feed.last}"))
+                    await asyncio.sleep(0.1)
+            assert beat.result().revision > began
+            assert not beat.result().events
+
+    asyncio.run(story())
+
+
+def test_a_watch_after_a_revision_that_never_was_ends_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_module, "HEARTBEAT_S", 0.2)
+
+    async def story() -> None:
+        async with one_master(data_dir=str(tmp_path)) as front:
+            service = front.server.history.service
+            watched = service.watch(service.filter_of(history_pb2.ListEventsRequest()), 1_000_000)
+            await anext(watched)
+            with pytest.raises(ApiError, match="revision 1000000 is not of this cluster: this master is at"):
+                await anext(watched)
 
     asyncio.run(story())
 
