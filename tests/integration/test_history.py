@@ -161,6 +161,7 @@ def test_a_wiped_master_and_one_that_missed_a_snapshot_fetch_what_they_lack(
         page = client.list_events(limit=1)
         found = until_all_have(cluster, [leader.id, wiped.id, away.id])
         assert {"early", "large-0", "large-44"} <= {row[3] for row in found["jobs"]}
-        assert "the history is complete again" in wiped.log.read_text(), "it got a snapshot, and the history by itself"
+        complete = "the history is complete again"
+        until(lambda: complete in wiped.log.read_text(), "it got a snapshot, and the history by itself")
         assert page.oldest == 1, "complete from the beginning"
         until(lambda: get(wiped, "/api/v1/events?stale=true&limit=1")["oldest"] == page.oldest, "and it says so")
