@@ -67,10 +67,7 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
     async def ListEvents(self, request: history_pb2.ListEventsRequest, context: Any) -> history_pb2.ListEventsResponse:
         wanted = self.filter_of(request)
         size = _page_size(request.page_size)
-        revision = await self.proposals.barrier()
-        if request.after > revision:
-            raise invalid(f"revision {request.after} is not of this cluster: it is at {revision}")
-        await self.store.until_written(revision)
+        await self.store.until_written(await self._revision(request.after))
         found = await self._page(wanted, request.after, size)
         page = EventPage(
             events=tuple(found.events), revision=found.revision, more=found.more, oldest=self.store.span.first
@@ -179,12 +176,20 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
                 raise unavailable("this master knows of no leader; go on with another one")
 
     async def _until_at(self, revision: int) -> None:
-        """Wait until this master has come to a revision that another one may have told of. Raises ApiError."""
+        """Wait until this master has come to a revision that another one may have told of. Raises ApiError: whether it
+        is of this cluster only the leader knows; of the others the watch is to go on with another master."""
         ends = time.monotonic() + HEARTBEAT_S
-        while self.feed.last < revision:
-            if time.monotonic() > ends:
-                raise invalid(f"revision {revision} is not of this cluster: this master is at {self.feed.last}")
+        while self.feed.last < revision and time.monotonic() < ends:
             await self.feed.change(TELL_S)
+        if self.feed.last < revision:
+            await self._revision(revision)
+
+    async def _revision(self, after: int) -> int:
+        """Return the leader's revision. Raises ApiError, also where `after` is beyond it."""
+        revision = await self.proposals.barrier()
+        if after > revision:
+            raise invalid(f"revision {after} is not of this cluster: it is at {revision}")
+        return revision
 
     def check_kept(self, after: int) -> None:
         """Raise ApiError unless all that followed a revision is kept."""

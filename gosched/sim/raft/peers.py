@@ -1,7 +1,7 @@
 """The peers of a simulated member: which of them are connected, and which of these it lets in.
 
-Invariant: as in a replica, a peer that was not let in sends nothing to the log and hears nothing from it. Checked is
-that a leader counts no copy on a disk that is gone.
+Invariant: as in a replica, a peer that was not let in sends nothing to the log and hears nothing from it. It
+is checked that a leader counts no copy on a disk that is gone.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Peers:
                 self._shut_out(peer)
 
     def check_counted(self) -> None:
-        """Check that a leader counts no copy that is not on the disk it is said to be on. In one term nothing that was
+        """Check that a leader counts no entry of a peer that is not in that peer's log. In one term nothing that was
         told to its leader is cut off.
         """
         leader = self._me.node

@@ -195,12 +195,18 @@ async def submitted(watched: AsyncIterator[Batch], count: int) -> list[str]:
     return names
 
 
-def test_a_watch_misses_nothing_that_happens_while_its_reader_is_slow(tmp_path: Path) -> None:
+async def watch(front: Front, after: int = 0, **wanted: Any) -> AsyncIterator[Batch]:
+    """Return a watch that has begun."""
+    service = front.server.history.service
+    watched = service.watch(service.filter_of(history_pb2.ListEventsRequest(**wanted)), after)
+    await anext(watched)
+    return watched
+
+
+def test_a_watch_misses_nothing_that_happens_while_its_reader_is_slow() -> None:
     async def story() -> None:
-        async with one_master(data_dir=str(tmp_path)) as front:
-            service = front.server.history.service
-            watched = service.watch(service.filter_of(history_pb2.ListEventsRequest()), 0)
-            await anext(watched)
+        async with one_master() as front:
+            watched = await watch(front)
             for name in ("a", "b"):
                 await front.submit(spec(name))
             assert await submitted(watched, 1) == ["a"]
@@ -211,18 +217,13 @@ def test_a_watch_misses_nothing_that_happens_while_its_reader_is_slow(tmp_path: 
     asyncio.run(story())
 
 
-def test_a_watch_lives_also_while_nothing_happens_that_it_wants(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_watch_lives_also_while_nothing_happens_that_it_wants(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_module, "HEARTBEAT_S", 1.0)
 
     async def story() -> None:
-        async with one_master(data_dir=str(tmp_path)) as front:
-            service = front.server.history.service
-            wanted = service.filter_of(history_pb2.ListEventsRequest(kinds=["node_cordoned"]))
-            watched = service.watch(wanted, 0)
-            began = (await anext(watched)).revision
-            beat = asyncio.ensure_future(anext(watched))
+        async with one_master() as front:
+            began = front.server.history.feed.last
+            beat = asyncio.ensure_future(anext(await watch(front, kinds=["node_cordoned"])))
             async with asyncio.timeout(LIMIT_S):
                 while not beat.done():
                     await front.submit(spec(f"a{front.server.history.feed.last}"))
@@ -233,18 +234,19 @@ def test_a_watch_lives_also_while_nothing_happens_that_it_wants(
     asyncio.run(story())
 
 
-def test_a_watch_after_a_revision_that_never_was_ends_with_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_watch_after_a_revision_that_never_was_is_refused_by_the_leader_and_sent_on_by_others(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(service_module, "HEARTBEAT_S", 0.2)
 
     async def story() -> None:
-        async with one_master(data_dir=str(tmp_path)) as front:
-            service = front.server.history.service
-            watched = service.watch(service.filter_of(history_pb2.ListEventsRequest()), 1_000_000)
-            await anext(watched)
-            with pytest.raises(ApiError, match="revision 1000000 is not of this cluster: this master is at"):
-                await anext(watched)
+        async with two_masters() as (_, one, two):
+            with pytest.raises(ApiError, match="revision 1000000 is not of this cluster: it is at") as refused:
+                await anext(await watch(one, after=1_000_000))
+            assert refused.value.code is grpc.StatusCode.INVALID_ARGUMENT
+            with pytest.raises(ApiError) as sent_on:
+                await anext(await watch(two, after=1_000_000))
+            assert sent_on.value.code is grpc.StatusCode.UNAVAILABLE
 
     asyncio.run(story())
 
