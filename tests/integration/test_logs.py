@@ -14,11 +14,12 @@ import grpc
 import pytest
 
 from gosched.cli.local_cluster import AgentShape, LocalCluster
+from gosched.cli.local_program import Program
 from gosched.client import NotFound
 from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 
 from .s3_server import credentials, s3_server
-from .support import goschedctl, until
+from .support import PATIENCE_S, goschedctl, until
 
 JOB = """
 name: thrice
@@ -89,7 +90,7 @@ def test_the_logs_of_three_attempts_outlive_the_agent_and_the_node(kind: str, tm
             until(lambda: not any(tasks.iterdir()), "the tasks' directories go")
             agent.kill()
             c.restart(agent)
-            c.wait_ready()
+            until_it_serves(agent)
             check_all_attempts(c.endpoints)
             until(lambda: is_archived(c, 6), "all logs are in the archive")
             agent.kill()
@@ -101,6 +102,12 @@ def test_the_logs_of_three_attempts_outlive_the_agent_and_the_node(kind: str, tm
             if kind == "directory":
                 lose(tmp_path / "shared")
                 check_that_all_is_said(c)
+
+
+def until_it_serves(agent: Program) -> None:
+    """Masters count on a node for a lease: its agent may not be back yet while they say READY."""
+    with grpc.insecure_channel(agent.grpc) as channel:
+        grpc.channel_ready_future(channel).result(PATIENCE_S)
 
 
 def run_thrice(cluster: LocalCluster, folder: Path) -> None:

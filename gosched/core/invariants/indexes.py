@@ -54,7 +54,7 @@ def kept_job_problems(state: ClusterState) -> Iterator[str]:
 
 
 def registry_problems(state: ClusterState) -> Iterator[str]:
-    if state.epoch and state.leader not in state.masters:
+    if state.leader and state.leader not in state.masters:  # nobody: a state that a backup began, until one leads
         yield f"the leader {state.leader} of epoch {state.epoch} is not among the masters"
     if len(state.masters) > MAX_MASTERS or len(state.answers) > MAX_CLIENTS_REMEMBERED:
         yield "more masters or clients are remembered than allowed"

@@ -20,7 +20,6 @@ from gosched.core.commands.nodes import MarkNodeDead
 from gosched.core.features import NEWEST_LEVEL
 from gosched.core.limits import MAX_LINEAGE
 from gosched.core.outcome import Rejected
-from gosched.core.records.master import Master
 from gosched.core.records.node import NodeState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.replication.backups.restore import CannotRestore, fill
@@ -74,9 +73,8 @@ def continued(state: ClusterState, tasks: RunningTasks, cluster_id: str) -> Clus
     if tasks is RunningTasks.LOST:
         _lose_all(state)
     lineage = (*state.lineage, before)[-MAX_LINEAGE:] if before else state.lineage
-    # Who the masters were, and where they listened, counts no more: the configs of the new ones name them.
-    masters = {state.leader: Master(id=state.leader, grpc_address="", http_address="")} if state.leader else {}
-    found = replace(state.freeze(), lineage=lineage, masters=masters, configuration=None, cluster_id=cluster_id)
+    # Who the masters were, who led, and where they listened, counts no more: each of the new ones says it of itself.
+    found = replace(state.freeze(), lineage=lineage, masters={}, leader="", configuration=None, cluster_id=cluster_id)
     return restored(Snapshot(found, *_base(state.revision)))
 
 
