@@ -10,13 +10,13 @@ import psutil
 from gosched.cli.local_cluster import LocalCluster
 from gosched.core.records.job import JobState
 from tests.agent.conftest import Agent, wait_for
-from tests.integration.support import PATIENCE_S, ledger_job, starts, until, until_there
+from tests.integration.support import PATIENCE_S, PATIENT, ledger_job, starts, until, until_there
 
 
 def test_an_agent_that_is_pointed_at_another_cluster_loses_no_task(tmp_path: Path) -> None:
     ledger, go = tmp_path / "ledger", tmp_path / "go"
     with (
-        LocalCluster(masters=1, agents=1) as ours,
+        LocalCluster(masters=1, agents=1, settings=PATIENT) as ours,
         LocalCluster(masters=1, agents=0) as theirs,
         ours.client() as client,
         theirs.client() as other,

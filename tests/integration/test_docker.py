@@ -46,7 +46,7 @@ from tests.integration.containers import (
 )
 from tests.integration.daemons import Gate, docker_daemon, import_image
 from tests.integration.image_registry import refusing
-from tests.integration.support import PATIENCE_S, goschedctl, until
+from tests.integration.support import PATIENCE_S, PATIENT, goschedctl, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MIB = 1 << 20
@@ -373,9 +373,7 @@ def test_a_daemon_that_does_not_answer_is_named(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def cluster(daemon: str) -> Iterator[LocalCluster]:
     settings = {"docker_host": daemon, "users": {"own": True, "allowed": ["nobody"]}, "heartbeat": "500ms"}
-    # However long an agent takes to come back, its tasks are not given up.
-    patient = {"lease": {"node_timeout": "5m"}}
-    with LocalCluster(masters=1, agents=[AgentShape(settings=settings)], settings=patient) as running:
+    with LocalCluster(masters=1, agents=[AgentShape(settings=settings)], settings=PATIENT) as running:
         yield running
 
 

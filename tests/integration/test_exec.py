@@ -22,7 +22,7 @@ import pytest
 from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.core.records.task import TaskState
 
-from .support import PATIENCE_S, goschedctl, until
+from .support import PATIENCE_S, PATIENT, goschedctl, until
 
 FACTS = "id; pwd; umask; ulimit -n; ulimit -c; echo $GOSCHED_TASK_ID $COLOUR; cat /proc/self/cgroup"
 FACTS += "; grep -e NoNewPrivs -e Cpus_allowed_list /proc/self/status; readlink /proc/self/ns/*"
@@ -49,9 +49,7 @@ TAKE_TERMINAL = (
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
     settings = {"users": {"own": True, "allowed": ["nobody"]}}
-    # However long an agent takes to come back, its tasks are not given up.
-    patient = {"lease": {"node_timeout": "5m", "first_lease": "5m"}}
-    with LocalCluster(masters=3, agents=[AgentShape(settings=settings)], settings=patient) as running:
+    with LocalCluster(masters=3, agents=[AgentShape(settings=settings)], settings=PATIENT) as running:
         yield running
 
 

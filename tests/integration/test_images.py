@@ -204,6 +204,7 @@ def test_an_agent_in_a_container_runs_tasks_of_docker_and_of_root_filesystems_or
 
         master = start("-p", "9090:9090", "gosched-master:dev")
         to = f"--master={host.address_of(master)}:9090"
+        until(lambda: "ready" in host.logs(master), "the master is ready")
         hidden = start("--privileged", *daemon, "gosched-agent:dev", to)
         elsewhere = start("--privileged", "--pid=host", *daemon, "gosched-agent:dev", to)
         until(lambda: "run it with --pid=host" in host.logs(hidden), "the first says what it needs")

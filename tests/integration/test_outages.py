@@ -15,6 +15,7 @@ from gosched.core.records.job import JobState
 
 from .support import (
     PATIENCE_S,
+    PATIENT,
     all_alive,
     applied_index,
     family,
@@ -59,7 +60,7 @@ def test_all_masters_killed_at_once_come_back_with_every_acknowledged_job_and_th
 
 
 def test_an_agent_killed_with_running_tasks_adopts_them_and_their_exit_codes_arrive(tmp_path: Path) -> None:
-    with LocalCluster(masters=1, agents=1) as cluster, cluster.client() as client:
+    with LocalCluster(masters=1, agents=1, settings=PATIENT) as cluster, cluster.client() as client:
         ledger = tmp_path / "ledger"
         first, go = tmp_path / "first", tmp_path / "go"
         ids = [
@@ -184,7 +185,7 @@ def test_sigterm_hands_leadership_over_and_ends_with_0_and_a_master_without_its_
 
 
 def test_logs_are_followed_through_an_agent_restart_without_a_line_lost_or_doubled(tmp_path: Path) -> None:
-    with LocalCluster(masters=1, agents=1) as cluster, cluster.client() as client:
+    with LocalCluster(masters=1, agents=1, settings=PATIENT) as cluster, cluster.client() as client:
         # It does not end before the agent is killed; then it goes on at once, whether the next agent is there or not.
         wait = f"[ $i -ne 30 ] || {until_there(tmp_path / 'go')}"
         count = f"i=0; while [ $i -lt 60 ]; do {wait}; echo line $i; i=$((i+1)); sleep 0.1; done"

@@ -40,7 +40,7 @@ from tests.integration.containers import (
     needs,
     tar_of,
 )
-from tests.integration.support import PATIENCE_S, goschedctl, until
+from tests.integration.support import PATIENCE_S, PATIENT, goschedctl, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -444,9 +444,7 @@ def test_a_missing_runtime_is_named() -> None:
 def cluster() -> Iterator[LocalCluster]:
     needs("crun", "busybox")
     settings = {"users": {"own": False, "default": "nobody"}, "heartbeat": "500ms"}
-    # However long an agent takes to come back, its tasks are not given up.
-    patient = {"lease": {"node_timeout": "5m"}}
-    with LocalCluster(masters=1, agents=[AgentShape(settings=settings)], settings=patient) as running:
+    with LocalCluster(masters=1, agents=[AgentShape(settings=settings)], settings=PATIENT) as running:
         yield running
 
 

@@ -108,7 +108,7 @@ def test_jobs_run_and_a_users_certificate_orders_nothing_of_agents_and_masters(s
                 assert secured.code_of(address, stub, method, message) is grpc.StatusCode.PERMISSION_DENIED
 
         job = client.submit("name: says\nresources: {cpu: 1}\nrun: echo hello; sleep 600\n").job_id
-        until(lambda: client.get_job(job).state is JobState.RUNNING, "its agent still obeys its leader")
+        until(lambda: client.get_job(job).job.running == 1, "its agent still obeys its leader")
         tls = {f"GOSCHED_TLS_{part.upper()}": getattr(secured.user, part) for part in ("cert", "key", "ca")}
         done = subprocess.run(
             [str(BIN / "goschedctl"), "exec", "says", "--", "sh", "-c", "echo beside; exit 7"],
