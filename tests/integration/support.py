@@ -26,7 +26,7 @@ from gosched.replication.snapshots.snapshot import decode, restored
 
 PATIENCE_S = 90.0  # for what takes a second: a slow machine may be doing a dozen other things
 #: Settings of masters that count on a node however long its agent is away.
-PATIENT = {"lease": {"node_timeout": "5m", "first_lease": "5m"}}
+PATIENT = {"lease": {"node_timeout": "10m", "first_lease": "10m"}}
 
 
 def until(condition: Callable[[], object], what: str, timeout_s: float = PATIENCE_S) -> None:

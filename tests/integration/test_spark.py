@@ -20,7 +20,7 @@ from gosched.core.spec.task_group import Runtime
 from tests.ports import HeldPort
 
 from .containers import Running, make_place, needs, order, start
-from .support import until
+from .support import PATIENT, until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TWO_CPUS = AgentShape(resources={"cpu": 2, "memory": "4Gi"})
@@ -112,9 +112,7 @@ def test_a_single_task_is_one_spark_submit_whose_exit_code_is_its_own(tmp_path: 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    # However long an agent takes to come back, its tasks are not given up.
-    patient = {"lease": {"node_timeout": "10m"}}
-    with LocalCluster(masters=1, agents=[TWO_CPUS] * 2, settings=patient) as cluster:
+    with LocalCluster(masters=1, agents=[TWO_CPUS] * 2, settings=PATIENT) as cluster:
         yield cluster
 
 

@@ -1,7 +1,7 @@
 """The peers of a simulated member: which of them are connected, and which of these it lets in.
 
-Invariant: as in a replica, a peer that was not let in sends nothing to the log and hears nothing from it. It
-is checked that a leader counts no copy on a disk that is gone.
+Invariant: as in a replica, a peer that was not let in sends nothing to the log and hears nothing from it. It is
+checked that a leader counts no copy on a disk that is gone.
 """
 
 from __future__ import annotations
