@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gosched.core.primitives import StringMap
 from gosched.core.records.job import Children, Job, JobState
@@ -123,3 +123,8 @@ def row_of(
         waits_since_ms=waits_since_ms,
         start_ms=start_ms,
     )
+
+
+def without_contents(row: JobRow) -> JobRow:
+    """Return the row as others than its tenant may see it: name, queue, state, and what it takes."""
+    return replace(row, labels=(), detail="", wait_message="", waits_for=())

@@ -39,6 +39,8 @@ COMMANDS = {
     "cluster": "List and change the masters, back up and restore, check and finish an upgrade, set the clock back.",
     "queue": "List, show and replace queues.",
     "quota": "List, replace and set the quotas of tenants.",
+    "access": "List and set who may do what.",
+    "token": "Make, list and revoke tokens, with which programs call on your behalf.",
     "reservation": "Reserve nodes for queues and tenants, or for maintenance, for a time.",
     "events": "Show what has happened, and follow what happens.",
     "logs": "Print what a job's tasks wrote.",

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 from gosched.lazy import lazy
 
 if TYPE_CHECKING:
+    from gosched.api.access import AccessCheck as AccessCheck
+    from gosched.api.access import Bindings as Bindings
+    from gosched.api.access import NewToken as NewToken
     from gosched.api.details import JobDetail as JobDetail
     from gosched.api.details import NodeDetail as NodeDetail
     from gosched.api.explanation import JobExplanation as JobExplanation
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
     from gosched.api.usage import LiveUsage as LiveUsage
     from gosched.client.spec import JobLike as JobLike
     from gosched.core.commands.jobs import Action as Action
+    from gosched.core.records.access import AccessRole as AccessRole
+    from gosched.core.records.access import Binding as Binding
+    from gosched.core.records.access import Token as Token
     from gosched.core.records.job import Job as Job
     from gosched.core.records.job import JobState as JobState
     from gosched.core.records.queue import Queue as Queue
@@ -41,6 +47,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
+        "gosched.api.access": "AccessCheck Bindings NewToken",
         "gosched.api.details": "JobDetail NodeDetail",
         "gosched.api.explanation": "JobExplanation",
         "gosched.api.forecast": "JobPlan Reserved",
@@ -51,6 +58,7 @@ __getattr__ = lazy(
         "gosched.api.usage": "LiveUsage",
         "gosched.client.spec": "JobLike",
         "gosched.core.commands.jobs": "Action",
+        "gosched.core.records.access": "AccessRole Binding Token",
         "gosched.core.records.job": "Job JobState",
         "gosched.core.records.queue": "Queue",
         "gosched.core.records.tenant": "Quota",

@@ -40,8 +40,8 @@ def queue_keys(queue: Queue) -> Keys:
             weight=(queue.weight, 1),
             capacity_pct=(queue.capacity_pct, 0),
             max_pct=(queue.max_pct, 100),
-            guaranteed=(_amounts(queue.guaranteed), {}),
-            limit=(_amounts(queue.limit), {}),
+            guaranteed=(amounts_keys(queue.guaranteed), {}),
+            limit=(amounts_keys(queue.limit), {}),
             order=(queue.order.name.lower(), QueueOrder.UNSPECIFIED.name.lower()),
             max_running_jobs=(queue.max_running_jobs, 0),
             tenants=([*queue.tenants], []),
@@ -53,7 +53,7 @@ def queue_keys(queue: Queue) -> Keys:
 
 def quota_keys(quota: Quota) -> Keys:
     """Return the keys of one quota that are not their defaults, without its tenant."""
-    return differing(limit=(_amounts(quota.limit), {}), max_running_jobs=(quota.max_running_jobs, 0))
+    return differing(limit=(amounts_keys(quota.limit), {}), max_running_jobs=(quota.max_running_jobs, 0))
 
 
 def _below(parent: str, by_path: Mapping[str, Queue]) -> list[Keys]:
@@ -66,7 +66,8 @@ def _below(parent: str, by_path: Mapping[str, Queue]) -> list[Keys]:
     return found
 
 
-def _amounts(amounts: AmountMap) -> Keys:
+def amounts_keys(amounts: AmountMap) -> Keys:
+    """Return amounts as a file writes them."""
     return {name: _amount(name, amount) for name, amount in amounts}
 
 

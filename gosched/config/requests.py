@@ -9,12 +9,13 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
+from gosched.config.access_file import Role
 from gosched.config.agent_settings import TaintConfig
 from gosched.config.errors import ConfigError, shown, suggestion
 from gosched.config.moment import moment_from_ms
 from gosched.config.queues import JobCount, QuotaConfig, check_quota_list
 from gosched.config.tree import Document
-from gosched.config.validation import LabelKey, Model, Name, Pairs, Text, validate
+from gosched.config.validation import LabelKey, Millis, Model, Name, Pairs, Text, Word, validate
 from gosched.config.vector import Vector
 from gosched.config.windows import WindowConfig
 from gosched.core.limits import MAX_DETAIL_LENGTH, MAX_DURATION_MS, MAX_RULES
@@ -76,6 +77,18 @@ class NewMaster(Model):
 
     id: Name
     address: Text
+
+
+class NewTokenBody(Model):
+    """A token to make; without `user` it is the caller's own."""
+
+    name: Word
+    role: Role
+    lasts_ms: Annotated[Millis, Field(ge=1, le=MAX_DURATION_MS)] = Field(default=30 * 86_400_000, alias="lasts")
+    user: Text = ""
+    groups: tuple[Text, ...] = ()
+    tenants: tuple[Word, ...] = ()
+    queues: tuple[Word, ...] = ()
 
 
 def read_request(model: type[M], value: Any, *, source: str = "body") -> M:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
+from gosched.config.access_model import AccessSettings
 from gosched.config.address import Listen, join_address, resolve_listen, split_address
 from gosched.config.archive_model import Archive
 from gosched.config.backup_model import Backup
@@ -264,6 +265,7 @@ class MasterSettings(Settings):
     lease: Lease = Lease()
     scheduling: Scheduling = Scheduling()
     limits: Limits = Limits()
+    access: AccessSettings = AccessSettings()
     backup: Backup | None = None
     archive: Archive | None = None
 

@@ -126,6 +126,11 @@ class WindowsChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AccessChanged:
+    """Bindings or tokens have changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSet:
     """The clock of the state was set back: moments that were after `to_ms` are earlier now, in any record."""
 
@@ -181,6 +186,7 @@ Event = (
     | FenceChanged
     | ReservationChanged
     | WindowsChanged
+    | AccessChanged
     | ClockSet
     | DeadlineMissed
     | JobUpdated

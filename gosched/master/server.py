@@ -17,6 +17,7 @@ from gosched.master.agents.leases import Leases
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes
 from gosched.master.agents.node_service import NodeService
+from gosched.master.api.access_service import AccessService
 from gosched.master.api.cluster_service import ClusterService, keep_announced
 from gosched.master.api.metrics_facts import MetricsFacts
 from gosched.master.api.scheduler_service import SchedulerService
@@ -24,6 +25,7 @@ from gosched.master.api.status import StatusReader
 from gosched.master.api.status_digest import StatusDigest
 from gosched.master.backups.backup_source import BackupSource
 from gosched.master.backups.scheduled_backups import ScheduledBackups, backup_gauges
+from gosched.master.base.access import Access
 from gosched.master.base.cancel import cancel_all
 from gosched.master.base.channels import Channels, own_certificate, read_tls
 from gosched.master.base.clock import Clock, StateClock, SystemClock
@@ -130,7 +132,8 @@ class MasterServer:
             self._members,
             self._backup_status,
         )
-        self.history = History(replication, self._proposals, self._masters, settings)
+        self._access = Access(replication, settings.access, clock.now_ms)
+        self.history = History(replication, self._proposals, self._masters, self._access, settings)
         self._clock = clock
         self._archive = open_archive(settings.archive)
         self._scheduler_service = self._make_scheduler_service()
@@ -139,6 +142,7 @@ class MasterServer:
             "NodeService": self._node_service(),
             "ClusterService": self._cluster_service(),
             "HistoryService": self.history.service,
+            "AccessService": self._access_service(),
         }
         self.endpoints = Endpoints(
             settings,
@@ -150,6 +154,7 @@ class MasterServer:
             self.history,
             self.metrics,
             clock,
+            self._access,
             live=lambda: not self._replica_runs or replication.silent_s < MAX_SILENCE_S,
             not_ready=self._why_not_ready,
         )
@@ -274,6 +279,7 @@ class MasterServer:
             keeper=self._keeper,
             status_digest=StatusDigest(self._replication, self._status),
             traces=self._leader_traces,
+            access=self._access,
         )
 
     def _node_service(self) -> NodeService:
@@ -287,6 +293,16 @@ class MasterServer:
             agents=self._agents,
             clock=self._clock,
             settings=self._settings,
+            access=self._access,
+        )
+
+    def _access_service(self) -> AccessService:
+        return AccessService(
+            replication=self._replication,
+            leadership=self._leadership,
+            proposals=self._proposals,
+            clock=self._clock,
+            access=self._access,
         )
 
     def _cluster_service(self) -> ClusterService:

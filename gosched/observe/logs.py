@@ -8,6 +8,7 @@ from typing import assert_never
 import structlog
 
 from gosched.core.events import (
+    AccessChanged,
     ClockSet,
     DeadlineMissed,
     EpochOpened,
@@ -55,6 +56,8 @@ def log_events(events: Iterable[Event], state: ClusterState, *, revision: int) -
                 log.info("queues changed", epoch=epoch, revision=revision)
             case WaitReasonNoted():
                 log.debug("waits", job=event.job_id, code=event.code, why=event.message, epoch=epoch, revision=revision)
+            case AccessChanged():
+                log.info("access changed", epoch=epoch, revision=revision)
             case WindowsChanged():
                 log.info("windows changed", epoch=epoch, revision=revision)
             case _:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
+from gosched.core.commands.access import CreateToken, RevokeToken, SetBindings
 from gosched.core.commands.cluster import (
     AnnounceMaster,
     DropWindow,
@@ -35,6 +36,7 @@ from gosched.core.outcome import Accepted, Code, Outcome, Rejected
 from gosched.core.rules.values import check_id
 from gosched.core.state.cluster_state import ClusterState
 from gosched.state_machine import (
+    access,
     answers,
     children,
     clock,
@@ -180,5 +182,11 @@ def _dispatch(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
             return windows.set_one(state, body, events)
         case DropWindow():
             return windows.drop(state, body, events)
+        case SetBindings():
+            return access.set_bindings(state, body, events)
+        case CreateToken():
+            return access.create_token(state, body, events)
+        case RevokeToken():
+            return access.revoke_token(state, body, events)
         case _:
             assert_never(body)

@@ -39,6 +39,7 @@ STAMPED: dict[str, tuple[tuple[str, ...], ...]] = {
     "allocations": (("placed_at_ms",),),
     "fences": (("made_at_ms", "until_ms", "by_ms"),),
     "reservations": (("made_at_ms", "start_ms", "end_ms"),),
+    "tokens": (("created_at_ms", "expires_at_ms"),),
 }
 
 

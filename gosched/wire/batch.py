@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from google.protobuf.message import DecodeError
 
+from gosched.core.commands.access import CreateToken, RevokeToken, SetBindings
 from gosched.core.commands.cluster import (
     AnnounceMaster,
     DropWindow,
@@ -32,7 +33,7 @@ from gosched.wire.v1 import log_pb2
 # 2: queues with orders and limits, quotas, shares of GPUs, named CPUs, elastic gangs, placement rules.
 # 3: evictions, fences, reservations, windows, deadlines, arrays, schedules, dependencies, timeouts.
 # 4: isolation, usage, nodes closed and drained, jobs frozen.
-# 5: feature levels, cluster ids, nodes removed, follow-ups, the members, wait reasons noted.
+# 5: feature levels, cluster ids, nodes removed, follow-ups, the members, wait reasons noted, bindings and tokens.
 SCHEMA = NEWEST_LEVEL
 OLDEST_SCHEMA = 1  # what it lacks has the defaults of the records
 
@@ -62,6 +63,9 @@ _FIELDS: dict[type, str] = {
     SetClock: "set_clock",
     SetWindow: "set_window",
     DropWindow: "drop_window",
+    SetBindings: "set_bindings",
+    CreateToken: "create_token",
+    RevokeToken: "revoke_token",
 }
 _KINDS = {field: kind for kind, field in _FIELDS.items()}
 

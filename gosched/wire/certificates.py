@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from gosched.wire.roles import BadCertificate, CertificateHolder, identity_of
@@ -62,6 +63,20 @@ def holder_of(certificate: Mapping[str, Any] | None) -> CertificateHolder:
     return identity_of(
         [value for kind, value in names if kind == "URI"], [value for kind, value in names if kind == "DNS"]
     )
+
+
+@lru_cache(maxsize=4096)
+def organizations(certificate: bytes) -> tuple[str, ...]:
+    """Return the groups of a user: the organizations in the subject of its certificate (PEM), in order; none where it
+    cannot be read."""
+    from cryptography import x509  # takes long to import
+    from cryptography.x509.oid import NameOID
+
+    try:
+        subject = x509.load_pem_x509_certificate(certificate).subject
+    except ValueError:
+        return ()
+    return tuple(sorted({str(one.value) for one in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}))
 
 
 def caller_identity(context: Mapping[str, Iterable[bytes]]) -> CertificateHolder:

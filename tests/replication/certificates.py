@@ -26,16 +26,24 @@ class Authority:
         self._ca.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
     def files(
-        self, name: str, role: str = "master", *, cluster: str = "", uri: str | None = None, dns: str = ""
+        self,
+        name: str,
+        role: str = "master",
+        *,
+        cluster: str = "",
+        uri: str | None = None,
+        dns: str = "",
+        groups: Sequence[str] = (),
     ) -> TlsFiles:
         """A certificate for a program on this machine. `uri`: its name and role in other words, or none. `dns`: in a
-        DNS name, and no address is in the certificate."""
+        DNS name, and no address is in the certificate. `groups`: of a user, as organizations."""
         key = ec.generate_private_key(ec.SECP256R1())
         uri = f"gosched://{cluster}/{role}/{name}" if uri is None else uri
         names: list[x509.GeneralName] = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
         names += [x509.UniformResourceIdentifier(uri)] if uri else []
         names = [x509.DNSName(dns)] if dns else names
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+        subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, name)])
         certificate = self._sign(subject, key, authority=False, names=names)
         file = f"{role}-{name}{dns}".replace("*", "any")
         cert_file, key_file = self.folder / f"{file}.pem", self.folder / f"{file}.key"

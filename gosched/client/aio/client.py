@@ -15,7 +15,7 @@ from gosched.client.arguments import checked
 from gosched.client.errors import Refused
 from gosched.client.handle import handles
 from gosched.client.own_context import endpoints_and_tls
-from gosched.client.requests import cluster, history, nodes, sharing
+from gosched.client.requests import access, cluster, history, nodes, sharing
 from gosched.client.requests import following as streams
 from gosched.client.requests import jobs as job_calls
 from gosched.client.requests.history import ENDS
@@ -177,6 +177,13 @@ class AsyncGoSchedClient(AsyncTransport):
     set_window = calling(sharing.set_window)
     drop_window = calling(sharing.drop_window)
     list_reservations = calling(sharing.list_reservations)
+
+    set_bindings = calling(access.set_bindings)
+    list_bindings = calling(access.list_bindings)
+    check_access = calling(access.check_access)
+    create_token = calling(access.create_token)
+    list_tokens = calling(access.list_tokens)
+    revoke_token = calling(access.revoke_token)
 
     list_nodes = calling(nodes.list_nodes)
     get_node = calling(nodes.get_node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gosched.core.commands.access import CreateToken, RevokeToken, SetBindings
 from gosched.core.commands.cluster import (
     AnnounceMaster,
     DropWindow,
@@ -47,6 +48,9 @@ Body = (
     | SetClock
     | SetWindow
     | DropWindow
+    | SetBindings
+    | CreateToken
+    | RevokeToken
 )
 
 
@@ -72,4 +76,7 @@ LEVEL_OF: dict[type[Body], FeatureLevel] = {
     RemoveNode: FeatureLevel.BOUNDED,
     SetMembers: FeatureLevel.BOUNDED,
     NoteWaitReasons: FeatureLevel.BOUNDED,
+    SetBindings: FeatureLevel.BOUNDED,
+    CreateToken: FeatureLevel.BOUNDED,
+    RevokeToken: FeatureLevel.BOUNDED,
 }

@@ -5,6 +5,7 @@ Invariant: everything is recomputed from the tables, so no index vouches for its
 
 from __future__ import annotations
 
+from gosched.core.invariants.access import access_problems
 from gosched.core.invariants.fences import fence_index_problems, fence_problems, fenced_capacity_problems
 from gosched.core.invariants.footprint import footprint_problems
 from gosched.core.invariants.gangs import gang_problems
@@ -33,6 +34,7 @@ def check(state: ClusterState) -> list[str]:
         *fenced_capacity_problems(state),
         *reservation_problems(state),
         *window_problems(state),
+        *access_problems(state),
         *sharing_problems(state),
         *index_problems(state),
         *fence_index_problems(state),

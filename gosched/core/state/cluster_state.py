@@ -15,6 +15,7 @@ from gosched.core.cpulist import parse_cpulist
 from gosched.core.features import NEWEST_LEVEL
 from gosched.core.limits import MAX_MASTERS
 from gosched.core.outcome import Answer
+from gosched.core.records.access import Binding, Token
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.fence import Fence
 from gosched.core.records.follow_up import FollowUp
@@ -67,6 +68,8 @@ class ClusterState(Contents):
         self.relatives = JobRelatives()
         #: When something is due by the passing of time alone.
         self.timers = Timers()
+        #: Counts the changes of bindings and tokens in this process.
+        self.access_changes = 0
         #: Bytes, by what holds them.
         self.footprint = Footprint()
         self._digest = StateDigest()
@@ -138,6 +141,24 @@ class ClusterState(Contents):
 
     def drop_window(self, name: str) -> None:
         self._drop("windows", name)
+
+    # Bindings and tokens
+
+    def put_binding(self, binding: Binding) -> None:
+        self.access_changes += 1
+        self._put("bindings", binding.name, binding)
+
+    def drop_binding(self, name: str) -> None:
+        self.access_changes += 1
+        self._drop("bindings", name)
+
+    def put_token(self, token: Token) -> None:
+        self.access_changes += 1
+        self._put("tokens", token.id, token)
+
+    def drop_token(self, token_id: str) -> None:
+        self.access_changes += 1
+        self._drop("tokens", token_id)
 
     # Queues and tenants
 

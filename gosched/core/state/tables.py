@@ -13,6 +13,7 @@ from typing import Any, get_args, get_type_hints
 
 from gosched.core.features import NEWEST_LEVEL
 from gosched.core.outcome import Answer
+from gosched.core.records.access import Binding, Token
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.fence import Fence
 from gosched.core.records.follow_up import FollowUp
@@ -152,6 +153,8 @@ class Contents:
     fences: dict[str, Fence] = _table("fence", "job_id")
     reservations: dict[str, Reservation] = _table("reservation", "job_id")
     windows: dict[str, Window] = _table("window", "name", size=content_bytes)
+    bindings: dict[str, Binding] = _table("binding", "name", size=content_bytes)
+    tokens: dict[str, Token] = _table("token", "id", size=content_bytes)
     follow_ups: dict[str, FollowUp] = _table("follow_up", "job_id")
     answers: dict[str, dict[str, Answer]] = _table("answer", answer_key, size=answer_bytes, kind=AnswerTable)
 

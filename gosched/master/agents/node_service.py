@@ -7,7 +7,7 @@ committed; and no agent is given a lease that another leader may not know of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -15,6 +15,7 @@ import grpc
 import structlog
 
 from gosched.config import MasterSettings
+from gosched.core.access import Permission, job_object
 from gosched.core.commands.command import Body
 from gosched.core.commands.nodes import ControlNode, LabelNode, NodeAction, RemoveNode, ReportTasks, TaskReport
 from gosched.core.limits import MAX_LOST_AT_ONCE, MAX_NAME_LENGTH, MAX_TASKS
@@ -32,10 +33,11 @@ from gosched.master.agents.node_control import UnfitNodes, check_request_id, con
 from gosched.master.agents.observations import node_usage, observations, registration
 from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.agents.reconcile import Verdict, compare
-from gosched.master.base.callers import caller_of, denied
+from gosched.master.base.access import Access
+from gosched.master.base.callers import Caller, denied
 from gosched.master.base.channels import Channels
 from gosched.master.base.clock import StateClock
-from gosched.master.base.errors import ApiError, accepted, not_found, parsed, unavailable
+from gosched.master.base.errors import ApiError, accepted, parsed, unavailable
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
 from gosched.replication.interface import Replication
@@ -66,6 +68,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     agents: Channels
     clock: StateClock
     settings: MasterSettings
+    access: Access
     orders: Orders = field(default_factory=Orders)
     # Node -> the epoch of its last heartbeat, and what that one should have named and did not.
     missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict)
@@ -167,16 +170,17 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         state = self.replication.state
         answer = node_pb2.ListUsageResponse(revision=state.revision)
         if request.job:
-            job = state.find_job(request.job)
-            if job is None:
-                raise not_found(f"there is no job {request.job[:MAX_NAME_LENGTH]!a}")
+            job = self.access.check_job(context.caller, Permission.VIEW_JOB, state.find_job(request.job), request.job)
             held = [task.allocation_id for task in state.tasks_of(job) if task.state.is_active]
             answer.tasks.extend(await self.usage.tasks(state, held))
             return answer
         answer.nodes.extend(self.usage.nodes(state, request.node))
         if request.tasks:
-            on_node = state.node_allocations.get(request.node, {})
-            answer.tasks.extend(await self.usage.tasks(state, on_node if request.node else state.allocations))
+            on_node: Iterable[str] = state.node_allocations.get(request.node, {}) if request.node else state.allocations
+            lists = self.access.lists(context.caller)
+            if lists is not None:
+                on_node = [held for held in on_node if lists(job_object(state.jobs[state.allocations[held].job_id]))]
+            answer.tasks.extend(await self.usage.tasks(state, on_node))
         return answer
 
     async def ListNodes(self, request: node_pb2.ListNodesRequest, context: Any) -> node_pb2.ListNodesResponse:
@@ -234,7 +238,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
 
     def _check_own_node(self, node_id: str, name: str, context: Any) -> None:
         """Check that the agent's certificate names its node, by id or by name. Raises ApiError for another node's."""
-        caller = caller_of(context)
+        caller: Caller = context.caller
         if caller.role is not Role.AGENT or caller.name in (ANY_NODE, node_id):
             return
         known = self.replication.state.nodes.get(node_id)

@@ -14,6 +14,8 @@ from gosched.config import ConfigError, Listen
 from gosched.config.address import join_address
 from gosched.master.base.channels import MAX_ANSWER_BYTES, TlsPem
 from gosched.wire.v1 import (
+    access_pb2,
+    access_pb2_grpc,
     cluster_pb2,
     cluster_pb2_grpc,
     history_pb2,
@@ -33,6 +35,7 @@ SERVICES = (
     node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name,
     cluster_pb2.DESCRIPTOR.services_by_name["ClusterService"].full_name,
     history_pb2.DESCRIPTOR.services_by_name["HistoryService"].full_name,
+    access_pb2.DESCRIPTOR.services_by_name["AccessService"].full_name,
 )
 
 _OPTIONS = (
@@ -62,11 +65,12 @@ class GrpcServer:
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         self.port = self._bind(listen, tls)
 
-    def add(self, scheduler: Any, node: Any, cluster: Any, history: Any) -> None:
+    def add(self, scheduler: Any, node: Any, cluster: Any, history: Any, access: Any) -> None:
         scheduler_pb2_grpc.add_SchedulerServiceServicer_to_server(scheduler, self._server)
         node_pb2_grpc.add_NodeServiceServicer_to_server(node, self._server)
         cluster_pb2_grpc.add_ClusterServiceServicer_to_server(cluster, self._server)
         history_pb2_grpc.add_HistoryServiceServicer_to_server(history, self._server)
+        access_pb2_grpc.add_AccessServiceServicer_to_server(access, self._server)
 
     async def start(self) -> None:
         await self._server.start()

@@ -14,12 +14,15 @@ from typing import Any
 import grpc
 
 from gosched.master.api.leader_routing import FIND_LEADER_S, REVISION, TRANSFER
-from gosched.master.base.callers import ITSELF, Caller, LocalCall, check_allowed
+from gosched.master.base.access import Access
+from gosched.master.base.callers import ITSELF, Caller, ServedCall, check_allowed
 from gosched.master.base.channels import STREAMS, Channels
 from gosched.master.base.errors import ApiError
 from gosched.master.base.leadership import Leadership
 from gosched.wire.refusals import refusal_reason
 from gosched.wire.v1 import (
+    access_pb2,
+    access_pb2_grpc,
     cluster_pb2,
     cluster_pb2_grpc,
     history_pb2,
@@ -52,6 +55,7 @@ def _methods() -> dict[str, _Method]:
         (node_pb2, node_pb2_grpc, "NodeService"),
         (history_pb2, history_pb2_grpc, "HistoryService"),
         (cluster_pb2, cluster_pb2_grpc, "ClusterService"),
+        (access_pb2, access_pb2_grpc, "AccessService"),
     ):
         described = file.DESCRIPTOR.services_by_name[service]
         for method in described.methods:
@@ -69,11 +73,17 @@ class LeaderCalls:
     known."""
 
     def __init__(
-        self, leadership: Leadership, masters: Channels, services: Mapping[str, Any], cluster_id: Callable[[], str]
+        self,
+        leadership: Leadership,
+        masters: Channels,
+        services: Mapping[str, Any],
+        access: Access,
+        cluster_id: Callable[[], str],
     ) -> None:
         self._leadership = leadership
         self._masters = masters
         self._services = services
+        self._access = access
         self._cluster_id = cluster_id
 
     async def call(
@@ -105,10 +115,11 @@ class LeaderCalls:
     async def here(self, method: str, request: Any, caller: Caller = ITSELF, metadata: Metadata = ()) -> Any:
         """Make a call of this master's own service, whether it leads or not. Raises ApiError."""
         check_allowed(caller, METHODS[method].name, self._cluster_id())
+        self._access.check_method(caller, METHODS[method].name)
         service = self._services.get(METHODS[method].service)
         if service is None:
             raise ApiError(grpc.StatusCode.UNIMPLEMENTED, f"this master does not serve {method}")
-        return await getattr(service, method)(request, LocalCall(caller=caller, metadata=metadata))
+        return await getattr(service, method)(request, ServedCall(caller=caller, metadata=metadata))
 
     async def stream(
         self, method: str, request: Any, caller: Caller = ITSELF, metadata: Metadata = ()
@@ -118,8 +129,9 @@ class LeaderCalls:
         check_allowed(caller, METHODS[method].name, self._cluster_id())
         leader = await self._leadership.find(FIND_LEADER_S)
         if leader is None:
+            self._access.check_method(caller, METHODS[method].name)
             service = self._services[METHODS[method].service]
-            own = getattr(service, method)(request, LocalCall(caller=caller, metadata=metadata))
+            own = getattr(service, method)(request, ServedCall(caller=caller, metadata=metadata))
             async with aclosing(own) as answers:
                 async for answer in answers:
                     yield answer

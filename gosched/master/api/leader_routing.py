@@ -1,10 +1,10 @@
 """What each gRPC call of a master passes through: who calls and what it may, a place, routing to the leader, errors,
 counting.
 
-Invariant: SchedulerService (but for ReadJobs), NodeService, the lists of HistoryService and what operators ask of
-ClusterService are served by the leader; any other master passes the bytes on, and a call that was passed on once is not
-passed on again. A call has its place before its request is read: one whose request never comes is counted, too, and
-given up.
+Invariant: SchedulerService (but for ReadJobs), NodeService, AccessService, the lists of HistoryService and what
+operators ask of ClusterService are served by the leader; any other master passes the bytes on, and a call that was
+passed on once is not passed on again. A call has its place before its request is read: one whose request never comes is
+counted, too, and given up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from google.protobuf.message import DecodeError
 from gosched.core.records.master import Master
 from gosched.core.trace_context import HEADER
 from gosched.master.api.lanes import Lane, Lanes, Place, lane_of
-from gosched.master.base.callers import FORWARDED, Caller, caller_of, check_allowed
+from gosched.master.base.access import Access
+from gosched.master.base.callers import FORWARDED, Caller, ServedCall, caller_of, check_allowed
 from gosched.master.base.channels import Channels
 from gosched.master.base.errors import ApiError, invalid, unavailable
 from gosched.master.base.leadership import Leadership
@@ -37,6 +38,7 @@ REQUEST_S = 10.0  # for a request to arrive, once its call has begun
 _ROUTED = (
     "/gosched.v1.SchedulerService/",
     "/gosched.v1.NodeService/",
+    "/gosched.v1.AccessService/",
     "/gosched.v1.HistoryService/List",
     "/gosched.v1.ClusterService/FinalizeUpgrade",
     "/gosched.v1.ClusterService/AddMaster",
@@ -66,6 +68,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         masters: Channels,
         metrics: MasterMetrics,
         lanes: Lanes,
+        access: Access,
         cluster_id: Callable[[], str],
         revision: Callable[[], int],
     ) -> None:
@@ -74,6 +77,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         self._masters = masters
         self._metrics = metrics
         self._lanes = lanes
+        self._access = access
         self._cluster_id = cluster_id
         self._revision = revision
 
@@ -114,7 +118,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
                 if leader is not None:
                     answer = await self._forward_unary(leader, call, request)
                 else:
-                    message = await handler.unary_unary(_parsed(handler, request), context)
+                    message = await handler.unary_unary(_parsed(handler, request), self._admitted(call))
                     context.set_trailing_metadata(((REVISION, str(self._revision())),))
                     answer = handler.response_serializer(message)
         except Exception as error:
@@ -140,10 +144,11 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
                     async for data in answers:
                         yield data
                 else:
+                    served = self._admitted(call)
                     messages = (
-                        handler.unary_stream(_parsed(handler, request), context)
+                        handler.unary_stream(_parsed(handler, request), served)
                         if request is not None
-                        else handler.stream_stream(_each_parsed(handler, requests), context)
+                        else handler.stream_stream(_each_parsed(handler, requests), served)
                     )
                     async for message in messages:
                         yield handler.response_serializer(message)
@@ -165,11 +170,16 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
     @contextmanager
     def _taken(self, method: str, context: Any, *, streaming: bool) -> Iterator[_Call]:
         """Take a place. Raises ApiError for a caller that may not make this call, or has too many open."""
-        caller = caller_of(context)
+        caller = self._access.authenticated(caller_of(context), context.invocation_metadata() or ())
         check_allowed(caller, method, self._cluster_id())
         lane = lane_of(method, streaming=streaming)
         with self._lanes.place(lane, caller) as place:
             yield _Call(method=method, caller=caller, lane=lane, place=place, context=context)
+
+    def _admitted(self, call: _Call) -> ServedCall:
+        """Return the call for the service that serves it here. Raises ApiError where the caller may not make it."""
+        self._access.check_method(call.caller, call.method)
+        return ServedCall(caller=call.caller, metadata=tuple(call.context.invocation_metadata() or ()))
 
     async def _route(self, call: _Call) -> Master | None:
         """Return the leader that the call is passed on to; None: it is served here. Raises ApiError."""

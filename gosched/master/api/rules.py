@@ -19,19 +19,33 @@ from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.errors import ApiError
 from gosched.state_machine.queues import checked
 from gosched.state_machine.quotas import quotas_with
-from gosched.wire.v1 import scheduler_pb2
+from gosched.wire.v1 import access_pb2, scheduler_pb2
+
+#: Requests that name themselves.
+Change = (
+    scheduler_pb2.SetQueuesRequest
+    | scheduler_pb2.SetQuotasRequest
+    | scheduler_pb2.CancelJobRequest
+    | scheduler_pb2.ControlJobRequest
+    | access_pb2.SetBindingsRequest
+)
 
 _BITS = (1 << 128) - 1
 
 
+def etag_of(digests: Iterable[int]) -> str:
+    """Return the etag of records with these digests, in any order."""
+    return f"{sum(digests) & _BITS:032x}"
+
+
 def queues_etag(queues: Iterable[Queue]) -> str:
     """Return the etag of all queues."""
-    return _etag(record_digest("queues", queue.path, queue) for queue in queues)
+    return etag_of(record_digest("queues", queue.path, queue) for queue in queues)
 
 
 def quotas_etag(quotas: Iterable[Quota]) -> str:
     """Return the etag of all quotas."""
-    return _etag(record_digest("quotas", quota.tenant, quota) for quota in quotas if not is_no_quota(quota))
+    return etag_of(record_digest("quotas", quota.tenant, quota) for quota in quotas if not is_no_quota(quota))
 
 
 def rules_etag(command: SetQueues | SetQuotas, state: ClusterState) -> str:
@@ -47,6 +61,19 @@ def changed_since() -> ApiError:
     return ApiError(grpc.StatusCode.ABORTED, detail, reason="PRECONDITION_FAILED")
 
 
+def changed_queues(state: ClusterState, queues: Iterable[Queue]) -> list[str]:
+    """Return the paths of queues that would be others, new or gone once these are all."""
+    wanted = {queue.path: queue for queue in queues}
+    return [path for path in {**state.queues, **wanted} if state.queues.get(path) != wanted.get(path)]
+
+
+def changed_quotas(state: ClusterState, quotas: Iterable[Quota], *, replace: bool) -> list[Quota]:
+    """Return the quotas that would be others once these are set; of tenants that would lose theirs an empty one."""
+    wanted = {quota.tenant: quota for quota in quotas}
+    gone = [Quota(tenant=tenant) for tenant in state.quotas if replace and tenant not in wanted]
+    return [quota for quota in [*wanted.values(), *gone] if quota != state.quotas.get(quota.tenant)]
+
+
 def tried(state: ClusterState, command: SetQueues | SetQuotas) -> Outcome:
     """Return what would come of the command; nothing is changed."""
     if isinstance(command, SetQueues):
@@ -55,10 +82,6 @@ def tried(state: ClusterState, command: SetQueues | SetQuotas) -> Outcome:
     return wanted if isinstance(wanted, Rejected) else Accepted(unchanged=wanted == state.quotas)
 
 
-def is_repeat(state: ClusterState, request: scheduler_pb2.SetQueuesRequest | scheduler_pb2.SetQuotasRequest) -> bool:
+def is_repeat(state: ClusterState, request: Change) -> bool:
     """Return whether this request was answered before: its own change is no reason to refuse its repeat."""
     return bool(request.request_id) and state.answer_to(request.client_id, request.request_id) is not None
-
-
-def _etag(digests: Iterable[int]) -> str:
-    return f"{sum(digests) & _BITS:032x}"

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gosched.api.job_query import JobQuery
+from gosched.api.job_row import JobRow, without_contents
+from gosched.core.access import Object, Permission, is_in_tenant, job_object
 from gosched.core.commands.cluster import DropWindow, SetQueues, SetQuotas, SetWindow
 from gosched.core.commands.command import Body
 from gosched.core.commands.jobs import Action, CancelJob, ControlJob, SubmitJob
@@ -22,17 +24,20 @@ from gosched.core.records.queue import Queue
 from gosched.core.records.tenant import Quota
 from gosched.core.records.window import Window
 from gosched.core.rules.values import check_id, check_line
+from gosched.core.sharing import parent_of
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.trace_context import TraceContext, context_of_call
 from gosched.master.agents.exec import Execs, start_of
 from gosched.master.api.explanation import MAX_WAITS, explain_job, job_waits
 from gosched.master.api.forecast import MAX_SPECS, forecast
-from gosched.master.api.rules import changed_since, is_repeat, rules_etag, tried
+from gosched.master.api.redaction import explanation_for, plan_for, reserved_for
+from gosched.master.api.rules import changed_queues, changed_quotas, changed_since, is_repeat, rules_etag, tried
 from gosched.master.api.status import StatusReader
 from gosched.master.api.status_digest import StatusDigest
-from gosched.master.base.callers import Caller, caller_of
-from gosched.master.base.errors import accepted, invalid, not_found, parsed
+from gosched.master.base.access import Access
+from gosched.master.base.callers import Caller
+from gosched.master.base.errors import accepted, invalid, parsed
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
@@ -81,6 +86,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     keeper: ClockKeeper
     status_digest: StatusDigest
     batches: Batches
+    access: Access
     #: Why jobs wait, and since when, as the history noted it last.
     noted: Callable[[], Mapping[str, NotedReason]]
     traces: LeaderTraces | None = None
@@ -90,10 +96,11 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def SubmitJob(self, request: scheduler_pb2.SubmitJobRequest, context: Any) -> scheduler_pb2.SubmitJobResponse:
         _check_request_id(request.client_id, request.request_id)
         spec = spec_of(request.spec)
+        self.access.check(context.caller, Permission.SUBMIT, _object_of(spec))
         traced = context_of_call(context.invocation_metadata())
         with submission(self.traces, traced) as call:
             async with self.admissions.submission(spec, request.client_id, request.request_id) as admitted:
-                command = _from_submitter(admitted.command, self.replication.state, request.user, caller_of(context))
+                command = _from_submitter(admitted.command, self.replication.state, request.user, context.caller)
                 command = _in_trace(command, self.replication.state, traced, self.traces)
                 call.propose()
                 taken = await self._change(command, request)
@@ -109,23 +116,27 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def SubmitJobs(
         self, request: scheduler_pb2.SubmitJobsRequest, context: Any
     ) -> scheduler_pb2.SubmitJobsResponse:
-        caller = caller_of(context)
+        caller = context.caller
         traced = context_of_call(context.invocation_metadata())
 
         def named(command: SubmitJob) -> SubmitJob:
             state = self.replication.state
             return _in_trace(_from_submitter(command, state, request.user, caller), state, traced, self.traces)
 
+        def check(spec: JobSpec) -> None:
+            self.access.check(caller, Permission.SUBMIT, _object_of(spec))
+
         with submission(self.traces, traced, method="SubmitJobs", jobs=len(request.specs)):
-            return await self.batches.submit(request, named)
+            return await self.batches.submit(request, named, check)
 
     async def ReadJobs(self, request: scheduler_pb2.ReadJobsRequest, context: Any) -> scheduler_pb2.ReadJobsResponse:
         return await read_jobs(request)
 
     async def CancelJob(self, request: scheduler_pb2.CancelJobRequest, context: Any) -> scheduler_pb2.CancelJobResponse:
+        job_id = self._changeable(request, context.caller)
         if found := check_line("reason", request.reason):
             raise invalid(str(found))
-        taken = await self._change(CancelJob(job_id=request.job, reason=request.reason), request)
+        taken = await self._change(CancelJob(job_id=job_id, reason=request.reason), request)
         return scheduler_pb2.CancelJobResponse(
             job_id=taken.subject, unchanged=taken.unchanged, revision=self.replication.state.revision
         )
@@ -137,7 +148,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
             action = Action(request.action)
         except ValueError as error:
             raise invalid(f"this version knows no action {request.action}") from error
-        taken = await self._change(ControlJob(job_id=request.job, action=action), request)
+        job_id = self._changeable(request, context.caller)
+        taken = await self._change(ControlJob(job_id=job_id, action=action), request)
         return scheduler_pb2.ControlJobResponse(
             job_id=taken.subject, unchanged=taken.unchanged, revision=self.replication.state.revision
         )
@@ -146,19 +158,21 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         if not 0 < len(request.specs) <= MAX_SPECS:
             raise invalid(f"1 to {MAX_SPECS} jobs are planned together; {len(request.specs)} were given")
         specs = [parsed(spec, JobSpec) for spec in request.specs]
+        for spec in specs:
+            self.access.check(context.caller, Permission.SUBMIT, _object_of(spec))
         await self.proposals.barrier()
         plan = await forecast(self.replication.state, self.cycles, self.admissions, specs)
-        return to_message(plan, scheduler_pb2.PlanJobResponse)
+        return to_message(plan_for(plan, self._seen_jobs(context.caller)), scheduler_pb2.PlanJobResponse)
 
     async def GetJob(self, request: scheduler_pb2.GetJobRequest, context: Any) -> scheduler_pb2.JobView:
-        job = await self._fresh_job(request.job)
+        job = await self._fresh_job(request.job, context.caller, Permission.VIEW_JOB)
         view = job_view(self.replication.state, job, self.cycles.explanations)
         return to_message(view, scheduler_pb2.JobView)
 
     async def WatchJob(
         self, request: scheduler_pb2.GetJobRequest, context: Any
     ) -> AsyncIterator[scheduler_pb2.JobView]:
-        job = await self._fresh_job(request.job)
+        job = await self._fresh_job(request.job, context.caller, Permission.VIEW_JOB)
         async for view in watch_job(self.replication, self.leadership, self.changes, self.cycles, job.id):
             yield to_message(view, scheduler_pb2.JobView)
 
@@ -166,33 +180,40 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         query = parsed(request, JobQuery)
         await self.proposals.barrier()
         state, explanations, noted = self.replication.state, self.cycles.explanations, self.noted()
-        return await list_jobs(state, query, lambda job: job_row(state, job, explanations, noted))
+        lists, sees = self.access.lists(context.caller), self.access.sees(context.caller)
+
+        def row(job: Job) -> JobRow:
+            found = job_row(state, job, explanations, noted)
+            return found if sees is None or sees(job_object(job)) else without_contents(found)
+
+        return await list_jobs(state, query, row, lists=lists, sees=sees)
 
     async def StreamJobLogs(
         self, request: scheduler_pb2.StreamJobLogsRequest, context: Any
     ) -> AsyncIterator[scheduler_pb2.LogChunk]:
-        job = await self._fresh_job(request.job)
-        caller = caller_of(context)
-        async for chunk in self.logs.stream(job.id, request, caller.name):
+        job = await self._fresh_job(request.job, context.caller, Permission.READ_LOGS)
+        async for chunk in self.logs.stream(job.id, request, context.caller.name):
             yield chunk
 
     async def ExecTask(
         self, requests: AsyncIterator[scheduler_pb2.ExecRequest], context: Any
     ) -> AsyncIterator[scheduler_pb2.ExecResponse]:
         start = await start_of(requests)
-        job = await self._fresh_job(start.job)
+        job = await self._fresh_job(start.job, context.caller, Permission.EXEC)
         async for response in self.execs.run(job, start, requests):
             yield response
 
     async def ExplainJob(self, request: scheduler_pb2.GetJobRequest, context: Any) -> scheduler_pb2.JobExplanation:
-        job = await self._fresh_job(request.job)
+        job = await self._fresh_job(request.job, context.caller, Permission.VIEW_JOB)
         explanation = await explain_job(self.replication.state, job.id, self.cycles, self.status)
-        return to_message(explanation, scheduler_pb2.JobExplanation)
+        return to_message(explanation_for(explanation, self._seen_jobs(context.caller)), scheduler_pb2.JobExplanation)
 
     async def ListWaits(self, request: scheduler_pb2.ListWaitsRequest, context: Any) -> scheduler_pb2.ListWaitsResponse:
         if len(request.jobs) > MAX_WAITS:
             raise invalid(f"{len(request.jobs)} jobs; at most {MAX_WAITS} are asked for together")
-        waits = job_waits(self.replication.state, request.jobs, self.cycles)
+        seen = self._seen_jobs(context.caller)
+        asked = [job_id for job_id in request.jobs if seen is None or seen(job_id)]
+        waits = job_waits(self.replication.state, asked, self.cycles)
         answer = scheduler_pb2.ListWaitsResponse(revision=self.replication.state.revision)
         answer.waits.extend([to_message(wait, scheduler_pb2.JobWait) for wait in waits])
         return answer
@@ -201,12 +222,14 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         queues = tuple([parsed(queue, Queue) for queue in request.queues])
         quotas = tuple([parsed(quota, Quota) for quota in request.quotas])
         command = SetQueues(queues=queues, quotas=quotas, sets_quotas=request.sets_quotas)
+        self._check_queues(context.caller, queues, quotas if request.sets_quotas else None)
         unchanged = (await self._change_rules(command, request)).unchanged
         return scheduler_pb2.SetQueuesResponse(unchanged=unchanged, revision=self.replication.state.revision)
 
     async def SetQuotas(self, request: scheduler_pb2.SetQuotasRequest, context: Any) -> scheduler_pb2.SetQuotasResponse:
         quotas = tuple([parsed(quota, Quota) for quota in request.quotas])
         command = SetQuotas(quotas=quotas, replace=request.replace)
+        self._check_quotas(context.caller, quotas, replace=request.replace)
         unchanged = (await self._change_rules(command, request)).unchanged
         return scheduler_pb2.SetQuotasResponse(unchanged=unchanged, revision=self.replication.state.revision)
 
@@ -214,7 +237,9 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         self, request: scheduler_pb2.ListQuotasRequest, context: Any
     ) -> scheduler_pb2.ListQuotasResponse:
         await self.proposals.barrier()
-        quotas = [to_message(quota, scheduler_pb2.QuotaStatus) for quota in self.status.quotas()]
+        lists = self.access.lists(context.caller)
+        shown = [one for one in self.status.quotas() if lists is None or self._is_in(context.caller, one.quota.tenant)]
+        quotas = [to_message(quota, scheduler_pb2.QuotaStatus) for quota in shown]
         return scheduler_pb2.ListQuotasResponse(quotas=quotas, revision=self.replication.state.revision)
 
     async def SetWindow(self, request: scheduler_pb2.SetWindowRequest, context: Any) -> scheduler_pb2.SetWindowResponse:
@@ -234,7 +259,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         made = state.windows.get(window.name)
         if made is not None:  # else dropped since: this is the repeat of an old request
             fill(made, answer.window)
-            answer.in_the_way.extend(in_the_way(state, made))
+            seen = self._seen_jobs(context.caller)
+            answer.in_the_way.extend([job for job in in_the_way(state, made) if seen is None or seen(job)])
         return answer
 
     async def DropWindow(
@@ -247,7 +273,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         self, request: scheduler_pb2.ListReservationsRequest, context: Any
     ) -> scheduler_pb2.ListReservationsResponse:
         await self.proposals.barrier()
-        return to_message(list_reservations(self.replication.state), scheduler_pb2.ListReservationsResponse)
+        reserved = reserved_for(list_reservations(self.replication.state), self._seen_jobs(context.caller))
+        return to_message(reserved, scheduler_pb2.ListReservationsResponse)
 
     async def SetClock(self, request: scheduler_pb2.SetClockRequest, context: Any) -> scheduler_pb2.SetClockResponse:
         _check_request_id(request.client_id, request.request_id)
@@ -293,12 +320,48 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
             )
         )
 
-    async def _fresh_job(self, id_or_name: str) -> Job:
+    async def _fresh_job(self, id_or_name: str, caller: Caller, permission: Permission) -> Job:
+        """Return the job. Raises ApiError, also where the caller may not do this with it."""
         await self.proposals.barrier()
-        job = self.replication.state.find_job(id_or_name)
-        if job is None:
-            raise not_found(f"there is no job {id_or_name[:MAX_NAME_LENGTH]!a}")
-        return job
+        return self.access.check_job(caller, permission, self.replication.state.find_job(id_or_name), id_or_name)
+
+    def _changeable(
+        self, request: scheduler_pb2.CancelJobRequest | scheduler_pb2.ControlJobRequest, caller: Caller
+    ) -> str:
+        """Return what the command calls the job: its id, so that a name cannot come to mean another one meanwhile. The
+        repeat of a request keeps its words. Raises ApiError where the caller may not change it."""
+        state = self.replication.state
+        job = state.find_job(request.job)
+        if self.access.identity(caller) is None or (job is None and is_repeat(state, request)):
+            return request.job
+        return self.access.check_job(caller, Permission.CHANGE_JOB, job, request.job).id
+
+    def _check_queues(self, caller: Caller, queues: tuple[Queue, ...], quotas: tuple[Quota, ...] | None) -> None:
+        """Raises ApiError unless the caller may change each queue that would be another one. One within a queue may
+        change those below it, which its rules bound, and not the queue itself."""
+        state = self.replication.state
+        if self.access.identity(caller) is None:
+            return
+        for path in changed_queues(state, queues):
+            self.access.check(caller, Permission.SET_QUEUE, Object(queue=parent_of(path)))
+        if quotas is not None:
+            self._check_quotas(caller, quotas, replace=True)
+
+    def _check_quotas(self, caller: Caller, quotas: tuple[Quota, ...], *, replace: bool) -> None:
+        for quota in changed_quotas(self.replication.state, quotas, replace=replace):
+            self.access.check_quota(caller, quota)
+
+    def _seen_jobs(self, caller: Caller) -> Callable[[str], bool] | None:
+        """Return whether the caller sees the job of an id; None: it sees all."""
+        lists, jobs = self.access.lists(caller), self.replication.state.jobs
+        if lists is None:
+            return None
+        return lambda job_id: (job := jobs.get(job_id)) is not None and lists(job_object(job))
+
+    def _is_in(self, caller: Caller, tenant: str) -> bool:
+        """Return whether the caller has a role in a tenant."""
+        identity = self.access.identity(caller)
+        return identity is None or is_in_tenant(self.access.bindings_of(identity), identity, tenant)
 
 
 def _from_submitter(command: SubmitJob, state: ClusterState, user: str, caller: Caller) -> SubmitJob:
@@ -320,6 +383,10 @@ def _in_trace(
         return command
     kept = submission_context(command.job_id, caller, traces.sample if traces else 1)
     return replace(command, traceparent=kept.traceparent if kept else "")
+
+
+def _object_of(spec: JobSpec) -> Object:
+    return Object(tenant=spec.tenant, queue=spec.queue)
 
 
 def _check_request_id(client_id: str, request_id: str) -> None:

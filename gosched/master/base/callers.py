@@ -8,6 +8,7 @@ Invariant: only a master's word counts for another caller.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,11 +17,12 @@ from typing import Any
 import grpc
 
 from gosched.master.base.errors import ApiError
-from gosched.wire.certificates import caller_identity, holder_of
+from gosched.wire.certificates import caller_identity, holder_of, organizations
 from gosched.wire.plain_text import host_of, refusal
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
 
 FORWARDED = "gosched-forwarded"  # the caller of a call that was passed on; `1` from masters of earlier releases
+IDENTITY = "gosched-identity"  # what else is known of that caller, as JSON
 UNNAMED = "1"
 HTTP_METHOD = "/gosched.v1.SchedulerService/HTTP"  # stands for what is read over HTTP
 
@@ -32,6 +34,7 @@ BY_SERVICE = {
     "NodeService": _CLIENTS,
     "ClusterService": frozenset[Role](),
     "HistoryService": _CLIENTS,
+    "AccessService": _CLIENTS,
 }
 BY_METHOD = {
     "NodeService/RegisterNode": frozenset({Role.AGENT}),
@@ -58,6 +61,12 @@ class Caller:
     name: str
     #: Of its certificate; empty: any.
     cluster: str = ""
+    #: The groups of a user, as its certificate or its login names them.
+    groups: tuple[str, ...] = ()
+    #: Id of the token that it came with; empty: it came with none.
+    token: str = ""
+    #: When its login ends, in ms since 1970; 0: with its certificate or its token.
+    until_ms: int = 0
 
     @property
     def header(self) -> tuple[tuple[str, str], ...]:
@@ -67,12 +76,15 @@ class Caller:
             if self.role is None
             else CertificateHolder(cluster=self.cluster, role=self.role, name=self.name).uri()
         )
-        return ((FORWARDED, caller),)
+        more = {"groups": self.groups, "token": self.token, "until_ms": self.until_ms}
+        if self.role is not Role.CLIENT or not any(more.values()):
+            return ((FORWARDED, caller),)
+        return ((FORWARDED, caller), (IDENTITY, json.dumps(more)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalCall:
-    """Stands for gRPC's context where this master calls a service of its own for somebody: over HTTP."""
+class ServedCall:
+    """What a service is told of a call, whether it came by gRPC or by HTTP. Stands for gRPC's context."""
 
     caller: Caller
     #: As gRPC's: pairs of lower-case names and values.
@@ -89,19 +101,19 @@ ITSELF = Caller(role=None, name=UNNAMED)
 def caller_of(context: Any) -> Caller:
     """Return the caller of a gRPC call. Raises ApiError for a certificate that gives no role, and without TLS for a
     public address."""
-    if isinstance(context, LocalCall):
-        return context.caller
     certificate = context.auth_context()
-    named = next((str(value) for key, value in context.invocation_metadata() or () if key == FORWARDED), "")
+    metadata = {key: str(value) for key, value in context.invocation_metadata() or () if key in (FORWARDED, IDENTITY)}
+    named = metadata.get(FORWARDED, "")
     if certificate.get("transport_security_type") != [b"ssl"]:
         host = host_of(context.peer())
         _check_private(host)
         return Caller(role=None, name=named if named not in ("", UNNAMED) else host)
     direct = _read(partial(caller_identity, certificate))
     if direct.role is Role.MASTER and named not in ("", UNNAMED):
-        direct = _read(partial(identity_of, [named]))
+        return _passed_on(_read(partial(identity_of, [named])), metadata.get(IDENTITY, ""))
     name = direct.name or b"".join(certificate.get("x509_common_name", ())[:1]).decode(errors="replace")
-    return Caller(role=direct.role, name=name or host_of(context.peer()), cluster=direct.cluster)
+    groups = organizations(b"".join(certificate.get("x509_pem_cert", ())[:1])) if direct.role is Role.CLIENT else ()
+    return Caller(role=direct.role, name=name or host_of(context.peer()), cluster=direct.cluster, groups=groups)
 
 
 def http_caller(transport: Any) -> Caller:
@@ -114,7 +126,13 @@ def http_caller(transport: Any) -> Caller:
         return Caller(role=None, name=host)
     holder = _read(partial(holder_of, certificate))
     names = [value for pairs in certificate.get("subject", ()) for kind, value in pairs if kind == "commonName"]
-    return Caller(role=holder.role, name=holder.name or next(iter(names), host), cluster=holder.cluster)
+    groups = [value for pairs in certificate.get("subject", ()) for kind, value in pairs if kind == "organizationName"]
+    return Caller(
+        role=holder.role,
+        name=holder.name or next(iter(names), host),
+        cluster=holder.cluster,
+        groups=tuple(sorted(set(groups))) if holder.role is Role.CLIENT else (),
+    )
 
 
 def check_allowed(caller: Caller, method: str, cluster_id: str) -> None:
@@ -141,6 +159,23 @@ def allowed(method: str) -> frozenset[Role]:
 
 def denied(detail: str) -> ApiError:
     return ApiError(grpc.StatusCode.PERMISSION_DENIED, detail)
+
+
+def _passed_on(holder: CertificateHolder, more: str) -> Caller:
+    """Return the caller that another master names. Raises ApiError."""
+    try:
+        told = json.loads(more) if more else {}
+        groups, token, until_ms = told.get("groups", ()), told.get("token", ""), told.get("until_ms", 0)
+        return Caller(
+            role=holder.role,
+            name=holder.name,
+            cluster=holder.cluster,
+            groups=tuple([str(group) for group in groups]),
+            token=str(token),
+            until_ms=int(until_ms),
+        )
+    except (ValueError, TypeError, AttributeError) as error:
+        raise denied(f"{IDENTITY} of a call that was passed on cannot be read: {error}") from None
 
 
 def _needed(method: str) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from gosched.api.history import HistoryEvent
 from gosched.core.commands.cluster import Noop, PassTime
 from gosched.core.events import (
+    AccessChanged,
     ClockSet,
     DeadlineMissed,
     EpochOpened,
@@ -126,7 +127,7 @@ def _drafts(state: ClusterState, applied: AppliedCommand) -> Iterator[Draft]:
                 yield cluster_events.windows_changed(applied.command.body)
             case ClockSet():
                 yield cluster_events.clock_set(event)
-            case TaskChanged() | QueuesChanged() | JobUpdated():
+            case TaskChanged() | QueuesChanged() | AccessChanged() | JobUpdated():
                 pass
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gosched.config import MasterSettings
+from gosched.master.base.access import Access
 from gosched.master.base.channels import Channels
 from gosched.master.base.errors import ApiError
 from gosched.master.base.proposals import Proposals
@@ -23,7 +24,12 @@ FILE = "history.db"
 
 class History:
     def __init__(
-        self, replication: Replication, proposals: Proposals, masters: Channels, settings: MasterSettings
+        self,
+        replication: Replication,
+        proposals: Proposals,
+        masters: Channels,
+        access: Access,
+        settings: MasterSettings,
     ) -> None:
         kept = settings.history
         bounds = Bounds(events=kept.max_events, tasks=kept.max_tasks, jobs=kept.max_jobs, size=kept.max_bytes)
@@ -31,7 +37,9 @@ class History:
         self.feed = Feed()
         self._recorder = Recorder(replication, self.store, self.feed)
         self._fetch = HistoryFetch(replication, self.store, masters)
-        self.service = HistoryService(replication=replication, proposals=proposals, store=self.store, feed=self.feed)
+        self.service = HistoryService(
+            replication=replication, proposals=proposals, store=self.store, feed=self.feed, access=access
+        )
 
     @property
     def reasons(self) -> Mapping[str, NotedReason]:

@@ -5,10 +5,11 @@ Invariant: a page of events never splits a revision.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gosched.api.history import Attempt, FinishedJob, HistoryEvent, TaskAttempt
+from gosched.core.access import Object
 from gosched.core.records.job import JobState
 from gosched.master.history.database import Database
 from gosched.master.history.rows import ATTEMPTS, EVENTS, JOBS, TASKS, Row, event_of, finished_of, task_of
@@ -28,11 +29,18 @@ class EventFilter:
     since_ms: int = 0
     queue: str = ""
     tenant: str = ""
+    #: Whether the caller sees jobs like this; None: it sees all.
+    sees: Callable[[Object], bool] | None = field(default=None, compare=False)
 
     @property
     def is_open(self) -> bool:
         """Return whether it lets everything through."""
-        return self == _OPEN
+        return self == _OPEN and self.sees is None
+
+    def shows(self, event: HistoryEvent) -> bool:
+        """Return whether the caller sees the job that an event is about."""
+        on = Object(tenant=event.tenant, queue=event.queue, owner=event.user)
+        return self.sees is None or not event.job_id or self.sees(on)
 
     def takes(self, event: HistoryEvent) -> bool:
         return (
@@ -42,6 +50,7 @@ class EventFilter:
             and event.at_ms >= self.since_ms
             and (not self.queue or event.queue == self.queue)
             and (not self.tenant or event.tenant == self.tenant)
+            and self.shows(event)
         )
 
     def where(self) -> Where:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import difflib
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
 
 from gosched.api.history import Attempt, EventPage, FinishedJob, HistoryEvent
+from gosched.core.access import Object, Permission
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.reasons import RefusalReason
 from gosched.core.records.job import JobState
+from gosched.master.base.access import Access
+from gosched.master.base.callers import Caller
 from gosched.master.base.errors import ApiError, invalid, not_found, unavailable
 from gosched.master.base.proposals import Proposals
 from gosched.master.history.attempts import attempts
@@ -63,9 +66,10 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
     proposals: Proposals
     store: HistoryStore
     feed: Feed
+    access: Access
 
     async def ListEvents(self, request: history_pb2.ListEventsRequest, context: Any) -> history_pb2.ListEventsResponse:
-        wanted = self.filter_of(request)
+        wanted = self.filter_of(request, context.caller)
         size = _page_size(request.page_size)
         await self.store.until_written(await self._revision(request.after))
         found = await self._page(wanted, request.after, size)
@@ -77,7 +81,7 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
     async def WatchEvents(
         self, request: history_pb2.ListEventsRequest, context: Any
     ) -> AsyncIterator[history_pb2.EventBatch]:
-        async for batch in self.watch(self.filter_of(request), request.after):
+        async for batch in self.watch(self.filter_of(request, context.caller), request.after):
             message = history_pb2.EventBatch(revision=batch.revision)
             for event in batch.events:
                 fill(event, message.events.add())
@@ -90,7 +94,10 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
         await self.store.until_written(revision)
         state = self.replication.state
         job = state.find_job(request.job)
-        job_id = job.id if job is not None else await self._forgotten(request.job)
+        if job is not None:
+            job_id = self.access.check_job(context.caller, Permission.VIEW_JOB, job, request.job).id
+        else:
+            job_id = await self._forgotten(request.job, context.caller)
         answer = history_pb2.ListAttemptsResponse(revision=revision)
         for attempt in await self.attempts_of_job(job_id):
             fill(attempt, answer.attempts.add())
@@ -119,12 +126,15 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
         await self.store.until_written(await self.proposals.barrier())
         jobs, more = await self.store.read(lambda database: finished_jobs(database, wanted, before, size))
         answer = history_pb2.ListFinishedJobsResponse(next_page_token=_token(jobs[-1]) if more else "")
+        lists = self.access.lists(context.caller)
         for job in jobs:
-            fill(job, answer.jobs.add())
+            if lists is None or lists(_object_of(job)):
+                fill(job, answer.jobs.add())
         return answer
 
-    def filter_of(self, request: history_pb2.ListEventsRequest) -> EventFilter:
-        """Return the filter of a request. Raises ApiError."""
+    def filter_of(self, request: history_pb2.ListEventsRequest, caller: Caller) -> EventFilter:
+        """Return the filter of a request: what the caller asks for, and what it may see. Raises ApiError."""
+        self.access.check(caller, Permission.VIEW)
         if request.after < 0 or request.since_ms < 0:
             raise invalid("a revision and a moment must not be negative")
         if len(request.kinds) > MAX_FILTER_KINDS:
@@ -138,6 +148,7 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
             since_ms=request.since_ms,
             queue=request.queue,
             tenant=request.tenant,
+            sees=self.access.lists(caller),
         )
 
     async def watch(self, wanted: EventFilter, after: int) -> AsyncIterator[Batch]:
@@ -206,6 +217,12 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
         )
 
     async def _page(self, wanted: EventFilter, after: int, size: int) -> Found:
+        found = await self._read_page(wanted, after, size)
+        if wanted.sees is None:
+            return found
+        return replace(found, events=[event for event in found.events if wanted.shows(event)])
+
+    async def _read_page(self, wanted: EventFilter, after: int, size: int) -> Found:
         store = self.store
         if not after and not wanted.since_ms:
             return await store.read(lambda database: newest_events(database, wanted, store.written, size))
@@ -220,10 +237,10 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
         async for rows in sent_rows(self.store, request.after, request.before):
             yield rows
 
-    async def _forgotten(self, job: str) -> str:
+    async def _forgotten(self, job: str, caller: Caller) -> str:
         """Return the id of a job that the state does not know (any more). Raises ApiError."""
         found = await self.store.read(lambda database: newest_job(database, job))
-        if found is None:
+        if found is None or not self.access.may(caller, Permission.VIEW_JOB, _object_of(found)):
             raise not_found(f"no job {job[:MAX_NAME_LENGTH]!a}, and none in the history")
         return found.job_id
 
@@ -236,6 +253,10 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
         if len(named) > 1:
             raise invalid(f"{len(named)} nodes are named {node[:MAX_NAME_LENGTH]!a}: give the id")
         return named[0] if named else node
+
+
+def _object_of(job: FinishedJob) -> Object:
+    return Object(tenant=job.tenant, queue=job.queue, owner=job.user)
 
 
 def _by_revision(events: Sequence[HistoryEvent]) -> Sequence[Batch]:

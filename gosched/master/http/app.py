@@ -43,6 +43,7 @@ from gosched import __version__
 from gosched.api.json.values import Json
 from gosched.master.base.errors import ApiError
 from gosched.master.http import (
+    access,
     cluster,
     events,
     history,
@@ -61,7 +62,7 @@ from gosched.master.http.probes import Probes
 from gosched.master.http.problems import Problem, on_api_error, on_bug, on_http_error, on_invalid
 
 ROUTERS = (
-    *(status.router, cluster.router, nodes.router, queues.router, reservations.router),
+    *(status.router, cluster.router, nodes.router, queues.router, reservations.router, access.router),
     *(jobs.router, submissions.router, logs.router, events.router, history.router),
 )
 

@@ -24,8 +24,9 @@ from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.trace_context import HEADER, TraceContext
 from gosched.master.api.lanes import Lane, Lanes, Place
-from gosched.master.api.leader_calls import CALL_TIMEOUT_S, LeaderCalls
+from gosched.master.api.leader_calls import CALL_TIMEOUT_S, METHODS, LeaderCalls
 from gosched.master.api.status import StatusReader
+from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller
 from gosched.master.base.errors import invalid
 from gosched.master.base.leadership import Leadership
@@ -43,6 +44,7 @@ class Services:
     """What handlers use of this master."""
 
     calls: LeaderCalls
+    access: Access
     leadership: Leadership
     replication: Replication
     status: StatusReader
@@ -67,6 +69,10 @@ class HttpCall:
     def state(self) -> ClusterState:
         """Return this master's own copy of the state, which may be behind the leader's."""
         return self.services.replication.state
+
+    def check(self, method: str) -> None:
+        """Raise ApiError where the caller may not make this call, for an answer that this master gives by itself."""
+        self.services.access.check_method(self.caller, METHODS[method].name)
 
     async def ask(self, method: str, request: Any, *, timeout_s: float = CALL_TIMEOUT_S, stale: bool = False) -> Any:
         """Return the answer of a service of the leader; with `stale`, of this master's own. Raises ApiError."""

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gosched.core.trace_context import HEADER, context_of_call
 from gosched.master.api.lanes import Lane
+from gosched.master.base.access import Access
 from gosched.master.base.callers import HTTP_METHOD, check_allowed, denied, http_caller
 from gosched.master.base.clock import Clock
 from gosched.master.base.errors import ApiError
@@ -41,6 +42,7 @@ class Entrance:
         hosts: Hosts,
         metrics: MasterMetrics,
         clock: Clock,
+        access: Access,
         cluster_id: Callable[[], str],
     ) -> None:
         self._app = app
@@ -48,6 +50,7 @@ class Entrance:
         self._hosts = hosts
         self._metrics = metrics
         self._clock = clock
+        self._access = access
         self._cluster_id = cluster_id
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +68,7 @@ class Entrance:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            caller = http_caller(scope["state"][TRANSPORT])
+            caller = self._access.authenticated(http_caller(scope["state"][TRANSPORT]), Headers(scope=scope).items())
             if problem := self._refusal(scope):
                 await problem(scope, receive, send)
                 return

@@ -23,6 +23,7 @@ RETRY_AFTER_S = 1
 #: What to do, by status, where the words do not say it.
 _ACTIONS = {
     400: "correct the request; /openapi.json describes it",
+    401: "send Authorization: Bearer and a token, or a certificate, or log in",
     403: "use a certificate of another role, or call from another address",
     404: "look at the name; /openapi.json has all paths",
     405: "use a method that the Allow header names",

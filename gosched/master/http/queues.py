@@ -87,7 +87,7 @@ async def list_queues(
 ) -> JsonResponse:
     status = await _status(call, stale=stale)
     rows = [queue_json(queue) for queue in status.queues]
-    return _tagged(_ROWS.shown(rows, sort=sort, fields=fields), queues_etag(queue.rules for queue in status.queues))
+    return tagged(_ROWS.shown(rows, sort=sort, fields=fields), queues_etag(queue.rules for queue in status.queues))
 
 
 @router.get("/queues/{queue}", summary="Show a queue", **answers("Queue", queue_json.schema()))
@@ -116,7 +116,7 @@ async def set_queues(
         queues=[to_message(queue, types_pb2.Queue) for queue in queues],
         quotas=[to_message(quota, types_pb2.Quota) for quota in quotas or ()],
         sets_quotas=quotas is not None,
-        if_match=_etag(if_match),
+        if_match=bare_etag(if_match),
         dry_run=dry_run,
     )
     return await _changed(call, "SetQueues", message)
@@ -126,7 +126,7 @@ async def set_queues(
 async def list_quotas(call: Call, stale: Stale = False) -> JsonResponse:
     message = await call.ask("ListQuotas", scheduler_pb2.ListQuotasRequest(), stale=stale)
     quotas = [to_record(quota, QuotaStatus) for quota in message.quotas]
-    return _tagged([quota_json(quota) for quota in quotas], quotas_etag(quota.quota for quota in quotas))
+    return tagged([quota_json(quota) for quota in quotas], quotas_etag(quota.quota for quota in quotas))
 
 
 @router.put("/quotas", summary="Replace all quotas", openapi_extra=body_of("Quotas", _QUOTAS), **_CHANGED)
@@ -171,7 +171,7 @@ async def _set(
         request_id=names.request_id,
         quotas=[to_message(quota, types_pb2.Quota) for quota in quotas],
         replace=replace,
-        if_match=_etag(if_match),
+        if_match=bare_etag(if_match),
         dry_run=dry_run,
     )
     return await _changed(call, "SetQuotas", message)
@@ -182,11 +182,12 @@ async def _changed(call: HttpCall, method: str, message: Any) -> JsonResponse:
     return JsonResponse(change_json(Change(unchanged=answer.unchanged, revision=answer.revision)))
 
 
-def _tagged(rows: list[Json], etag: str) -> JsonResponse:
+def tagged(rows: list[Json], etag: str) -> JsonResponse:
+    """Return rows with the ETag of all of them."""
     return JsonResponse(rows, headers={"ETag": f'"{etag}"'})
 
 
-def _etag(if_match: str) -> str:
+def bare_etag(if_match: str) -> str:
     """Return the etag of an If-Match header; empty: any. Raises ApiError."""
     text = if_match.strip()
     if text in ("", "*"):

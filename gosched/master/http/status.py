@@ -22,6 +22,7 @@ router = rest_router("cluster")
 @router.get("/status", summary="Show the cluster's status", **answers("Status", status_json.schema()))
 async def get_status(call: Call) -> JsonResponse:
     services = call.services
+    call.check("GetClusterStatus")
     status = services.status.read()
     if services.leadership.leader() is not None and not services.leadership.epoch:
         try:

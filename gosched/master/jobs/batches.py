@@ -78,11 +78,14 @@ class Batches:
         self._warnings = warnings
         self._places = asyncio.Semaphore(MAX_AT_ONCE)
 
-    async def submit(self, request: scheduler_pb2.SubmitJobsRequest, named: Named) -> scheduler_pb2.SubmitJobsResponse:
-        """Submit the jobs; `named` adds who submits them. Raises ApiError where nothing is known of their outcomes."""
+    async def submit(
+        self, request: scheduler_pb2.SubmitJobsRequest, named: Named, check: Callable[[JobSpec], None]
+    ) -> scheduler_pb2.SubmitJobsResponse:
+        """Submit the jobs; `named` adds who submits them, `check` raises ApiError for one that its submitter may not
+        submit. Raises ApiError where nothing is known of their outcomes."""
         _check_request(request)
         async with self._place():
-            parts = await self._checked(request)
+            parts = await self._checked(request, check)
             if not request.all_or_nothing or _all_or_none(parts):
                 await self._submit(request, parts, named)
                 await self._warn(parts)
@@ -101,7 +104,7 @@ class Batches:
         finally:
             self._places.release()
 
-    async def _checked(self, request: scheduler_pb2.SubmitJobsRequest) -> list[_Part]:
+    async def _checked(self, request: scheduler_pb2.SubmitJobsRequest, check: Callable[[JobSpec], None]) -> list[_Part]:
         """Return the parts of a batch; those that were found wrong have their outcome."""
         await self._proposals.barrier()
         state = self._replication.state
@@ -115,6 +118,7 @@ class Batches:
             parts.append(part)
             try:
                 part.spec, part.size = spec_of(message), message.ByteSize()
+                check(part.spec)
                 if request.all_or_nothing and (found := check_job(part.spec, state.feature_level)):
                     raise invalid(str(found))
             except ApiError as error:

@@ -16,6 +16,7 @@ from itertools import dropwhile, groupby, islice
 
 from gosched.api.job_query import MAX_PAGE, JobOrder, JobQuery
 from gosched.api.job_row import JobRow, row_of
+from gosched.core.access import Object, job_object
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.records.job import Job
 from gosched.core.rules.values import check_id
@@ -35,9 +36,15 @@ Rank = tuple[bool, int | tuple[int, ...] | str, int]
 
 
 async def list_jobs(
-    state: ClusterState, query: JobQuery, row: Callable[[Job], JobRow] = row_of
+    state: ClusterState,
+    query: JobQuery,
+    row: Callable[[Job], JobRow] = row_of,
+    *,
+    lists: Callable[[Object], bool] | None = None,
+    sees: Callable[[Object], bool] | None = None,
 ) -> scheduler_pb2.ListJobsResponse:
-    """Return one page of jobs, or of their rows, which `row` makes. Raises ApiError."""
+    """Return one page of jobs, or of their rows, which `row` makes. Raises ApiError. `lists`: which jobs the caller may
+    know of, for rows; `sees`: which it sees whole; None: all."""
     _check(query)
     query = _with_parent_by_id(state, query)
     token = read_token(query, state)
@@ -47,7 +54,7 @@ async def list_jobs(
     order = _Order(query)
     after = token.after if token else None
     # One more than a page holds tells whether there is a next one.
-    chosen = await order.first(state, after, size + 1, _matcher(query, horizon))
+    chosen = await order.first(state, after, size + 1, _seen(_matcher(query, horizon), lists if query.rows else sees))
     answer = scheduler_pb2.ListJobsResponse(revision=revision, understood=True)
     page_bytes, given = 0, 0
     for job in chosen[:size]:
@@ -196,6 +203,10 @@ def _matcher(query: JobQuery, horizon: int) -> Callable[[Job], bool]:
         )
 
     return matches
+
+
+def _seen(matches: Callable[[Job], bool], shows: Callable[[Object], bool] | None) -> Callable[[Job], bool]:
+    return matches if shows is None else lambda job: matches(job) and shows(job_object(job))
 
 
 def _with_parent_by_id(state: ClusterState, query: JobQuery) -> JobQuery:

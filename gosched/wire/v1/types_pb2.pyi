@@ -199,6 +199,15 @@ class QueueOrder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     QUEUE_ORDER_FAIR: _ClassVar[QueueOrder]
     QUEUE_ORDER_DEADLINE: _ClassVar[QueueOrder]
 
+class AccessRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACCESS_ROLE_UNSPECIFIED: _ClassVar[AccessRole]
+    ACCESS_ROLE_VIEWER: _ClassVar[AccessRole]
+    ACCESS_ROLE_SUBMITTER: _ClassVar[AccessRole]
+    ACCESS_ROLE_TENANT_ADMIN: _ClassVar[AccessRole]
+    ACCESS_ROLE_OPERATOR: _ClassVar[AccessRole]
+    ACCESS_ROLE_ADMIN: _ClassVar[AccessRole]
+
 class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CODE_UNSPECIFIED: _ClassVar[Code]
@@ -326,6 +335,12 @@ QUEUE_ORDER_FIFO: QueueOrder
 QUEUE_ORDER_PRIORITY: QueueOrder
 QUEUE_ORDER_FAIR: QueueOrder
 QUEUE_ORDER_DEADLINE: QueueOrder
+ACCESS_ROLE_UNSPECIFIED: AccessRole
+ACCESS_ROLE_VIEWER: AccessRole
+ACCESS_ROLE_SUBMITTER: AccessRole
+ACCESS_ROLE_TENANT_ADMIN: AccessRole
+ACCESS_ROLE_OPERATOR: AccessRole
+ACCESS_ROLE_ADMIN: AccessRole
 CODE_UNSPECIFIED: Code
 CODE_INVALID: Code
 CODE_NOT_FOUND: Code
@@ -963,6 +978,55 @@ class Window(_message.Message):
     tenants: _containers.RepeatedScalarFieldContainer[str]
     reason: str
     def __init__(self, name: _Optional[str] = ..., start_ms: _Optional[int] = ..., end_ms: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., tenants: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Binding(_message.Message):
+    __slots__ = ("name", "role", "users", "groups", "tenants", "queues", "ceiling")
+    class CeilingEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    USERS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    TENANTS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    CEILING_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    role: AccessRole
+    users: _containers.RepeatedScalarFieldContainer[str]
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    tenants: _containers.RepeatedScalarFieldContainer[str]
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    ceiling: _containers.ScalarMap[str, int]
+    def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[AccessRole, str]] = ..., users: _Optional[_Iterable[str]] = ..., groups: _Optional[_Iterable[str]] = ..., tenants: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., ceiling: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
+class Token(_message.Message):
+    __slots__ = ("id", "name", "user", "groups", "role", "tenants", "queues", "digest", "created_at_ms", "expires_at_ms")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    TENANTS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    user: str
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    role: AccessRole
+    tenants: _containers.RepeatedScalarFieldContainer[str]
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    digest: str
+    created_at_ms: int
+    expires_at_ms: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., role: _Optional[_Union[AccessRole, str]] = ..., tenants: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., digest: _Optional[str] = ..., created_at_ms: _Optional[int] = ..., expires_at_ms: _Optional[int] = ...) -> None: ...
 
 class Hardware(_message.Message):
     __slots__ = ("numa_cpus", "gpu_numa", "gpu_links", "gpu_memory_bytes", "bad_gpus")

@@ -1,0 +1,228 @@
+"""Who may do what on this master: the bindings of its state and of its config, asked for the callers of its services.
+
+A caller is judged by bindings if it came with a user's certificate, token or login. Masters and agents are judged by
+the roles in their certificates alone (callers.py); where there is no TLS, nobody is judged.
+
+Invariant: a call is judged by the state of the master that serves it; what no line of `PERMISSIONS` names is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import grpc
+
+from gosched.config.access_model import AccessSettings
+from gosched.core.access import (
+    CLUSTER,
+    Identity,
+    Limit,
+    Object,
+    Permission,
+    job_object,
+    may,
+    may_set_quota,
+    may_somewhere,
+    names,
+    sees_all,
+)
+from gosched.core.features import FeatureLevel
+from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.core.records.access import Binding
+from gosched.core.records.job import Job
+from gosched.core.records.tenant import Quota
+from gosched.core.state.cluster_state import ClusterState
+from gosched.master.base.callers import Caller, denied
+from gosched.master.base.errors import ApiError, not_found
+from gosched.master.base.tokens import bearer, find, is_ours
+from gosched.replication.interface import Replication
+from gosched.wire.roles import Role
+
+MAX_REMEMBERED = 16_384  # users whose bindings are at hand
+
+#: What a user needs for a call; for jobs, queues and quotas the service asks again with the object.
+PERMISSIONS: Mapping[str, Permission] = {
+    "AccessService/SetBindings": Permission.GRANT,
+    "AccessService/ListBindings": Permission.GRANT,
+    "AccessService/CheckAccess": Permission.VIEW,
+    "AccessService/CreateToken": Permission.VIEW,
+    "AccessService/ListTokens": Permission.VIEW,
+    "AccessService/RevokeToken": Permission.VIEW,
+    "ClusterService/FinalizeUpgrade": Permission.ADMINISTER,
+    "ClusterService/AddMaster": Permission.ADMINISTER,
+    "ClusterService/RemoveMaster": Permission.ADMINISTER,
+    "ClusterService/ListMembers": Permission.VIEW,
+    "ClusterService/TakeBackup": Permission.ADMINISTER,
+    "ClusterService/TakeSnapshot": Permission.ADMINISTER,
+    "ClusterService/TransferLeadership": Permission.ADMINISTER,
+    "ClusterService/GetMasterHealth": Permission.VIEW,
+    "ClusterService/SetLogLevel": Permission.ADMINISTER,
+    "HistoryService/ListEvents": Permission.VIEW,
+    "HistoryService/WatchEvents": Permission.VIEW,
+    "HistoryService/ListAttempts": Permission.VIEW_JOB,
+    "HistoryService/ListFinishedJobs": Permission.VIEW,
+    "NodeService/ListNodes": Permission.VIEW,
+    "NodeService/CordonNode": Permission.OPERATE,
+    "NodeService/UncordonNode": Permission.OPERATE,
+    "NodeService/DrainNode": Permission.OPERATE,
+    "NodeService/RemoveNode": Permission.OPERATE,
+    "NodeService/LabelNode": Permission.OPERATE,
+    "NodeService/ListUsage": Permission.VIEW,
+    "SchedulerService/SubmitJob": Permission.SUBMIT,
+    "SchedulerService/ReadJobs": Permission.VIEW,
+    "SchedulerService/SubmitJobs": Permission.SUBMIT,
+    "SchedulerService/GetJob": Permission.VIEW_JOB,
+    "SchedulerService/ListJobs": Permission.VIEW,
+    "SchedulerService/WatchJob": Permission.VIEW_JOB,
+    "SchedulerService/CancelJob": Permission.CHANGE_JOB,
+    "SchedulerService/ExecTask": Permission.EXEC,
+    "SchedulerService/StreamJobLogs": Permission.READ_LOGS,
+    "SchedulerService/ExplainJob": Permission.VIEW_JOB,
+    "SchedulerService/ListWaits": Permission.VIEW,
+    "SchedulerService/GetClusterStatus": Permission.VIEW,
+    "SchedulerService/SetQueues": Permission.SET_QUEUE,
+    "SchedulerService/SetQuotas": Permission.SET_QUOTA,
+    "SchedulerService/ListQuotas": Permission.VIEW,
+    "SchedulerService/ControlJob": Permission.CHANGE_JOB,
+    "SchedulerService/PlanJob": Permission.SUBMIT,
+    "SchedulerService/SetClock": Permission.ADMINISTER,
+    "SchedulerService/SetWindow": Permission.OPERATE,
+    "SchedulerService/DropWindow": Permission.OPERATE,
+    "SchedulerService/ListReservations": Permission.VIEW,
+}
+_OWN = "/gosched.v1."
+#: Those that are on one job, queue or tenant.
+_ON_OBJECTS = (
+    Permission.VIEW_JOB,
+    Permission.READ_LOGS,
+    Permission.EXEC,
+    Permission.SUBMIT,
+    Permission.CHANGE_JOB,
+    Permission.SET_QUOTA,
+    Permission.SET_QUEUE,
+)
+
+Sees = Callable[[Object], bool]
+
+
+class Access:
+    """The decision, for callers. `now_ms`: the state's clock, by which tokens end."""
+
+    def __init__(self, replication: Replication, settings: AccessSettings, now_ms: Callable[[], int]) -> None:
+        self._replication = replication
+        self._now_ms = now_ms
+        self.from_config = settings.binding()
+        self.lists_others = settings.other_tenants == "listed"
+        # The bindings of users, of one version of one state.
+        self._of: tuple[ClusterState, int] | None = None
+        self._mine: dict[tuple[str, tuple[str, ...]], tuple[Binding, ...]] = {}
+
+    def identity(self, caller: Caller) -> Identity | None:
+        """Return the user that is judged by bindings; None: this caller is not. Raises ApiError for a token or a login
+        that has ended."""
+        state = self._replication.state
+        if caller.role is not Role.CLIENT or state.feature_level < FeatureLevel.BOUNDED:
+            return None
+        if caller.until_ms and caller.until_ms <= self._now_ms():
+            raise unauthenticated()
+        if not caller.token:
+            return Identity(user=caller.name, groups=caller.groups)
+        token = state.tokens.get(caller.token)
+        if token is None or token.expires_at_ms <= self._now_ms():
+            raise unauthenticated()
+        limit = Limit(role=token.role, tenants=token.tenants, queues=token.queues)
+        return Identity(user=token.user, groups=token.groups, limit=limit)
+
+    def authenticated(self, caller: Caller, headers: Iterable[tuple[str, Any]]) -> Caller:
+        """Return the caller, who is another one where it sent a token. Raises ApiError for one that is not valid."""
+        secret = bearer(headers) if caller.role is Role.CLIENT else ""
+        if not secret:
+            return caller
+        token = find(self._replication.state.tokens, secret, self._now_ms()) if is_ours(secret) else None
+        if token is None:
+            raise unauthenticated()
+        return Caller(role=Role.CLIENT, name=token.user, groups=token.groups, token=token.id)
+
+    def bindings_of(self, identity: Identity) -> tuple[Binding, ...]:
+        """Return the bindings that name a user or one of its groups."""
+        state = self._replication.state
+        version = (state, state.access_changes)
+        if self._of != version:
+            self._of, self._mine = version, {}
+        key = (identity.user, identity.groups)
+        mine = self._mine.get(key)
+        if mine is None:
+            if len(self._mine) >= MAX_REMEMBERED:
+                self._mine.clear()
+            everything = (self.from_config, *state.bindings.values())
+            mine = self._mine[key] = tuple([one for one in everything if names(one, identity)])
+        return mine
+
+    def check_method(self, caller: Caller, method: str) -> None:
+        """Raises ApiError unless the caller may make this call, on some object at least."""
+        identity = self.identity(caller)
+        if identity is None or not method.startswith(_OWN):
+            return
+        permission = PERMISSIONS.get(method.removeprefix(_OWN))
+        if permission is None:
+            raise denied(f"no rule lets users call {method.rpartition('/')[2]}")
+        judge = may_somewhere if permission in _ON_OBJECTS else may
+        if not judge(self.bindings_of(identity), identity, permission):
+            raise self._refusal(identity, permission)
+
+    def may(self, caller: Caller, permission: Permission, on: Object = CLUSTER) -> bool:
+        """Return whether the caller may do this. Raises ApiError for a token that has ended."""
+        identity = self.identity(caller)
+        return identity is None or may(self.bindings_of(identity), identity, permission, on)
+
+    def check(self, caller: Caller, permission: Permission, on: Object = CLUSTER) -> None:
+        """Raises ApiError unless the caller may do this."""
+        if not self.may(caller, permission, on):
+            identity = self.identity(caller)
+            assert identity is not None, "it was judged"
+            raise self._refusal(identity, permission, on)
+
+    def check_job(self, caller: Caller, permission: Permission, job: Job | None, asked: str) -> Job:
+        """Return the job. Raises ApiError where there is none, or none that the caller sees, and where the caller may
+        not do this with it. `asked`: what the caller called the job."""
+        if job is None or not (self.lists_others or self.may(caller, Permission.VIEW_JOB, job_object(job))):
+            raise not_found(f"there is no job {asked[:MAX_NAME_LENGTH]!a}")
+        self.check(caller, permission, job_object(job))
+        return job
+
+    def check_quota(self, caller: Caller, quota: Quota) -> None:
+        """Raises ApiError unless the caller may give this quota to its tenant."""
+        identity = self.identity(caller)
+        if identity is not None and not may_set_quota(self.bindings_of(identity), identity, quota):
+            on = Object(tenant=quota.tenant)
+            why = ": the ceiling of its binding bounds it" if self.may(caller, Permission.SET_QUOTA, on) else ""
+            raise denied(f"{identity.user} may not set the quota of tenant {quota.tenant}{why}")
+
+    def sees(self, caller: Caller) -> Sees | None:
+        """Return whether the caller sees the jobs of this tenant, queue and owner; None: it sees all of them."""
+        identity = self.identity(caller)
+        if identity is None:
+            return None
+        bindings = self.bindings_of(identity)
+        if sees_all(bindings, identity):
+            return None
+        return lambda on: may(bindings, identity, Permission.VIEW_JOB, on)
+
+    def lists(self, caller: Caller) -> Sees | None:
+        """Return the same for listings, which may show jobs of other tenants without what is in them."""
+        return None if self.lists_others else self.sees(caller)
+
+    def _refusal(self, identity: Identity, permission: Permission, on: Object = CLUSTER) -> ApiError:
+        where = f" in tenant {on.tenant}, queue {on.queue}" if on.tenant else ""
+        return denied(
+            f"{identity.user} may not {permission.value}{where}; `goschedctl access can-i` shows what it may, an"
+            " administrator may bind it to a role"
+        )
+
+
+def unauthenticated() -> ApiError:
+    """Return the one answer to whatever is wrong with a token."""
+    return ApiError(
+        grpc.StatusCode.UNAUTHENTICATED, "the token is not valid, or not any more: make another one, or log in again"
+    )
