@@ -66,6 +66,7 @@ class Endpoints:
                 replication=replication,
                 status=status,
                 calls=self.calls,
+                access=access,
                 clock=clock,
                 trends=Trends(status),
                 topology=settings.topology,

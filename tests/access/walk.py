@@ -17,6 +17,7 @@ from typing import Any
 import grpc
 
 from gosched.core.commands.jobs import Action
+from gosched.core.records.queue import Queue
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import (
     access_pb2,
@@ -64,8 +65,8 @@ def _spec(on: str) -> types_pb2.JobSpec:
 
 
 def _queues(on: str) -> list[types_pb2.Queue]:
-    return [*(to_message(queue, types_pb2.Queue) for queue in QUEUES), types_pb2.Queue(
-        path=f"root.{TENANT[on]}.n{next(_numbers)}", weight=1, max_pct=100, type=types_pb2.QUEUE_TYPE_FIFO)]  # fmt: skip
+    new = Queue(path=f"root.{TENANT[on]}.n{next(_numbers)}")
+    return [to_message(queue, types_pb2.Queue) for queue in (*QUEUES, new)]
 
 
 def _quota(on: str) -> list[types_pb2.Quota]:
@@ -185,7 +186,7 @@ ROUTES: Mapping[str, Line] = {
     "DELETE /api/v1/reservations/{name}": Line("operate", ALL, lambda _: None),
     "GET /api/v1/jobs": Line("view", ALL, lambda _: None),
     "POST /api/v1/jobs": Line("submit", ("own", "foreign"), _text),
-    "POST /api/v1/jobs:batch": Line("submit", ("own", "foreign"), lambda on: {"jobs": [_text(on)]}),
+    "POST /api/v1/jobs:batch": Line("submit", ("own", "foreign"), lambda on: [_text(on)]),
     "POST /api/v1/plan": Line("submit", ("own", "foreign"), _text),
     "GET /api/v1/events": Line("view", ALL, lambda _: None),
     "GET /api/v1/history/jobs": Line("view", ALL, lambda _: None),
@@ -245,7 +246,11 @@ async def walk_routes(stage: Stage, master: int, routes: list[tuple[str, str]]) 
                 answer = await http_client.request(
                     address, method, path.format(**names), body=line.request(on), tls=contexts[user]
                 )
-                refused = answer.status in (401, 403) or "PERMISSION_DENIED" in answer.text or (answer.status == 404 and "there is no job" in answer.text)
+                refused = (
+                    answer.status in (401, 403)
+                    or "PERMISSION_DENIED" in answer.text
+                    or (answer.status == 404 and "there is no job" in answer.text)
+                )
                 if method == "POST" and path.endswith("transfer-leadership") and not refused:
                     stage.cluster.elect("m1")
                     await asyncio.sleep(0.1)

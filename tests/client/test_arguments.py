@@ -16,6 +16,7 @@ from gosched.client import GoSchedClient, GoSchedError, Misused
 from gosched.client.aio.client import AsyncGoSchedClient
 from gosched.client.arguments import expected, fits, given_as, member
 from gosched.core.commands.jobs import Action
+from gosched.core.records.access import AccessRole
 from gosched.core.records.job import JobState
 from gosched.core.records.window import Window
 from gosched.core.spec.job_spec import JobSpec
@@ -28,6 +29,9 @@ PUBLIC = [
 ]
 FITTING = {
     "command": ["x"],
+    "bindings": [],
+    "role": AccessRole.VIEWER,
+    "lasts_ms": 1000,
     "queues": [],
     "quotas": [],
     "query": JobQuery(),

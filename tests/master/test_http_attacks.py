@@ -168,7 +168,9 @@ async def serving(front: Front, size: int) -> AsyncIterator[tuple[str, int, list
         took.append(asyncio.get_running_loop().time() - started)
 
     services = front.server.endpoints.http_services
-    inside = entrance.Entrance(large, services, Hosts((), list), front.server.metrics, SystemClock(), lambda: "")
+    inside = entrance.Entrance(
+        large, services, Hosts((), list), front.server.metrics, SystemClock(), services.access, lambda: ""
+    )
     running = HttpServer(inside, key="test")
     port = await running.start(Listen(host="127.0.0.1", port=0), None)
     try:

@@ -295,11 +295,13 @@ def test_a_dry_run_changes_nothing_and_is_refused_where_there_is_none() -> None:
                     names = {parameter["name"] for parameter in operations[method].get("parameters", ())}
                     (taken if "dryRun" in names else refused).add((method.upper(), path))
             assert {path for _, path in taken} == {
-                f"{API}/{p}" for p in ("jobs", "queues", "quotas", "quotas/{tenant}")
+                f"{API}/{p}" for p in ("jobs", "queues", "quotas", "quotas/{tenant}", "access/bindings")
             }
             assert {("POST", f"{API}/nodes/{{node}}/drain"), ("DELETE", f"{API}/reservations/{{name}}")} <= refused
             for method, path in sorted(refused):
-                named_path = path.format(job="a", node="n1", name="w1", member="m1", queue="default", tenant="t")
+                named_path = path.format(
+                    job="a", node="n1", name="w1", member="m1", queue="default", tenant="t", token="t"
+                )
                 answer = await request(master, method, f"{named_path}?dryRun=true", body={})
                 assert (answer.status, "has no dry run" in answer.text) == (400, True), (method, path, answer.text)
             assert master.leads

@@ -108,7 +108,10 @@ def test_calls_beyond_the_rate_are_refused_over_grpc_and_rest_and_counted(tmp_pa
         nonlocal server
         tls = {"cert": own.cert, "key": own.key, "ca": own.ca}
         replication = MemoryReplication("m1")
-        server = MasterServer(settings(tls=tls, limits={"calls_per_second": 1, "burst": 3}), replication)
+        server = MasterServer(
+            settings(tls=tls, limits={"calls_per_second": 1, "burst": 3}, access={"admins": ["ann", "ben", "carl"]}),
+            replication,
+        )
         server.endpoints.http_services.lanes._rates._now_s = lambda: 0.0  # type: ignore[union-attr]
         try:
             await server.start()

@@ -84,7 +84,7 @@ async def secured(folder: Path) -> AsyncIterator[Secured]:
         files = authority.files(member, cluster=CLUSTER)
         raft = {"enabled": True, "node_id": member, "peers": ["m1=127.0.0.1:1", "m2=127.0.0.1:2"]}
         tls = {"cert": files.cert, "key": files.key, "ca": files.ca}
-        access = {"admins": ["alice", "bob", "x"]}
+        access = {"admins": ["alice", "bob", "u", "x"]}
         servers.append(MasterServer(settings(tls=tls, raft=raft, access=access), cluster.members[member]))
     running = Secured(authority, cluster, servers)
     try:

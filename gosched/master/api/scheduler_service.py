@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from gosched.api.job_query import JobQuery
 from gosched.api.job_row import JobRow, without_contents
@@ -60,6 +60,7 @@ from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
 
 MAX_RULES_BYTES = 480 * 1024  # of queues or quotas; they travel in one log entry
 
+T = TypeVar("T")
 _Rules = SetQueues | SetQuotas
 _Change = (
     scheduler_pb2.SubmitJobRequest
@@ -173,7 +174,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         self, request: scheduler_pb2.GetJobRequest, context: Any
     ) -> AsyncIterator[scheduler_pb2.JobView]:
         job = await self._fresh_job(request.job, context.caller, Permission.VIEW_JOB)
-        async for view in watch_job(self.replication, self.leadership, self.changes, self.cycles, job.id):
+        views = watch_job(self.replication, self.leadership, self.changes, self.cycles, job.id)
+        async for view in self._while_allowed(context.caller, Permission.VIEW_JOB, job, views):
             yield to_message(view, scheduler_pb2.JobView)
 
     async def ListJobs(self, request: scheduler_pb2.ListJobsRequest, context: Any) -> scheduler_pb2.ListJobsResponse:
@@ -192,7 +194,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         self, request: scheduler_pb2.StreamJobLogsRequest, context: Any
     ) -> AsyncIterator[scheduler_pb2.LogChunk]:
         job = await self._fresh_job(request.job, context.caller, Permission.READ_LOGS)
-        async for chunk in self.logs.stream(job.id, request, context.caller.name):
+        chunks = self.logs.stream(job.id, request, context.caller.name)
+        async for chunk in self._while_allowed(context.caller, Permission.READ_LOGS, job, chunks):
             yield chunk
 
     async def ExecTask(
@@ -200,7 +203,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     ) -> AsyncIterator[scheduler_pb2.ExecResponse]:
         start = await start_of(requests)
         job = await self._fresh_job(start.job, context.caller, Permission.EXEC)
-        async for response in self.execs.run(job, start, requests):
+        responses = self.execs.run(job, start, requests)
+        async for response in self._while_allowed(context.caller, Permission.EXEC, job, responses):
             yield response
 
     async def ExplainJob(self, request: scheduler_pb2.GetJobRequest, context: Any) -> scheduler_pb2.JobExplanation:
@@ -324,6 +328,12 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         """Return the job. Raises ApiError, also where the caller may not do this with it."""
         await self.proposals.barrier()
         return self.access.check_job(caller, permission, self.replication.state.find_job(id_or_name), id_or_name)
+
+    def _while_allowed(
+        self, caller: Caller, permission: Permission, job: Job, stream: AsyncIterator[T]
+    ) -> AsyncIterator[T]:
+        on = job_object(job)
+        return self.access.guarded(caller, lambda: self.access.check(caller, permission, on), stream)
 
     def _changeable(
         self, request: scheduler_pb2.CancelJobRequest | scheduler_pb2.ControlJobRequest, caller: Caller

@@ -8,8 +8,9 @@ Invariant: a call is judged by the state of the master that serves it; what no l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import grpc
 
@@ -39,6 +40,7 @@ from gosched.master.base.tokens import bearer, find, is_ours
 from gosched.replication.interface import Replication
 from gosched.wire.roles import Role
 
+GUARD_S = 1.0  # between two looks at whether a stream may go on
 MAX_REMEMBERED = 16_384  # users whose bindings are at hand
 
 #: What a user needs for a call; for jobs, queues and quotas the service asks again with the object.
@@ -103,6 +105,7 @@ _ON_OBJECTS = (
     Permission.SET_QUEUE,
 )
 
+T = TypeVar("T")
 Sees = Callable[[Object], bool]
 
 
@@ -207,11 +210,43 @@ class Access:
         bindings = self.bindings_of(identity)
         if sees_all(bindings, identity):
             return None
-        return lambda on: may(bindings, identity, Permission.VIEW_JOB, on)
+        return lambda on: may(self.bindings_of(identity), identity, Permission.VIEW_JOB, on)
+
+    def viewer(self, caller: Caller) -> Hashable:
+        """Return a key that callers share who see the same."""
+        return None if self.sees(caller) is None else (caller.name, caller.groups, caller.token)
 
     def lists(self, caller: Caller) -> Sees | None:
         """Return the same for listings, which may show jobs of other tenants without what is in them."""
         return None if self.lists_others else self.sees(caller)
+
+    async def guarded(self, caller: Caller, check: Callable[[], object], stream: AsyncIterator[T]) -> AsyncIterator[T]:
+        """Yield what a stream yields, as long as `check` raises no ApiError: it is asked every GUARD_S, so a stream
+        ends when its caller loses what it needs, also while nothing comes."""
+        if self.identity(caller) is None:
+            async for item in stream:
+                yield item
+            return
+        coming: asyncio.Future[T] | None = None
+        try:
+            while True:
+                coming = coming or asyncio.ensure_future(anext(stream))
+                await asyncio.wait([coming], timeout=GUARD_S)
+                check()
+                if not coming.done():
+                    continue
+                try:
+                    item = coming.result()
+                except StopAsyncIteration:
+                    return
+                coming = None
+                yield item
+        finally:
+            if coming is not None:
+                coming.cancel()
+                await asyncio.wait([coming])
+            if isinstance(stream, AsyncGenerator):
+                await stream.aclose()
 
     def _refusal(self, identity: Identity, permission: Permission, on: Object = CLUSTER) -> ApiError:
         where = f" in tenant {on.tenant}, queue {on.queue}" if on.tenant else ""

@@ -20,7 +20,7 @@ from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.reasons import RefusalReason
 from gosched.core.records.job import JobState
 from gosched.master.base.access import Access
-from gosched.master.base.callers import Caller
+from gosched.master.base.callers import Caller, denied
 from gosched.master.base.errors import ApiError, invalid, not_found, unavailable
 from gosched.master.base.proposals import Proposals
 from gosched.master.history.attempts import attempts
@@ -81,7 +81,7 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
     async def WatchEvents(
         self, request: history_pb2.ListEventsRequest, context: Any
     ) -> AsyncIterator[history_pb2.EventBatch]:
-        async for batch in self.watch(self.filter_of(request, context.caller), request.after):
+        async for batch in self.watch_for(context.caller, request):
             message = history_pb2.EventBatch(revision=batch.revision)
             for event in batch.events:
                 fill(event, message.events.add())
@@ -150,6 +150,18 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
             tenant=request.tenant,
             sees=self.access.lists(caller),
         )
+
+    def watch_for(self, caller: Caller, request: history_pb2.ListEventsRequest) -> AsyncIterator[Batch]:
+        """Return the watch of a request. It ends when its caller sees other jobs than it did. Raises ApiError."""
+        wanted = self.filter_of(request, caller)
+        is_open = wanted.sees is None
+
+        def check() -> None:
+            self.access.check(caller, Permission.VIEW)
+            if (self.access.lists(caller) is None) is not is_open:
+                raise denied("what this user may see has changed: open the watch again")
+
+        return self.access.guarded(caller, check, self.watch(wanted, request.after))
 
     async def watch(self, wanted: EventFilter, after: int) -> AsyncIterator[Batch]:
         """Yield what happens after a revision, 0: from now on; and at first, and now and then, a batch without events.

@@ -79,7 +79,7 @@ async def list_events(
 async def _stream(call: HttpCall, wanted: history_pb2.ListEventsRequest) -> Response:
     call.check("WatchEvents")
     history = call.services.history
-    batches = history.watch(history.filter_of(wanted, call.caller), wanted.after)
+    batches = history.watch_for(call.caller, wanted)
     history.check_kept(wanted.after)  # the answer's status is still open: 410
     call.become_stream()
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}

@@ -24,7 +24,7 @@ RETRY_AFTER_S = 1
 _ACTIONS = {
     400: "correct the request; /openapi.json describes it",
     401: "send Authorization: Bearer and a token, or a certificate, or log in",
-    403: "use a certificate of another role, or call from another address",
+    403: "ask an administrator for a role that may, or use a certificate that has it",
     404: "look at the name; /openapi.json has all paths",
     405: "use a method that the Allow header names",
     408: "send the whole request at once",

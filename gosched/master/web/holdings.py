@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gosched.core.records.allocation import Allocation
 from gosched.core.records.fence import Fence
@@ -18,6 +19,7 @@ from gosched.core.records.reservation import Reservation, Share
 from gosched.core.spec.job_spec import group_of
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.web.job_ends import JobEnd, job_end
+from gosched.master.web.page import HIDDEN, Shows
 
 BREATH = 100  # nodes that are read before others get their turn
 
@@ -70,22 +72,28 @@ class NodeHoldings:
     promises: tuple[Promise, ...]
 
 
-async def read_holdings(state: ClusterState, nodes: Iterable[Node], now_ms: int) -> list[NodeHoldings]:
-    """Return what is held of each of the nodes."""
-    promises, ends = _promises(state), dict[str, JobEnd]()
+async def read_holdings(
+    state: ClusterState, nodes: Iterable[Node], now_ms: int, shows: Shows = lambda job: True
+) -> list[NodeHoldings]:
+    """Return what is held of each of the nodes; jobs that `shows` does not show have no id and no name."""
+    promises, ends = _promises(state, shows), dict[str, JobEnd]()
     found = []
     for at, node in enumerate(nodes):
         if at % BREATH == BREATH - 1:
             await asyncio.sleep(0)
         found.append(
             NodeHoldings(
-                node=node, holdings=_holdings(state, node.id, ends, now_ms), promises=tuple(promises.get(node.id, ()))
+                node=node,
+                holdings=_holdings(state, node.id, ends, now_ms, shows),
+                promises=tuple(promises.get(node.id, ())),
             )
         )
     return found
 
 
-def _holdings(state: ClusterState, node_id: str, ends: dict[str, JobEnd], now_ms: int) -> tuple[Holding, ...]:
+def _holdings(
+    state: ClusterState, node_id: str, ends: dict[str, JobEnd], now_ms: int, shows: Shows
+) -> tuple[Holding, ...]:
     by_job: dict[str, list[Allocation]] = {}
     for allocation_id in state.node_allocations.get(node_id, ()):
         allocation = state.allocations[allocation_id]
@@ -99,8 +107,7 @@ def _holdings(state: ClusterState, node_id: str, ends: dict[str, JobEnd], now_ms
         by_ms = max([fence.by_ms for fence in fences], default=0)
         found.append(
             Holding(
-                job_id=job_id,
-                job_name=job.spec.name,
+                **_named(job, shows),
                 since_ms=min([a.placed_at_ms for a in held]),
                 end=JobEnd(limit_ms=max(by_ms, now_ms), expected_ms=0) if fences else ends[job_id],
                 gpu_millis=sum([a.resources.gpu_millis for a in held]),
@@ -113,26 +120,25 @@ def _holdings(state: ClusterState, node_id: str, ends: dict[str, JobEnd], now_ms
     return tuple(found)
 
 
-def _promises(state: ClusterState) -> Mapping[str, list[Promise]]:
+def _promises(state: ClusterState, shows: Shows) -> Mapping[str, list[Promise]]:
     """Return the promises by node: there are far fewer of them than allocations."""
     found: dict[str, list[Promise]] = {}
     for reservation in state.reservations.values():
         job = state.jobs.get(reservation.job_id)
         if job is not None:
             for share in reservation.shares:
-                found.setdefault(share.node_id, []).extend(_reserved(job, reservation, share))
+                found.setdefault(share.node_id, []).extend(_reserved(job, reservation, share, shows))
     for fence in state.fences.values():
         job = state.jobs[fence.job_id]
         for node_id in dict.fromkeys(placement.node_id for placement in fence.tasks):
-            found.setdefault(node_id, []).append(_fenced(job, fence, node_id))
+            found.setdefault(node_id, []).append(_fenced(job, fence, node_id, shows))
     return found
 
 
-def _reserved(job: Job, reservation: Reservation, share: Share) -> list[Promise]:
+def _reserved(job: Job, reservation: Reservation, share: Share, shows: Shows) -> list[Promise]:
     return [
         Promise(
-            job_id=job.id,
-            job_name=job.spec.name,
+            **_named(job, shows),
             is_fence=False,
             start_ms=reservation.start_ms,
             end_ms=reservation.end_ms,
@@ -145,13 +151,12 @@ def _reserved(job: Job, reservation: Reservation, share: Share) -> list[Promise]
     ]
 
 
-def _fenced(job: Job, fence: Fence, node_id: str) -> Promise:
+def _fenced(job: Job, fence: Fence, node_id: str, shows: Shows) -> Promise:
     placements = [placement for placement in fence.tasks if placement.node_id == node_id]
     requests = [group_of(job.spec, placement.rank).resources for placement in placements]
     start_ms = fence.by_ms or fence.made_at_ms
     return Promise(
-        job_id=job.id,
-        job_name=job.spec.name,
+        **_named(job, shows),
         is_fence=True,
         start_ms=start_ms,
         end_ms=start_ms + job.spec.span_ms if job.spec.span_ms else 0,
@@ -160,3 +165,7 @@ def _fenced(job: Job, fence: Fence, node_id: str) -> Promise:
         gpus=tuple(sorted({gpu for placement in placements for gpu in placement.gpus})),
         tasks=len(placements),
     )
+
+
+def _named(job: Job, shows: Shows) -> dict[str, Any]:
+    return {"job_id": job.id, "job_name": job.spec.name} if shows(job) else {"job_id": "", "job_name": HIDDEN}

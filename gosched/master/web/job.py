@@ -64,7 +64,7 @@ class JobPageView:
 
 async def job_page(sources: Sources, asked: Asked) -> JobPageView:
     """Return the page of the job that the path names. Raises NoSuchPage."""
-    job_id = find_job(sources.state, asked.params["job"]).id
+    job_id = find_job(sources, asked.caller, asked.params["job"]).id
     named = scheduler_pb2.GetJobRequest(job=job_id)
     why, past, happened = await asyncio.gather(
         sources.ask("ExplainJob", named, asked.caller),
@@ -73,7 +73,7 @@ async def job_page(sources: Sources, asked: Asked) -> JobPageView:
     )
     known = await asyncio.to_thread(_attempts, past) if past else ()  # of a large gang they are many
     state = sources.state
-    job = find_job(state, job_id)
+    job = find_job(sources, asked.caller, job_id)
     tasks = state.tasks_of(job)
     listed = known or tuple(attempts(state, job, {}))
     explanation = to_record(why, JobExplanation) if why and not job.state.is_final else None

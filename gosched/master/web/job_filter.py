@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gosched.config.errors import shown, suggestion
 from gosched.config.moment import moment_ms
 from gosched.config.quantity import duration_ms
+from gosched.core.access import job_object
 from gosched.core.records.job import Job, JobState
+from gosched.master.base.access import Sees
 from gosched.master.web.query import Query
 
 #: The states in the order in which they are listed.
@@ -51,6 +53,9 @@ class JobFilter:
     #: Id of an array or a schedule: its children; empty: all.
     parent: str = ""
     sort: str = SORTS[0]
+    #: Names what the caller sees, where that is not all.
+    viewer: Hashable = None
+    sees: Sees | None = field(default=None, compare=False)
 
     @property
     def label_text(self) -> str:
@@ -60,11 +65,13 @@ class JobFilter:
     def narrows(self) -> bool:
         """Return whether it hides jobs, states aside."""
         parts = (self.labels, self.since_ms, self.queue, self.tenant, self.user, self.name, self.parent)
-        return any(parts)
+        return self.sees is not None or any(parts)
 
     def shows(self, job: Job) -> bool:
         """Return whether it shows the job, states aside."""
         spec = job.spec
+        if self.sees is not None and not self.sees(job_object(job)):
+            return False
         if self.queue and spec.queue != self.queue and not spec.queue.startswith(f"{self.queue}."):
             return False
         if (self.tenant and spec.tenant != self.tenant) or (self.user and job.user != self.user):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gosched.core.access import Permission, job_object
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.state.cluster_state import ClusterState
+from gosched.master.base.callers import Caller
 from gosched.master.jobs.wait_reasons import wait_reason
 from gosched.master.web.page import NoSuchPage
+from gosched.master.web.sources import Sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +44,10 @@ class JobHead:
     tasks: int
 
 
-def find_job(state: ClusterState, name: str) -> Job:
-    """Return the job of an id, or the newest of a name. Raises NoSuchPage."""
-    job = state.find_job(name)
-    if job is None:
+def find_job(sources: Sources, caller: Caller, name: str) -> Job:
+    """Return the job of an id, or the newest of a name. Raises NoSuchPage, also where the caller may not see it."""
+    job = sources.state.find_job(name)
+    if job is None or not sources.access.may(caller, Permission.VIEW_JOB, job_object(job)):
         problem = "It may have ended long ago and been forgotten, or this master has not heard of it yet."
         raise NoSuchPage(f"There is no job {name[:80]}. {problem}")
     return job

@@ -37,7 +37,7 @@ class SpecView:
 
 async def logs_page(sources: Sources, asked: Asked) -> LogsView:
     """Return the page of the logs. Raises NoSuchPage."""
-    job = find_job(sources.state, asked.params["job"])
+    job = find_job(sources, asked.caller, asked.params["job"])
     groups = job.spec.groups if not job.spec.is_parent else ()
     many = sum([group.count for group in groups]) > MAX_NAMES
     names = [] if many else [f"{group.name}/{index}" for group in groups for index in range(group.count)]
@@ -51,7 +51,7 @@ async def logs_page(sources: Sources, asked: Asked) -> LogsView:
 
 async def spec_page(sources: Sources, asked: Asked) -> SpecView:
     """Return the page of the spec. Raises NoSuchPage."""
-    job = find_job(sources.state, asked.params["job"])
+    job = find_job(sources, asked.caller, asked.params["job"])
     return SpecView(head=head_of(sources.state, job), text=spec_text(job.spec))
 
 

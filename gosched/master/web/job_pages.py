@@ -8,13 +8,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from gosched.master.http.call import CALL
 from gosched.master.web.job import job_page
 from gosched.master.web.job_logs import logs_page, spec_page
 from gosched.master.web.job_usage import usage_now, usage_page
 from gosched.master.web.jobs import jobs_page
-from gosched.master.web.page import Asked, NoSuchPage, Page
-from gosched.master.web.query import Query
+from gosched.master.web.page import NoSuchPage, Page, asked_of
 from gosched.master.web.security import HEADERS
 from gosched.master.web.sources import Sources
 from gosched.master.web.submit import PlanView, plan_of, submit_page, submitted
@@ -38,7 +36,7 @@ def add_job_routes(router: APIRouter, sources: Sources, shown: Shown) -> None:
     """Add the routes that the scripts of these pages use."""
 
     async def usage(request: Request) -> Response:
-        asked = Asked(query=Query(request.query_params), params=request.path_params, caller=request.scope[CALL].caller)
+        asked = asked_of(sources, request)
         try:
             return JSONResponse(await usage_now(sources, asked), headers=_HEADERS)
         except NoSuchPage as error:

@@ -29,7 +29,7 @@ class UsageView:
 
 async def usage_page(sources: Sources, asked: Asked) -> UsageView:
     """Return the page. Raises NoSuchPage."""
-    job = find_job(sources.state, asked.params["job"])
+    job = find_job(sources, asked.caller, asked.params["job"])
     gpus = any(group.resources.gpu_millis for group in job.spec.groups)
     return UsageView(head=head_of(sources.state, job), gpus=gpus)
 
@@ -37,7 +37,7 @@ async def usage_page(sources: Sources, asked: Asked) -> UsageView:
 async def usage_now(sources: Sources, asked: Asked) -> dict[str, Any]:
     """Return the figures of this moment: a line for each task, or of many tasks their mean and extremes. Raises
     NoSuchPage."""
-    job = find_job(sources.state, asked.params["job"])
+    job = find_job(sources, asked.caller, asked.params["job"])
     running = [task for task in sources.state.tasks_of(job) if task.state.is_active]
     told = await sources.ask("ListUsage", node_pb2.ListUsageRequest(job=job.id), asked.caller)
     views = {view.task_id: view for view in told.tasks} if told else {}

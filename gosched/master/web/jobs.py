@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gosched.api.explanation import JobWait
 from gosched.core.records.job import Job, JobState
@@ -71,6 +71,7 @@ async def jobs_page(sources: Sources, asked: Asked) -> JobsView:
         chosen, problem = read_filter(asked.query, sources.now_ms()), ""
     except BadFilter as error:
         chosen, problem = JobFilter(), str(error)
+    chosen = replace(chosen, viewer=sources.access.viewer(asked.caller), sees=asked.sees)
     state = sources.state
     order = sources.job_lists.order(state, chosen)
     page = min(asked.query.number("page", 1, least=1, most=MAX_PAGE), order.pages)
@@ -85,7 +86,7 @@ async def jobs_page(sources: Sources, asked: Asked) -> JobsView:
         page=page,
         pages=order.pages,
         found=len(order.ids),
-        jobs=len(sources.state.jobs),
+        jobs=len(sources.state.jobs) if asked.sees is None else sum(order.counts.values()),
         queues=tuple(sorted(sources.state.queues)[:_QUEUES_SHOWN]),
     )
 

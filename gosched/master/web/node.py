@@ -18,7 +18,7 @@ from gosched.master.web.bars import bar
 from gosched.master.web.capacity import CapacityRow
 from gosched.master.web.job_ends import JobEnd, job_end
 from gosched.master.web.node_cells import NodeCell, read_cell
-from gosched.master.web.page import Asked, NoSuchPage
+from gosched.master.web.page import Asked, NoSuchPage, Shows
 from gosched.master.web.recent_events import recent_events
 from gosched.master.web.sources import Sources
 from gosched.master.web.text import resource_order
@@ -106,9 +106,9 @@ async def node_page(sources: Sources, asked: Asked) -> NodeView:
         cell=cell,
         levels=sources.topology,
         capacity=_capacity(cell),
-        gpus=_gpus(state, cell, usage),
-        tasks=_tasks(state, node.id, usage, now_ms),
-        starts=_starts(state, node.id),
+        gpus=_gpus(state, cell, usage, asked.shows),
+        tasks=_tasks(state, node.id, usage, now_ms, asked.shows),
+        starts=_starts(state, node.id, asked.shows),
         windows=tuple([window for window in state.windows.values() if node.id in window.nodes]),
         hardware=_hardware(node),
         use=use,
@@ -162,12 +162,13 @@ def _capacity(cell: NodeCell) -> tuple[CapacityRow, ...]:
     )
 
 
-def _gpus(state: ClusterState, cell: NodeCell, usage: node_pb2.ListUsageResponse) -> tuple[GpuRow, ...]:
+def _gpus(state: ClusterState, cell: NodeCell, usage: node_pb2.ListUsageResponse, shows: Shows) -> tuple[GpuRow, ...]:
     measured = {gpu.gpu: gpu for node in usage.nodes for gpu in node.usage.gpus}
     jobs: dict[int, dict[str, str]] = {}
     for allocation in _allocations(state, cell.id):
-        for gpu in allocation.gpus:
-            jobs.setdefault(gpu, {})[allocation.job_id] = state.jobs[allocation.job_id].spec.name
+        job = state.jobs[allocation.job_id]
+        for gpu in allocation.gpus if shows(job) else ():
+            jobs.setdefault(gpu, {})[job.id] = job.spec.name
     held = dict(cell.gpu_held)
     rows = []
     for index in range(cell.gpus):
@@ -186,10 +187,14 @@ def _gpus(state: ClusterState, cell: NodeCell, usage: node_pb2.ListUsageResponse
     return tuple(rows)
 
 
-def _tasks(state: ClusterState, node_id: str, usage: node_pb2.ListUsageResponse, now_ms: int) -> tuple[TaskRow, ...]:
+def _tasks(
+    state: ClusterState, node_id: str, usage: node_pb2.ListUsageResponse, now_ms: int, shows: Shows
+) -> tuple[TaskRow, ...]:
+    """Return the tasks on a node, of jobs that `shows` shows."""
     used = {task.task_id: task for task in usage.tasks}
     rows = []
-    for allocation in _allocations(state, node_id)[:MAX_TASKS]:
+    shown = [held for held in _allocations(state, node_id) if shows(state.jobs[held.job_id])]
+    for allocation in shown[:MAX_TASKS]:
         job, seen = state.jobs[allocation.job_id], used.get(allocation.task_id)
         rows.append(
             TaskRow(
@@ -206,15 +211,16 @@ def _tasks(state: ClusterState, node_id: str, usage: node_pb2.ListUsageResponse,
     return tuple(rows)
 
 
-def _starts(state: ClusterState, node_id: str) -> tuple[PromisedStart, ...]:
+def _starts(state: ClusterState, node_id: str, shows: Shows) -> tuple[PromisedStart, ...]:
     starts = [
         PromisedStart(job_id=job_id, job_name=state.jobs[job_id].spec.name, tasks=len(placements), start_ms=0)
         for job_id, placements in state.fenced.placements.get(node_id, {}).items()
+        if shows(state.jobs[job_id])
     ]
     for reservation in state.reservations.values():
         tasks = sum(share.count for share in reservation.shares if share.node_id == node_id)
         job = state.jobs.get(reservation.job_id)
-        if tasks and job:
+        if tasks and job and shows(job):
             starts.append(
                 PromisedStart(job_id=job.id, job_name=job.spec.name, tasks=tasks, start_ms=reservation.start_ms)
             )

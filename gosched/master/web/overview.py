@@ -76,7 +76,7 @@ async def overview(sources: Sources, asked: Asked) -> Overview:
     uses, members, waiting, events, status = await asyncio.gather(
         node_uses(sources, asked.caller),
         sources.ask("ListMembers", cluster_pb2.ListMembersRequest(), asked.caller),
-        longest_waiting(sources, asked.caller, WAITING_SHOWN),
+        longest_waiting(sources, asked, WAITING_SHOWN),
         recent_events(sources, asked.caller, EVENTS_SHOWN),
         leader_status(sources, asked.caller),
     )

@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from starlette.requests import Request
+
+from gosched.core.access import job_object
+from gosched.core.records.job import Job
+from gosched.master.base.access import Sees
 from gosched.master.base.callers import Caller
+from gosched.master.http.call import CALL
 from gosched.master.web.query import Query
 from gosched.master.web.sources import Sources
 
@@ -22,6 +28,12 @@ class Asked:
     params: Mapping[str, str]
     #: Who asks, for calls to the leader.
     caller: Caller
+    #: Whether it sees jobs of this tenant, queue and owner; None: all.
+    sees: Sees | None = None
+
+    def shows(self, job: Job) -> bool:
+        """Return whether the page may name the job."""
+        return self.sees is None or self.sees(job_object(job))
 
 
 Builder = Callable[[Sources, Asked], Awaitable[object]]
@@ -42,5 +54,23 @@ class Page:
     live: bool = True
 
 
+#: Stands for the name of a job that the caller may not see.
+HIDDEN = "another tenant's job"
+
+#: Whether a page may name a job.
+Shows = Callable[[Job], bool]
+
+
 class NoSuchPage(Exception):
     """There is nothing of that name; the message says so in one line."""
+
+
+def asked_of(sources: Sources, request: Request) -> Asked:
+    """Return a request as pages take it."""
+    caller: Caller = request.scope[CALL].caller
+    return Asked(
+        query=Query(request.query_params),
+        params=request.path_params,
+        caller=caller,
+        sees=sources.access.lists(caller),
+    )

@@ -18,7 +18,7 @@ from gosched.core.records.window import Window
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.web.holdings import NodeHoldings, read_holdings
 from gosched.master.web.node_cells import NOWHERE
-from gosched.master.web.page import Asked
+from gosched.master.web.page import Asked, Shows
 from gosched.master.web.release_area import add_up, paths
 from gosched.master.web.schedule_bars import Band, JobBar, bands, job_bars, promise_bars, row_height
 from gosched.master.web.sources import Sources
@@ -138,7 +138,7 @@ async def schedule_page(sources: Sources, asked: Asked) -> Schedule:
         if place[: len(domain)] == domain:
             places.append((place, node))
     places.sort(key=lambda entry: (entry[0], entry[1].name, entry[1].id))
-    held = await read_holdings(state, [node for _, node in places], now_ms)
+    held = await read_holdings(state, [node for _, node in places], now_ms, asked.shows)
     return Schedule(
         axis=axis(now_ms, span, past=PAST),
         span=span,
@@ -146,16 +146,18 @@ async def schedule_page(sources: Sources, asked: Asked) -> Schedule:
         domain=domain,
         nodes=tuple([(place, node) for (place, _), node in zip(places, held, strict=True)]),
         windows=tuple(state.windows.values()),
-        listed=tuple(list_promises(state)[:MAX_LISTED]),
+        listed=tuple(list_promises(state, asked.shows)[:MAX_LISTED]),
         page=asked.query.number("page", 1, least=1, most=100_000),
     )
 
 
-def list_promises(state: ClusterState) -> list[Listed]:
-    """Return what is promised, what begins first before the others."""
+def list_promises(state: ClusterState, shows: Shows = lambda job: True) -> list[Listed]:
+    """Return what is promised to jobs that `shows` shows, what begins first before the others."""
     found = [_window(window) for window in state.windows.values()]
     for fence in state.fences.values():
         job = state.jobs[fence.job_id]
+        if not shows(job):
+            continue
         left = state.fenced.awaited.get(job.id, 0)
         nodes = len({placement.node_id for placement in fence.tasks})
         note = f"when {plural(left, 'task')} of its victims have ended" + (
@@ -163,7 +165,7 @@ def list_promises(state: ClusterState) -> list[Listed]:
         )
         found.append(_listed("fence", job, nodes, len(fence.tasks), 0, 0, note))
     for reservation in state.reservations.values():
-        if (waiting := state.jobs.get(reservation.job_id)) is not None:
+        if (waiting := state.jobs.get(reservation.job_id)) is not None and shows(waiting):
             tasks = sum(share.count for share in reservation.shares)
             nodes = len({share.node_id for share in reservation.shares})
             note = "to keep its deadline" if reservation.for_deadline else ""

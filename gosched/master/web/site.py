@@ -28,6 +28,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from gosched import __version__
+from gosched.core.access import Permission
 from gosched.master.base.cancel import cancel_all
 from gosched.master.http.call import CALL
 from gosched.master.web.changes import Changes
@@ -35,7 +36,7 @@ from gosched.master.web.job_pages import JOB_PAGES, add_job_routes
 from gosched.master.web.node import node_page
 from gosched.master.web.nodes import nodes_page
 from gosched.master.web.overview import overview, trend_series
-from gosched.master.web.page import Asked, NoSuchPage, Page
+from gosched.master.web.page import NoSuchPage, Page, asked_of
 from gosched.master.web.query import Query
 from gosched.master.web.queues import queues_page
 from gosched.master.web.recent import Recent
@@ -111,7 +112,9 @@ class Site:
     def _endpoint(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             fragment = "hx-request" in request.headers
-            key = (str(request.url.path), str(request.url.query), fragment)
+            caller = request.scope[CALL].caller
+            self._sources.access.check(caller, Permission.VIEW)
+            key = (str(request.url.path), str(request.url.query), fragment, self._sources.access.viewer(caller))
             status, body = await self._recent.get(key, lambda: self._page(page, request, fragment))
             headers = page_headers(self._sources.http_addresses().values())
             headers["Vary"] = "HX-Request"
@@ -121,7 +124,7 @@ class Site:
 
     async def _page(self, page: Page, request: Request, fragment: bool) -> tuple[int, bytes]:
         query = Query(request.query_params)
-        asked = Asked(query=query, params=request.path_params, caller=request.scope[CALL].caller)
+        asked = asked_of(self._sources, request)
         try:
             view = await page.build(self._sources, asked)
         except NoSuchPage as error:

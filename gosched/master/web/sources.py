@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.api.leader_calls import LeaderCalls
 from gosched.master.api.status import StatusReader
+from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller
 from gosched.master.base.clock import Clock
 from gosched.master.base.errors import ApiError
@@ -36,6 +37,7 @@ class Sources:
     replication: Replication
     status: StatusReader
     calls: LeaderCalls
+    access: Access
     clock: Clock
     trends: Trends
     #: Labels that name the levels of the topology, the widest first.
@@ -62,7 +64,8 @@ class Sources:
         async def call() -> Any:
             return await self.calls.call(method, request, caller, timeout_s=ANSWER_S)
 
-        return await self.share((method, request.SerializeToString(deterministic=True)), call)
+        key = (method, request.SerializeToString(deterministic=True), self.access.viewer(caller))
+        return await self.share(key, call)
 
     async def share(self, key: Hashable, make: Callable[[], Awaitable[V]]) -> V | None:
         """Return what `make` returned a moment ago, or returns now; None: the leader does not answer in time."""

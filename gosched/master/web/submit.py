@@ -20,6 +20,7 @@ from starlette.responses import Response
 from gosched.api.forecast import JobPlan
 from gosched.config import ConfigError, parse_job_file
 from gosched.config.jobs.job_model import PRIORITY_CLASSES
+from gosched.core.access import Permission, job_object
 from gosched.core.spec.job_spec import JobSpec
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.errors import ApiError, invalid
@@ -66,7 +67,8 @@ async def submit_page(sources: Sources, asked: Asked) -> SubmitView:
     inner = {queue.rpartition(".")[0] for queue in sources.state.queues}
     leaves = sorted(path for path in sources.state.queues if path not in inner)
     like = sources.state.find_job(asked.query.text("like"))
-    text = spec_text(like.spec) if like else ""
+    may_see = like is not None and sources.access.may(asked.caller, Permission.VIEW_JOB, job_object(like))
+    text = spec_text(like.spec) if like is not None and may_see else ""
     return SubmitView(queues=tuple(leaves), priorities=tuple(PRIORITY_CLASSES), nonce=secrets.token_hex(8), text=text)
 
 

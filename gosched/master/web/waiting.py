@@ -13,8 +13,11 @@ from gosched.core.records.job import Job
 from gosched.core.sharing import Amounts, add_to, charge_of
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.callers import Caller
+from gosched.master.web.page import Asked, Shows
 from gosched.master.web.sources import Sources
 from gosched.wire.v1 import scheduler_pb2
+
+MOST_LOOKED_AT = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,17 +38,18 @@ class WaitingJob:
     start_ms: int
 
 
-async def longest_waiting(sources: Sources, caller: Caller, most: int) -> tuple[WaitingJob, ...]:
+async def longest_waiting(sources: Sources, asked: Asked, most: int) -> tuple[WaitingJob, ...]:
     """Return the jobs that have been ready to start for longest."""
-    jobs = waiting_first(sources.state, most)
-    reasons = await asyncio.gather(*[_reason(sources, job.id, caller) for job in jobs])
+    jobs = waiting_first(sources.state, most, asked.shows)
+    reasons = await asyncio.gather(*[_reason(sources, job.id, asked.caller) for job in jobs])
     state = sources.state
     return tuple([_row(state, job, *reason) for job, reason in zip(jobs, reasons, strict=True)])
 
 
-def waiting_first(state: ClusterState, most: int) -> list[Job]:
-    """Return jobs in the order in which they became ready to start."""
-    return [state.jobs[job_id] for job_id in islice(state.pending, most)]
+def waiting_first(state: ClusterState, most: int, shows: Shows = lambda job: True) -> list[Job]:
+    """Return jobs in the order in which they became ready to start, of the first MOST_LOOKED_AT."""
+    waiting = (state.jobs[job_id] for job_id in islice(state.pending, MOST_LOOKED_AT))
+    return list(islice(filter(shows, waiting), most))
 
 
 async def _reason(sources: Sources, job_id: str, caller: Caller) -> tuple[str, str]:

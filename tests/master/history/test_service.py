@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
+from gosched.master.base.callers import ITSELF
 from gosched.master.base.errors import ApiError
 from gosched.master.history import fetching, wait_notes
 from gosched.master.history import service as service_module
@@ -198,7 +199,7 @@ async def submitted(watched: AsyncIterator[Batch], count: int) -> list[str]:
 async def watch(front: Front, after: int = 0, **wanted: Any) -> AsyncIterator[Batch]:
     """Return a watch that has begun."""
     service = front.server.history.service
-    watched = service.watch(service.filter_of(history_pb2.ListEventsRequest(**wanted)), after)
+    watched = service.watch(service.filter_of(history_pb2.ListEventsRequest(**wanted), ITSELF), after)
     await anext(watched)
     return watched
 
