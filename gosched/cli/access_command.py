@@ -20,6 +20,7 @@ _COLUMNS: list[Column] = [
     ("GROUPS", lambda b: ",".join(b["groups"]) or "-"),
     ("TENANTS", lambda b: ",".join(b["tenants"]) or "all"),
     ("QUEUES", lambda b: ",".join(b["queues"]) or "all"),
+    ("ACCOUNTS", lambda b: ",".join(b["accounts"]) or "-"),
     ("CEILING", lambda b: amounts_text(b["ceiling"])),
 ]
 

@@ -58,9 +58,17 @@ def make_authority(folder: Path, name: str, days: int) -> None:
 
 
 def issue(
-    folder: Path, holder: CertificateHolder, names: Sequence[str], days: int, *, cert_file: Path, key_file: Path
+    folder: Path,
+    holder: CertificateHolder,
+    names: Sequence[str],
+    days: int,
+    *,
+    cert_file: Path,
+    key_file: Path,
+    groups: Sequence[str] = (),
 ) -> None:
-    """Write a certificate for the holder, and its key, signed by the authority in the folder. Raises ConfigError."""
+    """Write a certificate for the holder, and its key, signed by the authority in the folder; `groups`: of a user, as
+    organizations. Raises ConfigError."""
     authority, authority_key = _read_authority(folder)
     role_name: x509.GeneralName
     if holder.in_dns:
@@ -74,7 +82,7 @@ def issue(
         uses.append(ExtendedKeyUsageOID.SERVER_AUTH)
     key = ec.generate_private_key(ec.SECP256R1())
     builder = (
-        _builder(_common_name(holder.name), authority.subject, key, authority_key, days)
+        _builder(_common_name(holder.name, groups), authority.subject, key, authority_key, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
@@ -164,8 +172,12 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _common_name(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_MAX_COMMON_NAME])])
+def _common_name(name: str, groups: Sequence[str] = ()) -> x509.Name:
+    try:
+        organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in sorted(set(groups))]
+    except ValueError as error:
+        raise ConfigError("--group: a group has 1 to 64 characters") from error
+    return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, name[:_MAX_COMMON_NAME])])
 
 
 def _general_name(name: str) -> x509.GeneralName:

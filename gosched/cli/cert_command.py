@@ -47,13 +47,22 @@ def init(folder: str, name: str, days: int) -> None:
     metavar="HOST|ADDRESS",
     help="Name or address that it is reached by; may be repeated.",
 )
+@click.option("--group", "groups", multiple=True, help="A group of a user; may be repeated.")
 @click.option("--cluster", default="", help="The cluster's id.  [default: any cluster that trusts the authority]")
 @click.option("--dns", is_flag=True, help="Name the role in a DNS name, NAME.ROLE.gosched.internal, instead of a URI.")
 @click.option("--days", type=_DAYS, default=365, show_default=True, help="How long it is valid.")
 @click.option("--dir", "folder", default=".", metavar="DIR", help="Where ca.pem and ca.key are.  [default: here]")
 @click.option("--out", metavar="DIR", help="Where NAME.pem and NAME.key go.  [default: beside ca.pem]")
 def issue(
-    role: str, name: str, names: tuple[str, ...], cluster: str, dns: bool, days: int, folder: str, out: str | None
+    role: str,
+    name: str,
+    names: tuple[str, ...],
+    groups: tuple[str, ...],
+    cluster: str,
+    dns: bool,
+    days: int,
+    folder: str,
+    out: str | None,
 ) -> None:
     """Make a certificate and its key.
 
@@ -66,6 +75,8 @@ def issue(
 
     if role == "client" and names:
         raise click.UsageError("--san is for masters and agents: a client is no server")
+    if groups and role != "client":
+        raise click.UsageError("--group is for clients: roles are bound to users and their groups")
     if dns and cluster:
         raise click.UsageError("--cluster needs a role in a URI: a DNS name cannot hold the cluster's id")
     if role != "client" and not names and not (role == "agent" and dns):
@@ -76,7 +87,7 @@ def issue(
     file = "any" if name == ANY_NODE else quote(name, safe="")
     cert_file, key_file = where / f"{file}.pem", where / f"{file}.key"
     holder = CertificateHolder(cluster=cluster, role=Role(role), name=name, in_dns=dns)
-    issue_certificate(Path(folder), holder, names, days, cert_file=cert_file, key_file=key_file)
+    issue_certificate(Path(folder), holder, names, days, cert_file=cert_file, key_file=key_file, groups=groups)
     say(f"{cert_file} and {key_file}: tls: {{cert: {cert_file}, key: {key_file}, ca: {Path(folder) / 'ca.pem'}}}")
 
 

@@ -38,7 +38,8 @@ Role = Annotated[AccessRole, BeforeValidator(read_role)]
 
 
 class BindingConfig(Model):
-    """A role for some users and groups; `tenants`, `queues`: what it holds for, empty: all."""
+    """A role for some users and groups; `tenants`, `queues`: what it holds for, empty: all; `accounts`: system accounts
+    that their tasks may run as."""
 
     name: Word
     role: Role
@@ -46,6 +47,7 @@ class BindingConfig(Model):
     groups: tuple[Text, ...] = ()
     tenants: tuple[Word, ...] = ()
     queues: tuple[Word, ...] = ()
+    accounts: tuple[Text, ...] = ()
     ceiling: Vector = ()
 
     def record(self) -> Binding:
@@ -56,6 +58,7 @@ class BindingConfig(Model):
             groups=tuple(sorted(set(self.groups))),
             tenants=tuple(sorted(set(self.tenants))),
             queues=tuple(sorted(set(self.queues))),
+            accounts=tuple(sorted(set(self.accounts))),
             ceiling=self.ceiling,
         )
 
@@ -92,7 +95,7 @@ def bindings_keys(bindings: Sequence[Binding]) -> dict[str, Any]:
 def binding_keys(binding: Binding) -> dict[str, Any]:
     """Return the keys of a binding that are not empty, without its name."""
     keys: dict[str, Any] = {"role": binding.role.word}
-    for key in ("users", "groups", "tenants", "queues"):
+    for key in ("users", "groups", "tenants", "queues", "accounts"):
         if getattr(binding, key):
             keys[key] = list(getattr(binding, key))
     return {**keys, **({"ceiling": amounts_keys(binding.ceiling)} if binding.ceiling else {})}

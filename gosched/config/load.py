@@ -35,6 +35,7 @@ MASTER_KEYS: Mapping[str, Path] = {
     "tls_cert": ("tls", "cert"),
     "tls_key": ("tls", "key"),
     "tls_ca": ("tls", "ca"),
+    "admins": ("access", "admins"),
     "log_format": ("logging", "format"),
     "log_level": ("logging", "level"),
     "tracing_endpoint": ("tracing", "endpoint"),

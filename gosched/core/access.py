@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from gosched.core.records.access import ANY_USER, AccessRole, Binding
+from gosched.core.records.access import ANY_USER, OWN_ACCOUNT, AccessRole, Binding
 from gosched.core.records.job import Job
 from gosched.core.records.tenant import Quota
 from gosched.core.sharing import lineage
@@ -158,6 +158,20 @@ def is_in_tenant(bindings: Iterable[Binding], identity: Identity, tenant: str) -
     if limit is not None and limit.tenants and tenant not in limit.tenants:
         return False
     return any(names(one, identity) and (not one.tenants or tenant in one.tenants) for one in bindings)
+
+
+def may_run_as(bindings: Iterable[Binding], identity: Identity, on: Object, account: str) -> bool:
+    """Return whether tasks of a job that the identity submits may run as this system account."""
+    return any(
+        names(one, identity)
+        and _grants(one, Permission.SUBMIT, on, identity)
+        and (
+            one.role is AccessRole.ADMIN
+            or account in one.accounts
+            or (OWN_ACCOUNT in one.accounts and account == identity.user)
+        )
+        for one in bindings
+    )
 
 
 def may_set_quota(bindings: Iterable[Binding], identity: Identity, quota: Quota) -> bool:

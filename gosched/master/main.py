@@ -62,6 +62,7 @@ SWITCH_INTERVAL_S = 0.0002  # the planner computes in a thread beside the event 
 @click.option("--tls-cert", metavar="FILE", help="PEM file of this master's certificate.")
 @click.option("--tls-key", metavar="FILE", help="PEM file of its key.")
 @click.option("--tls-ca", metavar="FILE", help="PEM file of the authority that signs all certificates.")
+@click.option("--admins", metavar="LIST", help="Users, or group:NAME, that are administrators, with commas.")
 @click.option("--log-format", metavar="FORMAT", help="json, or console: text for people.")
 @click.option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")
 @click.version_option(__version__, prog_name="gosched-master")
@@ -105,6 +106,8 @@ async def serve(settings: MasterSettings, read_again: Callable[[], MasterSetting
     for listen in settings.listens():
         if listen.notice:
             process_log.say(f"gosched-master: {listen.notice}")
+    if settings.tls and not settings.access.admins:
+        process_log.say("gosched-master: access.admins names nobody: only bindings that are there make administrators")
     if warning := open_warning(settings.listens()):
         structlog.get_logger().warning(warning)
     _allow_files()

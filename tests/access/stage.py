@@ -102,7 +102,7 @@ async def staged(folder: Path, **access: Any) -> AsyncIterator[Stage]:
         tls = {"cert": files.cert, "key": files.key, "ca": files.ca}
         access = {"admins": ["root"], **access}
         with_folder = settings(tls=tls, raft=raft, access=access, data_dir=str(folder / member))
-        (folder / member).mkdir()
+        (folder / member).mkdir(parents=True)
         servers.append(MasterServer(with_folder, cluster.members[member]))
     stage = Stage(authority, cluster, servers)
     try:
@@ -132,3 +132,13 @@ def submission(name: str, tenant: str) -> scheduler_pb2.SubmitJobRequest:
 
 def as_file(bindings: tuple[Binding, ...]) -> dict[str, Any]:
     return bindings_keys(bindings)
+
+
+async def end_of(stream: Any) -> str:
+    """Return the code with which a stream ends."""
+    try:
+        while await stream.read() is not grpc.aio.EOF:
+            pass
+    except grpc.aio.AioRpcError as error:
+        return str(error.code().name)
+    return "OK"

@@ -6,11 +6,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from fastapi.routing import APIRoute
 
-from gosched.master.http.app import ROUTERS
+from tests.access.record import PAGE, found
 from tests.access.stage import USERS, staged
-from tests.access.walk import OF_MACHINES, RPCS, Walked, counts, walk_routes, walk_rpcs
+from tests.access.walk import OF_MACHINES, RPCS, SERVICES, Walked, counts, routes, walk_routes, walk_rpcs
 
 #: What each role may do, in words of its own: on which objects. "" is what belongs to no tenant.
 EXPECTED = {
@@ -32,23 +31,16 @@ EXPECTED = {
 }  # fmt: skip
 
 
-def routes() -> list[tuple[str, str]]:
-    found = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-    return [(method, route.path) for route in found for method in sorted(route.methods)]
-
-
 def wrong(walked: list[Walked]) -> list[Walked]:
     return [one for one in walked if one.allowed != is_expected(one)]
 
 
 def is_expected(one: Walked) -> bool:
-    objects = EXPECTED[one.role].get(one.permission)
+    objects = "" if one.permission == "-" else EXPECTED[one.role].get(one.permission)
     return objects is not None and one.on in (objects.split() or [""])
 
 
 def test_every_rpc_has_its_line_and_no_line_is_of_another() -> None:
-    from tests.access.walk import SERVICES
-
     known = [m.name for s, module in SERVICES.items() for m in module.DESCRIPTOR.services_by_name[s].methods]
     assert sorted(known) == sorted([*RPCS, *OF_MACHINES])
 
@@ -69,7 +61,11 @@ def test_each_role_makes_the_calls_that_it_was_given_and_no_others(tmp_path: Pat
 def test_each_role_uses_the_routes_that_it_was_given_and_no_others(tmp_path: Path, master: int) -> None:
     async def story() -> None:
         async with staged(tmp_path) as stage:
-            found = wrong(await walk_routes(stage, master, routes()))
-            assert found == [], "\n".join(map(str, found))
+            unexpected = wrong(await walk_routes(stage, master, routes()))
+            assert unexpected == [], "\n".join(map(str, unexpected))
 
     asyncio.run(story())
+
+
+def test_the_reference_says_what_the_walk_finds(tmp_path: Path) -> None:
+    assert PAGE.read_text() == asyncio.run(found(tmp_path)), "run: python -m tests.access.record"

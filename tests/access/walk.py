@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from fastapi.routing import APIRoute
 
 from gosched.core.commands.jobs import Action
 from gosched.core.records.queue import Queue
+from gosched.master.http.app import ROUTERS
 from gosched.wire.codec import to_message
 from gosched.wire.v1 import (
     access_pb2,
@@ -80,7 +81,7 @@ def _bindings() -> list[types_pb2.Binding]:
 RPCS: Mapping[str, Line] = {
     "SetBindings": Line("grant", ALL, lambda _: access_pb2.SetBindingsRequest(bindings=_bindings())),
     "ListBindings": Line("grant", ALL, lambda _: access_pb2.ListBindingsRequest()),
-    "CheckAccess": Line("view", ALL, lambda _: access_pb2.CheckAccessRequest()),
+    "CheckAccess": Line("-", ALL, lambda _: access_pb2.CheckAccessRequest()),
     "CreateToken": Line(
         "view",
         ALL,
@@ -152,7 +153,7 @@ def _tree(on: str) -> Any:
 ROUTES: Mapping[str, Line] = {
     "GET /api/v1/access/bindings": Line("grant", ALL, lambda _: None),
     "PUT /api/v1/access/bindings": Line("grant", ALL, lambda _: as_file(BINDINGS)),
-    "GET /api/v1/access/check": Line("view", ALL, lambda _: None),
+    "GET /api/v1/access/check": Line("-", ALL, lambda _: None),
     "GET /api/v1/tokens": Line("view", ALL, lambda _: None),
     "POST /api/v1/tokens": Line("view", ALL, lambda _: {"name": "t", "role": "viewer", "lasts": "1m"}),
     "DELETE /api/v1/tokens/{token}": Line("view", ALL, lambda _: None),
@@ -212,6 +213,12 @@ class Walked:
     role: str
     on: str
     allowed: bool
+
+
+def routes() -> list[tuple[str, str]]:
+    """Return the methods and paths of REST."""
+    found = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    return [(method, route.path) for route in found for method in sorted(route.methods)]
 
 
 async def walk_rpcs(stage: Stage, master: int) -> list[Walked]:
@@ -307,5 +314,19 @@ def counts(walked: list[Walked]) -> dict[str, int]:
     }
 
 
-def as_json(walked: list[Walked]) -> str:
-    return json.dumps(counts(walked))
+def page(rpcs: list[Walked], routes: list[Walked]) -> str:
+    """Return the page of the reference that has both tables."""
+    parts = ["# Roles and calls", "", _INTRO, ""]
+    for title, walked in (("gRPC", rpcs), ("REST", routes)):
+        found = counts(walked)
+        said = f"{found['calls']} calls, {len(USERS)} roles: {found['made']} made, {found['allowed']} allowed, "
+        parts += [f"## {title}", "", f"{said}{found['refused']} refused.", "", table(walked), ""]
+    return "\n".join(parts)
+
+
+_INTRO = """\
+What each role may call, as a test found it that made every call with every role (`tests/access/test_walk.py`; `python
+-m tests.access.record` writes this page anew). The jobs are of two tenants: `own` is the caller's, `mates` another
+user's of the same tenant, `foreign` of another tenant. The roles viewer, submitter and tenant-admin are bound to the
+first tenant, and submitter and tenant-admin to its queue. [Access](../operations/access.md) says how to bind them.
+Lists (`ListJobs`, `ListEvents`, ...) show each caller what it may see. `-`: refused."""

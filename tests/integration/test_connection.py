@@ -72,6 +72,7 @@ class Secured:
         self.address = f"localhost:{self.grpc.address.rpartition(':')[2]}"
         self.log = folder / "master.log"
         words = ["--grpc-addr", self.grpc.address, "--http-addr", http.address, "--data-dir", str(folder / "master")]
+        words += ["--admins", "alice,anna"]
         started.enter_context(running("gosched-master", self.log, *words, *flags(self.files)))
 
 

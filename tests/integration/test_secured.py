@@ -42,7 +42,8 @@ class Secured:
         ports = self.ports[member]
         peers = [f"{other}={self.ports[other]['raft'].address}" for other in MEMBERS if other != member]
         raft = {"enabled": True, "node_id": member, "bind_addr": ports["raft"].address, "peers": peers}
-        return {"server": {"grpc_addr": ports["grpc"].address, "http_addr": ports["http"].address}, "raft": raft}
+        server = {"grpc_addr": ports["grpc"].address, "http_addr": ports["http"].address}
+        return {"server": server, "raft": raft, "access": {"admins": ["alice"]}}
 
     def _run(
         self, running: ExitStack, program: str, home: Path, name: str, role: str, settings: dict[str, Any]

@@ -6,7 +6,9 @@ from gosched.api.access import AccessCheck, NewToken
 from gosched.api.json.document import Document
 from gosched.core.records.access import Binding, Token
 
-binding_json = Document(Binding, "name", "role=role_word", "users", "groups", "tenants", "queues", "ceiling")
+binding_json = Document(
+    Binding, "name", "role=role_word", "users", "groups", "tenants", "queues", "accounts", "ceiling"
+)
 access_check_json = Document(AccessCheck, "user", "groups", "roles", "allowed", "by")
 token_json = Document(
     Token, "id", "name", "user", "groups", "role=role_word", "tenants", "queues", "created_at_ms", "expires_at_ms"

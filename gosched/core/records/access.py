@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from gosched.core.primitives import Named
 from gosched.core.resources import AmountMap
 
+#: Stands for the account named as the user, in a binding's `accounts`.
+OWN_ACCOUNT = "$user"
 #: Stands for every user in a binding's `users`.
 ANY_USER = "*"
 
@@ -42,6 +44,9 @@ class Binding:
     tenants: tuple[str, ...] = ()
     #: Paths of the queues it holds for, those below them included; empty: all.
     queues: tuple[str, ...] = ()
+    #: System accounts that tasks of jobs which it lets submit may run as, beside the agents' default; `$user`: the one
+    #: that is named as the user.
+    accounts: tuple[str, ...] = ()
     #: The most that a tenant-admin may set as the quota of one of `tenants`; empty: it sets no quota.
     ceiling: AmountMap = ()
 

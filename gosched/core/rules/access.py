@@ -62,6 +62,7 @@ def _check_binding(binding: Binding, place: int) -> Finding | None:
     return (
         _check_names(f"{subject}: users", binding.users, place, "users")
         or _check_names(f"{subject}: groups", binding.groups, place, "groups")
+        or _check_names(f"{subject}: accounts", binding.accounts, place, "accounts")
         or _check_scope(subject, binding, place)
         or _check_ceiling(subject, binding, place)
     )

@@ -97,7 +97,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def SubmitJob(self, request: scheduler_pb2.SubmitJobRequest, context: Any) -> scheduler_pb2.SubmitJobResponse:
         _check_request_id(request.client_id, request.request_id)
         spec = spec_of(request.spec)
-        self.access.check(context.caller, Permission.SUBMIT, _object_of(spec))
+        self.access.check_submission(context.caller, spec)
         traced = context_of_call(context.invocation_metadata())
         with submission(self.traces, traced) as call:
             async with self.admissions.submission(spec, request.client_id, request.request_id) as admitted:
@@ -125,7 +125,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
             return _in_trace(_from_submitter(command, state, request.user, caller), state, traced, self.traces)
 
         def check(spec: JobSpec) -> None:
-            self.access.check(caller, Permission.SUBMIT, _object_of(spec))
+            self.access.check_submission(caller, spec)
 
         with submission(self.traces, traced, method="SubmitJobs", jobs=len(request.specs)):
             return await self.batches.submit(request, named, check)
@@ -160,7 +160,7 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
             raise invalid(f"1 to {MAX_SPECS} jobs are planned together; {len(request.specs)} were given")
         specs = [parsed(spec, JobSpec) for spec in request.specs]
         for spec in specs:
-            self.access.check(context.caller, Permission.SUBMIT, _object_of(spec))
+            self.access.check_submission(context.caller, spec)
         await self.proposals.barrier()
         plan = await forecast(self.replication.state, self.cycles, self.admissions, specs)
         return to_message(plan_for(plan, self._seen_jobs(context.caller)), scheduler_pb2.PlanJobResponse)
@@ -393,10 +393,6 @@ def _in_trace(
         return command
     kept = submission_context(command.job_id, caller, traces.sample if traces else 1)
     return replace(command, traceparent=kept.traceparent if kept else "")
-
-
-def _object_of(spec: JobSpec) -> Object:
-    return Object(tenant=spec.tenant, queue=spec.queue)
 
 
 def _check_request_id(client_id: str, request_id: str) -> None:

@@ -23,6 +23,7 @@ from gosched.core.access import (
     Permission,
     job_object,
     may,
+    may_run_as,
     may_set_quota,
     may_somewhere,
     names,
@@ -33,6 +34,7 @@ from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.records.access import Binding
 from gosched.core.records.job import Job
 from gosched.core.records.tenant import Quota
+from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.errors import ApiError, not_found
@@ -47,7 +49,6 @@ MAX_REMEMBERED = 16_384  # users whose bindings are at hand
 PERMISSIONS: Mapping[str, Permission] = {
     "AccessService/SetBindings": Permission.GRANT,
     "AccessService/ListBindings": Permission.GRANT,
-    "AccessService/CheckAccess": Permission.VIEW,
     "AccessService/CreateToken": Permission.VIEW,
     "AccessService/ListTokens": Permission.VIEW,
     "AccessService/RevokeToken": Permission.VIEW,
@@ -93,6 +94,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "SchedulerService/DropWindow": Permission.OPERATE,
     "SchedulerService/ListReservations": Permission.VIEW,
 }
+#: What every user may ask: what it is, and what it may.
+_OF_ALL_USERS = "/gosched.v1.AccessService/CheckAccess"
 _OWN = "/gosched.v1."
 #: Those that are on one job, queue or tenant.
 _ON_OBJECTS = (
@@ -165,7 +168,7 @@ class Access:
     def check_method(self, caller: Caller, method: str) -> None:
         """Raises ApiError unless the caller may make this call, on some object at least."""
         identity = self.identity(caller)
-        if identity is None or not method.startswith(_OWN):
+        if identity is None or not method.startswith(_OWN) or method == _OF_ALL_USERS:
             return
         permission = PERMISSIONS.get(method.removeprefix(_OWN))
         if permission is None:
@@ -185,6 +188,17 @@ class Access:
             identity = self.identity(caller)
             assert identity is not None, "it was judged"
             raise self._refusal(identity, permission, on)
+
+    def check_submission(self, caller: Caller, spec: JobSpec) -> None:
+        """Raises ApiError unless the caller may submit this job, and run its tasks as the accounts that it names."""
+        on = Object(tenant=spec.tenant, queue=spec.queue)
+        self.check(caller, Permission.SUBMIT, on)
+        identity = self.identity(caller)
+        if identity is None:
+            return
+        for account in dict.fromkeys(group.isolation.user for group in spec.groups):
+            if account and not may_run_as(self.bindings_of(identity), identity, on, account):
+                raise denied(f"{identity.user} may not run tasks as the account {account[:MAX_NAME_LENGTH]!a}")
 
     def check_job(self, caller: Caller, permission: Permission, job: Job | None, asked: str) -> Job:
         """Return the job. Raises ApiError where there is none, or none that the caller sees, and where the caller may

@@ -40,6 +40,7 @@ _BINDINGS: Json = {
                     "users": _NAMES,
                     "groups": _NAMES,
                     **_SCOPE,
+                    "accounts": _NAMES,
                     "ceiling": {"type": "object", "additionalProperties": {"type": ["number", "string"]}},
                 },
                 "required": ["name", "role"],

@@ -980,7 +980,7 @@ class Window(_message.Message):
     def __init__(self, name: _Optional[str] = ..., start_ms: _Optional[int] = ..., end_ms: _Optional[int] = ..., nodes: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., tenants: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Binding(_message.Message):
-    __slots__ = ("name", "role", "users", "groups", "tenants", "queues", "ceiling")
+    __slots__ = ("name", "role", "users", "groups", "tenants", "queues", "accounts", "ceiling")
     class CeilingEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -994,6 +994,7 @@ class Binding(_message.Message):
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     TENANTS_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    ACCOUNTS_FIELD_NUMBER: _ClassVar[int]
     CEILING_FIELD_NUMBER: _ClassVar[int]
     name: str
     role: AccessRole
@@ -1001,8 +1002,9 @@ class Binding(_message.Message):
     groups: _containers.RepeatedScalarFieldContainer[str]
     tenants: _containers.RepeatedScalarFieldContainer[str]
     queues: _containers.RepeatedScalarFieldContainer[str]
+    accounts: _containers.RepeatedScalarFieldContainer[str]
     ceiling: _containers.ScalarMap[str, int]
-    def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[AccessRole, str]] = ..., users: _Optional[_Iterable[str]] = ..., groups: _Optional[_Iterable[str]] = ..., tenants: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., ceiling: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[AccessRole, str]] = ..., users: _Optional[_Iterable[str]] = ..., groups: _Optional[_Iterable[str]] = ..., tenants: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., accounts: _Optional[_Iterable[str]] = ..., ceiling: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class Token(_message.Message):
     __slots__ = ("id", "name", "user", "groups", "role", "tenants", "queues", "digest", "created_at_ms", "expires_at_ms")

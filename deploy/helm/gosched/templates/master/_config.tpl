@@ -27,6 +27,12 @@
 {{- if eq .Values.tls.mode "off" -}}
 {{- $_ := set $config "insecure" true -}}
 {{- end -}}
+{{- /* Whoever may read the client's secret is an administrator. */ -}}
+{{- if ne .Values.tls.mode "off" -}}
+{{- $access := deepCopy (default dict $config.access) -}}
+{{- $_ := set $access "admins" (default (list "helm") $access.admins) -}}
+{{- $_ := set $config "access" $access -}}
+{{- end -}}
 {{- with include "gosched.archive" . -}}
 {{- $_ := set $config "archive" (fromYaml .) -}}
 {{- end -}}
