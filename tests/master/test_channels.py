@@ -15,7 +15,7 @@ import pytest
 from gosched.config.settings import Tls
 from gosched.core.records.node import Node
 from gosched.core.resources import Resources
-from gosched.master.base.channels import Channels, own_certificate, read_tls
+from gosched.master.base.channels import Channels, watched_tls
 from gosched.replication.replica_config import TlsFiles
 from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
 from tests.master.harness import LIMIT_S
@@ -63,7 +63,9 @@ async def reaches(channels: Channels, node: Node) -> bool:
 
 def channels_of(files: TlsFiles) -> Channels:
     tls = Tls(cert=files.cert, key=files.key, ca=files.ca)
-    return Channels(read_tls(tls), by_role=own_certificate(tls, "m1").in_dns)
+    watch = watched_tls(tls, "m1")
+    assert watch
+    return Channels(watch, by_role=watch.current.holder.in_dns)
 
 
 @pytest.mark.parametrize(
