@@ -358,7 +358,9 @@ def _tls(config: ReplicaConfig) -> TlsNow:
     if config.tls is None:
         return lambda: None
     try:
-        watch = TlsWatch(config.tls.cert, config.tls.key, config.tls.ca, log)
+        watch = TlsWatch(
+            config.tls.cert, config.tls.key, config.tls.ca, log, says_refusals=False
+        )  # the front says them
     except BadCertificate as error:
         raise Stop(f"tls: {error}") from error
     watch.watch_in_thread()

@@ -61,9 +61,11 @@ class TlsSet:
 class TlsWatch:
     """The three files of a program. `watch` looks at them every few seconds, `ask` makes it look at once."""
 
-    def __init__(self, cert: str, key: str, ca: str, log: Log) -> None:
-        """Read the files. Raises BadCertificate."""
+    def __init__(self, cert: str, key: str, ca: str, log: Log, *, says_refusals: bool = True) -> None:
+        """Read the files. `says_refusals`: no other process that uses them logs why they are refused. Raises
+        BadCertificate."""
         self._log = log
+        self._says_refusals = says_refusals
         self.cert, self.key, self.ca = cert, key, ca
         self.current = self._load(self._read())
         self._followers: list[Callable[[], None]] = []
@@ -145,7 +147,7 @@ class TlsWatch:
         return TlsSet(pem=pem, holder=holder, server=server, client=client)
 
     def _refuse(self, pem: TlsPem | None, problem: str) -> None:
-        if self._suspect == (pem,) and problem != self._told:
+        if self._says_refusals and self._suspect == (pem,) and problem != self._told:
             self._told = problem
             self._log.error("new certificates are refused, the old ones stay in use", why=problem)
         self._suspect = (pem,)

@@ -38,7 +38,8 @@ def test_a_role_is_named_in_a_dns_name_if_asked(folder: Path, role: str, name: s
     assert issue(role, name, "--dns") == 0
     file = "any" if name == "*" else name
     holder = CertificateHolder(role=Role(role), name=name, in_dns=True)
-    assert describe(Path(f"{file}.pem")).holder == holder
+    (found,) = describe(Path(f"{file}.pem"))
+    assert found.holder == holder
     if role != "client":
         assert own_identity(f"{file}.pem", f"{file}.key", "ca.pem") == holder
 
@@ -65,7 +66,7 @@ def test_show_prints_role_names_and_expiry(folder: Path, capsys: pytest.CaptureF
     assert run_cli(["cert", "show", "node-17.pem"]) == 0
     assert "in 29 days" in capsys.readouterr().out
     assert run_cli(["cert", "show", "ca.pem"]) == 0
-    assert "role:     authority" in capsys.readouterr().out
+    assert "role:      authority" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
