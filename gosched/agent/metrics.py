@@ -87,7 +87,7 @@ class AgentMetrics:
             raise ConfigError(f"http_addr: cannot listen on {listen.address}: {reason}") from error
         await self._take(tls)
         if tls is not None:
-            self._registry.register(CertificateGauges(tls))
+            self._registry.register(CertificateGauges(tls.expiries))
             tls.follow(lambda: self._renew(tls))
         return int(self._listening.getsockname()[1])
 

@@ -172,7 +172,7 @@ class MasterServer:
         )
         self.metrics.show(facts.raft, facts.cluster)
         if tls:
-            self.metrics.registry.register(CertificateGauges(tls))
+            self.metrics.registry.register(CertificateGauges(tls.expiries))
         replication.follow(self._on_batch)
         replication.watch_role(self._on_role)
 

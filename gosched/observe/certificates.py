@@ -5,23 +5,25 @@ Invariant: series are bounded (`MAX_AUTHORITIES`), and are those of the files in
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gosched.wire.tls_watch import TlsWatch
+if TYPE_CHECKING:
+    from gosched.wire.tls_expiry import Expiry
 
 _LABELS = ("kind", "id", "authority")
 
 
 class CertificateGauges(Collector):
-    def __init__(self, tls: TlsWatch) -> None:
-        self._tls = tls
+    """`expiries` is called at each scrape."""
+
+    def __init__(self, expiries: Callable[[], Iterable[Expiry]]) -> None:
+        self._expiries = expiries
 
     def collect(self) -> Iterable[Metric]:
-        from gosched.wire.tls_expiry import expiries  # slow to import
-
         ends = GaugeMetricFamily(
             "gosched_certificate_expiry_timestamp_seconds",
             "Seconds since 1970 at which a certificate in use expires",
@@ -32,7 +34,7 @@ class CertificateGauges(Collector):
             "Seconds since 1970 from which on a certificate in use should be renewed",
             labels=_LABELS,
         )
-        for found in expiries(self._tls.current.pem):
+        for found in self._expiries():
             labels = ("authority" if found.is_authority else "own", found.id, found.authority)
             ends.add_metric(labels, found.ends_s)
             renewals.add_metric(labels, found.renewal_s)

@@ -14,8 +14,6 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 
-from gosched.wire.tls_watch import TlsPem
-
 WEEK_S = 7 * 24 * 3600.0
 MAX_AUTHORITIES = 16  # of one file, in metrics
 _ID_DIGITS = 16
@@ -50,10 +48,10 @@ class Expiry:
 
 
 @functools.lru_cache(maxsize=4)
-def expiries(pem: TlsPem) -> tuple[Expiry, ...]:
-    """Return the times of the own certificate, and of each authority. Raises ValueError."""
-    authorities = x509.load_pem_x509_certificates(pem.ca)
-    chain = x509.load_pem_x509_certificates(pem.cert)
+def expiries(cert: bytes, ca: bytes) -> tuple[Expiry, ...]:
+    """Return the times of the own certificate, and of each authority; both are PEM. Raises ValueError."""
+    authorities = x509.load_pem_x509_certificates(ca)
+    chain = x509.load_pem_x509_certificates(cert)
     own = _expiry(chain[0], authority=signer_of(chain, authorities))
     return own, *(_expiry(found, authority=id_of(found), is_authority=True) for found in authorities[:MAX_AUTHORITIES])
 

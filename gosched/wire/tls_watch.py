@@ -16,10 +16,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from gosched.wire.certificates import dialling_context, own_identity, serving_context
 from gosched.wire.roles import BadCertificate, CertificateHolder
+
+if TYPE_CHECKING:
+    from gosched.wire.tls_expiry import Expiry
 
 LOOK_S = 2.0  # between two looks at the files
 MAX_FILE_BYTES = 1024 * 1024
@@ -152,10 +155,15 @@ class TlsWatch:
             self._log.error("new certificates are refused, the old ones stay in use", why=problem)
         self._suspect = (pem,)
 
-    def _warn(self) -> None:
+    def expiries(self) -> tuple[Expiry, ...]:
+        """Return the times of what is in use: the own certificate, then the authorities."""
         from gosched.wire.tls_expiry import expiries  # slow to import
 
-        for found in expiries(self.current.pem):
+        pem = self.current.pem
+        return expiries(pem.cert, pem.ca)
+
+    def _warn(self) -> None:
+        for found in self.expiries():
             if found.is_due(time.time()):
                 file = self.ca if found.is_authority else self.cert
                 self._log.warning("a certificate expires soon: renew it", file=file, ends=found.ends_text, id=found.id)

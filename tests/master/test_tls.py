@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import ssl
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def test_without_a_certificate_nobody_is_served(tmp_path: Path) -> None:
             answer = await stub.GetClusterStatus(scheduler_pb2.GetClusterStatusRequest(), timeout=LIMIT_S)
             return str(answer.leader)
 
-    async def http(context: ssl.SSLContext) -> int:
+    async def healthz(context: ssl.SSLContext) -> int:
         return (await http_client.get(server.record.http_address, "/healthz", tls=context)).status
 
     async def story() -> None:
@@ -54,13 +55,69 @@ def test_without_a_certificate_nobody_is_served(tmp_path: Path) -> None:
             anonymous = ssl.create_default_context(cafile=files.ca)  # noqa: TID251
             anonymous.check_hostname = False
             with pytest.raises((ssl.SSLError, ConnectionError)):
-                await http(anonymous)
+                await healthz(anonymous)
             known = ssl.create_default_context(cafile=files.ca)  # noqa: TID251
             known.check_hostname = False
             known.load_cert_chain(files.cert, files.key)
-            assert await http(known) == 200
+            assert await healthz(known) == 200
         finally:
             await server.stop()
 
     server: MasterServer
+    asyncio.run(story())
+
+
+def test_http_uses_new_certificates_for_new_connections_and_lets_old_ones_end_with_an_answer(tmp_path: Path) -> None:
+    ours, others = Authority(tmp_path / "ours"), Authority(tmp_path / "others")
+    files, theirs = ours.files("m1"), others.files("m1")
+    before = {path: Path(path).read_bytes() for path in (files.cert, files.key, files.ca)}
+    (tmp_path / "old").mkdir()
+    old_cert, old_key = tmp_path / "old/cert", tmp_path / "old/key"
+    old_cert.write_bytes(before[files.cert])
+    old_key.touch(mode=0o600)
+    old_key.write_bytes(before[files.key])
+
+    def context(cert: str, key: str) -> ssl.SSLContext:
+        found = ssl.create_default_context(cafile=theirs.ca)  # noqa: TID251
+        found.load_verify_locations(cadata=before[files.ca].decode())
+        found.check_hostname = False
+        found.load_cert_chain(cert, key)
+        return found
+
+    def get(connection: http.client.HTTPSConnection) -> tuple[int, bool]:
+        connection.request("GET", "/healthz")
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status, answer.will_close
+
+    async def story() -> None:
+        replication = MemoryReplication("m1")
+        tls = {"cert": files.cert, "key": files.key, "ca": files.ca}
+        server = MasterServer(settings(tls=tls), replication)
+        try:
+            await server.start()
+            address = server.record.http_address
+            held = http.client.HTTPSConnection(address, timeout=LIMIT_S, context=context(str(old_cert), str(old_key)))
+            assert await asyncio.to_thread(get, held) == (200, False)
+            assert await asyncio.to_thread(get, held) == (200, False)
+            for mine, other in zip(
+                (files.key, files.cert, files.ca), (theirs.key, theirs.cert, theirs.ca), strict=True
+            ):
+                Path(mine).write_bytes(Path(other).read_bytes())
+            server.reload()
+            tls_in_use = server._tls
+            assert tls_in_use
+            await until(lambda: tls_in_use.current.pem.ca != before[files.ca])
+            assert await asyncio.to_thread(get, held) == (200, True)
+            held.close()
+            anew = http.client.HTTPSConnection(address, timeout=LIMIT_S, context=context(str(old_cert), str(old_key)))
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                await asyncio.to_thread(get, anew)
+            anew.close()
+            good = http.client.HTTPSConnection(address, timeout=LIMIT_S, context=context(theirs.cert, theirs.key))
+            assert await asyncio.to_thread(get, good) == (200, False)
+            good.close()
+        finally:
+            await server.stop()
+
     asyncio.run(story())

@@ -25,7 +25,7 @@ STREAMS = "streams"  # the lane of streams, which people may leave unread
 STREAM_WINDOW_BYTES = 64 * 1024  # of what is unread of one stream
 CLOSE_GRACE_S = 10.0
 #: What streams have, once there are new certificates: those of people may last.
-RETIRED_GRACE_S = 3600.0
+RETIRED_GRACE_S = 24 * 3600.0
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
