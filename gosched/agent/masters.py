@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -25,6 +27,9 @@ from gosched.wire.roles import ANY_NODE, BadCertificate, CertificateHolder, Role
 from gosched.wire.tls_watch import TlsSet, TlsWatch
 
 LOOK_S = 3.0  # at a master's certificate
+#: A channel's life: shorter than that of a connection to a master (wire/grpc_tls.py), after which the channel would
+#: take only the certificate that the master had at first.
+CHANNEL_LIFE_S = (1200.0, 1800.0)
 REQUEST_S = 10.0  # for a request to arrive, once its call has begun
 
 
@@ -64,17 +69,21 @@ class Connector:
         self._tls = tls
         self._paths = TlsPaths(cert=tls.cert, key=tls.key, ca=tls.ca) if tls else None
         self._used: TlsSet | None = None  # by the newest channel
+        self._ends = 0.0  # of the newest channel, in seconds of the monotonic clock
 
     @property
     def is_outdated(self) -> bool:
-        """New certificates are in use since the newest channel was opened."""
-        return self._tls is not None and self._tls.current is not self._used
+        """New certificates are in use since the newest channel was opened, or the master may have a new one."""
+        if self._tls is None:
+            return False
+        return self._tls.current is not self._used or time.monotonic() >= self._ends
 
     async def __call__(self, address: str) -> Any:
         """Return a channel to the master at this address. Raises NotAMaster, Unreachable."""
         if self._tls is None:
             return grpc.aio.insecure_channel(address, options=self._options)
         used = self._used = self._tls.current
+        self._ends = time.monotonic() + random.uniform(*CHANNEL_LIFE_S)
         try:
             async with asyncio.timeout(LOOK_S):
                 holder, certificate = await server_identity(split_address(address), used.client)

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from gosched.master.api import grpc_api
 from gosched.master.server import MasterServer
 from gosched.replication.memory import MemoryReplication
 from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
@@ -121,3 +123,42 @@ def test_http_uses_new_certificates_for_new_connections_and_lets_old_ones_end_wi
             await server.stop()
 
     asyncio.run(story())
+
+
+def test_calls_move_to_a_new_connection_without_a_failure_and_streams_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grpc_api, "SERVER_OPTIONS", (("grpc.max_connection_age_ms", 200),))
+    files = Authority(tmp_path).files("m1")
+    ca, key, cert = (Path(path).read_bytes() for path in (files.ca, files.key, files.cert))
+
+    async def story() -> None:
+        replication = MemoryReplication("m1")
+        server = MasterServer(settings(tls={"cert": files.cert, "key": files.key, "ca": files.ca}), replication)
+        try:
+            await server.start()
+            await until(lambda: replication.state.epoch)
+            through = grpc.aio.secure_channel(server.record.grpc_address, grpc.ssl_channel_credentials(ca, key, cert))
+            health = health_pb2_grpc.HealthStub(through).Watch(health_pb2.HealthCheckRequest())
+            assert (await health.read()).status == health_pb2.HealthCheckResponse.SERVING
+            stub = scheduler_pb2_grpc.SchedulerServiceStub(through)
+            peers: set[str] = set()
+            async with asyncio.timeout(LIMIT_S):
+                while len(peers) < 5:
+                    call = stub.GetClusterStatus(scheduler_pb2.GetClusterStatusRequest(), timeout=LIMIT_S)
+                    await call  # raises where it fails
+                    peers.update(connected(server.record.grpc_address))
+            assert not health.done()
+            health.cancel()
+            await through.close()
+        finally:
+            await server.stop()
+
+    asyncio.run(story())
+
+
+def connected(address: str) -> set[str]:
+    """The near ends of connections to an address of this machine."""
+    port = f":{int(address.rpartition(':')[2]):04X}"
+    lines = [line.split() for file in ("tcp", "tcp6") for line in Path(f"/proc/net/{file}").read_text().splitlines()]
+    return {words[1] for words in lines if words[2].endswith(port) and words[3] == "01"}
