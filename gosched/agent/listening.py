@@ -5,27 +5,23 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
-from pathlib import Path
 from typing import Any
-
-import grpc
 
 from gosched.agent.host import CannotStart
 from gosched.config import AgentSettings, Listen
 from gosched.config.address import join_address, split_address
-from gosched.config.settings import Tls
+from gosched.wire.grpc_tls import server_credentials
+from gosched.wire.tls_watch import TlsWatch
 
 
-def bind(server: Any, settings: AgentSettings, listen: Listen) -> int:
+def bind(server: Any, tls: TlsWatch | None, listen: Listen) -> int:
     """Listen, and return the port, which is a free one where 0 was asked for."""
     _check_free(listen)
     try:
-        if settings.tls is None:
+        if tls is None:
             port: int = server.add_insecure_port(listen.address)
         else:
-            key, cert, ca = _pem(settings.tls)
-            credentials = grpc.ssl_server_credentials([(key, cert)], root_certificates=ca, require_client_auth=True)
-            port = server.add_secure_port(listen.address, credentials)
+            port = server.add_secure_port(listen.address, server_credentials(tls))
     except RuntimeError as error:
         raise CannotStart(f"cannot listen on {listen.address}: {error}") from error
     return port
@@ -58,10 +54,3 @@ def _check_free(listen: Listen) -> None:
     except OSError as error:
         reason = "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
         raise CannotStart(f"cannot listen on {listen.address}: {reason}; choose another with --grpc-addr") from error
-
-
-def _pem(tls: Tls) -> tuple[bytes, bytes, bytes]:
-    try:
-        return Path(tls.key).read_bytes(), Path(tls.cert).read_bytes(), Path(tls.ca).read_bytes()
-    except OSError as error:
-        raise CannotStart(f"cannot read the TLS file {error.filename}: {error.strerror}") from error

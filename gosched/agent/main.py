@@ -34,7 +34,7 @@ from gosched.agent.host import CannotStart, Host
 from gosched.agent.listening import advertised, bind
 from gosched.agent.logs.kept import Bounds, KeptLogs
 from gosched.agent.logs.upload import Uploads
-from gosched.agent.masters import Connector, MastersOnly, own_cluster
+from gosched.agent.masters import Connector, MastersOnly, watched_tls
 from gosched.agent.metrics import AgentFacts, AgentMetrics
 from gosched.agent.server import MAX_MESSAGE_BYTES, WorkerService
 from gosched.agent.session import MasterRefused, NodeIdInUse, Session
@@ -50,6 +50,8 @@ from gosched.core.reasons import Reason
 from gosched.logs import process as process_log
 from gosched.observe.health_port import HealthPort
 from gosched.observe.tracing import open_spans
+from gosched.wire.grpc_tls import SERVER_OPTIONS
+from gosched.wire.tls_watch import TlsWatch
 from gosched.wire.v1 import worker_pb2_grpc
 
 CLEAN_EVERY_S = 30.0
@@ -126,17 +128,20 @@ async def run(settings: AgentSettings, listen: Listen, read_again: Callable[[], 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked_to_end.set)
-    loop.add_signal_handler(signal.SIGHUP, _reload, read_again)
+    loop.add_signal_handler(signal.SIGHUP, _reload, read_again, None)
     data_dir = DataDir(Path(settings.data_dir).absolute())
     if logging := process_log.current():
         logging.bind(node=data_dir.node_id)
     log = structlog.get_logger()
     async with AsyncExitStack() as closing:
         closing.callback(data_dir.close)
-        cluster = own_cluster(settings.tls, (socket.gethostname(), data_dir.node_id))
-        only_masters = MastersOnly(cluster, tls=settings.tls is not None)
-        server = grpc.aio.server(options=_SERVER_OPTIONS, interceptors=[only_masters])
-        port = bind(server, settings, listen)
+        tls = watched_tls(settings.tls, (socket.gethostname(), data_dir.node_id))
+        loop.add_signal_handler(signal.SIGHUP, _reload, read_again, tls)
+        cluster = tls.current.holder.cluster if tls else ""
+        only_masters = MastersOnly(cluster, tls=tls is not None)
+        options = [*_SERVER_OPTIONS, *(SERVER_OPTIONS if tls else ())]
+        server = grpc.aio.server(options=options, interceptors=[only_masters])
+        port = bind(server, tls, listen)
         host = Host.open(settings, data_dir)
         closing.callback(host.close)
         changed, joined = asyncio.Event(), asyncio.Event()
@@ -170,9 +175,9 @@ async def run(settings: AgentSettings, listen: Listen, read_again: Callable[[], 
         worker_pb2_grpc.add_WorkerServiceServicer_to_server(service, server)
         await server.start()
         closing.push_async_callback(server.stop, 0.5)
-        await _serve_metrics(settings, metrics, closing)
+        await _serve_metrics(settings, tls, metrics, closing)
         await _serve_health(settings, data_dir, closing)
-        connector = Connector(settings.tls, cluster, _CHANNEL_OPTIONS)
+        connector = Connector(tls, cluster, _CHANNEL_OPTIONS)
         session = Session(
             partial(_described, settings, data_dir, host, incarnation, address),
             settings.masters,
@@ -185,6 +190,7 @@ async def run(settings: AgentSettings, listen: Listen, read_again: Callable[[], 
             vitals,
             heartbeat_ms=settings.heartbeat_ms,
             why=connector.why,
+            is_outdated=lambda: connector.is_outdated,
         )
         log.info("agent started", address=address)
         if host.tree.isolation:
@@ -200,6 +206,7 @@ async def run(settings: AgentSettings, listen: Listen, read_again: Callable[[], 
                 watch(tasks, disk, keep_s),
                 _look_after(joined, host, tasks),
                 *([uploads.run(tasks.keep_logs)] if uploads else []),
+                *([tls.watch()] if tls else []),
             )
         except NodeIdInUse as error:
             if not data_dir.take_another_id():
@@ -210,8 +217,10 @@ async def run(settings: AgentSettings, listen: Listen, read_again: Callable[[], 
     return False
 
 
-def _reload(read_again: Callable[[], AgentSettings]) -> None:
-    """Take over the level of the log from the config; the rest of it needs a restart."""
+def _reload(read_again: Callable[[], AgentSettings], tls: TlsWatch | None) -> None:
+    """Take over the level of the log from the config, whose rest needs a restart; look at the TLS files at once."""
+    if tls:
+        tls.ask()
     log = structlog.get_logger()
     try:
         level = read_again().shown_level
@@ -245,11 +254,13 @@ def _call(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(what)
 
 
-async def _serve_metrics(settings: AgentSettings, metrics: AgentMetrics, closing: AsyncExitStack) -> None:
+async def _serve_metrics(
+    settings: AgentSettings, tls: TlsWatch | None, metrics: AgentMetrics, closing: AsyncExitStack
+) -> None:
     listen = settings.http_listen()
     if listen is not None:
         closing.push_async_callback(metrics.close)
-        await metrics.serve(listen, settings.tls)
+        await metrics.serve(listen, tls)
 
 
 async def _serve_health(settings: AgentSettings, data_dir: DataDir, closing: AsyncExitStack) -> None:

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import grpc
+import structlog
 
 from gosched.agent.host import CannotStart
 from gosched.config.address import split_address
 from gosched.config.settings import Tls
-from gosched.wire.certificates import caller_identity, dialling_context, own_identity, server_identity
+from gosched.wire.certificates import caller_identity, server_identity
 from gosched.wire.plain_text import host_of, refusal
 from gosched.wire.probe import TlsPaths, look
 from gosched.wire.roles import ANY_NODE, BadCertificate, CertificateHolder, Role, node_label, server_name
+from gosched.wire.tls_watch import TlsSet, TlsWatch
 
 LOOK_S = 3.0  # at a master's certificate
+#: A channel's life: shorter than that of a connection to a master (wire/grpc_tls.py), after which the channel would
+#: take only the certificate that the master had at first.
+CHANNEL_LIFE_S = (1200.0, 1800.0)
 REQUEST_S = 10.0  # for a request to arrive, once its call has begun
 
 
@@ -35,44 +41,52 @@ class Unreachable(Exception):
     """Nothing answers at this address."""
 
 
-def own_cluster(tls: Tls | None, names: tuple[str, str]) -> str:
-    """Return the cluster that the agent's certificate names, or nothing. `names`: the node's name and id, one of
-    which it must have. Raises CannotStart."""
+def watched_tls(tls: Tls | None, names: tuple[str, str]) -> TlsWatch | None:
+    """Return this agent's TLS files, to be watched. `names`: the node's name and id, one of which the certificate must
+    have. Raises CannotStart."""
     if tls is None:
-        return ""
+        return None
     try:
-        mine = own_identity(tls.cert, tls.key, tls.ca)
+        watch = TlsWatch(tls.cert, tls.key, tls.ca, structlog.get_logger())
     except BadCertificate as error:
         raise CannotStart(f"tls: {error}") from error
+    mine = watch.current.holder
     accepted = (node_label(*names),) if mine.in_dns else names
     if mine.role is not Role.AGENT or mine.name not in (*accepted, ANY_NODE):
         wanted = CertificateHolder(cluster=mine.cluster or "CLUSTER", role=Role.AGENT, name=names[0]).uri()
         either = f"{wanted} among its alternative names, or the DNS name {server_name(Role.AGENT, node_label(*names))}"
         raise CannotStart(f"tls.cert: {tls.cert} must have the URI {either}")
-    return mine.cluster
+    return watch
 
 
 class Connector:
     """Opens channels to masters. gRPC does not show a client the server's certificate, so with TLS that is looked at
     first, and the channel then takes that very certificate and no other."""
 
-    def __init__(self, tls: Tls | None, cluster: str, options: list[tuple[str, Any]]) -> None:
-        """Read the TLS files. Raises CannotStart."""
+    def __init__(self, tls: TlsWatch | None, cluster: str, options: list[tuple[str, Any]]) -> None:
         self._cluster = cluster
         self._options = options
         self._tls = tls
         self._paths = TlsPaths(cert=tls.cert, key=tls.key, ca=tls.ca) if tls else None
-        if tls is not None:
-            self._key, self._cert = Path(tls.key).read_bytes(), Path(tls.cert).read_bytes()
-            self._context = dialling_context(tls.cert, tls.key, tls.ca)
+        self._used: TlsSet | None = None  # by the newest channel
+        self._ends = 0.0  # of the newest channel, in seconds of the monotonic clock
+
+    @property
+    def is_outdated(self) -> bool:
+        """New certificates are in use since the newest channel was opened, or the master may have a new one."""
+        if self._tls is None:
+            return False
+        return self._tls.current is not self._used or time.monotonic() >= self._ends
 
     async def __call__(self, address: str) -> Any:
         """Return a channel to the master at this address. Raises NotAMaster, Unreachable."""
         if self._tls is None:
             return grpc.aio.insecure_channel(address, options=self._options)
+        used = self._used = self._tls.current
+        self._ends = time.monotonic() + random.uniform(*CHANNEL_LIFE_S)
         try:
             async with asyncio.timeout(LOOK_S):
-                holder, certificate = await server_identity(split_address(address), self._context)
+                holder, certificate = await server_identity(split_address(address), used.client)
         except (ssl.SSLError, BadCertificate) as error:
             raise NotAMaster(await self.why(address) or str(error)) from error
         except ConnectionResetError as error:
@@ -81,7 +95,7 @@ class Connector:
             raise Unreachable(str(error) or f"no answer within {LOOK_S:.0f} s") from error
         if holder.role is not Role.MASTER or not holder.is_of(self._cluster):
             raise NotAMaster(f"it shows the certificate of {_shown(holder)}, which is no master of this agent's")
-        credentials = grpc.ssl_channel_credentials(certificate, self._key, self._cert)
+        credentials = grpc.ssl_channel_credentials(certificate, used.pem.key, used.pem.cert)
         return grpc.aio.secure_channel(address, credentials, options=self._options)
 
     async def why(self, address: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import ssl
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -18,11 +18,11 @@ from prometheus_client.registry import Collector
 
 from gosched.agent.hardware.vitals import Vitals
 from gosched.config import ConfigError, Listen
-from gosched.config.settings import Tls
 from gosched.core.records.usage import Usage
+from gosched.observe.certificates import CertificateGauges
 from gosched.stderr import dropped_lines
 from gosched.wire.plain_text import refusal
-from gosched.wire.tls_rules import trusting
+from gosched.wire.tls_watch import TlsWatch
 
 MAX_CONNECTIONS = 16
 MAX_HEAD_BYTES = 16 * 1024
@@ -63,6 +63,8 @@ class AgentMetrics:
         self._gauges = _Gauges(version, vitals, facts)
         self._registry.register(self._gauges)
         self._server: asyncio.Server | None = None
+        self._listening: socket.socket | None = None
+        self._renewing: asyncio.Task[None] | None = None
         self._connections = 0
 
     def observe_start(self, seconds: float, runtime: str) -> None:
@@ -75,22 +77,43 @@ class AgentMetrics:
     def text(self) -> bytes:
         return generate_latest(self._registry)
 
-    async def serve(self, listen: Listen, tls: Tls | None) -> int:
+    async def serve(self, listen: Listen, tls: TlsWatch | None) -> int:
         """Serve scrapes, and return the port. Raises ConfigError."""
-        context = _context(tls) if tls is not None else None
+        family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
         try:
-            self._server = await asyncio.start_server(
-                self._answer, listen.host, listen.port, ssl=context, limit=MAX_HEAD_BYTES
-            )
+            self._listening = socket.create_server((listen.host, listen.port), family=family)
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno else str(error)
             raise ConfigError(f"http_addr: cannot listen on {listen.address}: {reason}") from error
-        return int(self._server.sockets[0].getsockname()[1])
+        await self._take(tls)
+        if tls is not None:
+            self._registry.register(CertificateGauges(tls.expiries))
+            tls.follow(lambda: self._renew(tls))
+        return int(self._listening.getsockname()[1])
 
     async def close(self) -> None:
+        if self._renewing is not None:
+            await asyncio.wait([self._renewing])
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
+        if self._listening is not None:
+            self._listening.close()
+
+    def _renew(self, tls: TlsWatch) -> None:
+        self._renewing = asyncio.ensure_future(self._take(tls))
+
+    async def _take(self, tls: TlsWatch | None) -> None:
+        """Take connections, from now on with the certificates that are in use. The socket that listens stays, so none
+        is refused meanwhile."""
+        assert self._listening is not None
+        context = tls.current.server if tls else None
+        old, self._server = (
+            self._server,
+            await asyncio.start_server(self._answer, sock=self._listening.dup(), ssl=context, limit=MAX_HEAD_BYTES),
+        )
+        if old is not None:
+            old.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request per connection; a slow client, or one too many, is cut off."""
@@ -209,13 +232,3 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 def _http(status: str, body: bytes, kind: str = "text/plain; charset=utf-8") -> bytes:
     head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     return head.encode() + body
-
-
-def _context(tls: Tls) -> ssl.SSLContext:
-    """Return the TLS context. Clients show a certificate too, as on every connection of this system."""
-    try:
-        context = trusting(ssl.Purpose.CLIENT_AUTH, tls.ca)
-        context.load_cert_chain(tls.cert, tls.key)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"tls: cannot use {tls.cert}, {tls.key}, {tls.ca}: {error}") from error
-    return context

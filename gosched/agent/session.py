@@ -85,8 +85,10 @@ class Session:
         *,
         heartbeat_ms: int,
         why: Why | None = None,
+        is_outdated: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`why`: what keeps this node from the master at an address, in words; empty: nothing that it can see."""
+        """`why`: what keeps this node from the master at an address, in words; empty: nothing that it can see.
+        `is_outdated`: the channel is to be opened anew, since there are new certificates."""
         self._describe = describe
         self._me = describe()
         self._vitals = vitals
@@ -107,6 +109,7 @@ class Session:
         self._refused: dict[str, grpc.StatusCode | None] = {}  # master -> why it did not let this node in, since then
         self._obeying: asyncio.Task[None] | None = None
         self._why = why
+        self._is_outdated = is_outdated
         self._telling: asyncio.Task[None] | None = None
         self._log = structlog.get_logger().bind(node=self._me.node_id)
 
@@ -121,6 +124,7 @@ class Session:
                     await self._talk(node_pb2_grpc.NodeServiceStub(channel))
                 finally:
                     await channel.close()
+                continue  # with the same master
             except Unreachable as error:
                 self._on_error(master, grpc.StatusCode.UNAVAILABLE, str(error))
             except NotAMaster as error:
@@ -136,8 +140,8 @@ class Session:
             await asyncio.sleep(self._backoff_s())
 
     async def _talk(self, stub: Any) -> None:
-        """Talk to one master, until a call fails."""
-        while True:
+        """Talk to one master, until a call fails, or the channel is outdated."""
+        while not self._is_outdated():
             self._changed.clear()
             if not self._registered or self._describe() != self._me:
                 await self._register(stub)

@@ -1,6 +1,7 @@
 """A certificate authority in two files, and the certificates that it signs.
 
-Invariant: a certificate made here names its role as `wire/roles.py` reads it, and no file is ever overwritten.
+Invariant: a certificate made here names its role as `wire/roles.py` reads it, and `renew` alone replaces files: the key
+first, so that a certificate never lies beside the key of an older one for longer than a moment.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gosched.config.errors import ConfigError
+from gosched.wire.certificates import organizations
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of, server_name
+from gosched.wire.tls_expiry import id_of, signed_by, signer_of
 
 CA_CERT, CA_KEY = "ca.pem", "ca.key"
 _EARLIER = datetime.timedelta(minutes=5)  # a certificate is valid at once for clocks that are behind
@@ -34,10 +38,14 @@ class Described:
     #: As RFC 4514 writes names.
     issuer: str
     is_authority: bool
+    #: The first digits of its SHA-256 fingerprint.
+    id: str
     #: None for an authority, and for a certificate without a role: `problem` says why.
     holder: CertificateHolder | None
     #: Why there is no role; empty when there is one, or none is needed.
     problem: str
+    #: Of a user: the organizations of the subject.
+    groups: tuple[str, ...]
     #: Hosts and addresses, without the name of the role.
     names: tuple[str, ...]
     begins: datetime.datetime
@@ -69,7 +77,6 @@ def issue(
 ) -> None:
     """Write a certificate for the holder, and its key, signed by the authority in the folder; `groups`: of a user, as
     organizations. Raises ConfigError."""
-    authority, authority_key = _read_authority(folder)
     role_name: x509.GeneralName
     if holder.in_dns:
         role_name = x509.DNSName(server_name(holder.role, holder.name))
@@ -77,6 +84,45 @@ def issue(
         role_name = x509.UniformResourceIdentifier(holder.uri())
     alternatives = [role_name, *(_general_name(name) for name in names)]
     _check(holder, alternatives)
+    certificate, key = _signed(_read_authority(folder), holder, alternatives, days, groups)
+    _write(key_file, _key_pem(key), mode=0o600)
+    _write(cert_file, _pem(certificate))
+
+
+def renew(folder: Path, cert_file: Path, key_file: Path, days: int | None, *, rotate: bool) -> datetime.datetime:
+    """Replace a certificate and its key by new ones of the same holder with the same names, signed by the authority in
+    the folder; return when it ends. `days`: None for as many as before. `rotate`: another authority may have signed
+    the old one. Raises ConfigError."""
+    cert_file, key_file = cert_file.resolve(), key_file.resolve()
+    old = _read_certificates(cert_file)[0]
+    found = _described(old)
+    if found.is_authority:
+        raise ConfigError(f"{cert_file} is an authority's: make another one with `goschedctl cert init --dir DIR`")
+    if found.holder is None:
+        raise ConfigError(f"{cert_file}: {found.problem}")
+    if not found.holder.name:
+        raise ConfigError(f"{cert_file} names no role: make a new one with `goschedctl cert issue`")
+    signer = _read_authority(folder)
+    if not rotate and not signed_by(old, signer[0]):
+        raise ConfigError(
+            f"{cert_file} was signed by another authority than the one in {folder}: name that one's directory with "
+            "--dir, or add --rotate where all programs trust both"
+        )
+    life = days or max(1, (found.ends - found.begins).days)
+    certificate, key = _signed(signer, found.holder, list(_alternatives(old) or ()), life, found.groups)
+    _replace(((key_file, _key_pem(key), 0o600), (cert_file, _pem(certificate), 0o644)))
+    return certificate.not_valid_after_utc
+
+
+def _signed(
+    signer: tuple[x509.Certificate, ec.EllipticCurvePrivateKey],
+    holder: CertificateHolder,
+    alternatives: Sequence[x509.GeneralName],
+    days: int,
+    groups: Sequence[str] = (),
+) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    """Return a certificate, and its key. Raises ConfigError."""
+    authority, authority_key = signer
     uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
     if holder.role is not Role.CLIENT:
         uses.append(ExtendedKeyUsageOID.SERVER_AUTH)
@@ -94,13 +140,22 @@ def issue(
         raise ConfigError(
             f"--days: the authority itself expires in {left} days: give fewer days, or make a new authority"
         )
-    _write(key_file, _key_pem(key), mode=0o600)
-    _write(cert_file, _pem(certificate))
+    return certificate, key
 
 
-def describe(file: Path) -> Described:
-    """Read a certificate and return its contents. Raises ConfigError."""
-    certificate = _read_certificate(file)
+def describe(file: Path) -> list[Described]:
+    """Return the contents of each certificate in a file. Raises ConfigError."""
+    return [_described(certificate) for certificate in _read_certificates(file)]
+
+
+def signers(file: Path, ca: Path) -> list[str]:
+    """Return the id of the authority, out of a file of them, that signed each certificate; empty: none of them did.
+    Raises ConfigError."""
+    certificates, authorities = _read_certificates(file), _read_certificates(ca)
+    return [signer_of(certificates[place:], authorities) for place in range(len(certificates))]
+
+
+def _described(certificate: x509.Certificate) -> Described:
     alternatives = _alternatives(certificate)
     uris = alternatives.get_values_for_type(x509.UniformResourceIdentifier) if alternatives else []
     hosts = alternatives.get_values_for_type(x509.DNSName) if alternatives else []
@@ -117,8 +172,10 @@ def describe(file: Path) -> Described:
         subject=certificate.subject.rfc4514_string(),
         issuer=certificate.issuer.rfc4514_string(),
         is_authority=is_authority,
+        id=id_of(certificate),
         holder=holder,
         problem=problem,
+        groups=organizations(certificate.public_bytes(serialization.Encoding.PEM)),
         names=tuple([host for host in hosts if host != in_dns] + [str(address) for address in addresses]),
         begins=certificate.not_valid_before_utc,
         ends=certificate.not_valid_after_utc,
@@ -192,19 +249,20 @@ def _general_name(name: str) -> x509.GeneralName:
 
 
 def _read_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    certificate = _read_certificate(folder / CA_CERT)
+    certificates = _read_certificates(folder / CA_CERT)
     try:
         key = serialization.load_pem_private_key(_read(folder / CA_KEY), password=None)
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{folder / CA_KEY}: not an unencrypted private key in PEM form") from error
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+    own = [certificate for certificate in certificates if certificate.public_key() == key.public_key()]
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not own:
         raise ConfigError(f"{folder / CA_KEY} is not the key of {folder / CA_CERT}, as `goschedctl cert init` makes it")
-    return certificate, key
+    return own[0], key
 
 
-def _read_certificate(file: Path) -> x509.Certificate:
+def _read_certificates(file: Path) -> list[x509.Certificate]:
     try:
-        return x509.load_pem_x509_certificate(_read(file))
+        return x509.load_pem_x509_certificates(_read(file))
     except ValueError as error:
         raise ConfigError(f"{file}: not a certificate in PEM form") from error
 
@@ -226,6 +284,38 @@ def _write(file: Path, data: bytes, *, mode: int = 0o644) -> None:
         raise ConfigError(f"{file} exists already: move it away, or write elsewhere with --dir or --out") from error
     except OSError as error:
         raise ConfigError(f"cannot write {file}: {error.strerror}") from error
+
+
+def _replace(files: Sequence[tuple[Path, bytes, int]]) -> None:
+    """Write new contents beside each file, then put them in their places, in this order; a file keeps its owner and its
+    mode. Raises ConfigError."""
+    written: list[tuple[Path, Path]] = []
+    try:
+        for file, data, mode in files:
+            new = file.with_name(f".{file.name}.{os.getpid()}.new")
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
+                written.append((new, file))
+                target.write(data)
+                _take_after(target.fileno(), file, mode)
+                target.flush()
+                os.fsync(target.fileno())
+        for new, file in written:
+            os.replace(new, file)
+    except OSError as error:
+        for new, _ in written:
+            new.unlink(missing_ok=True)
+        raise ConfigError(f"cannot replace {files[0][0]} and {files[1][0]}: {error.strerror}") from error
+
+
+def _take_after(descriptor: int, file: Path, mode: int) -> None:
+    """Give a new file the owner and the mode of the one that it replaces, or `mode`. Raises OSError."""
+    if not file.exists():
+        os.fchmod(descriptor, mode)
+        return
+    seen = file.stat()
+    if (seen.st_uid, seen.st_gid) != (os.geteuid(), os.getegid()):
+        os.fchown(descriptor, seen.st_uid, seen.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(seen.st_mode))
 
 
 def _alternatives(certificate: x509.Certificate) -> x509.SubjectAlternativeName | None:

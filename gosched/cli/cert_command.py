@@ -1,4 +1,4 @@
-"""`goschedctl cert`: init, issue, show. Works on files alone, without a cluster."""
+"""`goschedctl cert`: init, issue, renew, show. Works on files alone, without a cluster."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from urllib.parse import quote
 import click
 
 from gosched.cli.output import Json, as_data, emit, say
+from gosched.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from gosched.cli.authority import Described
@@ -91,15 +92,44 @@ def issue(
     say(f"{cert_file} and {key_file}: tls: {{cert: {cert_file}, key: {key_file}, ca: {Path(folder) / 'ca.pem'}}}")
 
 
+@command.command("renew")
+@click.argument("file")
+@click.option("--key", "key_file", metavar="FILE", help="Its key.  [default: FILE with the ending .key]")
+@click.option("--days", type=_DAYS, help="How long it is valid.  [default: as long as before]")
+@click.option("--dir", "folder", default=".", metavar="DIR", help="Where ca.pem and ca.key are.  [default: here]")
+@click.option("--rotate", is_flag=True, help="Take a certificate that another authority signed.")
+def renew(file: str, key_file: str | None, days: int | None, folder: str, rotate: bool) -> None:
+    """Replace a certificate and its key by new ones.
+
+    Holder, cluster and names stay. The key is replaced first, then the certificate; programs that use them take up both
+    without a restart.
+    """
+    from gosched.cli.authority import renew as renew_certificate
+
+    key = Path(key_file) if key_file else Path(file).with_suffix(".key")
+    if not Path(file).exists() or not key.exists():
+        missing = key if Path(file).exists() else file
+        raise ConfigError(f"{missing} does not exist: `goschedctl cert issue` makes new certificates")
+    ends = renew_certificate(Path(folder), Path(file), key, days, rotate=rotate)
+    say(f"{file} and {key} are new, and valid until {ends:%Y-%m-%dT%H:%M:%SZ}")
+
+
 @command.command("show")
 @click.argument("file")
+@click.option("--ca", metavar="FILE", help="Authorities: say which of them signed it.")
 @click.option("-o", "--output", type=click.Choice(("text", "json", "yaml")), default="text", show_default=True)
-def show(file: str, output: str) -> None:
-    """Show a certificate: its role, its names and when it expires."""
-    from gosched.cli.authority import describe
+def show(file: str, ca: str | None, output: str) -> None:
+    """Show the certificates in a file: their roles, their names and when they expire."""
+    from gosched.cli.authority import describe, signers
 
-    shape = _shape(describe(Path(file)))
-    emit(as_data(shape, output) if output != "text" else _text(shape))
+    shapes = [_shape(found) for found in describe(Path(file))]
+    if ca is not None:
+        for shape, signer in zip(shapes, signers(Path(file), Path(ca)), strict=True):
+            shape["signed_by"] = signer
+    if output == "text":
+        emit("\n\n".join(_text(shape, ca or "") for shape in shapes))
+    else:
+        emit(as_data(shapes[0] if len(shapes) == 1 else shapes, output))
 
 
 def _shape(found: Described) -> Json:
@@ -108,26 +138,33 @@ def _shape(found: Described) -> Json:
         "role": "authority" if found.is_authority else holder.role.value if holder else None,
         "name": holder.name if holder else "",
         "cluster": holder.cluster if holder else "",
+        "groups": list(found.groups),
         "problem": found.problem,
         "names": list(found.names),
         "subject": found.subject,
         "issuer": found.issuer,
+        "id": found.id,
         "not_before": found.begins.isoformat(),
         "not_after": found.ends.isoformat(),
         "expired": found.ends < datetime.now(UTC),
+        "days_left": (found.ends - datetime.now(UTC)).days,
     }
 
 
-def _text(shape: Json) -> str:
-    left = (datetime.fromisoformat(shape["not_after"]) - datetime.now(UTC)).days
+def _text(shape: Json, ca: str) -> str:
+    signer = shape.get("signed_by")
+    left = "expired" if shape["expired"] else f"in {shape['days_left']} days"
     rows = [
         ("role", shape["role"] or f"none: {shape['problem']}"),
         ("name", shape["name"]),
-        ("cluster", shape["cluster"] or "any cluster that trusts the issuer"),
+        ("groups", ", ".join(shape["groups"])),
+        ("cluster", "" if shape["role"] == "authority" else shape["cluster"] or "any cluster that trusts the issuer"),
         ("names", ", ".join(shape["names"])),
         ("subject", shape["subject"]),
         ("issuer", shape["issuer"]),
+        ("id", shape["id"]),
+        ("signed by", "" if signer is None else signer or f"none of the authorities in {ca}"),
         ("begins", shape["not_before"]),
-        ("ends", f"{shape['not_after']} ({'expired' if shape['expired'] else f'in {left} days'})"),
+        ("ends", f"{shape['not_after']} ({left})"),
     ]
-    return "\n".join(f"{title + ':':10}{value}" for title, value in rows if value)
+    return "\n".join(f"{title + ':':11}{value}" for title, value in rows if value)

@@ -23,7 +23,7 @@ class Masters:
     def __init__(self, endpoints: str | Sequence[str], tls: TlsFiles | None, *, fails_fast: bool = False) -> None:
         self._targets = Targets(endpoints, tls, fails_fast=fails_fast)
         self._lock = threading.Lock()  # one thread may follow a stream while another closes the client
-        self._channels: dict[str, Any] = {}
+        self._channels: dict[tuple[str, int], Any] = {}  # by address, and version of the TLS files
         self._closed = False
 
     def call(self, rpc: Callable[[Any, float], T], *, timeout_s: float) -> T:
@@ -56,9 +56,13 @@ class Masters:
         with self._lock:
             if self._closed:
                 raise Misused(CLOSED)
-            if target not in self._channels:
-                self._channels[target] = _open(target, self._targets.tls)
-            return self._channels[target]
+            version, tls = self._targets.tls_contents()
+            key = target, version
+            if key not in self._channels:
+                self._channels[key] = _open(target, tls)
+                for old in [old for old in self._channels if self._targets.is_old(old[1])]:
+                    self._channels.pop(old).close()
+            return self._channels[key]
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -110,9 +114,10 @@ class Masters:
         self._targets.learn([master.grpc_address for master in status.masters])
 
 
-def _open(target: str, tls: TlsFiles | None) -> Any:
+def _open(target: str, tls: tuple[bytes, bytes, bytes] | None) -> Any:
+    """Return a channel. `tls`: CA, key, certificate."""
     if tls is None:
         return grpc.insecure_channel(target, options=OPTIONS)
-    ca, key, cert = tls.read()
+    ca, key, cert = tls
     credentials = grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)
     return grpc.secure_channel(target, credentials, options=OPTIONS)

@@ -7,6 +7,7 @@ that one gives no answer.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from gosched.wire.probe import Obstacle
 
 LEARN_EVERY_S = 10.0  # between two looks at which masters there are
+LOOK_AT_FILES_S = 2.0  # between two looks at the TLS files
 TRY_S = 3.0  # one master's time for one call; one that is frozen never answers
 MAX_MASTERS = 64
 LOOK_AFTER_S = 0.8  # what stands in the way is looked at once all tries have failed for so long
@@ -72,6 +74,51 @@ class TlsFiles:
         return ca, key, cert
 
 
+class TlsInUse:
+    """The client's TLS files, as its channels use them. New contents are for new channels, once they go together."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        self._files = files
+        self._contents: tuple[bytes, bytes, bytes] | None = None
+        self._seen: tuple[object, ...] = ()
+        self._look_at = 0.0
+        #: Counts the contents that were taken up.
+        self.version = 0
+
+    def contents(self) -> tuple[bytes, bytes, bytes]:
+        """Return the contents like `TlsFiles.read`, which is asked again when the files have changed. Raises Misused
+        while there are none to go on with."""
+        now = time.monotonic()
+        if self._contents is None or now >= self._look_at:
+            self._look_at = now + LOOK_AT_FILES_S
+            seen = tuple(_stamp(path) for path in (self._files.ca, self._files.key, self._files.cert))
+            if seen != self._seen:
+                self._read(seen)
+        assert self._contents is not None
+        return self._contents
+
+    def _read(self, seen: tuple[object, ...]) -> None:
+        try:
+            contents = self._files.read()
+        except Misused:
+            if self._contents is None:
+                raise
+            return  # half written, perhaps; it is looked at again
+        self._seen = seen
+        if contents != self._contents:
+            self._contents = contents
+            self.version += 1
+
+
+def _stamp(path: str | Path) -> object:
+    """Return what changes when a file does."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 class Targets:
     """The endpoints, `host:port` of gRPC or the URL of a master's HTTP port, and the masters that are asked."""
 
@@ -79,6 +126,7 @@ class Targets:
         """`fails_fast`: masters that refuse the connection are not waited for, until one has answered."""
         self.endpoints = endpoint_list(endpoints)
         self.tls = tls
+        self._tls_in_use = TlsInUse(tls) if tls else None
         self.fails_fast = fails_fast
         #: A master has answered this client: the endpoints are right, and it is worth while to look for another one.
         self.has_answered = False
@@ -98,6 +146,19 @@ class Targets:
         secure = next((url for url in self.endpoints if url.startswith("https://")), "")
         if secure and tls is None:
             raise Misused(f"{secure} needs the client's TLS files: {_HOW_TLS}")
+
+    def tls_contents(self) -> tuple[int, tuple[bytes, bytes, bytes] | None]:
+        """Return a count of the contents, and the contents of the TLS files: CA, key, certificate. None: no TLS. Raises
+        Misused."""
+        if self._tls_in_use is None:
+            return 0, None
+        contents = self._tls_in_use.contents()
+        return self._tls_in_use.version, contents
+
+    def is_old(self, version: int) -> bool:
+        """Return whether channels with these contents of the TLS files are to be closed; the last ones still have
+        streams."""
+        return self._tls_in_use is not None and version < self._tls_in_use.version - 1
 
     @property
     def current(self) -> str:

@@ -16,7 +16,7 @@ from gosched.master.api.leader_routing import LeaderRouting
 from gosched.master.api.rates import Rates
 from gosched.master.api.status import StatusReader
 from gosched.master.base.access import Access
-from gosched.master.base.channels import Channels, read_tls
+from gosched.master.base.channels import Channels
 from gosched.master.base.clock import Clock
 from gosched.master.base.leadership import Leadership
 from gosched.master.history.history import History
@@ -33,6 +33,7 @@ from gosched.master.web.trends import Trends
 from gosched.observe.health_port import HealthPort
 from gosched.observe.metrics import MasterMetrics
 from gosched.replication.interface import Replication
+from gosched.wire.tls_watch import TlsWatch
 
 STOP_GRACE_S = 0.5
 
@@ -53,11 +54,13 @@ class Endpoints:
         metrics: MasterMetrics,
         clock: Clock,
         access: Access,
+        tls: TlsWatch | None,
         *,
         live: Callable[[], bool],
         not_ready: Callable[[], str],
     ) -> None:
         self._settings = settings
+        self._tls = tls
         self._replication = replication
         self._services = services
         self.calls = LeaderCalls(leadership, masters, services, access, self._cluster_id)
@@ -95,7 +98,7 @@ class Endpoints:
         self._probes = HttpServer(probe_app(probes), key="server.probe_addr", bounds=FOR_PROBES)
         self.probe_port = 0
         routing = LeaderRouting(leadership, masters, metrics, lanes, access, self._cluster_id, self._revision)
-        self._grpc = GrpcServer(settings.grpc_listen(), read_tls(settings.tls), [routing])
+        self._grpc = GrpcServer(settings.grpc_listen(), tls, [routing])
         listen = settings.health_listen()
         self._health = listen and HealthPort(
             listen, key="server.health_addr", live=live, ready=lambda: live() and not not_ready()
@@ -108,7 +111,7 @@ class Endpoints:
             await self._health.start()
         if probes := settings.probe_listen():
             self.probe_port = await self._probes.start(probes, None)
-        http_port = await self._http.start(settings.http_listen(), settings.tls)
+        http_port = await self._http.start(settings.http_listen(), self._tls)
         return Master(
             id=self._replication.member_id,
             grpc_address=self._advertised(settings.grpc_listen(), self._grpc.port),

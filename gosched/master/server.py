@@ -27,7 +27,7 @@ from gosched.master.backups.backup_source import BackupSource
 from gosched.master.backups.scheduled_backups import ScheduledBackups, backup_gauges
 from gosched.master.base.access import Access
 from gosched.master.base.cancel import cancel_all
-from gosched.master.base.channels import Channels, own_certificate, read_tls
+from gosched.master.base.channels import Channels, watched_tls
 from gosched.master.base.clock import Clock, StateClock, SystemClock
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
@@ -51,6 +51,7 @@ from gosched.master.leader.reload import Reload
 from gosched.master.planning.cycles import Cycles
 from gosched.master.planning.eviction_watch import EvictionWatch
 from gosched.master.planning.plugin_loader import policy_of
+from gosched.observe.certificates import CertificateGauges
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.logs import log_events
 from gosched.observe.metrics import MasterMetrics
@@ -58,6 +59,7 @@ from gosched.observe.tracing import open_spans
 from gosched.observe.tracing_jobs import JobTraces
 from gosched.observe.tracing_leader import LeaderTraces
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
+from gosched.wire.roles import CertificateHolder
 
 HAND_OVER_S = 2.0
 MAX_SILENCE_S = 30.0  # of a replica that turns
@@ -85,8 +87,8 @@ class MasterServer:
         clock = StateClock(clock or SystemClock(), masters=self._members.count(), bound_ms=bound_ms)
         # First of all that follow: they stamp what they make of a batch.
         replication.follow(lambda batch: clock.applied(replication.state.clock_ms))
-        tls = read_tls(settings.tls)
-        mine = own_certificate(settings.tls, replication.member_id)
+        tls = self._tls = watched_tls(settings.tls, replication.member_id)
+        mine = tls.current.holder if tls else CertificateHolder()
         self._certified_cluster = mine.cluster
         self._agents = Channels(tls, by_role=mine.in_dns)
         self._masters = Channels(tls, to_masters=True)
@@ -155,6 +157,7 @@ class MasterServer:
             self.metrics,
             clock,
             self._access,
+            tls,
             live=lambda: not self._replica_runs or replication.silent_s < MAX_SILENCE_S,
             not_ready=self._why_not_ready,
         )
@@ -173,6 +176,8 @@ class MasterServer:
             data_dir=settings.data_dir,
         )
         self.metrics.show(facts.raft, facts.cluster)
+        if tls:
+            self.metrics.registry.register(CertificateGauges(tls.expiries))
         replication.follow(self._on_batch)
         replication.watch_role(self._on_role)
 
@@ -209,6 +214,7 @@ class MasterServer:
             asyncio.ensure_future(leader.run()),
             asyncio.ensure_future(keep_announced(self._replication, self._leadership, self._masters, self.record)),
             asyncio.ensure_future(self._reload.run()),
+            *([asyncio.ensure_future(self._tls.watch())] if self._tls else []),
             asyncio.ensure_future(self._keeper.hear()),
             asyncio.ensure_future(self._member_control.admit()),
             asyncio.ensure_future(self._comparison().run()),
@@ -221,8 +227,11 @@ class MasterServer:
             task.add_done_callback(self._work_ended)
 
     def reload(self) -> None:
-        """Read the config again, and take over its queues and quotas; what came of it is in the log."""
+        """Read the config again, and take over its queues and quotas; look at the TLS files at once. What came of it
+        is in the log."""
         self._reload.ask()
+        if self._tls:
+            self._tls.ask()
 
     async def hand_over(self) -> None:
         """Give leadership to another master, if there is one; wait a little for it."""

@@ -33,7 +33,7 @@ from gosched.replication.members.membership import JOIN_QUIET_S, Membership
 from gosched.replication.peer_messages import BATCHES
 from gosched.replication.peers.connection import Connection
 from gosched.replication.peers.peer_transport import PeerTransport
-from gosched.replication.peers.peers import Tls
+from gosched.replication.peers.peers import Tls, TlsNow
 from gosched.replication.raft.raft_node import RaftNode
 from gosched.replication.raft.raft_rules import LogsDiverged, RuledTransport
 from gosched.replication.replica_config import ReplicaConfig, split_address
@@ -42,9 +42,8 @@ from gosched.replication.snapshots.snapshots import Snapshots
 from gosched.replication.storage import open_storage
 from gosched.state_machine import MachineBug
 from gosched.wire.batch import UnknownSchema
-from gosched.wire.certificates import own_identity
 from gosched.wire.roles import BadCertificate
-from gosched.wire.tls_rules import trusting
+from gosched.wire.tls_watch import TlsSet, TlsWatch
 from gosched.wire.v1 import log_pb2, raft_pb2
 
 TICK_S = 0.02
@@ -354,21 +353,34 @@ def _listen(config: ReplicaConfig) -> socket.socket:
         raise Stop(f"cannot listen on raft.bind_addr {config.bind_addr}: {error.strerror or error}") from error
 
 
-def _tls(config: ReplicaConfig) -> Tls | None:
+def _tls(config: ReplicaConfig) -> TlsNow:
+    """Return the contexts in use; the files are watched from now on."""
     if config.tls is None:
-        return None
+        return lambda: None
     try:
-        cluster = own_identity(config.tls.cert, config.tls.key, config.tls.ca).cluster
+        watch = TlsWatch(
+            config.tls.cert, config.tls.key, config.tls.ca, log, says_refusals=False
+        )  # the front says them
     except BadCertificate as error:
         raise Stop(f"tls: {error}") from error
-    contexts = []
-    for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH):
-        context = trusting(purpose, config.tls.ca)
+    watch.watch_in_thread()
+    made: tuple[TlsSet, Tls] | None = None
+
+    def now() -> Tls:
+        nonlocal made
+        current = watch.current
+        if made is None or made[0] is not current:
+            made = current, _of_members(current)
+        return made[1]
+
+    return now
+
+
+def _of_members(tls: TlsSet) -> Tls:
+    for context in (tls.server, tls.client):
         context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.check_hostname = False  # members are named by their certificates, not by their addresses
-        context.load_cert_chain(config.tls.cert, config.tls.key)
-        contexts.append(context)
-    return Tls(server=contexts[0], client=contexts[1], cluster=cluster)
+    tls.client.check_hostname = False  # members are named by their certificates, not by their addresses
+    return Tls(server=tls.server, client=tls.client, cluster=tls.holder.cluster)
 
 
 def _nothing(_link: Connection) -> None:

@@ -57,6 +57,11 @@ def dialling_context(cert: str, key: str, ca: str) -> ssl.SSLContext:
     return context
 
 
+def serving_context(cert: str, key: str, ca: str) -> ssl.SSLContext:
+    """Return the context of a server that asks its callers for certificates. Raises OSError."""
+    return _context(ssl.Purpose.CLIENT_AUTH, cert, key, ca)
+
+
 def holder_of(certificate: Mapping[str, Any] | None) -> CertificateHolder:
     """Return what a certificate says, as `ssl` shows it. Raises BadCertificate."""
     names = (certificate or {}).get("subjectAltName", ())

@@ -104,16 +104,16 @@ def _out_of_date(code: int, named: str, cert: str, ca: str) -> str:
     for path, words in ((cert, named), (ca, f"the authority's certificate {ca}")):
         if not path:
             continue
-        begins, ends = _validity(path)
-        if ends < datetime.now(UTC):
-            return f"{words} expired at {ends:%Y-%m-%dT%H:%M:%SZ}"
-        if begins > datetime.now(UTC):
-            return f"{words} is valid from {begins:%Y-%m-%dT%H:%M:%SZ} on only: is this machine's clock right?"
+        for begins, ends in _validities(path):
+            if ends < datetime.now(UTC):
+                return f"{words} expired at {ends:%Y-%m-%dT%H:%M:%SZ}"
+            if begins > datetime.now(UTC):
+                return f"{words} is valid from {begins:%Y-%m-%dT%H:%M:%SZ} on only: is this machine's clock right?"
     return f"{named} {'expired' if code == EXPIRED else 'is not valid yet, by the clock of this machine'}"
 
 
-def _validity(path: str) -> tuple[datetime, datetime]:
+def _validities(path: str) -> list[tuple[datetime, datetime]]:
     from cryptography import x509  # takes long to import, and is needed for the date alone
 
-    found = x509.load_pem_x509_certificate(_read(path))
-    return found.not_valid_before_utc, found.not_valid_after_utc
+    found = x509.load_pem_x509_certificates(_read(path))
+    return [(one.not_valid_before_utc, one.not_valid_after_utc) for one in found]

@@ -19,9 +19,10 @@ import pytest
 from gosched.client import targets
 from gosched.client.http_endpoint import _context as http_context
 from gosched.client.masters import _open
-from gosched.master.base.channels import Channels, TlsPem
 from gosched.replication.replica_config import TlsFiles
 from gosched.wire.certificates import dialling_context
+from gosched.wire.grpc_tls import channel_credentials
+from gosched.wire.tls_watch import TlsPem
 from tests.agent.conftest import wait_for
 from tests.ports import HeldPort
 from tests.replication.certificates import Authority
@@ -124,8 +125,8 @@ def test_nothing_dials_a_server_of_old_tls_or_weak_suites(tmp_path: Path, versio
         address = f"127.0.0.1:{listening.getsockname()[1]}"
         for make in (lambda: dialling_context(files.cert, files.key, files.ca), lambda: http_context(given)):
             assert not connects(make, address)
-        assert not is_ready(_open(address, given))
-        assert not is_ready(grpc.secure_channel(address, Channels(TlsPem(cert=cert, key=key, ca=ca))._credentials))
+        assert not is_ready(_open(address, given.read()))
+        assert not is_ready(grpc.secure_channel(address, channel_credentials(TlsPem(cert=cert, key=key, ca=ca))))
         assert connects(lambda: lax(ssl.PROTOCOL_TLS_CLIENT, files, version, WEAK), address)
         wait_for(lambda: "agreed" in answers)
     assert answers.count("agreed") == 1

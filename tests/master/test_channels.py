@@ -15,8 +15,9 @@ import pytest
 from gosched.config.settings import Tls
 from gosched.core.records.node import Node
 from gosched.core.resources import Resources
-from gosched.master.base.channels import Channels, own_certificate, read_tls
+from gosched.master.base.channels import Channels, watched_tls
 from gosched.replication.replica_config import TlsFiles
+from gosched.wire.tls_watch import TlsWatch
 from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
 from tests.master.harness import LIMIT_S
 from tests.replication.certificates import Authority
@@ -63,7 +64,9 @@ async def reaches(channels: Channels, node: Node) -> bool:
 
 def channels_of(files: TlsFiles) -> Channels:
     tls = Tls(cert=files.cert, key=files.key, ca=files.ca)
-    return Channels(read_tls(tls), by_role=own_certificate(tls, "m1").in_dns)
+    watch = watched_tls(tls, "m1")
+    assert watch
+    return Channels(watch, by_role=watch.current.holder.in_dns)
 
 
 @pytest.mark.parametrize(
@@ -104,3 +107,34 @@ def test_a_master_with_its_role_in_a_uri_knows_agents_by_their_hosts(tmp_path: P
         await channels.close()
 
     asyncio.run(story())
+
+
+def test_with_new_certificates_calls_go_over_new_channels_and_those_under_way_end_on_the_old_one(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        files = Authority(tmp_path).files("m1")
+        watch = watched_tls(Tls(cert=files.cert, key=files.key, ca=files.ca), "m1")
+        assert watch
+        channels = Channels(watch)
+        async with agent_with(files) as node:
+            old = channels.to_agent(node)
+            under_way = worker_pb2_grpc.WorkerServiceStub(old).GetIdentity(worker_pb2.GetIdentityRequest())
+            Authority(tmp_path).files("m1")  # another authority, too: the agent refuses it
+            await watch_once(watch)
+            assert channels.to_agent(node) is not old
+            assert (await under_way).node_id == NODE.id
+            assert not await reaches(channels, node)
+        await channels.close()
+
+    asyncio.run(story())
+
+
+async def watch_once(watch: TlsWatch) -> None:
+    told = asyncio.Event()
+    watch.follow(told.set)
+    watching = asyncio.ensure_future(watch.watch())
+    watch.ask()
+    async with asyncio.timeout(LIMIT_S):
+        await told.wait()
+    watching.cancel()

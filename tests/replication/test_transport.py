@@ -334,7 +334,7 @@ def transport_of_m2(tmp_path: Path, callbacks: list[Any], listener: socket.socke
         listener=listener,
         seeds={"m1": "nowhere.invalid:1"},
         joins_at="",
-        tls=None,
+        tls=lambda: None,
         timing=Timing(),
         refused=lambda why: None,
     )

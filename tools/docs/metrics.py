@@ -14,6 +14,7 @@ from gosched.agent.hardware.disk import Disk, DiskSpace
 from gosched.agent.hardware.gpus import Gpus
 from gosched.agent.hardware.vitals import Vitals
 from gosched.agent.metrics import AgentFacts, AgentMetrics
+from gosched.observe.certificates import CertificateGauges
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.metrics import BackupGauges, ClusterFacts, MasterMetrics, RaftFacts
 from tools.docs.markdown import cell, code, page, table
@@ -35,7 +36,8 @@ def metrics() -> str:
     every, leader = _of_master(None), _of_master(_cluster_facts())
     own = {name: family for name, family in leader.items() if name not in every}
     agent = _of_agent()
-    labels = sorted({label for family in (*leader.values(), *agent.values()) for label in family[1]} | {"le"})
+    with_labels = (*leader.values(), *agent.values(), *_of_tls().values())
+    labels = sorted({label for family in with_labels for label in family[1]} | {"le"})
     texts = entries("metric_labels", labels)
     return page(
         "Metrics",
@@ -47,6 +49,8 @@ def metrics() -> str:
         _table(own),
         "## Of agents",
         _table(agent),
+        "## Of masters and agents with TLS",
+        _table(_of_tls()),
         "## Labels",
         table(("label", "values"), [(code(name), texts[name]) for name in labels]),
     )
@@ -90,6 +94,12 @@ def _cluster_facts() -> ClusterFacts:
 def _of_agent() -> Families:
     vitals = Vitals(Disk(Path("/"), 3, lambda _: DiskSpace(total_bytes=10, free_bytes=5)), Gpus([]), lambda: None)
     return _families(AgentMetrics(__version__, vitals, AgentFacts)._registry)
+
+
+def _of_tls() -> Families:
+    registry = CollectorRegistry()
+    registry.register(CertificateGauges(tuple))
+    return _families(registry)
 
 
 def _families(registry: CollectorRegistry) -> Families:

@@ -23,7 +23,8 @@ class AsyncMasters:
 
     def __init__(self, endpoints: str | Sequence[str], tls: TlsFiles | None, *, fails_fast: bool = False) -> None:
         self._targets = Targets(endpoints, tls, fails_fast=fails_fast)
-        self._channels: dict[str, Any] = {}
+        self._channels: dict[tuple[str, int], Any] = {}  # by address, and version of the TLS files
+        self._closing: set[asyncio.Future[None]] = set()
         self._closed = False
 
     async def call(self, rpc: Callable[[Any, float], Awaitable[T]], *, timeout_s: float) -> T:
@@ -54,9 +55,15 @@ class AsyncMasters:
         """Return a channel to the master at this very address."""
         if self._closed:
             raise Misused(CLOSED)
-        if target not in self._channels:
-            self._channels[target] = _open(target, self._targets.tls)
-        return self._channels[target]
+        version, tls = self._targets.tls_contents()
+        key = target, version
+        if key not in self._channels:
+            self._channels[key] = _open(target, tls)
+            for old in [old for old in self._channels if self._targets.is_old(old[1])]:
+                closing = asyncio.ensure_future(self._channels.pop(old).close())
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
+        return self._channels[key]
 
     def answered(self) -> None:
         """Note that a master has answered."""
@@ -115,9 +122,10 @@ def cancelled_as(error: GoSchedError) -> Iterator[None]:
         raise error from None
 
 
-def _open(target: str, tls: TlsFiles | None) -> Any:
+def _open(target: str, tls: tuple[bytes, bytes, bytes] | None) -> Any:
+    """Return a channel. `tls`: CA, key, certificate."""
     if tls is None:
         return grpc.aio.insecure_channel(target, options=OPTIONS)
-    ca, key, cert = tls.read()
+    ca, key, cert = tls
     credentials = grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)
     return grpc.aio.secure_channel(target, credentials, options=OPTIONS)

@@ -12,7 +12,9 @@ from grpc_reflection.v1alpha import reflection
 
 from gosched.config import ConfigError, Listen
 from gosched.config.address import join_address
-from gosched.master.base.channels import MAX_ANSWER_BYTES, TlsPem
+from gosched.master.base.channels import MAX_ANSWER_BYTES
+from gosched.wire.grpc_tls import SERVER_OPTIONS, server_credentials
+from gosched.wire.tls_watch import TlsWatch
 from gosched.wire.v1 import (
     access_pb2,
     access_pb2_grpc,
@@ -57,9 +59,9 @@ class GrpcServer:
     """A server that is bound at once, so that a port in use is known before anything else starts; it serves from
     `start` on."""
 
-    def __init__(self, listen: Listen, tls: TlsPem | None, interceptors: Sequence[Any]) -> None:
+    def __init__(self, listen: Listen, tls: TlsWatch | None, interceptors: Sequence[Any]) -> None:
         # Calls are bounded by the lanes (gosched.master.api.lanes), not by gRPC, which knows one kind only.
-        self._server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS)
+        self._server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS + (SERVER_OPTIONS if tls else ()))
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
@@ -81,14 +83,14 @@ class GrpcServer:
         await self._health.enter_graceful_shutdown()
         await self._server.stop(grace_s)
 
-    def _bind(self, listen: Listen, tls: TlsPem | None) -> int:
+    def _bind(self, listen: Listen, tls: TlsWatch | None) -> int:
         address = join_address(listen.host, listen.port)
         _check_free(listen)  # gRPC would say so in words of its own
         try:
             if tls is None:
                 port = self._server.add_insecure_port(address)
             else:
-                port = self._server.add_secure_port(address, _credentials(tls))
+                port = self._server.add_secure_port(address, server_credentials(tls))
         except RuntimeError as error:
             raise ConfigError(f"server.grpc_addr: cannot listen on {address}: {error}") from error
         return int(port)
@@ -103,8 +105,3 @@ def _check_free(listen: Listen) -> None:
         except OSError as error:
             reason = error.strerror or str(error)
             raise ConfigError(f"server.grpc_addr: cannot listen on {listen.address}: {reason}") from error
-
-
-def _credentials(tls: TlsPem) -> Any:
-    """Return credentials with which both sides show a certificate of the same authority."""
-    return grpc.ssl_server_credentials([(tls.key, tls.cert)], root_certificates=tls.ca, require_client_auth=True)

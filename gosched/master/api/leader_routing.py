@@ -135,6 +135,8 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
             with self._taken(method, context, streaming=True) as call:
                 request = None if handler.request_streaming else await _only(requests, call.place)
                 leader = await self._route(call)
+                # A refusal before the first request was read would be hidden from who is writing it (base/relay.py).
+                first = await _only(requests, call.place) if request is None and leader is None else b""
                 if leader is not None:
                     answers = (
                         self._forward_stream(leader, call, request)
@@ -148,7 +150,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
                     messages = (
                         handler.unary_stream(_parsed(handler, request), served)
                         if request is not None
-                        else handler.stream_stream(_each_parsed(handler, requests), served)
+                        else handler.stream_stream(_each_parsed(handler, _begun(first, requests)), served)
                     )
                     async for message in messages:
                         yield handler.response_serializer(message)
@@ -244,6 +246,12 @@ async def _only(requests: AsyncIterator[bytes], place: Place) -> bytes:
         raise invalid(f"no request came within {REQUEST_S:.0f} s")
     place.hold(len(request))
     return request
+
+
+async def _begun(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for request in rest:
+        yield request
 
 
 def _parsed(handler: Any, request: bytes) -> Any:

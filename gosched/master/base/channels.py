@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import grpc
+import structlog
 
 from gosched.config import ConfigError
 from gosched.config.settings import Tls
 from gosched.core.records.node import Node
-from gosched.wire.certificates import own_identity
+from gosched.wire.grpc_tls import channel_credentials
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, node_label, server_name
+from gosched.wire.tls_watch import TlsWatch
 
 MAX_CHANNELS = 16_384
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 STREAMS = "streams"  # the lane of streams, which people may leave unread
 STREAM_WINDOW_BYTES = 64 * 1024  # of what is unread of one stream
 CLOSE_GRACE_S = 10.0
+#: What streams have, once there are new certificates: those of people may last.
+RETIRED_GRACE_S = 24 * 3600.0
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
@@ -49,39 +51,27 @@ _TO_MASTERS = (
 _Key = tuple[str, str, str]  # address, lane, and the name that the server's certificate must have; empty: its host
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsPem:
-    """The contents of the three files."""
-
-    cert: bytes
-    key: bytes
-    ca: bytes
-
-
-def read_tls(tls: Tls | None) -> TlsPem | None:
-    """Return the files' contents. Raises ConfigError."""
+def watched_tls(tls: Tls | None, member: str) -> TlsWatch | None:
+    """Return this master's TLS files, to be watched. Raises ConfigError, also for a certificate that the others would
+    not take for this master's."""
     if tls is None:
         return None
     try:
-        return TlsPem(cert=Path(tls.cert).read_bytes(), key=Path(tls.key).read_bytes(), ca=Path(tls.ca).read_bytes())
-    except OSError as error:
-        raise ConfigError(f"tls: cannot read {error.filename}: {error.strerror}") from error
-
-
-def own_certificate(tls: Tls | None, member: str) -> CertificateHolder:
-    """Return what this master's certificate says. Raises ConfigError for one that the others would not take for this
-    master's."""
-    if tls is None:
-        return CertificateHolder()
-    try:
-        mine = own_identity(tls.cert, tls.key, tls.ca)
+        watch = TlsWatch(tls.cert, tls.key, tls.ca, structlog.get_logger())
     except BadCertificate as error:
         raise ConfigError(f"tls: {error}") from error
+    mine = watch.current.holder
     if (mine.role, mine.name) != (Role.MASTER, member):
         wanted = CertificateHolder(cluster=mine.cluster or "CLUSTER", role=Role.MASTER, name=member).uri()
         either = f"{wanted} among its alternative names, or the DNS name {server_name(Role.MASTER, member)}"
         raise ConfigError(f"tls.cert: {tls.cert} must have the URI {either}")
-    return mine
+    return watch
+
+
+def own_certificate(tls: Tls | None, member: str) -> CertificateHolder:
+    """Return what this master's certificate says. Raises ConfigError like `watched_tls`."""
+    watch = watched_tls(tls, member)
+    return watch.current.holder if watch else CertificateHolder()
 
 
 class Channels:
@@ -89,12 +79,17 @@ class Channels:
 
     Agents are known by the hosts of their addresses, or, with `by_role`, by the DNS name of their role, whatever their
     addresses are. It is so where the master's own certificate has its role in a DNS name: a cluster has one form.
+
+    Once new certificates are in use, calls go over new channels, and the old ones close after their calls.
     """
 
     def __init__(
-        self, tls: TlsPem | None, *, to_masters: bool = False, by_role: bool = False, limit: int = MAX_CHANNELS
+        self, tls: TlsWatch | None, *, to_masters: bool = False, by_role: bool = False, limit: int = MAX_CHANNELS
     ) -> None:
-        self._credentials = _credentials(tls)
+        self._tls = tls
+        self._credentials = channel_credentials(tls.current.pem) if tls else None
+        if tls:
+            tls.follow(self._renew)
         self._options: tuple[tuple[str, int | str], ...] = _OPTIONS + (_TO_MASTERS if to_masters else _TO_AGENTS)
         self._by_role = by_role
         self._limit = limit
@@ -141,13 +136,13 @@ class Channels:
             return grpc.aio.insecure_channel(address, options=options)
         return grpc.aio.secure_channel(address, self._credentials, options=options)
 
-    def _give_up(self, key: _Key) -> None:
-        task = asyncio.ensure_future(self._open.pop(key).close(CLOSE_GRACE_S))
+    def _renew(self) -> None:
+        assert self._tls is not None
+        self._credentials = channel_credentials(self._tls.current.pem)
+        for key in list(self._open):
+            self._give_up(key, RETIRED_GRACE_S)
+
+    def _give_up(self, key: _Key, grace_s: float = CLOSE_GRACE_S) -> None:
+        task = asyncio.ensure_future(self._open.pop(key).close(grace_s))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
-
-
-def _credentials(tls: TlsPem | None) -> Any:
-    if tls is None:
-        return None
-    return grpc.ssl_channel_credentials(root_certificates=tls.ca, private_key=tls.key, certificate_chain=tls.cert)

@@ -19,6 +19,7 @@ from uvicorn.server import ServerState
 
 from gosched.master.base.cancel import cancel_all
 from gosched.master.http.protocol import Connection
+from gosched.wire.tls_watch import TlsWatch
 
 MAX_CONNECTIONS = 4096
 MIN_CONNECTIONS = 64
@@ -60,8 +61,8 @@ class Connections:
     def __len__(self) -> int:
         return len(self._hosts)
 
-    async def accept(self, listening: socket.socket, context: ssl.SSLContext | None) -> None:
-        """Take connections until it is cancelled."""
+    async def accept(self, listening: socket.socket, tls: TlsWatch | None) -> None:
+        """Take connections until it is cancelled, each with the certificates that are in use then."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -70,7 +71,7 @@ class Connections:
                 log.warning("an HTTP connection could not be taken", why=str(error))
                 await asyncio.sleep(RETRY_S)
                 continue
-            self._admit(taken, str(address[0]), context)
+            self._admit(taken, str(address[0]), tls.current.server if tls else None)
 
     def check(self) -> None:
         """Give up connections whose other end takes too long."""
@@ -78,6 +79,11 @@ class Connections:
         for connection in list(self._hosts):
             if connection not in self._opening:
                 connection.check(now)
+
+    def renew(self) -> None:
+        """Let each connection end with its next answer, which says so: its certificates were looked at long ago."""
+        for connection in self._hosts:
+            connection.retires = True
 
     async def close(self) -> None:
         """End the connections that are not there yet, and abort all others."""

@@ -18,6 +18,7 @@ import logging
 import sys
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import h11
@@ -64,6 +65,7 @@ class Connection(H11Protocol):
         self.logger = _SILENT  # what strangers send is answered, not logged; failures of handlers Entrance logs
         self._busy = busy
         self._lost = lost
+        self.retires = False  # with its next answer it ends, and says so
         self._inner = self.app
         self.app = self._serve
         self._requests = 0
@@ -145,8 +147,13 @@ class Connection(H11Protocol):
         self._serving += 1
         self._busy(self, True)
         try:
-            await self._inner(scope, receive, send)
+            await self._inner(scope, receive, partial(self._send, send))
         finally:
             self._received = len(self.conn.trailing_data[0])
             self._serving -= 1
             self._busy(self, self._serving > 0)
+
+    async def _send(self, send: Any, message: Any) -> None:
+        if self.retires and message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+        await send(message)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import ssl
 import time
 from email.utils import formatdate
 
@@ -18,11 +17,10 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from gosched.config import ConfigError, Listen
-from gosched.config.settings import Tls
 from gosched.master.base.cancel import cancel_all
 from gosched.master.http.connections import Bounds, Connections, default_bounds
 from gosched.master.http.protocol import KEEP_ALIVE_S, Connection
-from gosched.wire.tls_rules import trusting
+from gosched.wire.tls_watch import TlsWatch
 
 BACKLOG = 1024
 FOR_PROBES = Bounds(total=64, each=32)
@@ -53,15 +51,16 @@ class HttpServer:
         self._listening: socket.socket | None = None
         self._work: list[asyncio.Task[None]] = []
 
-    async def start(self, listen: Listen, tls: Tls | None) -> int:
+    async def start(self, listen: Listen, tls: TlsWatch | None) -> int:
         """Return the port. Raises ConfigError."""
-        context = tls_context(tls)
         bound = _bound(listen, self._key)
         self._config.load()
         bound.listen(BACKLOG)
         self._listening = bound
+        if tls:
+            tls.follow(self._connections.renew)
         self._work = [
-            asyncio.ensure_future(self._connections.accept(bound, context)),
+            asyncio.ensure_future(self._connections.accept(bound, tls)),
             asyncio.ensure_future(self._tick()),
         ]
         return int(bound.getsockname()[1])
@@ -85,18 +84,6 @@ class HttpServer:
             self._state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
             self._connections.check()
             await asyncio.sleep(TICK_S)
-
-
-def tls_context(tls: Tls | None) -> ssl.SSLContext | None:
-    """Return the context that asks callers for certificates. Raises ConfigError."""
-    if tls is None:
-        return None
-    try:
-        context = trusting(ssl.Purpose.CLIENT_AUTH, tls.ca)
-        context.load_cert_chain(tls.cert, tls.key)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"tls: cannot use {tls.cert}, {tls.key}, {tls.ca}: {error}") from error
-    return context
 
 
 def _bound(listen: Listen, key: str) -> socket.socket:

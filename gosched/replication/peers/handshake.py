@@ -15,7 +15,7 @@ from gosched.replication.members.identity import KnownDisks, Met
 from gosched.replication.members.membership import Membership
 from gosched.replication.peers.connection import Connection
 from gosched.replication.peers.hello import MemberStatus, disagreement, introduction_in, member_status, met_in
-from gosched.replication.peers.peers import Tls
+from gosched.replication.peers.peers import TlsNow
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role
 from gosched.wire.v1 import raft_pb2
 
@@ -35,7 +35,7 @@ class Handshake:
         known: KnownDisks,
         seeds: frozenset[str],
         joins_at: str,
-        tls: Tls | None,
+        tls: TlsNow,
     ) -> None:
         """`seeds`: members of the config; `joins_at`: the address at which this member asks to be added, or empty."""
         self._raft = raft
@@ -80,9 +80,9 @@ class Handshake:
 
     def certificate_problem(self, connection: Connection, member: str) -> str:
         """Return why the certificate is not this member's of this cluster; empty: it is, or there is no TLS."""
-        if self._tls is None:
+        if (tls := self._tls()) is None:
             return ""
-        ours = self._tls.cluster
+        ours = tls.cluster
         try:
             holder = connection.holder()
         except BadCertificate as error:

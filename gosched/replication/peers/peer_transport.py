@@ -10,6 +10,8 @@ and a refusal ends this master only where it comes from an address that was dial
 
 from __future__ import annotations
 
+import math
+import random
 import socket
 import ssl
 import time
@@ -30,7 +32,7 @@ from gosched.replication.peers.connection import Connection
 from gosched.replication.peers.handshake import Handshake
 from gosched.replication.peers.hello import MemberStatus, introduction_in, member_status, met_in
 from gosched.replication.peers.peer_sockets import Dialler, Listener, send_last
-from gosched.replication.peers.peers import Peer, Stranger, Tls
+from gosched.replication.peers.peers import Peer, Stranger, TlsNow
 from gosched.replication.raft.raft_rules import RuledTransport
 from gosched.replication.raft.timing import Slowest, Timing
 from gosched.replication.replica_config import split_address
@@ -44,6 +46,7 @@ _UNKNOWN_AGAIN_S = 1.0  # between two calls at a cluster that does not know this
 _SAY_AGAIN_S = 30.0
 MAX_APPLICANTS = 8
 MAX_GUESTS = 8
+_RENEW_AFTER_S = 10.0
 _APPLICANT_S = 5.0  # how long a wish to be added counts
 
 log = structlog.get_logger()
@@ -65,7 +68,7 @@ class PeerTransport(RuledTransport):
         listener: socket.socket,
         seeds: dict[str, str],
         joins_at: str,
-        tls: Tls | None,
+        tls: TlsNow,
         timing: Timing,
         refused: Callable[[str], None],
     ) -> None:
@@ -76,6 +79,7 @@ class PeerTransport(RuledTransport):
         self._doubted: deque[str] = deque(maxlen=MAX_STRANGERS)  # refusals that were logged
         self._turned_away: deque[str] = deque(maxlen=MAX_STRANGERS)  # refusals that were logged
         self._tls = tls
+        self._tls_seen = tls()
         self._timing = timing
         self._answers = Slowest()
         self._measure_at = 0.0
@@ -181,9 +185,16 @@ class PeerTransport(RuledTransport):
         if now >= self._measure_at:
             self._measure_at = now + _MEASURE_S
             self._measure()
+        if self._tls() is not self._tls_seen:
+            self._tls_seen = self._tls()
+            self._renew_connections(now)
         least = self._timing.connection
         silence_s = min(max(least, 3 * self._answers.value), 4 * least)
         for peer in self._peers.values():
+            if now >= peer.renew_at:
+                peer.renew_at = math.inf
+                if peer.connection:
+                    peer.connection.close("it is made anew, with the new certificates")
             silent_since = peer.unanswered_since
             if peer.connection and silent_since is not None:
                 limit_s = silence_s + (self.membership.quiet_s if self._is_quiet(peer) else 0.0)
@@ -194,6 +205,12 @@ class PeerTransport(RuledTransport):
         for connection, stranger in list(self._strangers.items()):
             if now - stranger.since > self._timing.handshake:
                 connection.close("it did not introduce itself in time")
+
+    def _renew_connections(self, now: float) -> None:
+        """Make each connection anew in a while, one after the other, so that a majority stays connected and the peers
+        have their new certificates."""
+        for place, peer in enumerate(self._peers.values(), 1):
+            peer.renew_at = now + _RENEW_AFTER_S * place + random.uniform(0, _RENEW_AFTER_S / 2)
 
     def _is_quiet(self, peer: Peer) -> bool:
         """Return whether the peer joins with an empty disk and has not answered yet: it is silent on purpose (R9)."""
@@ -213,17 +230,17 @@ class PeerTransport(RuledTransport):
         self._raft.expect_answers_within(self._answers.value)
 
     def _on_dialled(self, sock: socket.socket, host: str, peer: Peer) -> None:
-        peer.dialling = self._stranger(sock, self._tls.client if self._tls else None, host, peer)
+        peer.dialling = self._stranger(sock, tls.client if (tls := self._tls()) else None, host, peer)
 
     def _accept(self, sock: socket.socket, host: str) -> None:
-        if self._tls is None and (problem := refusal(host)):
+        if self._tls() is None and (problem := refusal(host)):
             if problem not in self._turned_away:  # a peer would dial again at once
                 self._turned_away.append(problem)
                 log.warning("peer refused", why=problem)
             send_last(sock, self._handshake.bare_refusal(problem))
             return
         self._limit_strangers()
-        self._stranger(sock, self._tls.server if self._tls else None, host, None).begin()
+        self._stranger(sock, tls.server if (tls := self._tls()) else None, host, None).begin()
 
     def _limit_strangers(self) -> None:
         """Close the oldest one of the host with the most: idle connections, however many, keep no member out."""
@@ -304,7 +321,7 @@ class PeerTransport(RuledTransport):
             connection.close(problem)
             return
         if hello.refusal:
-            self._take_refusal(connection, hello, trusted=stranger.is_trusted(self._tls))
+            self._take_refusal(connection, hello, trusted=stranger.is_trusted(self._tls()))
             return
         dialled = stranger.dialled.node.id if stranger.dialled is not None else ""
         if problem := self._handshake.disagreement(hello, dialled=dialled, expected=hello.member in self._peers):
@@ -327,7 +344,7 @@ class PeerTransport(RuledTransport):
             return
         peer = self._peers.setdefault(hello.member, Peer(Node(hello.member)))
         peer.introduction = introduction_in(hello)
-        peer.met, peer.trusted = met_in(hello), stranger.is_trusted(self._tls)
+        peer.met, peer.trusted = met_in(hello), stranger.is_trusted(self._tls())
         if self._known.is_new(hello.member, peer.met):
             self._raft.forget_match(peer.node)  # what another disk acknowledged
         elif peer.trusted:

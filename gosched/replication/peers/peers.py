@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import concurrent.futures
+import math
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +27,10 @@ class Tls:
     client: ssl.SSLContext
     #: The cluster that the own certificate names; empty: any.
     cluster: str = ""
+
+
+#: Return the two sides as they are in use now: new contents of the files make new ones.
+TlsNow = Callable[[], Tls | None]
 
 
 @dataclass(slots=True)
@@ -58,6 +64,8 @@ class Peer:
     last_complaint: str = ""
     #: The newest feature level that the connected peer said it knows.
     newest_level: int = FeatureLevel.FIRST
+    #: When its connection is made anew, for new certificates, in seconds of the monotonic clock.
+    renew_at: float = math.inf
 
 
 @dataclass(slots=True)

@@ -1,0 +1,59 @@
+"""When an agent opens its channel to a master anew."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gosched.agent import masters
+from gosched.agent.masters import Connector, Unreachable, watched_tls
+from gosched.cli.main import run_cli
+from gosched.config.settings import Tls
+from tests.ports import HeldPort
+from tests.wire.tls import authority, issued
+
+
+async def dial(connector: Connector, address: str) -> None:
+    with pytest.raises(Unreachable):
+        await connector(address)
+
+
+async def dialled(tmp_path: Path) -> tuple[Connector, masters.TlsWatch, Path]:
+    folder = authority(tmp_path)
+    files = issued(folder, "agent", "n1", "localhost")
+    tls = watched_tls(Tls(cert=files.cert, key=files.key, ca=files.ca), ("n1", "id"))
+    assert tls
+    connector = Connector(tls, "", [])
+    await dial(connector, HeldPort().address)
+    return connector, tls, folder
+
+
+def test_a_channel_is_outdated_by_new_certificates(tmp_path: Path) -> None:
+    async def story() -> None:
+        connector, tls, folder = await dialled(tmp_path)
+        assert not connector.is_outdated
+        assert run_cli(["cert", "renew", tls.cert, "--dir", str(folder)]) == 0
+        assert tls.look()
+        assert connector.is_outdated
+        await dial(connector, HeldPort().address)
+        assert not connector.is_outdated
+
+    asyncio.run(story())
+
+
+def test_a_channel_is_outdated_after_a_while_as_its_master_may_have_a_new_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(masters, "CHANNEL_LIFE_S", (0.0, 0.0))
+
+    async def story() -> None:
+        connector, _, _ = await dialled(tmp_path)
+        assert connector.is_outdated
+
+    asyncio.run(story())
+
+
+def test_without_tls_no_channel_is_outdated() -> None:
+    assert not Connector(None, "", []).is_outdated
