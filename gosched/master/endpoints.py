@@ -15,6 +15,7 @@ from gosched.master.api.leader_calls import LeaderCalls
 from gosched.master.api.leader_routing import LeaderRouting
 from gosched.master.api.rates import Rates
 from gosched.master.api.status import StatusReader
+from gosched.master.base.audited import Audit
 from gosched.master.base.channels import Channels, read_tls
 from gosched.master.base.clock import Clock
 from gosched.master.base.leadership import Leadership
@@ -51,6 +52,7 @@ class Endpoints:
         history: History,
         metrics: MasterMetrics,
         clock: Clock,
+        audit: Audit,
         *,
         live: Callable[[], bool],
         not_ready: Callable[[], str],
@@ -58,7 +60,7 @@ class Endpoints:
         self._settings = settings
         self._replication = replication
         self._services = services
-        self.calls = LeaderCalls(leadership, masters, services, self._cluster_id)
+        self.calls = LeaderCalls(leadership, masters, services, self._cluster_id, audit)
         self.site = Site(
             Sources(
                 replication=replication,
@@ -86,11 +88,11 @@ class Endpoints:
         probes = Probes(metrics=metrics, not_ready=not_ready)
         app = make_app(self.http_services, probes, [self.site.router()])
         hosts = Hosts(settings.server.http_hosts, self._advertised_hosts)
-        entrance = Entrance(app, self.http_services, hosts, metrics, clock, self._cluster_id)
+        entrance = Entrance(app, self.http_services, hosts, metrics, clock, self._cluster_id, audit)
         self._http = HttpServer(entrance, key="server.http_addr")
         self._probes = HttpServer(probe_app(probes), key="server.probe_addr", bounds=FOR_PROBES)
         self.probe_port = 0
-        routing = LeaderRouting(leadership, masters, metrics, lanes, self._cluster_id, self._revision)
+        routing = LeaderRouting(leadership, masters, metrics, lanes, self._cluster_id, self._revision, audit)
         self._grpc = GrpcServer(settings.grpc_listen(), read_tls(settings.tls), [routing])
         listen = settings.health_listen()
         self._health = listen and HealthPort(

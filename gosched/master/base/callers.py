@@ -9,7 +9,7 @@ Invariant: only a master's word counts for another caller.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity
 
 FORWARDED = "gosched-forwarded"  # the caller of a call that was passed on; `1` from masters of earlier releases
 UNNAMED = "1"
+FORWARDED_ADDRESS = "gosched-forwarded-address"  # where the caller of a call that was passed on called from
 HTTP_METHOD = "/gosched.v1.SchedulerService/HTTP"  # stands for what is read over HTTP
 
 _OWN = "/gosched.v1."
@@ -58,6 +59,8 @@ class Caller:
     name: str
     #: Of its certificate; empty: any.
     cluster: str = ""
+    #: Where it called from; no rule is made from it. Empty: not known, or from this master itself.
+    address: str = field(default="", compare=False)
 
     @property
     def header(self) -> tuple[tuple[str, str], ...]:
@@ -67,7 +70,7 @@ class Caller:
             if self.role is None
             else CertificateHolder(cluster=self.cluster, role=self.role, name=self.name).uri()
         )
-        return ((FORWARDED, caller),)
+        return ((FORWARDED, caller), *([(FORWARDED_ADDRESS, self.address)] if self.address else []))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +99,14 @@ def caller_of(context: Any) -> Caller:
     if certificate.get("transport_security_type") != [b"ssl"]:
         host = host_of(context.peer())
         _check_private(host)
-        return Caller(role=None, name=named if named not in ("", UNNAMED) else host)
+        return Caller(role=None, name=named if named not in ("", UNNAMED) else host, address=host)
+    address = host_of(context.peer())
     direct = _read(partial(caller_identity, certificate))
     if direct.role is Role.MASTER and named not in ("", UNNAMED):
         direct = _read(partial(identity_of, [named]))
+        address = _forwarded_address(context) or address
     name = direct.name or b"".join(certificate.get("x509_common_name", ())[:1]).decode(errors="replace")
-    return Caller(role=direct.role, name=name or host_of(context.peer()), cluster=direct.cluster)
+    return Caller(role=direct.role, name=name or host_of(context.peer()), cluster=direct.cluster, address=address)
 
 
 def http_caller(transport: Any) -> Caller:
@@ -111,10 +116,10 @@ def http_caller(transport: Any) -> Caller:
     host = str(address[0]) if address else "?"
     if not certificate:
         _check_private(host)
-        return Caller(role=None, name=host)
+        return Caller(role=None, name=host, address=host)
     holder = _read(partial(holder_of, certificate))
     names = [value for pairs in certificate.get("subject", ()) for kind, value in pairs if kind == "commonName"]
-    return Caller(role=holder.role, name=holder.name or next(iter(names), host), cluster=holder.cluster)
+    return Caller(role=holder.role, name=holder.name or next(iter(names), host), cluster=holder.cluster, address=host)
 
 
 def check_allowed(caller: Caller, method: str, cluster_id: str) -> None:
@@ -153,6 +158,11 @@ def _read(certificate: Callable[[], CertificateHolder]) -> CertificateHolder:
         return certificate()
     except BadCertificate as error:
         raise denied(str(error)) from None
+
+
+def _forwarded_address(context: Any) -> str:
+    """Return where a call came from that a master passed on; to be asked of masters' calls alone."""
+    return next((str(value) for key, value in context.invocation_metadata() or () if key == FORWARDED_ADDRESS), "")
 
 
 def _check_private(host: str) -> None:
