@@ -3,12 +3,13 @@
 `audit.jsonl` is written; when it is full it becomes `audit-<its first seq>.jsonl`, and the oldest of these go.
 
 Invariant: after a failed write the file ends where it ended before, or nothing more is written to it. What a crash left
-of a line is cut off, and stands in the next record.
+of a line is cut off, and stands in the next record. One process writes to a folder.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 from collections.abc import Sequence
@@ -121,6 +122,11 @@ class ChainFile:
 
     def _take_up(self) -> None:
         self._fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.close()
+            raise OSError(error.errno, "another master writes to it", str(self._path)) from error
         os.fchmod(self._fd, 0o600)
         self._size = os.fstat(self._fd).st_size
         self._first = _first_seq(self._fd)

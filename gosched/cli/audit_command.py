@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,16 +77,24 @@ def verify(paths: tuple[Path, ...], expect: Head | None, restarts: bool) -> int:
 @click.option("--user", default="", help="Only what this user did.")
 @click.option("--refused", is_flag=True, help="Only what was refused.")
 @click.option("--since", metavar="TIME", help="Only since then: 2h for two hours ago, or a moment.")
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="The newest so many.")
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True)
-def list_records(paths: tuple[Path, ...], user: str, refused: bool, since: str | None, output: str) -> None:
+def list_records(paths: tuple[Path, ...], user: str, refused: bool, since: str | None, limit: int, output: str) -> None:
     """Show the records of audit logs, the oldest first. The chain is not checked."""
     from gosched.audit.reading import Reading
 
+    newest = deque[Json](maxlen=limit)
+    matched = 0
     reading = Reading(user=user, refused=refused, since_ms=read_past_ms(since, "--since"))
     try:
-        found: list[Json] = list(reading.records(paths))
+        for record in reading.records(paths):
+            newest.append(record)
+            matched += 1
     except OSError as error:
         raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+    found = list(newest)
+    if matched > limit:
+        say(f"{counted(matched - limit, 'older record')} left out: see --limit")
     if reading.unread:
         say(f"{counted(reading.unread, 'line')} cannot be read: goschedctl audit verify names the first")
     if output == "json":

@@ -175,6 +175,16 @@ def test_a_line_is_bounded_and_harmless_whatever_callers_call_themselves() -> No
     assert read_line(line.rstrip()).record["user"].startswith("\x1b[2J\n")
 
 
+def test_two_masters_do_not_write_to_one_folder(tmp_path: Path) -> None:
+    log = written(tmp_path, 1)
+    with pytest.raises(OSError, match="another master writes to it"):
+        written(tmp_path)
+    log.append([record(1)])
+    log.close()
+    written(tmp_path, 1).close()
+    assert verify([tmp_path]).lines == 3
+
+
 def test_a_file_that_another_took_away_or_wrote_to_shows(tmp_path: Path) -> None:
     log = written(tmp_path, 3)
     (tmp_path / CURRENT).unlink()

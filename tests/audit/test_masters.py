@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import json
 import ssl
 from collections.abc import AsyncIterator
@@ -15,10 +16,12 @@ import pytest
 
 from gosched.audit.chain_file import files_of
 from gosched.audit.log import STARTED
+from gosched.audit.record import AuditRecord
 from gosched.audit.verify import verify
 from gosched.config import ConfigError
-from gosched.master.base.audited import NOT_RECORDED, is_recorded
+from gosched.master.base.audited import NOT_RECORDED, Audit, begin_http, is_recorded
 from gosched.master.base.callers import FORWARDED, FORWARDED_ADDRESS, Caller, caller_of
+from gosched.master.base.errors import ApiError
 from gosched.master.server import MasterServer
 from gosched.replication.memory import MemoryCluster, MemoryReplication
 from gosched.wire.roles import Role
@@ -232,3 +235,92 @@ def test_a_masters_word_alone_counts_for_the_address_of_a_call_that_was_passed_o
     seen = [caller_of(Context(role, *ann.header)) for role in ("master", "client", "agent")]
     assert [(one.name, one.address) for one in seen] == [("ann", "10.0.0.1"), ("x", "10.0.0.2"), ("x", "10.0.0.2")]
     assert caller_of(Context("master", (FORWARDED, "1"), (FORWARDED_ADDRESS, "10.0.0.1"))).address == "10.0.0.2"
+
+
+class Watched:
+    """An Audit whose records are kept."""
+
+    def __init__(self) -> None:
+        self.records: list[AuditRecord] = []
+        self.audit = Audit(self.records.append, "m1", lambda: 7)
+
+    def call(self, method: str, error: BaseException | None = None, **more: object) -> list[tuple[str, str]]:
+        """Return outcome and code of what was recorded of a call that ended so."""
+        self.records.clear()
+        with (
+            contextlib.suppress(BaseException),
+            self.audit.watch(f"/gosched.v1.{method}", Caller(role=Role.CLIENT, name="ann")) as audited,
+        ):
+            for name, value in more.items():
+                setattr(audited, name, value)
+            if audited.answer is not None:
+                audited.begun(audited.answer)
+            if error is not None:
+                raise error
+        return [(record.outcome.value, record.code) for record in self.records]
+
+
+def test_a_call_is_recorded_by_how_it_ended_and_where_it_was_served() -> None:
+    watched = Watched()
+    cancel, read = "SchedulerService/CancelJob", "SchedulerService/GetJob"
+    refused = ApiError(grpc.StatusCode.PERMISSION_DENIED, "no")
+    assert watched.call(cancel) == [("allowed", "OK")]
+    assert watched.call(cancel, refused) == watched.call(read, refused) == [("refused", "PERMISSION_DENIED")]
+    assert watched.call(cancel, ApiError(grpc.StatusCode.NOT_FOUND, "gone")) == [("failed", "NOT_FOUND")]
+    assert watched.call(cancel, asyncio.CancelledError()) == [("failed", "CANCELLED")]
+    assert watched.call(cancel, RuntimeError("bug")) == [("failed", "INTERNAL")]
+    assert watched.call(read) == watched.call(read, RuntimeError()) == []
+    assert watched.call(cancel, passed_on=True) == watched.call(cancel, asyncio.CancelledError(), passed_on=True) == []
+    answer = scheduler_pb2.LogChunk()
+    logs = "SchedulerService/StreamJobLogs"
+    assert watched.call(logs, asyncio.CancelledError()) == [("failed", "CANCELLED")]
+    odd = type("Odd", (), {"labels": 3, "window": 4})()
+    assert watched.call(cancel, request=odd) == [("allowed", "OK")], "no odd message hides a call"
+    jobs = scheduler_pb2.SubmitJobsResponse(revision=9)
+    jobs.outcomes.add(code="PERMISSION_DENIED", problem="not your queue")
+    assert watched.call("SchedulerService/SubmitJobs", answer=jobs) == [("refused", "PERMISSION_DENIED")]
+    jobs.outcomes.add(job_id="j-1")
+    assert watched.call("SchedulerService/SubmitJobs", answer=jobs) == [("allowed", "OK")]
+    assert watched.records[0].reason.startswith("1 of 2 jobs were not submitted: PERMISSION_DENIED: not your queue")
+    assert watched.records[0].revision == 9
+    assert watched.call(logs, request=scheduler_pb2.StreamJobLogsRequest(job="a")) == [("allowed", "OK")]
+    assert watched.records[0].object == "job a"
+    with watched.audit.watch(f"/gosched.v1.{logs}") as audited:
+        watched.records.clear()
+        audited.begun(answer)
+        assert len(watched.records) == 1, "a stream is recorded when it begins"
+        audited.begun(answer)
+    assert len(watched.records) == 1
+
+
+def test_commands_in_tasks_and_output_are_recorded(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with front(MemoryReplication("m1"), audit={"path": str(tmp_path)}) as run:
+            await until(lambda: run.state.epoch and run.state.queues)
+            start = scheduler_pb2.ExecStart(job="none", command=["cat", "/etc/passwd"], env={"TOKEN": "secret"})
+            asked = iter([scheduler_pb2.ExecRequest(start=start)])
+            assert await code_of(run.scheduler.ExecTask(asked).read()) is grpc.StatusCode.NOT_FOUND
+            asked_logs = scheduler_pb2.StreamJobLogsRequest(job="none")
+            assert await code_of(run.scheduler.StreamJobLogs(asked_logs).read()) is grpc.StatusCode.NOT_FOUND
+        assert told(tmp_path, "action", "object", "outcome") == [
+            ("SchedulerService/ExecTask", "job none; command cat /etc/passwd", "failed"),
+            ("SchedulerService/StreamJobLogs", "job none", "failed"),
+        ]
+
+    asyncio.run(story())
+
+
+def test_a_refusal_over_http_is_recorded_where_it_is_noticed_first() -> None:
+    watched, ann = Watched(), Caller(role=Role.CLIENT, name="ann")
+
+    def over_http(*, inside: bool) -> list[str]:
+        begin_http()
+        if inside:
+            watched.call("SchedulerService/ListJobs", ApiError(grpc.StatusCode.PERMISSION_DENIED, "no"))
+        else:
+            watched.records.clear()
+        watched.audit.refused_http("HTTP/GET /api/v1/jobs", ann, "10.0.0.1", "PERMISSION_DENIED", "no")
+        return [record.action for record in watched.records]
+
+    assert contextvars.copy_context().run(lambda: over_http(inside=True)) == ["SchedulerService/ListJobs"]
+    assert contextvars.copy_context().run(lambda: over_http(inside=False)) == ["HTTP/GET /api/v1/jobs"]

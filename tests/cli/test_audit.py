@@ -66,6 +66,7 @@ def test_list_shows_what_is_asked_for(folder: Path, capfd: pytest.CaptureFixture
     assert rows() == [1, 2, 3, 4]
     assert rows("--user", "ann") == [1, 2, 3]
     assert rows("--refused") == [4]
+    assert rows("--limit", "2") == [3, 4]
     assert rows("--since", "2h") == [4]
     assert rows("--since", "2h", "--user", "ann") == []
     assert run_cli(["audit", "list", str(folder)]) == 0
