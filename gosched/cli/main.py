@@ -49,6 +49,7 @@ COMMANDS = {
     "local": "Run a whole cluster on this machine.",
     "config": "Name clusters (contexts), and check config files.",
     "cert": "Make certificates for masters, agents and clients.",
+    "audit": "Check and read the audit logs of masters.",
     "simulate": "Run a trace of jobs through the scheduler, on a virtual clock.",
     "replay": "Plan a past cycle again from a master's log.",
     "completion": "Print the completion script of a shell.",

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 from gosched.config.access_model import AccessSettings
 from gosched.config.address import Listen, join_address, resolve_listen, split_address
 from gosched.config.archive_model import Archive
+from gosched.config.audit_model import Audit
 from gosched.config.backup_model import Backup
 from gosched.config.errors import ConfigError, shown
 from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quota_list, check_tree, queue_tree
@@ -268,6 +269,7 @@ class MasterSettings(Settings):
     access: AccessSettings = AccessSettings()
     backup: Backup | None = None
     archive: Archive | None = None
+    audit: Audit = Audit()
 
     @model_validator(mode="after")
     def _lists_agree(self) -> MasterSettings:

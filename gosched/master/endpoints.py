@@ -16,6 +16,7 @@ from gosched.master.api.leader_routing import LeaderRouting
 from gosched.master.api.rates import Rates
 from gosched.master.api.status import StatusReader
 from gosched.master.base.access import Access
+from gosched.master.base.audited import Audit
 from gosched.master.base.channels import Channels
 from gosched.master.base.clock import Clock
 from gosched.master.base.leadership import Leadership
@@ -55,6 +56,7 @@ class Endpoints:
         clock: Clock,
         access: Access,
         tls: TlsWatch | None,
+        audit: Audit,
         *,
         live: Callable[[], bool],
         not_ready: Callable[[], str],
@@ -63,7 +65,7 @@ class Endpoints:
         self._tls = tls
         self._replication = replication
         self._services = services
-        self.calls = LeaderCalls(leadership, masters, services, access, self._cluster_id)
+        self.calls = LeaderCalls(leadership, masters, services, access, self._cluster_id, audit)
         self.site = Site(
             Sources(
                 replication=replication,
@@ -93,11 +95,11 @@ class Endpoints:
         probes = Probes(metrics=metrics, not_ready=not_ready)
         app = make_app(self.http_services, probes, [self.site.router()])
         hosts = Hosts(settings.server.http_hosts, self._advertised_hosts)
-        entrance = Entrance(app, self.http_services, hosts, metrics, clock, access, self._cluster_id)
+        entrance = Entrance(app, self.http_services, hosts, metrics, clock, access, self._cluster_id, audit)
         self._http = HttpServer(entrance, key="server.http_addr")
         self._probes = HttpServer(probe_app(probes), key="server.probe_addr", bounds=FOR_PROBES)
         self.probe_port = 0
-        routing = LeaderRouting(leadership, masters, metrics, lanes, access, self._cluster_id, self._revision)
+        routing = LeaderRouting(leadership, masters, metrics, lanes, access, self._cluster_id, self._revision, audit)
         self._grpc = GrpcServer(settings.grpc_listen(), tls, [routing])
         listen = settings.health_listen()
         self._health = listen and HealthPort(

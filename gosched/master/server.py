@@ -26,6 +26,8 @@ from gosched.master.api.status_digest import StatusDigest
 from gosched.master.backups.backup_source import BackupSource
 from gosched.master.backups.scheduled_backups import ScheduledBackups, backup_gauges
 from gosched.master.base.access import Access
+from gosched.master.base.audit_target import AuditTarget
+from gosched.master.base.audited import Audit
 from gosched.master.base.cancel import cancel_all
 from gosched.master.base.channels import Channels, watched_tls
 from gosched.master.base.clock import Clock, StateClock, SystemClock
@@ -93,6 +95,7 @@ class MasterServer:
         self._agents = Channels(tls, by_role=mine.in_dns)
         self._masters = Channels(tls, to_masters=True)
         self.metrics = MasterMetrics(__version__)
+        self._audit = AuditTarget(settings, replication.member_id, self.metrics.audit_lost)
         self._spans = open_spans(settings, part="master", instance=replication.member_id, version=__version__)
         self._job_traces = JobTraces(self._spans, replication.member_id) if self._spans else None
         self._leader_traces = LeaderTraces(self._spans, sample=settings.tracing.sample) if self._spans else None
@@ -158,6 +161,7 @@ class MasterServer:
             clock,
             self._access,
             tls,
+            Audit(self._audit.put, replication.member_id, lambda: replication.state.revision),
             live=lambda: not self._replica_runs or replication.silent_s < MAX_SILENCE_S,
             not_ready=self._why_not_ready,
         )
@@ -185,6 +189,7 @@ class MasterServer:
         """Start all parts. Raises ConfigError for a port that cannot be had, ReplicaFailed for a replica that does not
         start."""
         settings = self._settings
+        await asyncio.to_thread(self._audit.start)
         self.record = await self.endpoints.listen()
         await self.history.start()
         await self._replication.start()
@@ -250,6 +255,7 @@ class MasterServer:
         """Stop all parts, also after a `start` that failed."""
         await cancel_all(self._work)
         await self.endpoints.stop()
+        await self._audit.stop()
         if self._replica_runs:
             await self._replication.close()
         await self.history.stop()

@@ -119,6 +119,9 @@ class MasterMetrics:
         self._turns = self._counter("preemption_cycles", "Number of times that jobs evicted each other in turn")
         self._handled = self._counter("grpc_server_handled", "Number of RPCs that ended", "method", "code")
         self._refused = self._counter("calls_refused", "Number of calls refused for a bound on callers", "bound")
+        self._audit_lost = self._counter(
+            "audit_records_lost", "Number of records of the audit log that were lost because they could not be written"
+        )
         self._http = self._histogram(
             "http_request_duration_seconds", "Seconds that an HTTP request took", "route", "status"
         )
@@ -176,6 +179,9 @@ class MasterMetrics:
     def call_refused(self, bound: str) -> None:
         """Count a call that was refused for a bound on callers: `rate`, `calls` or `bytes`."""
         self._refused.labels(bound).inc()
+
+    def audit_lost(self, count: int) -> None:
+        self._audit_lost.inc(count)
 
     def http_ended(self, route: str, status: int, seconds: float) -> None:
         self._http.labels(route, str(status)).observe(seconds)

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from gosched.config import ConfigError, load_agent_settings, load_master_settings, parse_job_file
+from gosched.config.access_file import parse_bindings
 from gosched.config.agent_settings import AgentSettings
 from gosched.config.settings import MasterSettings
 from gosched.core.features import NEWEST_LEVEL
@@ -27,7 +28,7 @@ _RUNNABLE = {"run", "tasks", "spark"}
 
 
 def kind(block: Block) -> str:
-    """Return what a block is: job, master, agent, nodes, trace; empty: none of them."""
+    """Return what a block is: job, bindings, master, agent, nodes, trace; empty: none of them."""
     try:
         documents = [document for document in yaml.safe_load_all(block.text) if document is not None]
     except yaml.YAMLError:
@@ -43,6 +44,8 @@ def kind(block: Block) -> str:
     keys = [set(document) for document in documents]
     if all("name" in of and of & _RUNNABLE for of in keys):
         return "job"
+    if keys[0] == {"bindings"}:
+        return "bindings"
     if keys[0] <= _keys_of(MasterSettings):
         return "master"
     return "agent" if keys[0] <= _keys_of(AgentSettings) else ""
@@ -63,6 +66,8 @@ def check(block: Block, what: str, folder: Path) -> None:
         load_master_settings(str(path), {})
     elif what == "agent":
         load_agent_settings(str(path), {})
+    elif what == "bindings":
+        parse_bindings(block.text, block.place)
     elif what == "nodes":
         assert read_nodes(block.text, block.place)
     else:

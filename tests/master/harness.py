@@ -47,7 +47,8 @@ async def until(met: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
 
 def settings(**more: Any) -> MasterSettings:
     server = {"grpc_addr": "127.0.0.1:0", "http_addr": "127.0.0.1:0"}
-    return MasterSettings.model_validate({"server": server, "data_dir": "/unused", "lease": PATIENT, **more})
+    quiet = {"data_dir": "/unused", "lease": PATIENT, "audit": {"target": "none"}}
+    return MasterSettings.model_validate({"server": server, **quiet, **more})
 
 
 def spec(name: str = "job", *, count: int = 1, cpus: int = 1, restarts: int = 0, **more: Any) -> JobSpec:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from gosched.config import Listen
+from gosched.master.base.audited import Audit
 from gosched.master.base.clock import SystemClock
 from gosched.master.http import entrance, protocol, server
 from gosched.master.http.connections import Bounds
@@ -168,8 +169,9 @@ async def serving(front: Front, size: int) -> AsyncIterator[tuple[str, int, list
         took.append(asyncio.get_running_loop().time() - started)
 
     services = front.server.endpoints.http_services
+    audit = Audit(lambda record: None, "m1", lambda: 0)
     inside = entrance.Entrance(
-        large, services, Hosts((), list), front.server.metrics, SystemClock(), services.access, lambda: ""
+        large, services, Hosts((), list), front.server.metrics, SystemClock(), services.access, lambda: "", audit
     )
     running = HttpServer(inside, key="test")
     port = await running.start(Listen(host="127.0.0.1", port=0), None)

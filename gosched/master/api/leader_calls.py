@@ -15,6 +15,7 @@ import grpc
 
 from gosched.master.api.leader_routing import FIND_LEADER_S, REVISION, TRANSFER
 from gosched.master.base.access import Access
+from gosched.master.base.audited import Audit, Audited
 from gosched.master.base.callers import ITSELF, Caller, ServedCall, check_allowed
 from gosched.master.base.channels import STREAMS, Channels
 from gosched.master.base.errors import ApiError
@@ -79,12 +80,14 @@ class LeaderCalls:
         services: Mapping[str, Any],
         access: Access,
         cluster_id: Callable[[], str],
+        audit: Audit,
     ) -> None:
         self._leadership = leadership
         self._masters = masters
         self._services = services
         self._access = access
         self._cluster_id = cluster_id
+        self._audit = audit
 
     async def call(
         self,
@@ -98,44 +101,57 @@ class LeaderCalls:
     ) -> Any:
         """Make a call that has one answer, for a caller; `told` is told the revision of the leader's state that it is
         from, where another master leads. Raises ApiError."""
-        check_allowed(caller, METHODS[method].name, self._cluster_id())
-        leader = await self._leadership.find(FIND_LEADER_S)
-        if leader is None:
-            return await self.here(method, request, caller, metadata)
-        stub = METHODS[method].stub(self._masters.to(leader.grpc_address))
         try:
-            sent = getattr(stub, method)(request, timeout=timeout_s, metadata=(*caller.header, *metadata))
-            answer = await (sent if method == TRANSFER else self._leadership.while_leading(leader, sent))
-            if told is not None:
-                told(_revision(await sent.trailing_metadata()))
-            return answer
+            with self._audit.watch(METHODS[method].name, caller) as audited:
+                audited.request = request
+                check_allowed(caller, METHODS[method].name, self._cluster_id())
+                leader = await self._leadership.find(FIND_LEADER_S)
+                if leader is None:
+                    return await self._here(audited, method, request, caller, metadata)
+                audited.passed_on = True
+                stub = METHODS[method].stub(self._masters.to(leader.grpc_address))
+                sent = getattr(stub, method)(request, timeout=timeout_s, metadata=(*caller.header, *metadata))
+                answer = await (sent if method == TRANSFER else self._leadership.while_leading(leader, sent))
+                if told is not None:
+                    told(_revision(await sent.trailing_metadata()))
+                return answer
         except grpc.aio.AioRpcError as error:
             raise _api_error(error) from error
 
     async def here(self, method: str, request: Any, caller: Caller = ITSELF, metadata: Metadata = ()) -> Any:
         """Make a call of this master's own service, whether it leads or not. Raises ApiError."""
-        check_allowed(caller, METHODS[method].name, self._cluster_id())
+        with self._audit.watch(METHODS[method].name, caller) as audited:
+            audited.request = request
+            check_allowed(caller, METHODS[method].name, self._cluster_id())
+            return await self._here(audited, method, request, caller, metadata)
+
+    async def _here(self, audited: Audited, method: str, request: Any, caller: Caller, metadata: Metadata) -> Any:
         self._access.check_method(caller, METHODS[method].name)
         service = self._services.get(METHODS[method].service)
         if service is None:
             raise ApiError(grpc.StatusCode.UNIMPLEMENTED, f"this master does not serve {method}")
-        return await getattr(service, method)(request, ServedCall(caller=caller, metadata=metadata))
+        audited.answer = await getattr(service, method)(request, ServedCall(caller=caller, metadata=metadata))
+        return audited.answer
 
     async def stream(
         self, method: str, request: Any, caller: Caller = ITSELF, metadata: Metadata = ()
     ) -> AsyncIterator[Any]:
         """Yield the answers of a stream, for a caller. It ends with an ApiError when another master leads: ask again.
         Raises ApiError."""
-        check_allowed(caller, METHODS[method].name, self._cluster_id())
-        leader = await self._leadership.find(FIND_LEADER_S)
-        if leader is None:
-            self._access.check_method(caller, METHODS[method].name)
-            service = self._services[METHODS[method].service]
-            own = getattr(service, method)(request, ServedCall(caller=caller, metadata=metadata))
-            async with aclosing(own) as answers:
-                async for answer in answers:
-                    yield answer
-            return
+        with self._audit.watch(METHODS[method].name, caller) as audited:
+            audited.request = request
+            check_allowed(caller, METHODS[method].name, self._cluster_id())
+            leader = await self._leadership.find(FIND_LEADER_S)
+            audited.passed_on = leader is not None
+            if leader is None:
+                self._access.check_method(caller, METHODS[method].name)
+                service = self._services[METHODS[method].service]
+                own = getattr(service, method)(request, ServedCall(caller=caller, metadata=metadata))
+                async with aclosing(own) as answers:
+                    async for answer in answers:
+                        audited.begun(answer)
+                        yield answer
+                return
         stub = METHODS[method].stub(self._masters.to(leader.grpc_address, STREAMS))
         sent = getattr(stub, method)(request, metadata=(*caller.header, *metadata))
         try:

@@ -23,12 +23,14 @@ from gosched.core.records.master import Master
 from gosched.core.trace_context import HEADER
 from gosched.master.api.lanes import Lane, Lanes, Place, lane_of
 from gosched.master.base.access import Access
+from gosched.master.base.audited import Audit, Audited
 from gosched.master.base.callers import FORWARDED, Caller, ServedCall, caller_of, check_allowed
 from gosched.master.base.channels import Channels
 from gosched.master.base.errors import ApiError, invalid, unavailable
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.relay import relay
 from gosched.observe.metrics import MasterMetrics
+from gosched.wire.plain_text import host_of
 from gosched.wire.refusals import refusal_reason, trailer
 
 FIND_LEADER_S = 1.0
@@ -71,6 +73,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         access: Access,
         cluster_id: Callable[[], str],
         revision: Callable[[], int],
+        audit: Audit,
     ) -> None:
         """`cluster_id` returns an empty text while the id is not known; `revision`, that of this master's state."""
         self._leadership = leadership
@@ -80,6 +83,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         self._access = access
         self._cluster_id = cluster_id
         self._revision = revision
+        self._audit = audit
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
@@ -112,13 +116,16 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
 
     async def _unary(self, handler: Any, method: str, requests: AsyncIterator[bytes], context: Any) -> bytes:
         try:
-            with self._taken(method, context, streaming=False) as call:
+            with self._watched(method, context) as audited, self._taken(audited, context, streaming=False) as call:
                 request = await _only(requests, call.place)
                 leader = await self._route(call)
                 if leader is not None:
+                    audited.passed_on = True
                     answer = await self._forward_unary(leader, call, request)
                 else:
-                    message = await handler.unary_unary(_parsed(handler, request), self._admitted(call))
+                    served = self._admitted(call)
+                    audited.request = _parsed(handler, request)
+                    audited.answer = message = await handler.unary_unary(audited.request, served)
                     context.set_trailing_metadata(((REVISION, str(self._revision())),))
                     answer = handler.response_serializer(message)
         except Exception as error:
@@ -132,12 +139,13 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         """Serve a stream. One that was passed on with a stream of requests stays with its master, also when another one
         leads meanwhile."""
         try:
-            with self._taken(method, context, streaming=True) as call:
+            with self._watched(method, context) as audited, self._taken(audited, context, streaming=True) as call:
                 request = None if handler.request_streaming else await _only(requests, call.place)
                 leader = await self._route(call)
                 # A refusal before the first request was read would be hidden from who is writing it (base/relay.py).
                 first = await _only(requests, call.place) if request is None and leader is None else b""
                 if leader is not None:
+                    audited.passed_on = True
                     answers = (
                         self._forward_stream(leader, call, request)
                         if request is not None
@@ -147,12 +155,16 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
                         yield data
                 else:
                     served = self._admitted(call)
+                    audited.request = _parsed(handler, request) if request is not None else None
                     messages = (
-                        handler.unary_stream(_parsed(handler, request), served)
+                        handler.unary_stream(audited.request, served)
                         if request is not None
-                        else handler.stream_stream(_each_parsed(handler, _begun(first, requests)), served)
+                        else handler.stream_stream(
+                            audited.first_of(_each_parsed(handler, _begun(first, requests))), served
+                        )
                     )
                     async for message in messages:
+                        audited.begun(message)
                         yield handler.response_serializer(message)
         except Exception as error:
             await self._fail(error, method, context)
@@ -161,7 +173,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
     async def _foreign(self, handler: Any, method: str, requests: AsyncIterator[bytes], context: Any) -> None:
         """Serve streams of health and reflection, which write their answers themselves."""
         try:
-            with self._taken(method, context, streaming=True) as call:
+            with self._watched(method, context) as audited, self._taken(audited, context, streaming=True) as call:
                 if handler.request_streaming:
                     await handler.stream_stream(_each_parsed(handler, requests), context)
                 else:
@@ -169,10 +181,15 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         except Exception as error:
             await self._fail(error, method, context)
 
+    def _watched(self, method: str, context: Any) -> Audited:
+        return self._audit.watch(method, address=host_of(context.peer()))
+
     @contextmanager
-    def _taken(self, method: str, context: Any, *, streaming: bool) -> Iterator[_Call]:
+    def _taken(self, audited: Audited, context: Any, *, streaming: bool) -> Iterator[_Call]:
         """Take a place. Raises ApiError for a caller that may not make this call, or has too many open."""
-        caller = self._access.authenticated(caller_of(context), context.invocation_metadata() or ())
+        method = audited.method
+        audited.caller = caller_of(context)
+        audited.caller = caller = self._access.authenticated(audited.caller, context.invocation_metadata() or ())
         check_allowed(caller, method, self._cluster_id())
         lane = lane_of(method, streaming=streaming)
         with self._lanes.place(lane, caller) as place:

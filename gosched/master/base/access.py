@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import grpc
@@ -38,7 +39,7 @@ from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.errors import ApiError, not_found
-from gosched.master.base.tokens import bearer, find, is_ours
+from gosched.master.base.tokens import bearer, find, is_ours, shown
 from gosched.replication.interface import Replication
 from gosched.wire.roles import Role
 
@@ -131,12 +132,12 @@ class Access:
         if caller.role is not Role.CLIENT or state.feature_level < FeatureLevel.BOUNDED:
             return None
         if caller.until_ms and caller.until_ms <= self._now_ms():
-            raise unauthenticated()
+            raise unauthenticated("the login has ended")
         if not caller.token:
             return Identity(user=caller.name, groups=caller.groups)
         token = state.tokens.get(caller.token)
         if token is None or token.expires_at_ms <= self._now_ms():
-            raise unauthenticated()
+            raise unauthenticated(f"token {caller.token} was revoked, or has ended")
         limit = Limit(role=token.role, tenants=token.tenants, queues=token.queues)
         return Identity(user=token.user, groups=token.groups, limit=limit)
 
@@ -147,8 +148,8 @@ class Access:
             return caller
         token = find(self._replication.state.tokens, secret, self._now_ms()) if is_ours(secret) else None
         if token is None:
-            raise unauthenticated()
-        return Caller(role=Role.CLIENT, name=token.user, groups=token.groups, token=token.id)
+            raise unauthenticated(f"no live token has this secret (token {shown(secret)})")
+        return replace(caller, name=token.user, groups=token.groups, token=token.id)
 
     def bindings_of(self, identity: Identity) -> tuple[Binding, ...]:
         """Return the bindings that name a user or one of its groups."""
@@ -270,8 +271,10 @@ class Access:
         )
 
 
-def unauthenticated() -> ApiError:
-    """Return the one answer to whatever is wrong with a token."""
+def unauthenticated(why: str) -> ApiError:
+    """Return the one answer to whatever is wrong with a token; `why` is for the audit log."""
     return ApiError(
-        grpc.StatusCode.UNAUTHENTICATED, "the token is not valid, or not any more: make another one, or log in again"
+        grpc.StatusCode.UNAUTHENTICATED,
+        "the token is not valid, or not any more: make another one, or log in again",
+        audited=why,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity
 FORWARDED = "gosched-forwarded"  # the caller of a call that was passed on; `1` from masters of earlier releases
 IDENTITY = "gosched-identity"  # what else is known of that caller, as JSON
 UNNAMED = "1"
+FORWARDED_ADDRESS = "gosched-forwarded-address"  # where the caller of a call that was passed on called from
 HTTP_METHOD = "/gosched.v1.SchedulerService/HTTP"  # stands for what is read over HTTP
 
 _OWN = "/gosched.v1."
@@ -67,6 +68,8 @@ class Caller:
     token: str = ""
     #: When its login ends, in ms since 1970; 0: with its certificate or its token.
     until_ms: int = 0
+    #: Where it called from; no rule is made from it. Empty: not known, or from this master itself.
+    address: str = field(default="", compare=False)
 
     @property
     def header(self) -> tuple[tuple[str, str], ...]:
@@ -77,9 +80,12 @@ class Caller:
             else CertificateHolder(cluster=self.cluster, role=self.role, name=self.name).uri()
         )
         more = {"groups": self.groups, "token": self.token, "until_ms": self.until_ms}
-        if self.role is not Role.CLIENT or not any(more.values()):
-            return ((FORWARDED, caller),)
-        return ((FORWARDED, caller), (IDENTITY, json.dumps(more)))
+        told = self.role is Role.CLIENT and any(more.values())
+        return (
+            (FORWARDED, caller),
+            *([(FORWARDED_ADDRESS, self.address)] if self.address else []),
+            *([(IDENTITY, json.dumps(more))] if told else []),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +113,15 @@ def caller_of(context: Any) -> Caller:
     if certificate.get("transport_security_type") != [b"ssl"]:
         host = host_of(context.peer())
         _check_private(host)
-        return Caller(role=None, name=named if named not in ("", UNNAMED) else host)
+        return Caller(role=None, name=named if named not in ("", UNNAMED) else host, address=host)
+    address = host_of(context.peer())
     direct = _read(partial(caller_identity, certificate))
     if direct.role is Role.MASTER and named not in ("", UNNAMED):
-        return _passed_on(_read(partial(identity_of, [named])), metadata.get(IDENTITY, ""))
+        address = _forwarded_address(context) or address
+        return _passed_on(_read(partial(identity_of, [named])), metadata.get(IDENTITY, ""), address)
     name = direct.name or b"".join(certificate.get("x509_common_name", ())[:1]).decode(errors="replace")
     groups = organizations(b"".join(certificate.get("x509_pem_cert", ())[:1])) if direct.role is Role.CLIENT else ()
-    return Caller(role=direct.role, name=name or host_of(context.peer()), cluster=direct.cluster, groups=groups)
+    return Caller(role=direct.role, name=name or address, cluster=direct.cluster, groups=groups, address=address)
 
 
 def http_caller(transport: Any) -> Caller:
@@ -123,7 +131,7 @@ def http_caller(transport: Any) -> Caller:
     host = str(address[0]) if address else "?"
     if not certificate:
         _check_private(host)
-        return Caller(role=None, name=host)
+        return Caller(role=None, name=host, address=host)
     holder = _read(partial(holder_of, certificate))
     names = [value for pairs in certificate.get("subject", ()) for kind, value in pairs if kind == "commonName"]
     groups = [value for pairs in certificate.get("subject", ()) for kind, value in pairs if kind == "organizationName"]
@@ -132,6 +140,7 @@ def http_caller(transport: Any) -> Caller:
         name=holder.name or next(iter(names), host),
         cluster=holder.cluster,
         groups=tuple(sorted(set(groups))) if holder.role is Role.CLIENT else (),
+        address=host,
     )
 
 
@@ -161,7 +170,7 @@ def denied(detail: str) -> ApiError:
     return ApiError(grpc.StatusCode.PERMISSION_DENIED, detail)
 
 
-def _passed_on(holder: CertificateHolder, more: str) -> Caller:
+def _passed_on(holder: CertificateHolder, more: str, address: str) -> Caller:
     """Return the caller that another master names. Raises ApiError."""
     try:
         told = json.loads(more) if more else {}
@@ -173,6 +182,7 @@ def _passed_on(holder: CertificateHolder, more: str) -> Caller:
             groups=tuple([str(group) for group in groups]),
             token=str(token),
             until_ms=int(until_ms),
+            address=address,
         )
     except (ValueError, TypeError, AttributeError) as error:
         raise denied(f"{IDENTITY} of a call that was passed on cannot be read: {error}") from None
@@ -188,6 +198,11 @@ def _read(certificate: Callable[[], CertificateHolder]) -> CertificateHolder:
         return certificate()
     except BadCertificate as error:
         raise denied(str(error)) from None
+
+
+def _forwarded_address(context: Any) -> str:
+    """Return where a call came from that a master passed on; to be asked of masters' calls alone."""
+    return next((str(value) for key, value in context.invocation_metadata() or () if key == FORWARDED_ADDRESS), "")
 
 
 def _check_private(host: str) -> None:

@@ -41,12 +41,14 @@ HTTP_STATUS = {
 class ApiError(Exception):
     """A call that failed, with one line for people."""
 
-    def __init__(self, code: grpc.StatusCode, detail: str, *, reason: str = "") -> None:
-        """`reason`: a RefusalReason; empty where the status says enough to a program."""
+    def __init__(self, code: grpc.StatusCode, detail: str, *, reason: str = "", audited: str = "") -> None:
+        """`reason`: a RefusalReason; empty where the status says enough to a program. `audited`: what the audit log is
+        told in the place of `detail`, where the caller is not to know."""
         super().__init__(detail)
         self.code = code
         self.detail = detail
         self.reason = reason
+        self.audited = audited
 
 
 def invalid(detail: str) -> ApiError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 import uuid
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,7 @@ PREFIX = "gosched_"
 AUTHORIZATION = "authorization"
 _BEARER = "bearer "
 _MAX_SECRET = 512
+_ID = re.compile(r"[0-9a-f]{16}")
 
 
 def new_secret() -> tuple[str, str, str]:
@@ -48,6 +50,12 @@ def find(tokens: Mapping[str, Token], secret: str, now_ms: int) -> Token | None:
     if token is None or not hmac.compare_digest(token.digest, _digest(secret)) or token.expires_at_ms <= now_ms:
         return None
     return token
+
+
+def shown(secret: str) -> str:
+    """Return what may be logged of a secret: the id that it names, if it is of our form."""
+    token_id = secret.removeprefix(PREFIX).partition("_")[0] if is_ours(secret) else ""
+    return token_id if _ID.fullmatch(token_id) else "of another form"
 
 
 def _digest(secret: str) -> str:

@@ -7,6 +7,8 @@ for a slow reader is counted, and given up after a while.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 from collections.abc import Callable
 
 import structlog
@@ -16,7 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gosched.core.trace_context import HEADER, context_of_call
 from gosched.master.api.lanes import Lane
 from gosched.master.base.access import Access
-from gosched.master.base.callers import HTTP_METHOD, check_allowed, denied, http_caller
+from gosched.master.base.audited import Audit, begin_http
+from gosched.master.base.callers import HTTP_METHOD, Caller, check_allowed, denied, http_caller
 from gosched.master.base.clock import Clock
 from gosched.master.base.errors import ApiError
 from gosched.master.http import probes
@@ -27,6 +30,7 @@ from gosched.master.http.protocol import TRANSPORT
 from gosched.observe.metrics import MasterMetrics
 
 PIECE_BYTES = 64 * 1024
+REFUSALS = (401, 403)  # that the audit log has
 WRITE_S = 20.0  # for a reader to take one piece
 
 log = structlog.get_logger()
@@ -44,6 +48,7 @@ class Entrance:
         clock: Clock,
         access: Access,
         cluster_id: Callable[[], str],
+        audit: Audit,
     ) -> None:
         self._app = app
         self._services = services
@@ -52,9 +57,11 @@ class Entrance:
         self._clock = clock
         self._access = access
         self._cluster_id = cluster_id
+        self._audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = self._clock.monotonic_s()
+        begin_http()
         is_head = scope["method"] == "HEAD"  # FastAPI has none of its own
         inner = {**scope, "method": "GET"} if is_head else dict(scope)
         answer = _Answer(inner, send, self._services, without_body=is_head)
@@ -65,6 +72,8 @@ class Entrance:
         finally:
             route = getattr(inner.get("route"), "path", "unknown")
             self._metrics.http_ended(route, answer.status, self._clock.monotonic_s() - started)
+            if answer.status in REFUSALS:
+                self._record(scope, answer)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -86,6 +95,20 @@ class Entrance:
             log.error("an HTTP call failed", method=scope["method"], path=scope["path"][:200], exc_info=error)
         finally:
             call.leave()
+
+    def _record(self, scope: Scope, answer: _Answer) -> None:
+        """Put a refusal into the audit log."""
+        transport = scope["state"][TRANSPORT]
+        caller: Caller | None = None
+        with contextlib.suppress(ApiError):
+            caller = http_caller(transport)
+        peer = transport.get_extra_info("peername") if transport else None
+        reason = code = ""
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            problem = json.loads(answer.refusal)
+            reason, code = str(problem["detail"]), str(problem["code"])
+        action = f"HTTP/{scope['method']} {scope['path'][:200]}"
+        self._audit.refused_http(action, caller, str(peer[0]) if peer else "", code, reason)
 
     def _refusal(self, scope: Scope) -> Problem | None:
         """Return why a request is refused that is not from this master's own page, or that two readers would take for
@@ -110,6 +133,8 @@ class _Answer:
 
     def __init__(self, scope: Scope, send: Send, services: Services, *, without_body: bool) -> None:
         self.status = 500
+        #: The body of a refusal.
+        self.refusal = b""
         self._scope = scope
         self._send = send
         self._services = services
@@ -131,6 +156,8 @@ class _Answer:
                 await refusal(self._scope, _nothing, self)
                 return
             self.status = start["status"]
+            if self.status in REFUSALS:
+                self.refusal = message.get("body", b"")
             await self._write({**start, "headers": [*start.get("headers", ()), *self._headers()]})
         if self._without_body:
             self._ended = True
