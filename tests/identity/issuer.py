@@ -1,4 +1,4 @@
-"""An issuer for tests: keys made here, tokens signed with them, and a real HTTP server on loopback that may misbehave."""
+"""An issuer for tests: keys made here, tokens signed with them, and a real server on loopback that may misbehave."""
 
 from __future__ import annotations
 
