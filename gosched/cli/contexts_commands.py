@@ -19,8 +19,9 @@ _COLUMNS: list[Column] = [
     ("TLS", lambda context: "yes" if context["tls_cert"] else "no"),
 ]
 _WIDE: list[Column] = [
-    (key.upper().replace("_", "-"), lambda context, key=key: context[key]) for key in (*TLS_KEYS, *OIDC_KEYS)
-]  # type: ignore[misc]
+    (key.upper().replace("_", "-"), lambda context, key=key: context[key])  # type: ignore[misc]
+    for key in (*TLS_KEYS, *OIDC_KEYS)
+]
 
 
 def file() -> Path:
@@ -61,7 +62,7 @@ def use_context(name: str) -> None:
 @click.option("--tls-key", metavar="FILE", help="PEM file of its key.")
 @click.option("--tls-ca", metavar="FILE", help="PEM file of the authority.")
 @click.option("--oidc-issuer", metavar="URL", help="The issuer that `goschedctl login` asks.")
-@click.option("--oidc-client-id", metavar="ID", help="What goschedctl is called there.")
+@click.option("--oidc-client-id", metavar="ID", help="Its name for this program.")
 @click.option("--use", is_flag=True, help="Make it the current context, too.")
 @click.pass_context
 def set_context(ctx: click.Context, /, name: str, use: bool, **values: str | None) -> None:

@@ -13,7 +13,7 @@ from gosched.config.errors import ConfigError
 
 @click.command()
 @click.option("--issuer", metavar="URL", help="The issuer; by default that of the context (oidc_issuer).")
-@click.option("--client-id", metavar="ID", help="What goschedctl is called there; by default oidc_client_id.")
+@click.option("--client-id", metavar="ID", help="Its name for this program; by default oidc_client_id.")
 @click.option(
     "--scopes", metavar="SCOPE,...", default="", help="What is asked for; by default what names and groups need."
 )

@@ -86,7 +86,7 @@ def test_it_asks_as_slowly_as_the_issuer_wants(running: Issuer) -> None:
         ("authorization_pending", "the code has expired"),
         (503, "the code has expired"),
         (400, "the issuer refuses the login: status 400"),
-        ("x\n\x1b[31m" * 100, "the issuer refuses the login: x??"),
+        ("x\n\x1b[31m" * 100, r"the issuer refuses the login: x\n\x1b[31m"),
         ([], "expected a JSON object"),
     ],
 )
