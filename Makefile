@@ -41,6 +41,7 @@ test-tools: $(STAMP)
 	-tools/image_base.sh
 	-tools/docker_compose.sh
 	-tools/otel_collector.sh
+	-tools/oidc_issuer.sh
 	-$(PY) -m tools.kubernetes build
 
 test-integration: test-tools ## whole clusters of real processes on loopback; cgroups in a virtual machine, containers, Spark

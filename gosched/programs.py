@@ -25,6 +25,7 @@ OF_EXTRAS = frozenset(
         "fastapi",
         "grpc_health",
         "grpc_reflection",
+        "jwt",
         "numpy",
         "opentelemetry",
         "prometheus_client",

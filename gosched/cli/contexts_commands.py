@@ -8,7 +8,7 @@ import click
 
 from gosched.cli.connect import output_option
 from gosched.cli.output import Column, Json, as_data, emit, print_listing, say
-from gosched.config.context import KEYS, TLS_KEYS, folder
+from gosched.config.context import KEYS, OIDC_KEYS, TLS_KEYS, ClientContext, folder
 from gosched.config.contexts import Contexts, read_contexts, write_contexts
 from gosched.config.errors import ConfigError, suggestion
 
@@ -18,7 +18,10 @@ _COLUMNS: list[Column] = [
     ("ENDPOINTS", lambda context: context["endpoints"]),
     ("TLS", lambda context: "yes" if context["tls_cert"] else "no"),
 ]
-_WIDE: list[Column] = [(key.upper().replace("_", "-"), lambda context, key=key: context[key]) for key in TLS_KEYS]  # type: ignore[misc]
+_WIDE: list[Column] = [
+    (key.upper().replace("_", "-"), lambda context, key=key: context[key])  # type: ignore[misc]
+    for key in (*TLS_KEYS, *OIDC_KEYS)
+]
 
 
 def file() -> Path:
@@ -58,6 +61,8 @@ def use_context(name: str) -> None:
 @click.option("--tls-cert", metavar="FILE", help="PEM file of your certificate.")
 @click.option("--tls-key", metavar="FILE", help="PEM file of its key.")
 @click.option("--tls-ca", metavar="FILE", help="PEM file of the authority.")
+@click.option("--oidc-issuer", metavar="URL", help="The issuer that `goschedctl login` asks.")
+@click.option("--oidc-client-id", metavar="ID", help="Its name for this program.")
 @click.option("--use", is_flag=True, help="Make it the current context, too.")
 @click.pass_context
 def set_context(ctx: click.Context, /, name: str, use: bool, **values: str | None) -> None:
@@ -90,11 +95,14 @@ def set_context(ctx: click.Context, /, name: str, use: bool, **values: str | Non
 @click.command("delete-context")
 @click.argument("name")
 def delete_context(name: str) -> None:
-    """Delete a context; its certificates stay where they are."""
+    """Delete a context and its login; its certificates stay where they are."""
+    from gosched.identity.tokens import forget_login, login_file
+
     contexts = read_contexts(file())
     _check(name, contexts)
     left = {other: keys for other, keys in contexts.named.items() if other != name}
     write_contexts(file(), Contexts("" if contexts.current == name else contexts.current, left))
+    forget_login(login_file(ClientContext(endpoints="", name=name)))  # not for another cluster of that name
     say(f"context {name} is deleted")
 
 
@@ -128,6 +136,13 @@ def _check_keys(name: str, keys: dict[str, str]) -> None:
     if not keys.get("endpoints"):
         raise click.UsageError(f"context {name} names no masters: give --endpoints HOST:PORT,...")
     endpoint_list(keys["endpoints"])
+    if issuer := keys.get("oidc_issuer"):
+        from gosched.config.oidc_model import issuer_url
+
+        try:
+            issuer_url(issuer)
+        except ValueError as error:
+            raise click.UsageError(f"--oidc-issuer: {error}") from error
     given = [key for key in TLS_KEYS if key in keys]
     if given and len(given) < len(TLS_KEYS):
         missing = next(key for key in TLS_KEYS if key not in given)

@@ -48,6 +48,8 @@ COMMANDS = {
     "checkpoint-done": "Report, from inside a task, that its checkpoint is written.",
     "local": "Run a whole cluster on this machine.",
     "config": "Name clusters (contexts), and check config files.",
+    "login": "Log in at the cluster's OpenID Connect issuer, in a browser on any device.",
+    "logout": "Forget the login.",
     "cert": "Make certificates for masters, agents and clients.",
     "audit": "Check and read the audit logs of masters.",
     "simulate": "Run a trace of jobs through the scheduler, on a virtual clock.",

@@ -14,7 +14,8 @@ from gosched.config.errors import ConfigError, suggestion
 DEFAULT_ENDPOINTS = "localhost:9090"
 DEFAULT = "the default"  # what names them then
 TLS_KEYS = ("tls_cert", "tls_key", "tls_ca")
-KEYS = ("endpoints", *TLS_KEYS)
+OIDC_KEYS = ("oidc_issuer", "oidc_client_id")
+KEYS = ("endpoints", *TLS_KEYS, *OIDC_KEYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,11 @@ class ClientContext:
     tls: tuple[str, str, str] | None = None
     #: What named the endpoints, such as GOSCHED_ENDPOINTS or `context prod`.
     source: str = DEFAULT
+    #: Of a context in the config file; empty: none applies.
+    name: str = ""
+    #: Who knows this user, for `goschedctl login`, and what goschedctl is called there; empty: not set.
+    oidc_issuer: str = ""
+    oidc_client_id: str = ""
 
 
 def load_client_context(endpoints: str | None, context: str | None = None) -> ClientContext:
@@ -36,7 +42,7 @@ def load_client_context(endpoints: str | None, context: str | None = None) -> Cl
     A context that is named goes before GOSCHED_ENDPOINTS and GOSCHED_TLS_...; --endpoints goes before all. What the
     file calls its current context is left out where something else names the masters.
     """
-    values, source = _of_context(endpoints, context)
+    values, source, name = _of_context(endpoints, context)
     for key in () if context else KEYS:
         if value := os.environ.get(f"GOSCHED_{key.upper()}"):
             values[key] = value
@@ -47,11 +53,14 @@ def load_client_context(endpoints: str | None, context: str | None = None) -> Cl
     if given and len(given) < len(TLS_KEYS):
         missing = next(key for key in TLS_KEYS if key not in given)
         raise ConfigError(f"TLS needs a certificate, a key and a CA: set {missing} (GOSCHED_{missing.upper()}) too")
-    cert, key, ca = (values.get(name, "") for name in TLS_KEYS)
+    cert, key, ca = (values.get(part, "") for part in TLS_KEYS)
     return ClientContext(
         endpoints=values.get("endpoints") or DEFAULT_ENDPOINTS,
         tls=(cert, key, ca) if cert else None,
         source=source if values.get("endpoints") else DEFAULT,
+        name=name,
+        oidc_issuer=values.get("oidc_issuer", ""),
+        oidc_client_id=values.get("oidc_client_id", ""),
     )
 
 
@@ -60,11 +69,12 @@ def folder() -> Path:
     return Path.home() / ".config" / "gosched"
 
 
-def _of_context(endpoints: str | None, context: str | None) -> tuple[dict[str, str], str]:
-    """Return the keys of the context that applies, and what it is called; empty: none applies."""
+def _of_context(endpoints: str | None, context: str | None) -> tuple[dict[str, str], str, str]:
+    """Return the keys of the context that applies, what it is called in messages, and its name in the config file;
+    empty: none applies."""
     name = context or os.environ.get("GOSCHED_CONTEXT") or ""
     if "/" in name:  # the path of a file with the keys of one context
-        return _one_context(Path(name)), f"context file {name}"
+        return _one_context(Path(name)), f"context file {name}", ""
     file, single = folder() / "config.yaml", folder() / "context.yaml"
     if name or (file.is_file() and not endpoints and not os.environ.get("GOSCHED_ENDPOINTS")):
         from gosched.config.contexts import read_contexts
@@ -74,8 +84,8 @@ def _of_context(endpoints: str | None, context: str | None) -> tuple[dict[str, s
             known = f"there are: {', '.join(sorted(contexts.named))}" if contexts.named else f"{file} has none"
             raise ConfigError(f'there is no context "{name}"{suggestion(name, contexts.named)}; {known}')
         if chosen := name or contexts.current:
-            return dict(contexts.named[chosen]), f"context {chosen}"
-    return (_one_context(single), f"context file {single}") if single.is_file() else ({}, DEFAULT)
+            return dict(contexts.named[chosen]), f"context {chosen}", chosen
+    return (_one_context(single), f"context file {single}", "") if single.is_file() else ({}, DEFAULT, "")
 
 
 def _one_context(path: Path) -> dict[str, str]:

@@ -17,6 +17,7 @@ from gosched.config.archive_model import Archive
 from gosched.config.audit_model import Audit
 from gosched.config.backup_model import Backup
 from gosched.config.errors import ConfigError, shown
+from gosched.config.oidc_model import Oidc
 from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quota_list, check_tree, queue_tree
 from gosched.config.tracing_model import Tracing
 from gosched.config.validation import LabelKey, MemoryBytes, Millis, Model, Name, Pairs, problem_at
@@ -270,6 +271,7 @@ class MasterSettings(Settings):
     backup: Backup | None = None
     archive: Archive | None = None
     audit: Audit = Audit()
+    oidc: Oidc | None = None
 
     @model_validator(mode="after")
     def _lists_agree(self) -> MasterSettings:
