@@ -24,12 +24,17 @@ OUTPUTS = ("table", "wide", "json", "yaml", "name")
 def connect(ctx: click.Context, *, timeout_s: float | None = None) -> GoSchedClient:
     """Return a client, which is closed when the command ends."""
     from gosched.client import GoSchedClient  # some commands need no master
-    from gosched.client.own_context import tls_of
+    from gosched.client.own_context import tls_of, token_of
 
     context = client_context(ctx)
-    client: GoSchedClient = ctx.with_resource(
-        GoSchedClient(context.endpoints, tls=tls_of(context), timeout_s=timeout_s or CONNECT_S, fails_fast=True)
+    client = GoSchedClient(
+        context.endpoints,
+        tls=tls_of(context),
+        token=token_of(context),
+        timeout_s=timeout_s or CONNECT_S,
+        fails_fast=True,
     )
+    ctx.with_resource(client)
     return client
 
 

@@ -61,6 +61,7 @@ def use_context(name: str) -> None:
 @click.option("--tls-cert", metavar="FILE", help="PEM file of your certificate.")
 @click.option("--tls-key", metavar="FILE", help="PEM file of its key.")
 @click.option("--tls-ca", metavar="FILE", help="PEM file of the authority.")
+@click.option("--token-file", metavar="FILE", help="File with a token, in the place of a certificate.")
 @click.option("--oidc-issuer", metavar="URL", help="The issuer that `goschedctl login` asks.")
 @click.option("--oidc-client-id", metavar="ID", help="Its name for this program.")
 @click.option("--use", is_flag=True, help="Make it the current context, too.")
@@ -85,7 +86,7 @@ def set_context(ctx: click.Context, /, name: str, use: bool, **values: str | Non
     keys = dict(contexts.named.get(name, {}))
     for key, value in values.items():
         if value is not None:
-            keys[key] = str(Path(value).expanduser().resolve()) if value and key in TLS_KEYS else value
+            keys[key] = str(Path(value).expanduser().resolve()) if value and key in (*TLS_KEYS, "token_file") else value
     _check_keys(name, keys := {key: keys[key] for key in KEYS if keys.get(key)})
     current = name if use or not contexts.current else contexts.current
     write_contexts(file(), Contexts(current, {**contexts.named, name: keys}))
@@ -144,6 +145,8 @@ def _check_keys(name: str, keys: dict[str, str]) -> None:
         except ValueError as error:
             raise click.UsageError(f"--oidc-issuer: {error}") from error
     given = [key for key in TLS_KEYS if key in keys]
+    if given == ["tls_ca"] and (keys.get("token_file") or keys.get("oidc_issuer")):
+        return
     if given and len(given) < len(TLS_KEYS):
         missing = next(key for key in TLS_KEYS if key not in given)
         raise click.UsageError(f"TLS needs a certificate, a key and a CA: give --{missing.replace('_', '-')}, too")

@@ -14,7 +14,7 @@ from gosched.client.own_context import endpoints_and_tls
 from gosched.client.requests import access, cluster, history, nodes, sharing
 from gosched.client.requests import following as streams
 from gosched.client.requests import jobs as job_calls
-from gosched.client.targets import TlsFiles
+from gosched.client.targets import TlsFiles, Token
 from gosched.client.transport import Transport, calling, following, listing, turning
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ class GoSchedClient(Transport):
     """A client of one cluster.
 
     `endpoints`: `http://host:8080` or `https://host:8080`, or all masters as `host:9090,host:9091` or a list; None:
-    those that goschedctl uses, from GOSCHED_ENDPOINTS or the context file. `timeout_s` bounds how long a call looks for
-    a leader; `fails_fast`: it looks for a second alone while all masters refuse the connection, and none has answered
+    those that goschedctl uses, from GOSCHED_ENDPOINTS or the context file. `token`: what is sent with each call, or
+    what returns it; it needs `tls`, of which the CA suffices. `timeout_s` bounds how long a call looks for a leader;
+    `fails_fast`: it looks for a second alone while all masters refuse the connection, and none has answered
     this client yet. Every method raises a GoSchedError. Threads may share a client.
     """
 
@@ -38,10 +39,11 @@ class GoSchedClient(Transport):
         endpoints: str | Sequence[str] | None = None,
         *,
         tls: TlsFiles | None = None,
+        token: Token = None,
         timeout_s: float = 30.0,
         fails_fast: bool = False,
     ) -> None:
-        super().__init__(*endpoints_and_tls(endpoints, tls), timeout_s, fails_fast=fails_fast)
+        super().__init__(*endpoints_and_tls(endpoints, tls, token), timeout_s, fails_fast=fails_fast)
 
     def __enter__(self) -> GoSchedClient:
         return self

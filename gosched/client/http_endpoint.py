@@ -35,6 +35,8 @@ class NoAddresses(Exception):
 
 def grpc_addresses(url: str, tls: TlsFiles | None, timeout_s: float) -> list[str]:
     """Return the gRPC addresses of all masters. Raises NoAddresses; Misused where no other try will help."""
+    if tls is not None and not tls.cert:
+        raise Misused(f"{url}: with a token alone, name the masters' token_addr as endpoints, as host:port")
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if url.startswith("https://") and tls is not None:
         handlers.append(urllib.request.HTTPSHandler(context=_context(tls)))

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import grpc
 
 from gosched.client import targets
+from gosched.client.credentials import channel_credentials
 from gosched.client.errors import Misused
 from gosched.client.requests.cluster import get_status
-from gosched.client.targets import CLOSED, OPTIONS, Targets, TlsFiles, Tries
+from gosched.client.targets import CLOSED, OPTIONS, Targets, TlsFiles, Token, Tries
 
 T = TypeVar("T")
 
@@ -20,8 +21,15 @@ T = TypeVar("T")
 class Masters:
     """The endpoints, and a channel to each that was used."""
 
-    def __init__(self, endpoints: str | Sequence[str], tls: TlsFiles | None, *, fails_fast: bool = False) -> None:
-        self._targets = Targets(endpoints, tls, fails_fast=fails_fast)
+    def __init__(
+        self,
+        endpoints: str | Sequence[str],
+        tls: TlsFiles | None,
+        token: Token = None,
+        *,
+        fails_fast: bool = False,
+    ) -> None:
+        self._targets = Targets(endpoints, tls, token, fails_fast=fails_fast)
         self._lock = threading.Lock()  # one thread may follow a stream while another closes the client
         self._channels: dict[tuple[str, int], Any] = {}  # by address, and version of the TLS files
         self._closed = False
@@ -59,7 +67,7 @@ class Masters:
             version, tls = self._targets.tls_contents()
             key = target, version
             if key not in self._channels:
-                self._channels[key] = _open(target, tls)
+                self._channels[key] = _open(target, tls, self._targets.token)
                 for old in [old for old in self._channels if self._targets.is_old(old[1])]:
                     self._channels.pop(old).close()
             return self._channels[key]
@@ -114,10 +122,9 @@ class Masters:
         self._targets.learn([master.grpc_address for master in status.masters])
 
 
-def _open(target: str, tls: tuple[bytes, bytes, bytes] | None) -> Any:
+def _open(target: str, tls: tuple[bytes, bytes, bytes] | None, token: Token) -> Any:
     """Return a channel. `tls`: CA, key, certificate."""
     if tls is None:
         return grpc.insecure_channel(target, options=OPTIONS)
-    ca, key, cert = tls
-    credentials = grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)
+    credentials = channel_credentials(tls, token)
     return grpc.secure_channel(target, credentials, options=OPTIONS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,17 +50,24 @@ _NO_CONNECTION = ("failed to connect", "DNS resolution failed", "errors resolvin
 _MAX_LABEL = 63  # characters of a part of a host's name
 
 
+#: A secret, or what returns it for each call; it may block.
+Token = str | Callable[[], str] | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """Paths of PEM files: the client's certificate and key, and the authority's certificate."""
+    """Paths of PEM files: the client's certificate and key, and the authority's certificate. A client that has a token
+    needs the last alone."""
 
-    cert: str | Path
-    key: str | Path
+    cert: str | Path = ""
+    key: str | Path = ""
     ca: str | Path
 
     def read(self) -> tuple[bytes, bytes, bytes]:
-        """Return the contents: of the authority's certificate, the key, and the certificate. Raises Misused for files
-        that do not go together, or have expired."""
+        """Return the contents: of the authority's certificate, the key, and the certificate, empty where there is none.
+        Raises Misused for files that do not go together, or have expired."""
+        if not self.cert:
+            return _read(self.ca), b"", b""
         from gosched.wire.roles import BadCertificate
         from gosched.wire.tls_files import check_files
 
@@ -72,6 +79,13 @@ class TlsFiles:
         except OSError as error:
             raise Misused(f"cannot read {error.filename}: {error.strerror}") from error
         return ca, key, cert
+
+
+def _read(path: str | Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise Misused(f"cannot read {path}: {error.strerror}") from error
 
 
 class TlsInUse:
@@ -122,10 +136,20 @@ def _stamp(path: str | Path) -> object:
 class Targets:
     """The endpoints, `host:port` of gRPC or the URL of a master's HTTP port, and the masters that are asked."""
 
-    def __init__(self, endpoints: str | Sequence[str], tls: TlsFiles | None, *, fails_fast: bool = False) -> None:
+    def __init__(
+        self,
+        endpoints: str | Sequence[str],
+        tls: TlsFiles | None,
+        token: Token = None,
+        *,
+        fails_fast: bool = False,
+    ) -> None:
         """`fails_fast`: masters that refuse the connection are not waited for, until one has answered."""
         self.endpoints = endpoint_list(endpoints)
         self.tls = tls
+        self.token = token
+        if token and tls is None:
+            raise Misused("a token is not sent in plain text: give tls=TlsFiles(ca=...), too")
         self._tls_in_use = TlsInUse(tls) if tls else None
         self.fails_fast = fails_fast
         #: A master has answered this client: the endpoints are right, and it is worth while to look for another one.
@@ -179,6 +203,8 @@ class Targets:
 
     def time_to_learn(self) -> bool:
         """Return whether to look again which masters there are: they come and go while a client lives."""
+        if self.tls is not None and not self.tls.cert:
+            return False  # where masters tell each other to call, a certificate is needed
         if time.monotonic() < self._learn_at:
             return False
         self._learn_at = time.monotonic() + LEARN_EVERY_S

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from gosched.client.calls import STREAM_S, Call, Pages, Stream
 from gosched.client.errors import TimedOut, Unavailable, Unreachable
 from gosched.client.methods import described, prepared
-from gosched.client.targets import TRY_S, TlsFiles, pause_s
+from gosched.client.targets import TRY_S, TlsFiles, Token, pause_s
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,11 +25,17 @@ class Transport:
     """What all methods of a client share: the masters, and how long a call looks for one that answers."""
 
     def __init__(
-        self, endpoints: str | Sequence[str], tls: TlsFiles | None, timeout_s: float, *, fails_fast: bool
+        self,
+        endpoints: str | Sequence[str],
+        tls: TlsFiles | None,
+        token: Token,
+        timeout_s: float,
+        *,
+        fails_fast: bool,
     ) -> None:
         from gosched.client.masters import Masters  # brings gRPC along, which takes longer than everything else
 
-        self._masters = Masters(endpoints, tls, fails_fast=fails_fast)
+        self._masters = Masters(endpoints, tls, token, fails_fast=fails_fast)
         self._timeout_s = timeout_s
         self._client_id = uuid.uuid4().hex
 

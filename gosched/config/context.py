@@ -6,7 +6,7 @@ Invariant: nothing slow is imported unless there is such a file, since every com
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gosched.config.errors import ConfigError, suggestion
@@ -14,8 +14,9 @@ from gosched.config.errors import ConfigError, suggestion
 DEFAULT_ENDPOINTS = "localhost:9090"
 DEFAULT = "the default"  # what names them then
 TLS_KEYS = ("tls_cert", "tls_key", "tls_ca")
+TOKEN = "GOSCHED_TOKEN"
 OIDC_KEYS = ("oidc_issuer", "oidc_client_id")
-KEYS = ("endpoints", *TLS_KEYS, *OIDC_KEYS)
+KEYS = ("endpoints", *TLS_KEYS, "token_file", *OIDC_KEYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +25,10 @@ class ClientContext:
 
     #: Separated by commas.
     endpoints: str
-    #: Certificate, key and CA, paths of PEM files; None: without TLS.
+    #: A secret that is sent with each call; empty: none.
+    token: str = field(default="", repr=False)
+    #: Certificate, key and CA, paths of PEM files; the first two are empty where a token or a login stands for them.
+    #: None: without TLS.
     tls: tuple[str, str, str] | None = None
     #: What named the endpoints, such as GOSCHED_ENDPOINTS or `context prod`.
     source: str = DEFAULT
@@ -50,18 +54,40 @@ def load_client_context(endpoints: str | None, context: str | None = None) -> Cl
     if endpoints:
         values["endpoints"], source = endpoints, "--endpoints"
     given = [key for key in TLS_KEYS if values.get(key)]
-    if given and len(given) < len(TLS_KEYS):
+    token = _token(values.get("token_file", ""))
+    has_login = bool(token or values.get("oidc_issuer"))
+    if given and len(given) < len(TLS_KEYS) and not (has_login and given == ["tls_ca"]):
         missing = next(key for key in TLS_KEYS if key not in given)
         raise ConfigError(f"TLS needs a certificate, a key and a CA: set {missing} (GOSCHED_{missing.upper()}) too")
     cert, key, ca = (values.get(part, "") for part in TLS_KEYS)
     return ClientContext(
         endpoints=values.get("endpoints") or DEFAULT_ENDPOINTS,
-        tls=(cert, key, ca) if cert else None,
+        token=token,
+        tls=(cert, key, ca) if given else None,
         source=source if values.get("endpoints") else DEFAULT,
         name=name,
         oidc_issuer=values.get("oidc_issuer", ""),
         oidc_client_id=values.get("oidc_client_id", ""),
     )
+
+
+def _token(file: str) -> str:
+    """Return the token of the environment, else of a file. Raise ConfigError."""
+    if token := os.environ.get(TOKEN, "").strip():
+        return token
+    if not file:
+        return ""
+    from gosched.config.private import exposed
+
+    try:
+        found = Path(file).expanduser().read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"token_file: cannot read {file}: {getattr(error, 'strerror', '') or error}") from error
+    if problem := exposed(file):
+        raise ConfigError(f"token_file: {problem}")
+    if not found:
+        raise ConfigError(f"token_file: {file} is empty: write the secret that `goschedctl token create` printed")
+    return found
 
 
 def folder() -> Path:

@@ -20,6 +20,7 @@ from gosched.core.records.tenant import Quota
 MASTER_KEYS: Mapping[str, Path] = {
     "grpc_addr": ("server", "grpc_addr"),
     "http_addr": ("server", "http_addr"),
+    "token_addr": ("server", "token_addr"),
     "health_addr": ("server", "health_addr"),
     "probe_addr": ("server", "probe_addr"),
     "advertise_host": ("server", "advertise_host"),

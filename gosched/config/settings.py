@@ -78,13 +78,15 @@ class Tls(Model):
 
 
 class Server(Model):
-    """`health_addr`: where probes ask by gRPC; `probe_addr`: where probes and scrapers ask by HTTP, in plain text and
+    """`token_addr`: where gRPC takes callers that have a token or a login and no certificate; with it HTTP takes them,
+    too. `health_addr`: where probes ask by gRPC; `probe_addr`: where probes and scrapers ask by HTTP, in plain text and
     without certificates; empty: nowhere. `advertise_host`: what others call this machine; needed when it listens on
     every interface and its host name is not what others can resolve. `http_hosts`: further names by which HTTP calls
     it, such as a proxy's."""
 
     grpc_addr: Address = ":9090"
     http_addr: Address = ":8080"
+    token_addr: Address | Literal[""] = ""
     health_addr: Address | Literal[""] = ""
     probe_addr: Address | Literal[""] = ""
     advertise_host: str = ""
@@ -296,6 +298,14 @@ class MasterSettings(Settings):
     def health_listen(self) -> Listen | None:
         return health_listen(self.server.health_addr)
 
+    def token_listen(self) -> Listen | None:
+        """Return where callers without certificates call. Raise ConfigError without TLS."""
+        if not self.server.token_addr:
+            return None
+        if self.tls is None:
+            raise self.error("server.token_addr", "server.token_addr needs TLS: tokens are not sent in plain text")
+        return self.listen("server.token_addr", self.server.token_addr)
+
     def probe_listen(self) -> Listen | None:
         return health_listen(self.server.probe_addr)
 
@@ -311,4 +321,6 @@ class MasterSettings(Settings):
 
     def listens(self) -> list[Listen]:
         """Return all that the master listens on. Raise ConfigError."""
-        return [self.grpc_listen(), self.http_listen(), *([self.raft_listen()] if self.raft.enabled else [])]
+        more = [self.raft_listen()] if self.raft.enabled else []
+        tokens = self.token_listen()
+        return [self.grpc_listen(), self.http_listen(), *([tokens] if tokens else []), *more]

@@ -100,11 +100,16 @@ class Endpoints:
         self._probes = HttpServer(probe_app(probes), key="server.probe_addr", bounds=FOR_PROBES)
         self.probe_port = 0
         routing = LeaderRouting(leadership, masters, metrics, lanes, access, self._cluster_id, self._revision, audit)
-        self._grpc = GrpcServer(settings.grpc_listen(), tls, [routing])
+        self._grpc = GrpcServer(settings.grpc_listen(), tls, [routing], settings.token_listen())
         listen = settings.health_listen()
         self._health = listen and HealthPort(
             listen, key="server.health_addr", live=live, ready=lambda: live() and not not_ready()
         )
+
+    @property
+    def token_port(self) -> int:
+        """Return where gRPC takes callers without certificates; 0: nowhere."""
+        return self._grpc.token_port
 
     async def listen(self) -> Master:
         """Take all ports, and return where this master is called. Raises ConfigError for a port that cannot be had."""
@@ -113,7 +118,8 @@ class Endpoints:
             await self._health.start()
         if probes := settings.probe_listen():
             self.probe_port = await self._probes.start(probes, None)
-        http_port = await self._http.start(settings.http_listen(), self._tls)
+        guests = bool(settings.server.token_addr)
+        http_port = await self._http.start(settings.http_listen(), self._tls, guests=guests)
         return Master(
             id=self._replication.member_id,
             grpc_address=self._advertised(settings.grpc_listen(), self._grpc.port),

@@ -39,6 +39,7 @@ SWITCH_INTERVAL_S = 0.0002  # the planner computes in a thread beside the event 
 @click.option("--config", "config_path", metavar="FILE", help="YAML file; flags and environment override it.")
 @click.option("--grpc-addr", metavar="ADDR", help="Where gRPC listens, such as :9090.")
 @click.option("--http-addr", metavar="ADDR", help="Where HTTP listens, such as :8080.")
+@click.option("--token-addr", metavar="ADDR", help="Where gRPC takes callers with tokens and no certificate.")
 @click.option("--health-addr", metavar="ADDR", help="Where probes of containers ask, such as :9091; none by default.")
 @click.option(
     "--probe-addr", metavar="ADDR", help="Where /healthz, /readyz, /metrics are served in plain text; none by default."

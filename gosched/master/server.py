@@ -8,9 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import structlog
+
 from gosched import __version__
 from gosched.api.status import BackupStatus
 from gosched.config import ConfigError, MasterSettings
+from gosched.identity.oidc import OidcVerifier
 from gosched.master.agents.dispatch import Dispatcher
 from gosched.master.agents.exec import Execs
 from gosched.master.agents.leases import Leases
@@ -137,7 +140,10 @@ class MasterServer:
             self._members,
             self._backup_status,
         )
-        self._access = Access(replication, settings.access, clock.now_ms)
+        self._verifier = (
+            OidcVerifier(settings.oidc, now_ms=clock.now_ms, tell=_tell_of_issuer) if settings.oidc else None
+        )
+        self._access = Access(replication, settings.access, clock.now_ms, self._verifier)
         self.history = History(replication, self._proposals, self._masters, self._access, settings)
         self._clock = clock
         self._archive = open_archive(settings.archive)
@@ -190,6 +196,8 @@ class MasterServer:
         start."""
         settings = self._settings
         await asyncio.to_thread(self._audit.start)
+        if self._verifier:
+            self._verifier.start()
         self.record = await self.endpoints.listen()
         await self.history.start()
         await self._replication.start()
@@ -258,6 +266,8 @@ class MasterServer:
         await self._audit.stop()
         if self._replica_runs:
             await self._replication.close()
+        if self._verifier:
+            await self._verifier.close()
         await self.history.stop()
         await self._agents.close()
         await self._masters.close()
@@ -399,3 +409,7 @@ class MasterServer:
             return "this master is taking over"
         lag = role.commit_index - role.applied_index
         return f"{lag} entries are still to be applied" if lag > MAX_LAG else ""
+
+
+def _tell_of_issuer(words: str) -> None:
+    structlog.get_logger().warning("the issuer of logins", problem=words)

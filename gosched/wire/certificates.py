@@ -57,9 +57,13 @@ def dialling_context(cert: str, key: str, ca: str) -> ssl.SSLContext:
     return context
 
 
-def serving_context(cert: str, key: str, ca: str) -> ssl.SSLContext:
-    """Return the context of a server that asks its callers for certificates. Raises OSError."""
-    return _context(ssl.Purpose.CLIENT_AUTH, cert, key, ca)
+def serving_context(cert: str, key: str, ca: str, *, guests: bool = False) -> ssl.SSLContext:
+    """Return the context of a server that asks its callers for certificates; `guests`: it serves those who have none,
+    too. Raises OSError."""
+    context = _context(ssl.Purpose.CLIENT_AUTH, cert, key, ca)
+    if guests:
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
 
 
 def holder_of(certificate: Mapping[str, Any] | None) -> CertificateHolder:

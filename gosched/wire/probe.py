@@ -97,7 +97,8 @@ def _in_plain_text(sock: socket.socket, target: tuple[str, int], timeout_s: floa
 
 def _beyond_tls(sock: socket.socket, target: tuple[str, int], tls: TlsPaths, timeout_s: float) -> Obstacle | None:
     context = trusting(ssl.Purpose.SERVER_AUTH, tls.ca)
-    context.load_cert_chain(tls.cert, tls.key)
+    if tls.cert:
+        context.load_cert_chain(tls.cert, tls.key)
     context.set_alpn_protocols(["h2"])
     try:
         secure = context.wrap_socket(sock, server_hostname=target[0])
@@ -150,7 +151,8 @@ def _names(target: tuple[str, int], tls: TlsPaths, timeout_s: float) -> Iterator
     """Yield the hosts and addresses that the server's certificate is for."""
     context = trusting(ssl.Purpose.SERVER_AUTH, tls.ca)
     context.check_hostname = False
-    context.load_cert_chain(tls.cert, tls.key)
+    if tls.cert:
+        context.load_cert_chain(tls.cert, tls.key)
     shown: Mapping[str, Any] = {}
     with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
         sock = opened.enter_context(socket.create_connection(target, timeout_s))

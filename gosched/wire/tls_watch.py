@@ -57,6 +57,8 @@ class TlsSet:
     holder: CertificateHolder
     #: For those that dial this program.
     server: ssl.SSLContext
+    #: The same, where those may dial that have a token in place of a certificate.
+    guests: ssl.SSLContext
     #: For servers that it dials; it checks their hosts.
     client: ssl.SSLContext
 
@@ -142,12 +144,13 @@ class TlsWatch:
         holder = own_identity(self.cert, self.key, self.ca)
         try:
             server = serving_context(self.cert, self.key, self.ca)
+            guests = serving_context(self.cert, self.key, self.ca, guests=True)
             client = dialling_context(self.cert, self.key, self.ca)
         except OSError as error:  # ssl.SSLError is one
             raise BadCertificate(f"cannot use {self.cert}, {self.key}, {self.ca}: {error}") from error
         if self._read() != pem:
             raise BadCertificate(f"{self.cert}, {self.key} or {self.ca} changes right now")
-        return TlsSet(pem=pem, holder=holder, server=server, client=client)
+        return TlsSet(pem=pem, holder=holder, server=server, guests=guests, client=client)
 
     def _refuse(self, pem: TlsPem | None, problem: str) -> None:
         if self._says_refusals and self._suspect == (pem,) and problem != self._told:

@@ -92,7 +92,7 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def staged(folder: Path, **access: Any) -> AsyncIterator[Stage]:
+async def staged(folder: Path, more: dict[str, Any] | None = None, **access: Any) -> AsyncIterator[Stage]:
     authority = Authority(folder / "ca")
     cluster = MemoryCluster("m1", "m2")
     servers = []
@@ -101,7 +101,7 @@ async def staged(folder: Path, **access: Any) -> AsyncIterator[Stage]:
         raft = {"enabled": True, "node_id": member, "peers": ["m1=127.0.0.1:1", "m2=127.0.0.1:2"]}
         tls = {"cert": files.cert, "key": files.key, "ca": files.ca}
         access = {"admins": ["root"], **access}
-        with_folder = settings(tls=tls, raft=raft, access=access, data_dir=str(folder / member))
+        with_folder = settings(tls=tls, raft=raft, access=access, data_dir=str(folder / member), **(more or {}))
         (folder / member).mkdir(parents=True)
         servers.append(MasterServer(with_folder, cluster.members[member]))
     stage = Stage(authority, cluster, servers)

@@ -90,7 +90,7 @@ def test_a_token_that_is_wrong_revoked_or_over_is_refused_in_the_same_words(tmp_
                 other.secret[:-1],
                 "gosched__",
                 "gosched_x",
-                "x" * 9000,
+                "x" * 6000,
                 "a.b.c",
             )
             words = set()

@@ -43,6 +43,7 @@ OBJECTS = ("own", "mates", "foreign")
 TENANT = {"own": "a", "mates": "a", "foreign": "b"}
 #: Of the programs of a cluster; no user calls them.
 OF_MACHINES = ("RegisterNode", "Heartbeat", "AnnounceMaster", "ReadClock", "GetStateDigests", "StreamHistory")
+STREAMS = ("WatchJob", "StreamJobLogs", "ExecTask", "TakeBackup", "WatchEvents", "StreamHistory")
 ALL = ("",)
 
 _numbers = itertools.count()
@@ -269,8 +270,7 @@ async def _rpc(stage: Stage, user: str, master: int, method: Any, request: Any) 
     path = f"/{method.containing_service.full_name}/{method.name}"
     channel = stage.channel(user, master)
     data = b"" if request is None else request.SerializeToString()
-    streams = method.name in ("WatchJob", "StreamJobLogs", "ExecTask", "TakeBackup", "WatchEvents", "StreamHistory")
-    if streams:
+    if method.name in STREAMS:
         call = channel.stream_stream(path)(iter([data]))
         pending = call.read()
     else:

@@ -35,7 +35,11 @@ def until(met: Callable[[], object]) -> None:
 
 
 def read(folder: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for file in files_of(folder) for line in file.read_bytes().splitlines()]
+    while True:
+        try:
+            return [json.loads(line) for file in files_of(folder) for line in file.read_bytes().splitlines()]
+        except FileNotFoundError:
+            continue  # another file was begun meanwhile
 
 
 def file_log(folder: Path, max_bytes: int = 1 << 20) -> ChainFile:

@@ -35,7 +35,7 @@ RECORDED = {
     *("SubmitJob", "SubmitJobs", "CancelJob", "ControlJob", "ExecTask", "StreamJobLogs", "SetQueues", "SetQuotas"),
     *("SetClock", "SetWindow", "DropWindow", "CordonNode", "UncordonNode", "DrainNode", "RemoveNode", "LabelNode"),
     *("FinalizeUpgrade", "AddMaster", "RemoveMaster", "TransferLeadership", "TakeSnapshot", "TakeBackup"),
-    "SetLogLevel",
+    *("SetLogLevel", "SetBindings", "CreateToken", "RevokeToken"),
 }
 
 
@@ -47,7 +47,8 @@ async def audited(folder: Path) -> AsyncIterator[Secured]:
         files = authority.files(member)
         raft = {"enabled": True, "node_id": member, "peers": ["m1=127.0.0.1:1", "m2=127.0.0.1:2"]}
         tls = {"cert": files.cert, "key": files.key, "ca": files.ca}
-        own = settings(tls=tls, raft=raft, audit={"path": str(folder / member)})
+        access = {"admins": ["ann"]}
+        own = settings(tls=tls, raft=raft, access=access, audit={"path": str(folder / member)})
         servers.append(MasterServer(own, cluster.members[member]))
     running = Secured(authority, cluster, servers)
     try:
@@ -220,7 +221,8 @@ class Context:
         self._role, self._metadata = role, metadata
 
     def auth_context(self) -> dict[str, list[bytes]]:
-        return {"transport_security_type": [b"ssl"], "peer_uri": [f"gosched:///{self._role}/x".encode()]}
+        uri = f"gosched:///{self._role}/x".encode()
+        return {"transport_security_type": [b"ssl"], "peer_uri": [uri], "x509_pem_cert": [b"pem"]}
 
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
         return self._metadata

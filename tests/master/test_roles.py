@@ -19,6 +19,7 @@ from gosched.replication.memory import MemoryCluster, MemoryReplication
 from gosched.replication.replica_config import TlsFiles
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
 from gosched.wire.v1 import (
+    access_pb2,
     cluster_pb2,
     cluster_pb2_grpc,
     history_pb2,
@@ -33,6 +34,7 @@ from tests.replication.certificates import Authority
 
 CLUSTER = "berlin"
 SERVICES = {
+    "AccessService": access_pb2,
     "ClusterService": cluster_pb2,
     "HistoryService": history_pb2,
     "NodeService": node_pb2,

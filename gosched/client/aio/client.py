@@ -19,7 +19,7 @@ from gosched.client.requests import access, cluster, history, nodes, sharing
 from gosched.client.requests import following as streams
 from gosched.client.requests import jobs as job_calls
 from gosched.client.requests.history import ENDS
-from gosched.client.targets import TlsFiles
+from gosched.client.targets import TlsFiles, Token
 from gosched.client.transport import left_s
 
 if TYPE_CHECKING:
@@ -41,10 +41,11 @@ class AsyncGoSchedClient(AsyncTransport):
         endpoints: str | Sequence[str] | None = None,
         *,
         tls: TlsFiles | None = None,
+        token: Token = None,
         timeout_s: float = 30.0,
         fails_fast: bool = False,
     ) -> None:
-        super().__init__(*endpoints_and_tls(endpoints, tls), timeout_s, fails_fast=fails_fast)
+        super().__init__(*endpoints_and_tls(endpoints, tls, token), timeout_s, fails_fast=fails_fast)
 
     async def __aenter__(self) -> AsyncGoSchedClient:
         return self

@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 import grpc.aio
 
 from gosched.client import targets
+from gosched.client.credentials import channel_credentials
 from gosched.client.errors import GoSchedError, Misused
 from gosched.client.looking import look_at_all
 from gosched.client.requests.cluster import get_status
-from gosched.client.targets import CLOSED, OPTIONS, Targets, TlsFiles, Tries
+from gosched.client.targets import CLOSED, OPTIONS, Targets, TlsFiles, Token, Tries
 
 T = TypeVar("T")
 
@@ -21,8 +22,15 @@ T = TypeVar("T")
 class AsyncMasters:
     """The endpoints, and a channel to each that was used. Channels belong to the loop that was running then."""
 
-    def __init__(self, endpoints: str | Sequence[str], tls: TlsFiles | None, *, fails_fast: bool = False) -> None:
-        self._targets = Targets(endpoints, tls, fails_fast=fails_fast)
+    def __init__(
+        self,
+        endpoints: str | Sequence[str],
+        tls: TlsFiles | None,
+        token: Token = None,
+        *,
+        fails_fast: bool = False,
+    ) -> None:
+        self._targets = Targets(endpoints, tls, token, fails_fast=fails_fast)
         self._channels: dict[tuple[str, int], Any] = {}  # by address, and version of the TLS files
         self._closing: set[asyncio.Future[None]] = set()
         self._closed = False
@@ -58,7 +66,7 @@ class AsyncMasters:
         version, tls = self._targets.tls_contents()
         key = target, version
         if key not in self._channels:
-            self._channels[key] = _open(target, tls)
+            self._channels[key] = _open(target, tls, self._targets.token)
             for old in [old for old in self._channels if self._targets.is_old(old[1])]:
                 closing = asyncio.ensure_future(self._channels.pop(old).close())
                 self._closing.add(closing)
@@ -122,10 +130,9 @@ def cancelled_as(error: GoSchedError) -> Iterator[None]:
         raise error from None
 
 
-def _open(target: str, tls: tuple[bytes, bytes, bytes] | None) -> Any:
+def _open(target: str, tls: tuple[bytes, bytes, bytes] | None, token: Token) -> Any:
     """Return a channel. `tls`: CA, key, certificate."""
     if tls is None:
         return grpc.aio.insecure_channel(target, options=OPTIONS)
-    ca, key, cert = tls
-    credentials = grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)
+    credentials = channel_credentials(tls, token)
     return grpc.aio.secure_channel(target, credentials, options=OPTIONS)

@@ -14,7 +14,7 @@ from gosched.client.aio.masters import AsyncMasters, cancelled_as
 from gosched.client.calls import STREAM_S, Call, Pages, Stream
 from gosched.client.errors import Misused, Unavailable, Unreachable, from_rpc, is_transient
 from gosched.client.methods import described, prepared
-from gosched.client.targets import CLOSED, TRY_S, TlsFiles, pause_s
+from gosched.client.targets import CLOSED, TRY_S, TlsFiles, Token, pause_s
 from gosched.client.transport import left_s
 
 P = ParamSpec("P")
@@ -25,9 +25,15 @@ class AsyncTransport:
     """What all methods of a client share: the masters, and how long a call looks for one that answers."""
 
     def __init__(
-        self, endpoints: str | Sequence[str], tls: TlsFiles | None, timeout_s: float, *, fails_fast: bool
+        self,
+        endpoints: str | Sequence[str],
+        tls: TlsFiles | None,
+        token: Token,
+        timeout_s: float,
+        *,
+        fails_fast: bool,
     ) -> None:
-        self._masters = AsyncMasters(endpoints, tls, fails_fast=fails_fast)
+        self._masters = AsyncMasters(endpoints, tls, token, fails_fast=fails_fast)
         self._timeout_s = timeout_s
         self._client_id = uuid.uuid4().hex
 

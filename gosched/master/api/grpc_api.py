@@ -40,7 +40,10 @@ SERVICES = (
     access_pb2.DESCRIPTOR.services_by_name["AccessService"].full_name,
 )
 
+MAX_HEADERS_BYTES = 32 * 1024  # an issuer's token with all groups of a user alone may have 8 KiB
+
 _OPTIONS = (
+    ("grpc.max_metadata_size", MAX_HEADERS_BYTES),
     ("grpc.so_reuseport", 0),  # otherwise a second master on the same port would go unnoticed
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
     ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
@@ -59,13 +62,17 @@ class GrpcServer:
     """A server that is bound at once, so that a port in use is known before anything else starts; it serves from
     `start` on."""
 
-    def __init__(self, listen: Listen, tls: TlsWatch | None, interceptors: Sequence[Any]) -> None:
+    def __init__(
+        self, listen: Listen, tls: TlsWatch | None, interceptors: Sequence[Any], tokens: Listen | None = None
+    ) -> None:
+        """`tokens`: where it serves callers that show no certificate, too. Raises ConfigError."""
         # Calls are bounded by the lanes (gosched.master.api.lanes), not by gRPC, which knows one kind only.
         self._server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS + (SERVER_OPTIONS if tls else ()))
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         self.port = self._bind(listen, tls)
+        self.token_port = self._bind(tokens, tls, guests=True) if tokens else 0
 
     def add(self, scheduler: Any, node: Any, cluster: Any, history: Any, access: Any) -> None:
         scheduler_pb2_grpc.add_SchedulerServiceServicer_to_server(scheduler, self._server)
@@ -83,20 +90,21 @@ class GrpcServer:
         await self._health.enter_graceful_shutdown()
         await self._server.stop(grace_s)
 
-    def _bind(self, listen: Listen, tls: TlsWatch | None) -> int:
+    def _bind(self, listen: Listen, tls: TlsWatch | None, *, guests: bool = False) -> int:
         address = join_address(listen.host, listen.port)
-        _check_free(listen)  # gRPC would say so in words of its own
+        key = "server.token_addr" if guests else "server.grpc_addr"
+        _check_free(listen, key)  # gRPC would say so in words of its own
         try:
             if tls is None:
                 port = self._server.add_insecure_port(address)
             else:
-                port = self._server.add_secure_port(address, server_credentials(tls))
+                port = self._server.add_secure_port(address, server_credentials(tls, require_client_auth=not guests))
         except RuntimeError as error:
-            raise ConfigError(f"server.grpc_addr: cannot listen on {address}: {error}") from error
+            raise ConfigError(f"{key}: cannot listen on {address}: {error}") from error
         return int(port)
 
 
-def _check_free(listen: Listen) -> None:
+def _check_free(listen: Listen, key: str) -> None:
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -104,4 +112,4 @@ def _check_free(listen: Listen) -> None:
             probe.bind((listen.host, listen.port))
         except OSError as error:
             reason = error.strerror or str(error)
-            raise ConfigError(f"server.grpc_addr: cannot listen on {listen.address}: {reason}") from error
+            raise ConfigError(f"{key}: cannot listen on {listen.address}: {reason}") from error

@@ -10,8 +10,8 @@ counted, too, and given up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -116,7 +116,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
 
     async def _unary(self, handler: Any, method: str, requests: AsyncIterator[bytes], context: Any) -> bytes:
         try:
-            with self._watched(method, context) as audited, self._taken(audited, context, streaming=False) as call:
+            async with self._arrived(method, context, streaming=False) as (audited, call):
                 request = await _only(requests, call.place)
                 leader = await self._route(call)
                 if leader is not None:
@@ -139,7 +139,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         """Serve a stream. One that was passed on with a stream of requests stays with its master, also when another one
         leads meanwhile."""
         try:
-            with self._watched(method, context) as audited, self._taken(audited, context, streaming=True) as call:
+            async with self._arrived(method, context, streaming=True) as (audited, call):
                 request = None if handler.request_streaming else await _only(requests, call.place)
                 leader = await self._route(call)
                 # A refusal before the first request was read would be hidden from who is writing it (base/relay.py).
@@ -173,7 +173,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
     async def _foreign(self, handler: Any, method: str, requests: AsyncIterator[bytes], context: Any) -> None:
         """Serve streams of health and reflection, which write their answers themselves."""
         try:
-            with self._watched(method, context) as audited, self._taken(audited, context, streaming=True) as call:
+            async with self._arrived(method, context, streaming=True) as (_, call):
                 if handler.request_streaming:
                     await handler.stream_stream(_each_parsed(handler, requests), context)
                 else:
@@ -181,19 +181,18 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         except Exception as error:
             await self._fail(error, method, context)
 
-    def _watched(self, method: str, context: Any) -> Audited:
-        return self._audit.watch(method, address=host_of(context.peer()))
-
-    @contextmanager
-    def _taken(self, audited: Audited, context: Any, *, streaming: bool) -> Iterator[_Call]:
-        """Take a place. Raises ApiError for a caller that may not make this call, or has too many open."""
-        method = audited.method
-        audited.caller = caller_of(context)
-        audited.caller = caller = self._access.authenticated(audited.caller, context.invocation_metadata() or ())
-        check_allowed(caller, method, self._cluster_id())
-        lane = lane_of(method, streaming=streaming)
-        with self._lanes.place(lane, caller) as place:
-            yield _Call(method=method, caller=caller, lane=lane, place=place, context=context)
+    @asynccontextmanager
+    async def _arrived(self, method: str, context: Any, *, streaming: bool) -> AsyncIterator[tuple[Audited, _Call]]:
+        """Take a place, and tell the audit log what comes of the call. Raises ApiError for a caller that may not make
+        this call, or has too many open."""
+        with self._audit.watch(method, address=host_of(context.peer())) as audited:
+            audited.caller = caller_of(context)
+            headers = context.invocation_metadata() or ()
+            audited.caller = caller = await self._access.authenticated(audited.caller, headers)
+            check_allowed(caller, method, self._cluster_id())
+            lane = lane_of(method, streaming=streaming)
+            with self._lanes.place(lane, caller) as place:
+                yield audited, _Call(method=method, caller=caller, lane=lane, place=place, context=context)
 
     def _admitted(self, call: _Call) -> ServedCall:
         """Return the call for the service that serves it here. Raises ApiError where the caller may not make it."""

@@ -37,6 +37,8 @@ from gosched.core.records.job import Job
 from gosched.core.records.tenant import Quota
 from gosched.core.spec.job_spec import JobSpec
 from gosched.core.state.cluster_state import ClusterState
+from gosched.identity.claims import VerifiedToken
+from gosched.identity.oidc import OidcVerifier
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.errors import ApiError, not_found
 from gosched.master.base.tokens import bearer, find, is_ours, shown
@@ -114,11 +116,19 @@ Sees = Callable[[Object], bool]
 
 
 class Access:
-    """The decision, for callers. `now_ms`: the state's clock, by which tokens end."""
+    """The decision, for callers. `now_ms`: the state's clock, by which tokens end. `verifier`: of an issuer's tokens;
+    None: there is none."""
 
-    def __init__(self, replication: Replication, settings: AccessSettings, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        replication: Replication,
+        settings: AccessSettings,
+        now_ms: Callable[[], int],
+        verifier: OidcVerifier | None = None,
+    ) -> None:
         self._replication = replication
         self._now_ms = now_ms
+        self._verifier = verifier
         self.from_config = settings.binding()
         self.lists_others = settings.other_tenants == "listed"
         # The bindings of users, of one version of one state.
@@ -129,7 +139,11 @@ class Access:
         """Return the user that is judged by bindings; None: this caller is not. Raises ApiError for a token or a login
         that has ended."""
         state = self._replication.state
-        if caller.role is not Role.CLIENT or state.feature_level < FeatureLevel.BOUNDED:
+        if caller.role is not Role.CLIENT:
+            return None
+        if caller.is_guest:
+            raise unauthenticated("neither a certificate nor a token")
+        if state.feature_level < FeatureLevel.BOUNDED:
             return None
         if caller.until_ms and caller.until_ms <= self._now_ms():
             raise unauthenticated("the login has ended")
@@ -141,15 +155,33 @@ class Access:
         limit = Limit(role=token.role, tenants=token.tenants, queues=token.queues)
         return Identity(user=token.user, groups=token.groups, limit=limit)
 
-    def authenticated(self, caller: Caller, headers: Iterable[tuple[str, Any]]) -> Caller:
-        """Return the caller, who is another one where it sent a token. Raises ApiError for one that is not valid."""
+    async def authenticated(self, caller: Caller, headers: Iterable[tuple[str, Any]]) -> Caller:
+        """Return the caller, who is another one where it sent a token. Raises ApiError for one that is not valid, and
+        for a guest without one."""
         secret = bearer(headers) if caller.role is Role.CLIENT else ""
         if not secret:
+            if caller.is_guest:
+                raise unauthenticated("neither a certificate nor a token")
             return caller
-        token = find(self._replication.state.tokens, secret, self._now_ms()) if is_ours(secret) else None
+        if not is_ours(secret):
+            return await self._logged_in(caller, secret)
+        token = find(self._replication.state.tokens, secret, self._now_ms())
         if token is None:
             raise unauthenticated(f"no live token has this secret (token {shown(secret)})")
-        return replace(caller, name=token.user, groups=token.groups, token=token.id)
+        return replace(caller, name=token.user, groups=token.groups, token=token.id, is_guest=False)
+
+    async def _logged_in(self, caller: Caller, token: str) -> Caller:
+        """Return the user that an issuer's token names. Raises ApiError."""
+        if self._verifier is None:
+            raise unauthenticated("a token of an issuer, and no oidc is configured")
+        found = await self._verifier.verify(token)
+        if isinstance(found, VerifiedToken):
+            return replace(
+                caller, name=found.user, groups=tuple(sorted(found.groups)), until_ms=found.expires_ms, is_guest=False
+            )
+        if found.is_passing:
+            raise ApiError(grpc.StatusCode.UNAVAILABLE, found.for_caller, audited=found.detail)
+        raise unauthenticated(found.detail)
 
     def bindings_of(self, identity: Identity) -> tuple[Binding, ...]:
         """Return the bindings that name a user or one of its groups."""

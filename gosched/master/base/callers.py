@@ -68,6 +68,8 @@ class Caller:
     token: str = ""
     #: When its login ends, in ms since 1970; 0: with its certificate or its token.
     until_ms: int = 0
+    #: It showed no certificate: it is nobody until its token says who it is.
+    is_guest: bool = False
     #: Where it called from; no rule is made from it. Empty: not known, or from this master itself.
     address: str = field(default="", compare=False)
 
@@ -115,6 +117,8 @@ def caller_of(context: Any) -> Caller:
         _check_private(host)
         return Caller(role=None, name=named if named not in ("", UNNAMED) else host, address=host)
     address = host_of(context.peer())
+    if not certificate.get("x509_pem_cert"):
+        return Caller(role=Role.CLIENT, name=address, is_guest=True, address=address)
     direct = _read(partial(caller_identity, certificate))
     if direct.role is Role.MASTER and named not in ("", UNNAMED):
         address = _forwarded_address(context) or address
@@ -129,6 +133,8 @@ def http_caller(transport: Any) -> Caller:
     certificate = transport.get_extra_info("peercert") if transport else None
     address = transport.get_extra_info("peername") if transport else None
     host = str(address[0]) if address else "?"
+    if not certificate and transport is not None and transport.get_extra_info("ssl_object") is not None:
+        return Caller(role=Role.CLIENT, name=host, is_guest=True, address=host)
     if not certificate:
         _check_private(host)
         return Caller(role=None, name=host, address=host)

@@ -61,7 +61,7 @@ class Connections:
     def __len__(self) -> int:
         return len(self._hosts)
 
-    async def accept(self, listening: socket.socket, tls: TlsWatch | None) -> None:
+    async def accept(self, listening: socket.socket, tls: TlsWatch | None, *, guests: bool = False) -> None:
         """Take connections until it is cancelled, each with the certificates that are in use then."""
         loop = asyncio.get_running_loop()
         while True:
@@ -71,7 +71,7 @@ class Connections:
                 log.warning("an HTTP connection could not be taken", why=str(error))
                 await asyncio.sleep(RETRY_S)
                 continue
-            self._admit(taken, str(address[0]), tls.current.server if tls else None)
+            self._admit(taken, str(address[0]), _context(tls, guests=guests))
 
     def check(self) -> None:
         """Give up connections whose other end takes too long."""
@@ -153,3 +153,9 @@ class Connections:
         if not self._counts[host]:
             del self._counts[host]
             self._idle.pop(host, None)
+
+
+def _context(tls: TlsWatch | None, *, guests: bool) -> ssl.SSLContext | None:
+    if tls is None:
+        return None
+    return tls.current.guests if guests else tls.current.server

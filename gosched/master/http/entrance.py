@@ -75,22 +75,25 @@ class Entrance:
             if answer.status in REFUSALS:
                 self._record(scope, answer)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         try:
-            caller = self._access.authenticated(http_caller(scope["state"][TRANSPORT]), Headers(scope=scope).items())
+            caller = await self._access.authenticated(
+                http_caller(scope["state"][TRANSPORT]), Headers(scope=scope).items()
+            )
             if problem := self._refusal(scope):
-                await problem(scope, receive, send)
+                await problem(scope, receive, answer)
                 return
             if scope["path"] not in probes.PATHS:
                 check_allowed(caller, HTTP_METHOD, self._cluster_id())
             place = self._services.lanes.arrive(Lane.CALLS, caller)
         except ApiError as error:
-            await problem_of(error)(scope, receive, send)
+            answer.why = error.audited
+            await problem_of(error)(scope, receive, answer)
             return
         given = [(HEADER, value.decode("latin-1")) for name, value in scope["headers"] if name == HEADER.encode()]
         call = scope[CALL] = HttpCall(self._services, caller, place, context_of_call(given))
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, answer)
         except Exception as error:  # its answer is sent already
             log.error("an HTTP call failed", method=scope["method"], path=scope["path"][:200], exc_info=error)
         finally:
@@ -108,7 +111,7 @@ class Entrance:
             problem = json.loads(answer.refusal)
             reason, code = str(problem["detail"]), str(problem["code"])
         action = f"HTTP/{scope['method']} {scope['path'][:200]}"
-        self._audit.refused_http(action, caller, str(peer[0]) if peer else "", code, reason)
+        self._audit.refused_http(action, caller, str(peer[0]) if peer else "", code, answer.why or reason)
 
     def _refusal(self, scope: Scope) -> Problem | None:
         """Return why a request is refused that is not from this master's own page, or that two readers would take for
@@ -133,6 +136,8 @@ class _Answer:
 
     def __init__(self, scope: Scope, send: Send, services: Services, *, without_body: bool) -> None:
         self.status = 500
+        #: Why it is a refusal, where its reader is not to know.
+        self.why = ""
         #: The body of a refusal.
         self.refusal = b""
         self._scope = scope

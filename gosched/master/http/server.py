@@ -51,8 +51,8 @@ class HttpServer:
         self._listening: socket.socket | None = None
         self._work: list[asyncio.Task[None]] = []
 
-    async def start(self, listen: Listen, tls: TlsWatch | None) -> int:
-        """Return the port. Raises ConfigError."""
+    async def start(self, listen: Listen, tls: TlsWatch | None, *, guests: bool = False) -> int:
+        """Return the port. `guests`: callers without certificates are let in, too. Raises ConfigError."""
         bound = _bound(listen, self._key)
         self._config.load()
         bound.listen(BACKLOG)
@@ -60,7 +60,7 @@ class HttpServer:
         if tls:
             tls.follow(self._connections.renew)
         self._work = [
-            asyncio.ensure_future(self._connections.accept(bound, tls)),
+            asyncio.ensure_future(self._connections.accept(bound, tls, guests=guests)),
             asyncio.ensure_future(self._tick()),
         ]
         return int(bound.getsockname()[1])

@@ -1,0 +1,33 @@
+"""What a channel to a master shows: a certificate, a token, or both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+from gosched.client.targets import Token
+
+
+def channel_credentials(tls: tuple[bytes, bytes, bytes], token: Token) -> Any:
+    """Return the credentials of a channel. `tls`: CA, key, certificate; the last two may be empty."""
+    ca, key, cert = tls
+    shown = grpc.ssl_channel_credentials(root_certificates=ca, private_key=key or None, certificate_chain=cert or None)
+    if not token:
+        return shown
+    return grpc.composite_channel_credentials(shown, grpc.metadata_call_credentials(_Bearer(token), name="token"))
+
+
+class _Bearer(grpc.AuthMetadataPlugin):  # type: ignore[misc] # grpc has no types
+    """Adds the token to each call; gRPC asks in a thread of its own."""
+
+    def __init__(self, token: Token) -> None:
+        self._token = token
+
+    def __call__(self, context: Any, callback: Any) -> None:
+        try:
+            token = self._token() if callable(self._token) else self._token
+        except Exception as error:  # whatever it is, the call fails with it
+            callback((), error)
+            return
+        callback((("authorization", f"Bearer {token}"),), None)
