@@ -11,6 +11,7 @@ import contextlib
 import json
 from collections.abc import Callable
 
+import grpc
 import structlog
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,7 +23,7 @@ from gosched.master.base.audited import Audit, begin_http
 from gosched.master.base.callers import HTTP_METHOD, Caller, check_allowed, denied, http_caller
 from gosched.master.base.clock import Clock
 from gosched.master.base.errors import ApiError
-from gosched.master.http import probes
+from gosched.master.http import probes, session
 from gosched.master.http.call import CALL, HttpCall, Services
 from gosched.master.http.origin import Hosts, cross_site
 from gosched.master.http.problems import Problem, problem_of
@@ -77,9 +78,7 @@ class Entrance:
 
     async def _serve(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         try:
-            caller = await self._access.authenticated(
-                http_caller(scope["state"][TRANSPORT]), Headers(scope=scope).items()
-            )
+            caller = await self._caller(scope)
             if problem := self._refusal(scope):
                 await problem(scope, receive, answer)
                 return
@@ -88,7 +87,11 @@ class Entrance:
             place = self._services.lanes.arrive(Lane.CALLS, caller)
         except ApiError as error:
             answer.why = error.audited
-            await problem_of(error)(scope, receive, answer)
+            if error.code is grpc.StatusCode.UNAUTHENTICATED and _may_log_in(scope):
+                query = scope["query_string"].decode("latin-1")
+                await session.login_first(scope["path"], query)(scope, receive, answer)
+            else:
+                await problem_of(error)(scope, receive, answer)
             return
         given = [(HEADER, value.decode("latin-1")) for name, value in scope["headers"] if name == HEADER.encode()]
         call = scope[CALL] = HttpCall(self._services, caller, place, context_of_call(given))
@@ -98,6 +101,13 @@ class Entrance:
             log.error("an HTTP call failed", method=scope["method"], path=scope["path"][:200], exc_info=error)
         finally:
             call.leave()
+
+    async def _caller(self, scope: Scope) -> Caller:
+        """Return who calls. A guest may be nobody where the form to log in is. Raises ApiError."""
+        seen, headers = http_caller(scope["state"][TRANSPORT]), Headers(scope=scope)
+        if seen.is_guest and session.is_open(scope["path"]):
+            return seen
+        return await self._access.authenticated(seen, session.credentials(headers))
 
     def _record(self, scope: Scope, answer: _Answer) -> None:
         """Put a refusal into the audit log."""
@@ -126,6 +136,14 @@ class Entrance:
         if why := cross_site(scope["method"], headers):
             return problem_of(denied(f"changes are taken from this master's own pages and from programs: {why}"))
         return None
+
+
+def _may_log_in(scope: Scope) -> bool:
+    """Return whether a browser without a certificate asks for a page."""
+    with contextlib.suppress(ApiError):
+        is_guest = http_caller(scope["state"][TRANSPORT]).is_guest
+        return is_guest and session.wants_page(scope["method"], Headers(scope=scope))
+    return False
 
 
 class _Answer:

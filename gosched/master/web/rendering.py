@@ -72,5 +72,9 @@ class Rendering:
         """Return a page as UTF-8."""
         return await asyncio.to_thread(self.html_now, template, frame, view)
 
+    async def bare(self, template: str, view: object) -> bytes:
+        """Return a page that has no frame, for those who are not logged in."""
+        return await asyncio.to_thread(lambda: self._jinja.get_template(template).render(view=view).encode())
+
     def html_now(self, template: str, frame: Frame, view: Any) -> bytes:
         return self._jinja.get_template(template).render(frame=frame, view=view).encode()
