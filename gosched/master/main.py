@@ -107,8 +107,6 @@ async def serve(settings: MasterSettings, read_again: Callable[[], MasterSetting
     for listen in settings.listens():
         if listen.notice:
             process_log.say(f"gosched-master: {listen.notice}")
-    if settings.tls and not settings.access.admins:
-        process_log.say("gosched-master: access.admins names nobody: only bindings that are there make administrators")
     if warning := open_warning(settings.listens()):
         structlog.get_logger().warning(warning)
     _allow_files()
@@ -124,6 +122,8 @@ async def serve(settings: MasterSettings, read_again: Callable[[], MasterSetting
     loop.add_signal_handler(signal.SIGHUP, server.reload)
     try:
         await server.start()
+        if settings.tls and not settings.access.admins:
+            process_log.say("gosched-master: access.admins names nobody: only bindings make administrators")
         gc.set_threshold(*GC_THRESHOLD)
         gc.freeze()  # what is loaded now stays: the collector need not walk it again
         where = f"gRPC {server.record.grpc_address}, HTTP {server.record.http_address}"

@@ -15,6 +15,7 @@ from gosched.agent.hardware.gpus import Gpu, Gpus
 from gosched.agent.hardware.nvml import GpuState
 from gosched.agent.hardware.vitals import Pressure, Vitals
 from gosched.agent.metrics import AgentFacts, AgentMetrics
+from gosched.observe.certificates import CertificateGauges
 from gosched.observe.counts import ClusterCounts
 from gosched.observe.metrics import BackupGauges, ClusterFacts, MasterMetrics, RaftFacts
 from tools import dashboards
@@ -32,6 +33,7 @@ def master_text() -> str:
     raft = RaftFacts(is_leader=True, term=1, commit_index=1, applied_index=1, feature_level=1, log_bytes=1)
     cluster = ClusterFacts(counts=ClusterCounts(), backup=BackupGauges(age_s=1.0, last_bytes=1, failures=0))
     metrics.show(lambda: raft, lambda: cluster)
+    metrics.registry.register(CertificateGauges(list))  # of masters with TLS
     return metrics.text().decode()
 
 
