@@ -119,7 +119,8 @@ class Cluster:
             raft = {"enabled": True, "node_id": member, "bind_addr": ports["raft"].address, "peers": peers}
             server = {"grpc_addr": ports["grpc"].address, "http_addr": ports["http"].address}
             holder = Holder(folder / member / "tls", self.old, "master", member)
-            settings = {"server": server, "raft": raft if masters > 1 else {**raft, "peers": []}}
+            raft = raft if masters > 1 else {**raft, "peers": []}
+            settings = {"server": server, "raft": raft, "access": {"admins": ["alice"]}}
             self.masters[member] = Daemon(running, "gosched-master", folder / member, holder, settings)
         self.agents: list[Daemon] = []
         self.agent_ports: list[HeldPort] = []
