@@ -55,6 +55,9 @@ def verify(paths: tuple[Path, ...], expect: Head | None, restarts: bool) -> int:
     """
     from gosched.audit.verify import verify as verdict_of
 
+    if len(paths) > 1 and any(path.is_dir() for path in paths):
+        raise click.UsageError("each master has a chain of its own: give one folder, or files of one")
+
     try:
         verdict = verdict_of(paths, expect, restarts=restarts)
     except OSError as error:

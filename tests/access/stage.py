@@ -92,11 +92,13 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def staged(folder: Path, more: dict[str, Any] | None = None, **access: Any) -> AsyncIterator[Stage]:
+async def staged(
+    folder: Path, more: dict[str, Any] | None = None, masters: tuple[str, ...] = ("m1", "m2"), **access: Any
+) -> AsyncIterator[Stage]:
     authority = Authority(folder / "ca")
-    cluster = MemoryCluster("m1", "m2")
+    cluster = MemoryCluster(*masters)
     servers = []
-    for member in ("m1", "m2"):
+    for member in masters:
         files = authority.files(member)
         raft = {"enabled": True, "node_id": member, "peers": ["m1=127.0.0.1:1", "m2=127.0.0.1:2"]}
         tls = {"cert": files.cert, "key": files.key, "ca": files.ca}
@@ -109,7 +111,7 @@ async def staged(folder: Path, more: dict[str, Any] | None = None, **access: Any
         for server in servers:
             await server.start()
         cluster.elect("m1")
-        await until(lambda: stage.state.queues and len(stage.state.masters) == 2)
+        await until(lambda: stage.state.queues and len(stage.state.masters) == len(masters))
         queues = [to_message(queue, types_pb2.Queue) for queue in QUEUES]
         await stage.scheduler("root").SetQueues(scheduler_pb2.SetQueuesRequest(queues=queues))
         await stage.bind(*BINDINGS)

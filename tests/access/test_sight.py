@@ -154,3 +154,17 @@ def test_a_repeat_of_a_change_gets_its_first_answer_also_when_the_job_is_gone(tm
             assert json.loads(MessageToJson(first))["jobId"] == first.job_id
 
     asyncio.run(story())
+
+
+def test_the_audit_log_says_what_the_caller_is_not_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with staged(tmp_path, {"audit": {"path": str(tmp_path / "audit")}}, masters=("m1",)) as stage:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await stage.scheduler("sue").GetJob(scheduler_pb2.GetJobRequest(job="foreign"))
+            assert refused.value.details() == "there is no job 'foreign'"
+        lines = [json.loads(line) for line in (tmp_path / "audit/audit.jsonl").read_text().splitlines()]
+        (line,) = [one for one in lines if one["action"] == "SchedulerService/GetJob"]
+        assert (line["outcome"], line["user"]) == ("refused", "sue")
+        assert "of tenant b, queue root.b" in line["reason"]
+
+    asyncio.run(story())

@@ -236,9 +236,14 @@ class Access:
     def check_job(self, caller: Caller, permission: Permission, job: Job | None, asked: str) -> Job:
         """Return the job. Raises ApiError where there is none, or none that the caller sees, and where the caller may
         not do this with it. `asked`: what the caller called the job."""
-        if job is None or not (self.lists_others or self.may(caller, Permission.VIEW_JOB, job_object(job))):
-            raise not_found(f"there is no job {asked[:MAX_NAME_LENGTH]!a}")
-        self.check(caller, permission, job_object(job))
+        problem = f"there is no job {asked[:MAX_NAME_LENGTH]!a}"
+        if job is None:
+            raise not_found(problem)
+        on = job_object(job)
+        if not (self.lists_others or self.may(caller, Permission.VIEW_JOB, on)):
+            hidden = f"{caller.name} may not see job {job.id} of tenant {on.tenant}, queue {on.queue}"
+            raise not_found(problem, audited=f"{hidden}, for {permission.value}")
+        self.check(caller, permission, on)
         return job
 
     def check_quota(self, caller: Caller, quota: Quota) -> None:

@@ -120,7 +120,7 @@ class Audited:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        refused = _code_of(error) in REFUSALS if error is not None else False
+        refused = error is not None and _is_refusal(error)
         if refused and (told := _told.get()) is not None:
             told.append(True)
         if self._is_told or (self.passed_on and not isinstance(error, ApiError)):
@@ -147,7 +147,8 @@ class Audited:
         audit, caller = self._audit, self.caller
         how, user = _authenticated(caller, audit.master)
         code, reason = _problem(error, self.answer)
-        outcome = Outcome.REFUSED if code in REFUSALS else Outcome.FAILED
+        refused = code in REFUSALS or (error is not None and _is_refusal(error))
+        outcome = Outcome.REFUSED if refused else Outcome.FAILED
         audit.put(
             AuditRecord(
                 time_ms=time.time_ns() // 1_000_000,
@@ -200,7 +201,7 @@ def object_of(request: Any, answer: Any) -> str:
         ("queue", [*(one.queue for one in specs), *(one.path for one in _some(request, "queues"))]),
         ("tenant", [*(one.tenant for one in specs), *(one.tenant for one in _some(request, "quotas"))]),
         ("binding", [one.name for one in _some(request, "bindings")]),
-        ("user", [_text(getattr(request, "user", ""))]),
+        ("user", [_text(request.user) if hasattr(request, "lasts_ms") else ""]),  # of a token; of a job it is a claim
         ("node", [getattr(request, "node", ""), getattr(request, "node_id", "")]),
         ("window", [request.window.name if hasattr(request, "window") else ""]),
         ("name", [_text(getattr(request, "name", ""))]),
@@ -252,6 +253,11 @@ def _roles(caller: Caller | None) -> str:
     if caller is None or caller.role is None:
         return ""
     return " ".join([caller.role.value, *(f"group:{group}" for group in caller.groups[:_MAX_NAMED])])
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Return whether a call was refused; one may have been told that what it asked for is not there."""
+    return _code_of(error) in REFUSALS or (isinstance(error, ApiError) and bool(error.audited))
 
 
 def _code_of(error: BaseException) -> grpc.StatusCode:

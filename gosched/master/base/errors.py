@@ -55,8 +55,9 @@ def invalid(detail: str) -> ApiError:
     return ApiError(grpc.StatusCode.INVALID_ARGUMENT, detail)
 
 
-def not_found(detail: str) -> ApiError:
-    return ApiError(grpc.StatusCode.NOT_FOUND, detail)
+def not_found(detail: str, *, audited: str = "") -> ApiError:
+    """Return the error; `audited`: why it is one in truth, where the caller may not know."""
+    return ApiError(grpc.StatusCode.NOT_FOUND, detail, audited=audited)
 
 
 def unavailable(detail: str) -> ApiError:
