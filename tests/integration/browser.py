@@ -133,14 +133,14 @@ class Browser:
 
 
 @contextlib.contextmanager
-def chromium(size: tuple[int, int] = WIDE) -> Iterator[Browser]:
-    """Yield a new window; end the browser, its driver and what they have started."""
+def chromium(size: tuple[int, int] = WIDE, *switches: str) -> Iterator[Browser]:
+    """Yield a new window, of a browser with these further switches; end it, its driver and what they have started."""
     needs("chromium", "chromedriver")
     profile = tempfile.mkdtemp(prefix="gosched-browser-")
     options = webdriver.ChromeOptions()
     options.binary_location = _program("chromium")  # naming both keeps selenium from looking for others
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for switch in (*_SWITCHES, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"):
+    for switch in (*_SWITCHES, *switches, f"--user-data-dir={profile}", f"--window-size={size[0]},{size[1]}"):
         options.add_argument(switch)
     service = Service(_program("chromedriver"))
     started: list[psutil.Process] = []

@@ -61,7 +61,9 @@ class Login:
 
     async def _form(self, view: LoginView, status: int) -> Response:
         body = await self._rendering.bare("login.html", view)
-        return Response(body, status, media_type="text/html; charset=utf-8", headers=page_headers(()))
+        # Without a referrer browsers send `Origin: null` with a form, as if another site's page had sent it.
+        headers = {**page_headers(()), "Referrer-Policy": "same-origin"}
+        return Response(body, status, media_type="text/html; charset=utf-8", headers=headers)
 
 
 def local_path(text: str) -> str:
