@@ -166,7 +166,7 @@ def may_run_as(bindings: Iterable[Binding], identity: Identity, on: Object, acco
         names(one, identity)
         and _grants(one, Permission.SUBMIT, on, identity)
         and (
-            one.role is AccessRole.ADMIN
+            (one.role is AccessRole.ADMIN and _is_admins(identity))
             or account in one.accounts
             or (OWN_ACCOUNT in one.accounts and account == identity.user)
         )
@@ -183,7 +183,7 @@ def may_set_quota(bindings: Iterable[Binding], identity: Identity, quota: Quota)
     return any(
         names(one, identity)
         and _grants(one, Permission.SET_QUOTA, on, identity)
-        and (one.role is AccessRole.ADMIN or _is_below(quota, one))
+        and ((one.role is AccessRole.ADMIN and _is_admins(identity)) or _is_below(quota, one))
         for one in bindings
     )
 
@@ -198,12 +198,19 @@ def names(binding: Binding, identity: Identity) -> bool:
 
 
 def _grants(by: Binding | Limit, permission: Permission, on: Object, identity: Identity) -> bool:
+    if permission is Permission.SET_QUEUE and by.role is AccessRole.TENANT_ADMIN and not by.queues:
+        return False  # queues have no tenant: those that it names are its own, and no others
     reach = GRANTS.get(by.role, {}).get(permission)
     if reach is None or (reach is Reach.OWN and on.owner != identity.user):
         return False
     if permission in _OF_TENANTS and by.tenants and on.tenant not in by.tenants:
         return False
     return not (permission in _OF_QUEUES and by.queues and not any(path in by.queues for path in lineage(on.queue)))
+
+
+def _is_admins(identity: Identity) -> bool:
+    """Return whether what an administrator may without being named is not narrowed by a token."""
+    return identity.limit is None or identity.limit.role is AccessRole.ADMIN
 
 
 def _is_open(by: Binding | Limit) -> bool:

@@ -113,10 +113,10 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
         if not 0 < request.lasts_ms <= MAX_DURATION_MS:
             raise invalid("lasts_ms: a token lasts longer than nothing and at most 366 days")
         user, groups = request.user or maker.user, tuple(request.groups)
+        if maker.limit is not None:
+            raise denied("a token makes no token: use a certificate, or log in")
         if (user, groups or maker.groups) != (maker.user, maker.groups):
             self.access.check(context.caller, Permission.GRANT)
-        elif maker.limit is not None:
-            raise denied("a token makes no token: use a certificate, or log in")
         else:
             groups = maker.groups
         token_id, secret, digest = new_secret()
@@ -155,6 +155,8 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
         _check_request_id(request.client_id, request.request_id)
         maker = self.access.identity(context.caller)
         token = self.replication.state.tokens.get(request.id)
+        if maker is not None and maker.limit is not None and request.id != context.caller.token:
+            self.access.check(context.caller, Permission.GRANT)  # a token ends itself, and no other one
         is_others = token is not None and maker is not None and token.user != maker.user
         if is_others and not self.access.may(context.caller, Permission.GRANT):
             raise not_found(f"there is no token {request.id[:MAX_NAME_LENGTH]!a}")

@@ -127,6 +127,7 @@ class LeaderCalls:
 
     async def _here(self, audited: Audited, method: str, request: Any, caller: Caller, metadata: Metadata) -> Any:
         self._access.check_method(caller, METHODS[method].name)
+        self._access.keep_answers_apart(caller, request)
         service = self._services.get(METHODS[method].service)
         if service is None:
             raise ApiError(grpc.StatusCode.UNIMPLEMENTED, f"this master does not serve {method}")

@@ -125,6 +125,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
                 else:
                     served = self._admitted(call)
                     audited.request = _parsed(handler, request)
+                    self._access.keep_answers_apart(call.caller, audited.request)
                     audited.answer = message = await handler.unary_unary(audited.request, served)
                     context.set_trailing_metadata(((REVISION, str(self._revision())),))
                     answer = handler.response_serializer(message)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from gosched.api.job_query import JobQuery
 from gosched.api.job_row import JobRow, without_contents
-from gosched.core.access import Object, Permission, is_in_tenant, job_object
+from gosched.core.access import Object, Permission, job_object
 from gosched.core.commands.cluster import DropWindow, SetQueues, SetQuotas, SetWindow
 from gosched.core.commands.command import Body
 from gosched.core.commands.jobs import Action, CancelJob, ControlJob, SubmitJob
@@ -26,12 +26,13 @@ from gosched.core.records.window import Window
 from gosched.core.rules.values import check_id, check_line
 from gosched.core.sharing import parent_of
 from gosched.core.spec.job_spec import JobSpec
+from gosched.core.spec.policies import PreemptionPolicy
 from gosched.core.state.cluster_state import ClusterState
 from gosched.core.trace_context import TraceContext, context_of_call
 from gosched.master.agents.exec import Execs, start_of
 from gosched.master.api.explanation import MAX_WAITS, explain_job, job_waits
 from gosched.master.api.forecast import MAX_SPECS, forecast
-from gosched.master.api.redaction import explanation_for, plan_for, reserved_for
+from gosched.master.api.redaction import detail_for, explanation_for, job_for, plan_for, reserved_for, row_for, wait_for
 from gosched.master.api.rules import changed_queues, changed_quotas, changed_since, is_repeat, rules_etag, tried
 from gosched.master.api.status import StatusReader
 from gosched.master.api.status_digest import StatusDigest
@@ -163,11 +164,15 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
             self.access.check_submission(context.caller, spec)
         await self.proposals.barrier()
         plan = await forecast(self.replication.state, self.cycles, self.admissions, specs)
-        return to_message(plan_for(plan, self._seen_jobs(context.caller)), scheduler_pb2.PlanJobResponse)
+        return to_message(
+            plan_for(plan, self._seen_jobs(context.caller), self.access.wording(context.caller)),
+            scheduler_pb2.PlanJobResponse,
+        )
 
     async def GetJob(self, request: scheduler_pb2.GetJobRequest, context: Any) -> scheduler_pb2.JobView:
         job = await self._fresh_job(request.job, context.caller, Permission.VIEW_JOB)
         view = job_view(self.replication.state, job, self.cycles.explanations)
+        view = detail_for(view, self._seen_jobs(context.caller), self.access.wording(context.caller))
         return to_message(view, scheduler_pb2.JobView)
 
     async def WatchJob(
@@ -176,19 +181,24 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         job = await self._fresh_job(request.job, context.caller, Permission.VIEW_JOB)
         views = watch_job(self.replication, self.leadership, self.changes, self.cycles, job.id)
         async for view in self._while_allowed(context.caller, Permission.VIEW_JOB, job, views):
-            yield to_message(view, scheduler_pb2.JobView)
+            shown = detail_for(view, self._seen_jobs(context.caller), self.access.wording(context.caller))
+            yield to_message(shown, scheduler_pb2.JobView)
 
     async def ListJobs(self, request: scheduler_pb2.ListJobsRequest, context: Any) -> scheduler_pb2.ListJobsResponse:
         query = parsed(request, JobQuery)
         await self.proposals.barrier()
         state, explanations, noted = self.replication.state, self.cycles.explanations, self.noted()
         lists, sees = self.access.lists(context.caller), self.access.sees(context.caller)
+        seen, words = self._seen_jobs(context.caller), self.access.wording(context.caller)
 
         def row(job: Job) -> JobRow:
             found = job_row(state, job, explanations, noted)
-            return found if sees is None or sees(job_object(job)) else without_contents(found)
+            return row_for(found, words) if sees is None or sees(job_object(job)) else without_contents(found)
 
-        return await list_jobs(state, query, row, lists=lists, sees=sees)
+        def whole(job: Job) -> Job:
+            return job_for(job, seen, words)
+
+        return await list_jobs(state, query, row, whole, lists=lists, sees=sees)
 
     async def StreamJobLogs(
         self, request: scheduler_pb2.StreamJobLogsRequest, context: Any
@@ -210,7 +220,10 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     async def ExplainJob(self, request: scheduler_pb2.GetJobRequest, context: Any) -> scheduler_pb2.JobExplanation:
         job = await self._fresh_job(request.job, context.caller, Permission.VIEW_JOB)
         explanation = await explain_job(self.replication.state, job.id, self.cycles, self.status)
-        return to_message(explanation_for(explanation, self._seen_jobs(context.caller)), scheduler_pb2.JobExplanation)
+        return to_message(
+            explanation_for(explanation, self._seen_jobs(context.caller), self.access.wording(context.caller)),
+            scheduler_pb2.JobExplanation,
+        )
 
     async def ListWaits(self, request: scheduler_pb2.ListWaitsRequest, context: Any) -> scheduler_pb2.ListWaitsResponse:
         if len(request.jobs) > MAX_WAITS:
@@ -219,22 +232,30 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         asked = [job_id for job_id in request.jobs if seen is None or seen(job_id)]
         waits = job_waits(self.replication.state, asked, self.cycles)
         answer = scheduler_pb2.ListWaitsResponse(revision=self.replication.state.revision)
-        answer.waits.extend([to_message(wait, scheduler_pb2.JobWait) for wait in waits])
+        words = self.access.wording(context.caller)
+        answer.waits.extend([to_message(wait_for(wait, words), scheduler_pb2.JobWait) for wait in waits])
         return answer
 
     async def SetQueues(self, request: scheduler_pb2.SetQueuesRequest, context: Any) -> scheduler_pb2.SetQueuesResponse:
         queues = tuple([parsed(queue, Queue) for queue in request.queues])
         quotas = tuple([parsed(quota, Quota) for quota in request.quotas])
         command = SetQueues(queues=queues, quotas=quotas, sets_quotas=request.sets_quotas)
-        self._check_queues(context.caller, queues, quotas if request.sets_quotas else None)
-        unchanged = (await self._change_rules(command, request)).unchanged
+        set_quotas = quotas if request.sets_quotas else None
+
+        def check() -> None:
+            self._check_queues(context.caller, queues, set_quotas)
+
+        unchanged = (await self._change_rules(command, request, self._judged(context.caller, check))).unchanged
         return scheduler_pb2.SetQueuesResponse(unchanged=unchanged, revision=self.replication.state.revision)
 
     async def SetQuotas(self, request: scheduler_pb2.SetQuotasRequest, context: Any) -> scheduler_pb2.SetQuotasResponse:
         quotas = tuple([parsed(quota, Quota) for quota in request.quotas])
         command = SetQuotas(quotas=quotas, replace=request.replace)
-        self._check_quotas(context.caller, quotas, replace=request.replace)
-        unchanged = (await self._change_rules(command, request)).unchanged
+
+        def check() -> None:
+            self._check_quotas(context.caller, quotas, replace=request.replace)
+
+        unchanged = (await self._change_rules(command, request, self._judged(context.caller, check))).unchanged
         return scheduler_pb2.SetQuotasResponse(unchanged=unchanged, revision=self.replication.state.revision)
 
     async def ListQuotas(
@@ -242,8 +263,10 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
     ) -> scheduler_pb2.ListQuotasResponse:
         await self.proposals.barrier()
         lists = self.access.lists(context.caller)
-        shown = [one for one in self.status.quotas() if lists is None or self._is_in(context.caller, one.quota.tenant)]
-        quotas = [to_message(quota, scheduler_pb2.QuotaStatus) for quota in shown]
+        found = self.status.quotas()
+        if lists is not None:
+            found = [one for one in found if self.access.is_in(context.caller, one.quota.tenant)]
+        quotas = [to_message(quota, scheduler_pb2.QuotaStatus) for quota in found]
         return scheduler_pb2.ListQuotasResponse(quotas=quotas, revision=self.replication.state.revision)
 
     async def SetWindow(self, request: scheduler_pb2.SetWindowRequest, context: Any) -> scheduler_pb2.SetWindowResponse:
@@ -296,17 +319,27 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         status = await self.status_digest.status() if request.digest else self.status.read()
         return to_message(status, scheduler_pb2.ClusterStatus)
 
+    def _judged(self, caller: Caller, check: Callable[[], None]) -> Callable[[], None] | None:
+        """Return the check of a caller that is judged by bindings; None: it may change everything."""
+        return check if self.access.identity(caller) is not None else None
+
     async def _change_rules(
-        self, command: _Rules, request: scheduler_pb2.SetQueuesRequest | scheduler_pb2.SetQuotasRequest
+        self,
+        command: _Rules,
+        request: scheduler_pb2.SetQueuesRequest | scheduler_pb2.SetQuotasRequest,
+        check: Callable[[], None] | None,
     ) -> Accepted:
-        """Propose queues or quotas, unless they have changed since the caller read them, or this is a try. Raises
-        ApiError."""
+        """Propose queues or quotas, unless they have changed since the caller read them, or this is a try. `check`
+        raises ApiError for a change that the caller may not make; it is made to the very state that was looked at.
+        Raises ApiError."""
         async with self.rules:
-            if not (request.if_match or request.dry_run):
+            if not (request.if_match or request.dry_run or check):
                 return await self._change(command, request)
             epoch = self.leadership.epoch
             await self.proposals.barrier()
             state = self.replication.state
+            if check is not None and not is_repeat(state, request):
+                check()
             if request.if_match not in ("", rules_etag(command, state)) and not is_repeat(state, request):
                 raise changed_since()
             if request.dry_run:
@@ -350,10 +383,15 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         """Raises ApiError unless the caller may change each queue that would be another one. One within a queue may
         change those below it, which its rules bound, and not the queue itself."""
         state = self.replication.state
-        if self.access.identity(caller) is None:
-            return
+        wanted = {queue.path: queue for queue in queues}
         for path in changed_queues(state, queues):
             self.access.check(caller, Permission.SET_QUEUE, Object(queue=parent_of(path)))
+            before, after = state.queues.get(path), wanted.get(path)
+            if after is not None and after.preemption not in (
+                PreemptionPolicy.UNSPECIFIED,
+                before.preemption if before is not None else PreemptionPolicy.UNSPECIFIED,
+            ):  # whom its jobs may evict is the parent's to say
+                self.access.check(caller, Permission.SET_QUEUE, Object())
         if quotas is not None:
             self._check_quotas(caller, quotas, replace=True)
 
@@ -367,11 +405,6 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         if lists is None:
             return None
         return lambda job_id: (job := jobs.get(job_id)) is not None and lists(job_object(job))
-
-    def _is_in(self, caller: Caller, tenant: str) -> bool:
-        """Return whether the caller has a role in a tenant."""
-        identity = self.access.identity(caller)
-        return identity is None or is_in_tenant(self.access.bindings_of(identity), identity, tenant)
 
 
 def _from_submitter(command: SubmitJob, state: ClusterState, user: str, caller: Caller) -> SubmitJob:

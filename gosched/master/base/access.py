@@ -9,6 +9,8 @@ Invariant: a call is judged by the state of the master that serves it; what no l
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -22,6 +24,7 @@ from gosched.core.access import (
     Limit,
     Object,
     Permission,
+    is_in_tenant,
     job_object,
     may,
     may_run_as,
@@ -113,6 +116,10 @@ _ON_OBJECTS = (
 
 T = TypeVar("T")
 Sees = Callable[[Object], bool]
+Wording = Callable[[str], str]
+#: Stands in lines for people where the name of a job was that the reader does not see.
+HIDDEN = "a job of another tenant"
+_WORD = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?")
 
 
 class Access:
@@ -174,6 +181,8 @@ class Access:
         """Return the user that an issuer's token names. Raises ApiError."""
         if self._verifier is None:
             raise unauthenticated("a token of an issuer, and no oidc is configured")
+        if self._replication.state.feature_level < FeatureLevel.BOUNDED:
+            raise unauthenticated("logins count once the upgrade is finalized: until then nobody has a role")
         found = await self._verifier.verify(token)
         if isinstance(found, VerifiedToken):
             return replace(
@@ -182,6 +191,15 @@ class Access:
         if found.is_passing:
             raise ApiError(grpc.StatusCode.UNAVAILABLE, found.for_caller, audited=found.detail)
         raise unauthenticated(found.detail)
+
+    def keep_answers_apart(self, caller: Caller, request: Any) -> None:
+        """Bind the answer that is remembered of a change to its user: whoever guesses the ids of another one's request
+        gets none of its answers, and spoils none."""
+        if not getattr(request, "request_id", "") or not hasattr(request, "client_id") or self.identity(caller) is None:
+            return
+        mark = f"{hashlib.sha256(caller.name.encode()).hexdigest()[:16]} "
+        if not request.client_id.startswith(mark) and len(request.client_id) <= MAX_NAME_LENGTH:
+            request.client_id = (mark + request.client_id)[:MAX_NAME_LENGTH]
 
     def bindings_of(self, identity: Identity) -> tuple[Binding, ...]:
         """Return the bindings that name a user or one of its groups."""
@@ -271,6 +289,24 @@ class Access:
     def lists(self, caller: Caller) -> Sees | None:
         """Return the same for listings, which may show jobs of other tenants without what is in them."""
         return None if self.lists_others else self.sees(caller)
+
+    def wording(self, caller: Caller) -> Wording:
+        """Return what puts HIDDEN in the place of names and ids of jobs that the caller does not see, in a line for
+        people."""
+        lists, state = self.lists(caller), self._replication.state
+        if lists is None:
+            return str
+
+        def hide(found: re.Match[str]) -> str:
+            job = state.find_job(found[0])
+            return found[0] if job is None or lists(job_object(job)) else HIDDEN
+
+        return lambda text: _WORD.sub(hide, text)
+
+    def is_in(self, caller: Caller, tenant: str) -> bool:
+        """Return whether the caller has a role in a tenant."""
+        identity = self.identity(caller)
+        return identity is None or is_in_tenant(self.bindings_of(identity), identity, tenant)
 
     async def guarded(self, caller: Caller, check: Callable[[], object], stream: AsyncIterator[T]) -> AsyncIterator[T]:
         """Yield what a stream yields, as long as `check` raises no ApiError: it is asked every GUARD_S, so a stream

@@ -19,7 +19,7 @@ from gosched.core.access import Object, Permission
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.reasons import RefusalReason
 from gosched.core.records.job import JobState
-from gosched.master.base.access import Access
+from gosched.master.base.access import Access, Wording
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.errors import ApiError, invalid, not_found, unavailable
 from gosched.master.base.proposals import Proposals
@@ -73,8 +73,12 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
         size = _page_size(request.page_size)
         await self.store.until_written(await self._revision(request.after))
         found = await self._page(wanted, request.after, size)
+        words = self.access.wording(context.caller)
         page = EventPage(
-            events=tuple(found.events), revision=found.revision, more=found.more, oldest=self.store.span.first
+            events=tuple([_worded(event, words) for event in found.events]),
+            revision=found.revision,
+            more=found.more,
+            oldest=self.store.span.first,
         )
         return to_message(page, history_pb2.ListEventsResponse)
 
@@ -99,8 +103,9 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
         else:
             job_id = await self._forgotten(request.job, context.caller)
         answer = history_pb2.ListAttemptsResponse(revision=revision)
+        words = self.access.wording(context.caller)
         for attempt in await self.attempts_of_job(job_id):
-            fill(attempt, answer.attempts.add())
+            fill(replace(attempt, detail=words(attempt.detail)), answer.attempts.add())
         return answer
 
     async def attempts_of_job(self, job_id: str) -> list[Attempt]:
@@ -161,7 +166,13 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
             if (self.access.lists(caller) is None) is not is_open:
                 raise denied("what this user may see has changed: open the watch again")
 
-        return self.access.guarded(caller, check, self.watch(wanted, request.after))
+        return self.access.guarded(caller, check, self._worded_batches(caller, self.watch(wanted, request.after)))
+
+    async def _worded_batches(self, caller: Caller, batches: AsyncIterator[Batch]) -> AsyncIterator[Batch]:
+        words = self.access.wording(caller)
+        async for batch in batches:
+            shown = words is str or not batch.events
+            yield batch if shown else replace(batch, events=[_worded(event, words) for event in batch.events])
 
     async def watch(self, wanted: EventFilter, after: int) -> AsyncIterator[Batch]:
         """Yield what happens after a revision, 0: from now on; and at first, and now and then, a batch without events.
@@ -265,6 +276,10 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
         if len(named) > 1:
             raise invalid(f"{len(named)} nodes are named {node[:MAX_NAME_LENGTH]!a}: give the id")
         return named[0] if named else node
+
+
+def _worded(event: HistoryEvent, words: Wording) -> HistoryEvent:
+    return event if words is str else replace(event, message=words(event.message))
 
 
 def _object_of(job: FinishedJob) -> Object:

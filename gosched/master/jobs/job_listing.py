@@ -39,14 +39,16 @@ async def list_jobs(
     state: ClusterState,
     query: JobQuery,
     row: Callable[[Job], JobRow] = row_of,
+    whole: Callable[[Job], Job] = lambda job: job,
     *,
     lists: Callable[[Object], bool] | None = None,
     sees: Callable[[Object], bool] | None = None,
 ) -> scheduler_pb2.ListJobsResponse:
-    """Return one page of jobs, or of their rows, which `row` makes. Raises ApiError. `lists`: which jobs the caller may
+    """Return one page of jobs, or of their rows, which `row` makes; `whole` is what is shown of a
+    job. Raises ApiError. `lists`: which jobs the caller may
     know of, for rows; `sees`: which it sees whole; None: all."""
     _check(query)
-    query = _with_parent_by_id(state, query)
+    query = _with_parent_by_id(state, query, sees)
     token = read_token(query, state)
     size = min(query.page_size or DEFAULT_PAGE, MAX_PAGE)
     horizon = token.horizon if token else state.next_sequence
@@ -61,7 +63,7 @@ async def list_jobs(
         if page_bytes > MAX_PAGE_BYTES:
             break
         message = answer.rows.add() if query.rows else answer.jobs.add()
-        fill(row(job) if query.rows else job, message)
+        fill(row(job) if query.rows else whole(job), message)
         page_bytes += message.ByteSize()
         given += 1
         if not given % _FILLED_AT_ONCE:
@@ -209,12 +211,12 @@ def _seen(matches: Callable[[Job], bool], shows: Callable[[Object], bool] | None
     return matches if shows is None else lambda job: matches(job) and shows(job_object(job))
 
 
-def _with_parent_by_id(state: ClusterState, query: JobQuery) -> JobQuery:
+def _with_parent_by_id(state: ClusterState, query: JobQuery, sees: Callable[[Object], bool] | None) -> JobQuery:
     """Return the query with the id of its array or schedule: pages go on with this very one. Raises ApiError."""
     if not query.parent:
         return query
     job = state.find_job(query.parent)
-    if job is None:
+    if job is None or (sees is not None and not sees(job_object(job))):
         raise not_found(f"there is no job {query.parent[:MAX_NAME_LENGTH]!a}")
     if not job.spec.is_parent:
         raise invalid(f"job {job.spec.name} is neither an array nor a schedule: it has no children")

@@ -16,6 +16,10 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
+from gosched.core.access import Permission
+from gosched.master.base.access import Access
+from gosched.master.base.callers import Caller
+from gosched.master.base.errors import ApiError
 from gosched.master.http.call import CALL
 from gosched.master.web.security import HEADERS
 from gosched.replication.interface import AppliedBatch, Replication, Role
@@ -30,8 +34,9 @@ LEAST_REFRESH_S = 2.0
 class Changes:
     """Tells listeners of new revisions."""
 
-    def __init__(self, replication: Replication) -> None:
+    def __init__(self, replication: Replication, access: Access) -> None:
         self._replication = replication
+        self._access = access
         self._changed: asyncio.Future[None] | None = None
         self.listeners = 0
         self._stopped = False
@@ -43,14 +48,23 @@ class Changes:
         if self.listeners >= MAX_LISTENERS or self._stopped:
             headers = {**HEADERS, "Retry-After": "10"}
             return PlainTextResponse("too many pages are open on this master\n", status_code=503, headers=headers)
+        caller = request.scope[CALL].caller
+        self._access.check(caller, Permission.VIEW)
         request.scope[CALL].become_stream()
         headers = {**HEADERS, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._lines(), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(self._guarded(caller), media_type="text/event-stream", headers=headers)
 
     def stop(self) -> None:
         """End all streams, so that the master can stop."""
         self._stopped = True
         self._wake()
+
+    async def _guarded(self, caller: Caller) -> AsyncIterator[bytes]:
+        """Yield the lines until the caller may see pages no more."""
+        lines = self._access.guarded(caller, lambda: self._access.check(caller, Permission.VIEW), self._lines())
+        with contextlib.suppress(ApiError):  # the page asks again, and is told why not
+            async for line in lines:
+                yield line
 
     async def _lines(self) -> AsyncIterator[bytes]:
         self.listeners += 1

@@ -11,6 +11,7 @@ from gosched.api.history import Attempt, EventPage, HistoryEvent
 from gosched.core.records.job import Job
 from gosched.core.records.task import Task, TaskState
 from gosched.core.state.cluster_state import ClusterState
+from gosched.master.base.access import Wording
 from gosched.master.history.attempts import attempts
 from gosched.master.history.words import node_name
 from gosched.master.web.gang_timeline import Timeline, draw
@@ -79,7 +80,7 @@ async def job_page(sources: Sources, asked: Asked) -> JobPageView:
     explanation = to_record(why, JobExplanation) if why and not job.state.is_final else None
     events = to_record(happened, EventPage).events if happened else ()
     return JobPageView(
-        head=_head(state, job, explanation),
+        head=_head(state, job, explanation, asked.words),
         explanation=explanation,
         attempts=listed[::-1],
         timeline=draw(job, listed, sources.now_ms()),
@@ -109,9 +110,9 @@ def _task_page(state: ClusterState, asked: Asked, tasks: list[Task]) -> TaskPage
     )
 
 
-def _head(state: ClusterState, job: Job, explanation: JobExplanation | None) -> JobHead:
+def _head(state: ClusterState, job: Job, explanation: JobExplanation | None, words: Wording) -> JobHead:
     """Return the head, with what the leader knows of the reason."""
-    head = head_of(state, job)
+    head = head_of(state, job, words)
     if explanation and explanation.code:
         return replace(head, code=explanation.code, message=explanation.message)
     return head

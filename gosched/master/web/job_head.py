@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gosched.core.access import Permission, job_object
 from gosched.core.records.job import Job, JobIntent, JobState
 from gosched.core.state.cluster_state import ClusterState
+from gosched.master.base.access import Wording
 from gosched.master.base.callers import Caller
 from gosched.master.jobs.wait_reasons import wait_reason
 from gosched.master.web.page import NoSuchPage
@@ -53,14 +54,14 @@ def find_job(sources: Sources, caller: Caller, name: str) -> Job:
     return job
 
 
-def head_of(state: ClusterState, job: Job) -> JobHead:
+def head_of(state: ClusterState, job: Job, words: Wording = str) -> JobHead:
     known = None if job.state.is_final else wait_reason(state, job)
     parent = state.jobs.get(job.parent)
     return JobHead(
         job=job,
         state=job.shown_state,
         code=str(known[0]) if known else job.reason,
-        message=known[1] if known else job.detail,
+        message=words(known[1] if known else job.detail),
         actions=actions_of(job),
         parent_name=parent.spec.name if parent else job.parent,
         tasks=job.spec.task_count,

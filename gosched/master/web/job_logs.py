@@ -42,7 +42,7 @@ async def logs_page(sources: Sources, asked: Asked) -> LogsView:
     many = sum([group.count for group in groups]) > MAX_NAMES
     names = [] if many else [f"{group.name}/{index}" for group in groups for index in range(group.count)]
     return LogsView(
-        head=head_of(sources.state, job),
+        head=head_of(sources.state, job, asked.words),
         names=tuple(names),
         task=asked.query.text("task"),
         attempt=asked.query.number("attempt", 0, least=1, most=1_000_000),
@@ -52,7 +52,7 @@ async def logs_page(sources: Sources, asked: Asked) -> LogsView:
 async def spec_page(sources: Sources, asked: Asked) -> SpecView:
     """Return the page of the spec. Raises NoSuchPage."""
     job = find_job(sources, asked.caller, asked.params["job"])
-    return SpecView(head=head_of(sources.state, job), text=spec_text(job.spec))
+    return SpecView(head=head_of(sources.state, job, asked.words), text=spec_text(job.spec))
 
 
 def spec_text(spec: JobSpec) -> str:

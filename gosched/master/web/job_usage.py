@@ -31,7 +31,7 @@ async def usage_page(sources: Sources, asked: Asked) -> UsageView:
     """Return the page. Raises NoSuchPage."""
     job = find_job(sources, asked.caller, asked.params["job"])
     gpus = any(group.resources.gpu_millis for group in job.spec.groups)
-    return UsageView(head=head_of(sources.state, job), gpus=gpus)
+    return UsageView(head=head_of(sources.state, job, asked.words), gpus=gpus)
 
 
 async def usage_now(sources: Sources, asked: Asked) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from gosched.api.explanation import JobWait
 from gosched.core.records.job import Job, JobState
 from gosched.core.state.cluster_state import ClusterState
+from gosched.master.base.access import Wording
 from gosched.master.jobs.wait_reasons import wait_reason
 from gosched.master.web.job_filter import LISTED, SORTS, BadFilter, JobFilter, read_filter
 from gosched.master.web.page import Asked
@@ -79,7 +80,7 @@ async def jobs_page(sources: Sources, asked: Asked) -> JobsView:
     waiting = [job.id for job in shown if job.id in state.pending]
     waits = await _waits(sources, waiting, asked)
     return JobsView(
-        rows=tuple([_row(sources.state, job, waits) for job in shown]),
+        rows=tuple([_row(sources.state, job, waits, asked.words) for job in shown]),
         counts=tuple([_count(asked, chosen, one, order.counts[one]) for one in LISTED]),
         filter=chosen,
         problem=problem,
@@ -99,7 +100,7 @@ async def _waits(sources: Sources, job_ids: Sequence[str], asked: Asked) -> Mapp
     return {wait.job_id: to_record(wait, JobWait) for wait in told.waits} if told else {}
 
 
-def _row(state: ClusterState, job: Job, waits: Mapping[str, JobWait]) -> JobRow:
+def _row(state: ClusterState, job: Job, waits: Mapping[str, JobWait], words: Wording) -> JobRow:
     reserved = state.reservations.get(job.id)
     code, message, start_ms = job.reason, job.detail, reserved.start_ms if reserved else 0
     if job.id in waits:
@@ -111,7 +112,7 @@ def _row(state: ClusterState, job: Job, waits: Mapping[str, JobWait]) -> JobRow:
         job=job,
         state=job.shown_state,
         code=code,
-        message=message,
+        message=words(message),
         start_ms=start_ms if not job.state.is_final else 0,
         reserved=reserved is not None,
     )

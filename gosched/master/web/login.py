@@ -68,7 +68,10 @@ class Login:
 
 def local_path(text: str) -> str:
     """Return the path if it is one of this site, else the first page."""
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:  # of an address in brackets
+        return "/"
     is_local = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
     return text if is_local and not parts.scheme and not parts.netloc and "\\" not in text else "/"
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from gosched.core.access import job_object
 from gosched.core.records.job import Job
-from gosched.master.base.access import Sees
+from gosched.master.base.access import Sees, Wording
 from gosched.master.base.callers import Caller
 from gosched.master.http.call import CALL
 from gosched.master.web.query import Query
@@ -30,6 +30,8 @@ class Asked:
     caller: Caller
     #: Whether it sees jobs of this tenant, queue and owner; None: all.
     sees: Sees | None = None
+    #: Hides the names of jobs that it does not see, in a line for people.
+    words: Wording = str
 
     def shows(self, job: Job) -> bool:
         """Return whether the page may name the job."""
@@ -73,4 +75,5 @@ def asked_of(sources: Sources, request: Request) -> Asked:
         params=request.path_params,
         caller=caller,
         sees=sources.access.lists(caller),
+        words=sources.access.wording(caller),
     )

@@ -74,7 +74,10 @@ async def queues_page(sources: Sources, asked: Asked) -> Queues:
     state = sources.state
     guaranteed = guarantees(state.queues, state.total)
     resources = tuple(resource_order(state.total))
-    tenants = sources.status.quotas()
+    everywhere = asked.sees is None
+    tenants = [
+        one for one in sources.status.quotas() if everywhere or sources.access.is_in(asked.caller, one.quota.tenant)
+    ]
     return Queues(
         rows=tuple(
             [

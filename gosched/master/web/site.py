@@ -76,7 +76,7 @@ class Site:
         self._sources = sources
         self._files = StaticFiles(read_files())
         self._rendering = Rendering(self._files)
-        self._changes = Changes(sources.replication)
+        self._changes = Changes(sources.replication, sources.access)
         self._recent: Recent[tuple[int, bytes]] = Recent(sources.clock, kept_s=KEPT_S, most=MAX_KEPT)
         self._work: list[asyncio.Task[None]] = []
 
@@ -163,6 +163,7 @@ class Site:
         )
 
     async def _trends(self, request: Request) -> Response:
+        self._sources.access.check(request.scope[CALL].caller, Permission.VIEW)
         body = trend_series(self._sources)
         return JSONResponse(body, headers={**HEADERS, "Cache-Control": "no-store"})
 

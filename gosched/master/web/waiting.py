@@ -43,7 +43,9 @@ async def longest_waiting(sources: Sources, asked: Asked, most: int) -> tuple[Wa
     jobs = waiting_first(sources.state, most, asked.shows)
     reasons = await asyncio.gather(*[_reason(sources, job.id, asked.caller) for job in jobs])
     state = sources.state
-    return tuple([_row(state, job, *reason) for job, reason in zip(jobs, reasons, strict=True)])
+    return tuple(
+        [_row(state, job, code, asked.words(message)) for job, (code, message) in zip(jobs, reasons, strict=True)]
+    )
 
 
 def waiting_first(state: ClusterState, most: int, shows: Shows = lambda job: True) -> list[Job]:
