@@ -17,9 +17,10 @@ from pydantic import BeforeValidator, model_validator
 from gosched.config.errors import ConfigError, shown, suggestion
 from gosched.config.queue_writer import amounts_keys
 from gosched.config.tree import read_documents
-from gosched.config.validation import Model, Text, Word, problem_at, validate
+from gosched.config.validation import Model, Word, problem_at, validate
 from gosched.config.vector import Vector
 from gosched.core.access import GRANTS
+from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.core.records.access import AccessRole, Binding
 from gosched.core.rules.access import check_bindings
 
@@ -28,13 +29,25 @@ ROLES = {role.word: role for role in GRANTS}
 
 def read_role(value: object) -> AccessRole:
     """Return the role of a name such as `tenant-admin`. Raises ValueError."""
-    if value not in ROLES:
+    if not isinstance(value, str) or value not in ROLES:
         near = suggestion(str(value), ROLES)
         raise ValueError(f"expected one of {', '.join(ROLES)}, got {shown(value)}{near}")
-    return ROLES[str(value)]
+    return ROLES[value]
 
 
 Role = Annotated[AccessRole, BeforeValidator(read_role)]
+
+
+def _subject(value: object) -> str:
+    """Check the name of a user, a group or an account. A name such as `false` or `1` is text in quotes."""
+    if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME_LENGTH or not value.isprintable():
+        raise ValueError(
+            f"expected a name of 1 to {MAX_NAME_LENGTH} characters, in quotes if it is a number, got {shown(value)}"
+        )
+    return value
+
+
+Subject = Annotated[str, BeforeValidator(_subject)]
 
 
 class BindingConfig(Model):
@@ -43,11 +56,11 @@ class BindingConfig(Model):
 
     name: Word
     role: Role
-    users: tuple[Text, ...] = ()
-    groups: tuple[Text, ...] = ()
+    users: tuple[Subject, ...] = ()
+    groups: tuple[Subject, ...] = ()
     tenants: tuple[Word, ...] = ()
     queues: tuple[Word, ...] = ()
-    accounts: tuple[Text, ...] = ()
+    accounts: tuple[Subject, ...] = ()
     ceiling: Vector = ()
 
     def record(self) -> Binding:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from gosched.config.access_file import Role
+from gosched.config.access_file import Role, Subject
 from gosched.config.agent_settings import TaintConfig
 from gosched.config.errors import ConfigError, shown, suggestion
 from gosched.config.moment import moment_from_ms
@@ -86,7 +86,7 @@ class NewTokenBody(Model):
     role: Role
     lasts_ms: Annotated[Millis, Field(ge=1, le=MAX_DURATION_MS)] = Field(default=30 * 86_400_000, alias="lasts")
     user: Text = ""
-    groups: tuple[Text, ...] = ()
+    groups: tuple[Subject, ...] = ()
     tenants: tuple[Word, ...] = ()
     queues: tuple[Word, ...] = ()
 

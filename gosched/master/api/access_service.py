@@ -87,6 +87,7 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
         return answer
 
     async def CheckAccess(self, request: access_pb2.CheckAccessRequest, context: Any) -> access_pb2.CheckAccessResponse:
+        permission = _permission(request.permission) if request.permission else None
         await self.proposals.barrier()
         caller: Caller = context.caller
         identity = self.access.identity(caller)
@@ -101,8 +102,8 @@ class AccessService(access_pb2_grpc.AccessServiceServicer):
             groups=identity.groups,
             roles=sorted({binding.role.word for binding in mine}),
         )
-        if request.permission:
-            found = granting(mine, identity, _permission(request.permission), self._object(request, caller))
+        if permission is not None:
+            found = granting(mine, identity, permission, self._object(request, caller))
             answer.allowed, answer.by = found is not None, found.name if found is not None else ""
         return answer
 

@@ -23,7 +23,11 @@ from gosched.wire.v1 import access_pb2, types_pb2
 
 router = rest_router("access")
 
-_NAMES: Json = {"type": "array", "items": {"type": "string", "minLength": 1}}
+_NAME = "^[A-Za-z0-9]([A-Za-z0-9_.-]{0,60}[A-Za-z0-9])?$"
+_SUBJECTS: Json = {"type": "array", "items": {"type": "string", "pattern": "^[!-~]{1,200}$"}}
+_NAMES: Json = {"type": "array", "items": {"type": "string", "pattern": _NAME}}
+_DAYS = "[1-9][0-9]?d|[12][0-9][0-9]d|3[0-5][0-9]d|36[0-6]d"
+_LASTS: Json = {"type": "string", "pattern": f"^([1-9][0-9]?[0-9]?[mh]|{_DAYS})$"}
 _ROLE: Json = {"type": "string", "enum": list(ROLES)}
 _SCOPE: Json = {"tenants": _NAMES, "queues": _NAMES}
 _BINDINGS: Json = {
@@ -35,12 +39,12 @@ _BINDINGS: Json = {
                 "type": "object",
                 "additionalProperties": False,
                 "properties": {
-                    "name": {"type": "string", "pattern": "^[A-Za-z0-9]([A-Za-z0-9_.-]{0,60}[A-Za-z0-9])?$"},
+                    "name": {"type": "string", "pattern": _NAME},
                     "role": _ROLE,
-                    "users": _NAMES,
-                    "groups": _NAMES,
+                    "users": _SUBJECTS,
+                    "groups": _SUBJECTS,
                     **_SCOPE,
-                    "accounts": _NAMES,
+                    "accounts": _SUBJECTS,
                     "ceiling": {"type": "object", "additionalProperties": {"type": ["number", "string"]}},
                 },
                 "required": ["name", "role"],
@@ -52,11 +56,11 @@ _BINDINGS: Json = {
 _NEW_TOKEN: Json = {
     "type": "object",
     "properties": {
-        "name": {"type": "string", "pattern": "^[A-Za-z0-9]([A-Za-z0-9_.-]{0,60}[A-Za-z0-9])?$"},
+        "name": {"type": "string", "pattern": _NAME},
         "role": _ROLE,
-        "lasts": {"type": "string", "description": "Such as 30d."},
-        "user": {"type": "string"},
-        "groups": _NAMES,
+        "lasts": _LASTS,
+        "user": {"type": "string", "pattern": "^[!-~]{0,200}$"},
+        "groups": _SUBJECTS,
         **_SCOPE,
     },
     "required": ["name", "role"],
