@@ -127,8 +127,10 @@ class ChainFile:
         except OSError as error:
             self.close()
             raise OSError(error.errno, "another master writes to it", str(self._path)) from error
-        os.fchmod(self._fd, 0o600)
-        self._size = os.fstat(self._fd).st_size
+        seen = os.fstat(self._fd)
+        if seen.st_uid == os.geteuid():  # volumes of Kubernetes may belong to root, and be opened by a pod's group
+            os.fchmod(self._fd, 0o600)
+        self._size = seen.st_size
         self._first = _first_seq(self._fd)
         _sync_folder(self._folder)
 

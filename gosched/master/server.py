@@ -195,7 +195,6 @@ class MasterServer:
         """Start all parts. Raises ConfigError for a port that cannot be had, ReplicaFailed for a replica that does not
         start."""
         settings = self._settings
-        await asyncio.to_thread(self._audit.start)
         if self._verifier:
             self._verifier.start()
         self.record = await self.endpoints.listen()
@@ -204,6 +203,8 @@ class MasterServer:
         self._replica_runs = True
         if problem := self._wrong_cluster():
             raise ConfigError(problem)
+        # After the replica, which knows whose data directory this is.
+        await asyncio.to_thread(self._audit.start)
         await self.endpoints.serve()
         leader = Leader(
             self._replication,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -195,3 +197,24 @@ def test_a_file_that_another_took_away_or_wrote_to_shows(tmp_path: Path) -> None
         file.write(b"mine\n")
     log.append([record(4)])
     assert verify([tmp_path]).problem.endswith(f"{CURRENT}:2: it is no line of an audit log")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+def test_a_log_that_belongs_to_root_is_continued_by_the_group_that_may_write_it() -> None:
+    """As Kubernetes hands over a volume that was restored: the files are root's, and of the pod's group."""
+    script = f"""
+import os, tempfile
+from pathlib import Path
+from tests.audit.test_chain import CURRENT, verify, written
+folder = Path(tempfile.mkdtemp())
+written(folder, 3).close()
+for path, mode in ((folder, 0o2770), (folder / CURRENT, 0o660)):
+    os.chown(path, 0, {(group := 65534)})
+    path.chmod(mode)
+os.setgroups([]); os.setgid({group}); os.setuid({group})
+written(folder, 2).close()
+verdict = verify([folder])
+print(verdict.lines, verdict.problem or "whole")
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.stdout.strip(), ran.returncode) == ("5 whole", 0), ran.stderr
