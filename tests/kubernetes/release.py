@@ -97,11 +97,11 @@ class Release:
         return done.stdout
 
     @contextmanager
-    def port_forward(self) -> Iterator[str]:
-        """Reach the masters' service as people do from their machine; yields the endpoint."""
+    def port_forward(self, port: int = 9090) -> Iterator[str]:
+        """Reach a port of the masters' service as people do from their machine; yields the endpoint."""
         command = [f"{self.kube.programs}/kubectl", "--namespace", self.namespace, "port-forward"]
         with subprocess.Popen(
-            [*command, f"service/{self.fullname}", ":9090"], env=self.kube.env, stdout=subprocess.PIPE, text=True
+            [*command, f"service/{self.fullname}", f":{port}"], env=self.kube.env, stdout=subprocess.PIPE, text=True
         ) as forward:
             try:
                 assert forward.stdout is not None

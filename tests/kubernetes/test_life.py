@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gosched.client import Denied, GoSchedClient, TlsFiles
 from gosched.core.records.job import JobState
 from tests.integration.support import PATIENCE_S, until
 from tests.kubernetes.release import CHART, Release
@@ -74,6 +75,29 @@ def test_a_gang_is_submitted_from_outside(release: Release, tmp_path: Path) -> N
     with release.port_forward() as endpoint:
         release.goschedctl(endpoint, "submit", "--wait", str(tmp_path / "gang.yaml"))
         assert release.goschedctl(endpoint, "logs", "outside").count("hello from outside") == 3
+
+
+def test_a_user_logs_in_as_the_notes_say_and_may_nothing_that_was_not_given(release: Release, tmp_path: Path) -> None:
+    notes = release.helm("get", "notes")
+    binding, token = (
+        next(line.strip() for line in notes.splitlines() if words in line)
+        for words in ("goschedctl access apply -", "goschedctl token create")
+    )
+    (tmp_path / "bindings.yaml").write_text(binding.removeprefix("echo '").partition("'")[0])
+    with release.port_forward() as endpoint:
+        release.goschedctl(endpoint, "access", "apply", str(tmp_path / "bindings.yaml"))
+        secret = release.goschedctl(endpoint, *token.split()[1:], "-o", "json")
+    ca = TlsFiles(ca=release.tls().ca)
+    with release.port_forward(9093) as endpoint:
+        with GoSchedClient(endpoint, tls=ca, token=json.loads(secret)["secret"]) as ann:
+            job = ann.submit("name: of-ann\nresources: {cpu: 10m, memory: 1Mi}\nrun: 'true'\n").job_id
+            assert ann.wait(job, timeout=PATIENCE_S).state is JobState.SUCCEEDED
+            assert ann.get_job(job).job.user == "ann"
+            with pytest.raises(Denied, match="ann may not grant"):
+                ann.list_bindings()
+        stranger = GoSchedClient(endpoint, tls=ca, token="gosched_0123456789abcdef_guessed")
+        with stranger, pytest.raises(Denied, match="the token is not valid"):
+            stranger.get_status()
 
 
 def test_a_gang_is_submitted_from_a_pod(release: Release) -> None:

@@ -32,6 +32,7 @@
 {{- $access := deepCopy (default dict $config.access) -}}
 {{- $_ := set $access "admins" (default (list "helm") $access.admins) -}}
 {{- $_ := set $config "access" $access -}}
+{{- $_ := set $server "token_addr" ":9093" -}}
 {{- end -}}
 {{- with include "gosched.archive" . -}}
 {{- $_ := set $config "archive" (fromYaml .) -}}
