@@ -67,6 +67,7 @@ def latencies(report: Report, node: Node, runtime: str, count: int, image: str =
         wait_for(mark.exists, f"{mark} was not made")
         times.append(1000 * (mark.stat().st_ctime - began))
         node.stop([f"{runtime}{number}/t/0.1"])
+        wait_for(lambda: not node.supervisors(), "the task has not ended")
     report.add(f"agent_start_{runtime}_p50", statistics.median(times), "ms", count)
     report.add(f"agent_start_{runtime}_p99", percentile(sorted(times), 99), "ms", count)
 
