@@ -78,7 +78,7 @@ def test_a_gang_is_submitted_from_outside(release: Release, tmp_path: Path) -> N
 
 
 def test_a_user_logs_in_as_the_notes_say_and_may_nothing_that_was_not_given(release: Release, tmp_path: Path) -> None:
-    notes = release.helm("get", "notes")
+    notes = release.kube.helm("get", "notes", release.name, "--namespace", release.namespace)
     binding, token = (
         next(line.strip() for line in notes.splitlines() if words in line)
         for words in ("goschedctl access apply -", "goschedctl token create")
