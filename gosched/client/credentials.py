@@ -18,6 +18,12 @@ def channel_credentials(tls: tuple[bytes, bytes, bytes], token: Token) -> Any:
     return grpc.composite_channel_credentials(shown, grpc.metadata_call_credentials(_Bearer(token), name="token"))
 
 
+def socket_credentials(token: Token) -> Any:
+    """Return the credentials of a channel over a Unix socket that bears a token: it stays on this machine."""
+    local = grpc.local_channel_credentials(grpc.LocalConnectionType.UDS)
+    return grpc.composite_channel_credentials(local, grpc.metadata_call_credentials(_Bearer(token), name="token"))
+
+
 class _Bearer(grpc.AuthMetadataPlugin):  # type: ignore[misc] # grpc has no types
     """Adds the token to each call; gRPC asks in a thread of its own."""
 

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import grpc
 
 from gosched.client import targets
-from gosched.client.credentials import channel_credentials
+from gosched.client.credentials import channel_credentials, socket_credentials
 from gosched.client.errors import Misused
 from gosched.client.requests.cluster import get_status
-from gosched.client.targets import CLOSED, OPTIONS, Targets, TlsFiles, Token, Tries
+from gosched.client.targets import CLOSED, OPTIONS, Targets, TlsFiles, Token, Tries, is_socket
 
 T = TypeVar("T")
 
@@ -64,6 +64,7 @@ class Masters:
         with self._lock:
             if self._closed:
                 raise Misused(CLOSED)
+            self._targets.check(target)
             version, tls = self._targets.tls_contents()
             key = target, version
             if key not in self._channels:
@@ -124,6 +125,8 @@ class Masters:
 
 def _open(target: str, tls: tuple[bytes, bytes, bytes] | None, token: Token) -> Any:
     """Return a channel. `tls`: CA, key, certificate."""
+    if tls is None and token and is_socket(target):
+        return grpc.secure_channel(target, socket_credentials(token), options=OPTIONS)
     if tls is None:
         return grpc.insecure_channel(target, options=OPTIONS)
     credentials = channel_credentials(tls, token)

@@ -47,6 +47,8 @@ OPTIONS = (
 CLOSED = "the client is closed: make another one"
 # In gRPC's words that there was no connection, so that nothing was sent; those of names differ from release to release.
 _NO_CONNECTION = ("failed to connect", "DNS resolution failed", "errors resolving")
+SOCKET = "unix:"
+_MAX_SOCKET = 107 + len(SOCKET)  # bytes of the name of a socket, in Linux
 _MAX_LABEL = 63  # characters of a part of a host's name
 
 
@@ -134,7 +136,8 @@ def _stamp(path: str | Path) -> object:
 
 
 class Targets:
-    """The endpoints, `host:port` of gRPC or the URL of a master's HTTP port, and the masters that are asked."""
+    """The endpoints, `host:port` of gRPC, the URL of a master's HTTP port, or `unix:/path` of its socket, and the
+    masters that are asked. At a socket the caller is its account: TLS files count for addresses alone."""
 
     def __init__(
         self,
@@ -146,9 +149,10 @@ class Targets:
     ) -> None:
         """`fails_fast`: masters that refuse the connection are not waited for, until one has answered."""
         self.endpoints = endpoint_list(endpoints)
-        self.tls = tls
+        self.is_local = is_socket(self.endpoints[0])
+        self.tls = tls = None if self.is_local else tls
         self.token = token
-        if token and tls is None:
+        if token and tls is None and not self.is_local:
             raise Misused("a token is not sent in plain text: give tls=TlsFiles(ca=...), too")
         self._tls_in_use = TlsInUse(tls) if tls else None
         self.fails_fast = fails_fast
@@ -179,6 +183,11 @@ class Targets:
         contents = self._tls_in_use.contents()
         return self._tls_in_use.version, contents
 
+    def check(self, target: str) -> None:
+        """Raise Misused for an address that a client of a socket does not know."""
+        if self.is_local and not is_socket(target):
+            raise Misused(f"at a socket its own master is called alone, and not {target}: name addresses as endpoints")
+
     def is_old(self, version: int) -> bool:
         """Return whether channels with these contents of the TLS files are to be closed; the last ones still have
         streams."""
@@ -203,8 +212,8 @@ class Targets:
 
     def time_to_learn(self) -> bool:
         """Return whether to look again which masters there are: they come and go while a client lives."""
-        if self.tls is not None and not self.tls.cert:
-            return False  # where masters tell each other to call, a certificate is needed
+        if self.is_local or (self.tls is not None and not self.tls.cert):
+            return False  # where masters tell each other to call, the caller is nobody, or another one
         if time.monotonic() < self._learn_at:
             return False
         self._learn_at = time.monotonic() + LEARN_EVERY_S
@@ -296,18 +305,36 @@ def endpoint_list(endpoints: object) -> list[str]:
     listed = endpoints.split(",") if isinstance(endpoints, str) else endpoints
     if not isinstance(listed, Sequence) or not all(isinstance(endpoint, str) for endpoint in listed):
         raise Misused(f"endpoints: expected text such as http://host:8080, or a list of it, got {given_as(endpoints)}")
-    found = [endpoint.strip().rstrip("/") for endpoint in listed if endpoint.strip()]
+    found = [_plain(endpoint.strip().rstrip("/")) for endpoint in listed if endpoint.strip()]
     if not found or len(found) > MAX_MASTERS:
         raise Misused(f"name 1 to {MAX_MASTERS} masters, such as host:9090,host:9091 or http://host:8080")
     for endpoint in found:
         if not _is_endpoint(endpoint):
-            raise Misused(f"endpoint {endpoint!r} is neither host:port nor http://host:port")
+            raise Misused(
+                f"endpoint {endpoint!r} is neither host:port nor http://host:port, nor unix:/path of a socket"
+            )
+    if 0 < sum(map(is_socket, found)) < len(found):
+        raise Misused("endpoints: name sockets alone, or addresses alone: a caller is another one at either")
     return found
+
+
+def is_socket(endpoint: str) -> bool:
+    """Return whether an endpoint is a Unix socket of a master on this machine."""
+    return endpoint.startswith(SOCKET)
+
+
+def _plain(endpoint: str) -> str:
+    """Return the one spelling of an endpoint: gRPC takes unix:///path, too."""
+    return endpoint.replace("unix:///", "unix:/", 1) if endpoint.startswith("unix:///") else endpoint
 
 
 def _is_endpoint(text: str) -> bool:
     """Tell whether a text may be an endpoint: its host could be one, and of gRPC there is a port."""
     is_url = text.startswith(_URLS)
+    if is_socket(text):
+        path = text.removeprefix(SOCKET)
+        is_absolute = path.startswith("/") and not path.startswith("//")
+        return is_absolute and text.isprintable() and len(text.encode()) <= _MAX_SOCKET
     try:
         parts = urlsplit(text if is_url else f"//{text}")
         host, port = parts.hostname or "", parts.port

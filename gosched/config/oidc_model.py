@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from gosched.config.errors import shown
 from gosched.config.validation import Millis, Model
+from gosched.core.records.access import LOCAL
 
 #: Signatures with a private key alone: `none` has none, and the secret of HS256 would have to be on every master.
 SignatureAlgorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -52,6 +53,12 @@ def _plain(value: str) -> str:
     return value
 
 
+def _not_local(value: str) -> str:
+    if value.startswith(LOCAL) or LOCAL.startswith(value):
+        raise ValueError(f"{shown(value)} could begin {LOCAL}NAME, which is an account of a master's machine")
+    return value
+
+
 def _distinct(values: tuple[str, ...]) -> tuple[str, ...]:
     twice = next((value for value in values if values.count(value) > 1), None)
     if twice:
@@ -60,7 +67,9 @@ def _distinct(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Word = Annotated[str, Field(min_length=1, max_length=MAX_CLAIM_LENGTH), AfterValidator(_plain)]
-Prefix = Annotated[str, Field(min_length=1, max_length=MAX_PREFIX_LENGTH), AfterValidator(_plain)]
+Prefix = Annotated[
+    str, Field(min_length=1, max_length=MAX_PREFIX_LENGTH), AfterValidator(_plain), AfterValidator(_not_local)
+]
 
 
 class Oidc(Model):

@@ -19,6 +19,7 @@ from gosched.config.backup_model import Backup
 from gosched.config.errors import ConfigError, shown
 from gosched.config.oidc_model import Oidc
 from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quota_list, check_tree, queue_tree
+from gosched.config.socket_model import SocketPath
 from gosched.config.tracing_model import Tracing
 from gosched.config.validation import LabelKey, MemoryBytes, Millis, Model, Name, Pairs, problem_at
 from gosched.core.limits import MAX_LIVE_JOBS
@@ -79,7 +80,8 @@ class Tls(Model):
 
 class Server(Model):
     """`token_addr`: where gRPC takes callers that have a token or a login and no certificate; with it HTTP takes them,
-    too. `health_addr`: where probes ask by gRPC; `probe_addr`: where probes and scrapers ask by HTTP, in plain text and
+    too. `socket`: path of a Unix socket for callers of this machine, who are known by their accounts; empty: none.
+    `health_addr`: where probes ask by gRPC; `probe_addr`: where probes and scrapers ask by HTTP, in plain text and
     without certificates; empty: nowhere. `advertise_host`: what others call this machine; needed when it listens on
     every interface and its host name is not what others can resolve. `http_hosts`: further names by which HTTP calls
     it, such as a proxy's."""
@@ -87,6 +89,7 @@ class Server(Model):
     grpc_addr: Address = ":9090"
     http_addr: Address = ":8080"
     token_addr: Address | Literal[""] = ""
+    socket: SocketPath = ""
     health_addr: Address | Literal[""] = ""
     probe_addr: Address | Literal[""] = ""
     advertise_host: str = ""

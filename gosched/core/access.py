@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from gosched.core.records.access import ANY_USER, OWN_ACCOUNT, AccessRole, Binding
+from gosched.core.records.access import ANY_USER, LOCAL, OWN_ACCOUNT, AccessRole, Binding
 from gosched.core.records.job import Job
 from gosched.core.records.tenant import Quota
 from gosched.core.sharing import lineage
@@ -168,10 +168,16 @@ def may_run_as(bindings: Iterable[Binding], identity: Identity, on: Object, acco
         and (
             (one.role is AccessRole.ADMIN and _is_admins(identity))
             or account in one.accounts
-            or (OWN_ACCOUNT in one.accounts and account == identity.user)
+            or (OWN_ACCOUNT in one.accounts and account == account_of(identity.user))
         )
         for one in bindings
     )
+
+
+def account_of(user: str) -> str:
+    """Return the system account with a user's own name; empty: an account of a master's machine that has no name."""
+    account = user.removeprefix(LOCAL)
+    return "" if account != user and account.startswith("uid-") else account
 
 
 def may_set_quota(bindings: Iterable[Binding], identity: Identity, quota: Quota) -> bool:

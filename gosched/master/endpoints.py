@@ -8,15 +8,18 @@ from typing import Any
 
 from gosched.config import Listen, MasterSettings
 from gosched.config.address import join_address, split_address
+from gosched.core.records.access import LOCAL
 from gosched.core.records.master import Master
 from gosched.master.api.grpc_api import GrpcServer
 from gosched.master.api.lanes import Lanes
 from gosched.master.api.leader_calls import LeaderCalls
 from gosched.master.api.leader_routing import LeaderRouting
+from gosched.master.api.local_socket import LocalSocket
 from gosched.master.api.rates import Rates
 from gosched.master.api.status import StatusReader
 from gosched.master.base.access import Access
 from gosched.master.base.audited import Audit
+from gosched.master.base.callers import Callers
 from gosched.master.base.channels import Channels
 from gosched.master.base.clock import Clock
 from gosched.master.base.leadership import Leadership
@@ -93,14 +96,19 @@ class Endpoints:
             history=history.service,
         )
         probes = Probes(metrics=metrics, not_ready=not_ready)
+        self._socket = LocalSocket(settings.server.socket) if settings.server.socket else None
+        callers = callers_of(settings, self._socket)
         app = make_app(self.http_services, probes, [self.site.router()])
         hosts = Hosts(settings.server.http_hosts, self._advertised_hosts)
-        entrance = Entrance(app, self.http_services, hosts, metrics, clock, access, self._cluster_id, audit)
+        entrance = Entrance(app, self.http_services, hosts, metrics, clock, access, self._cluster_id, audit, callers)
         self._http = HttpServer(entrance, key="server.http_addr")
         self._probes = HttpServer(probe_app(probes), key="server.probe_addr", bounds=FOR_PROBES)
         self.probe_port = 0
-        routing = LeaderRouting(leadership, masters, metrics, lanes, access, self._cluster_id, self._revision, audit)
-        self._grpc = GrpcServer(settings.grpc_listen(), tls, [routing], settings.token_listen())
+        routing = LeaderRouting(
+            leadership, masters, metrics, lanes, access, self._cluster_id, self._revision, audit, callers
+        )
+        inner = self._socket.inner_address if self._socket else ""
+        self._grpc = GrpcServer(settings.grpc_listen(), tls, [routing], settings.token_listen(), inner)
         listen = settings.health_listen()
         self._health = listen and HealthPort(
             listen, key="server.health_addr", live=live, ready=lambda: live() and not not_ready()
@@ -130,9 +138,15 @@ class Endpoints:
         """Answer calls over gRPC, too, now that there is a state."""
         self._grpc.add(*self._services.values())
         await self._grpc.start()
+        if self._socket:
+            await self._socket.open()
 
     async def stop(self) -> None:
+        if self._socket:
+            await self._socket.close_door()
         await self._grpc.stop(STOP_GRACE_S)
+        if self._socket:
+            await self._socket.close()
         await self.site.stop()
         await self._http.stop()
         await self._probes.stop()
@@ -152,3 +166,10 @@ class Endpoints:
 
     def _revision(self) -> int:
         return self._replication.state.revision
+
+
+def callers_of(settings: MasterSettings, local: LocalSocket | None) -> Callers:
+    """Return what says who calls. Names of certificates begin with nothing that says where a user comes from."""
+    of_issuer = (settings.oidc.user_prefix, settings.oidc.groups_prefix) if settings.oidc else ()
+    reserved = (LOCAL, *of_issuer)
+    return Callers(local.user, reserved) if local else Callers(reserved=reserved)

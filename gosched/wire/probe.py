@@ -23,6 +23,7 @@ from gosched.wire.tls_rules import trusting
 MOST_AT_ONCE = 16
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # with empty settings
 _SETTINGS_FRAME = 4
+_SOCKET = "unix:"
 _ALERT = b"\x15\x03"
 _PLAIN_ON_TLS = "it takes TLS alone, and this program has no certificate: set tls_cert, tls_key and tls_ca"
 #: What a server says of a client's certificate, by OpenSSL's names of alerts.
@@ -56,13 +57,16 @@ class Obstacle:
 
 
 def look_at_all(addresses: Sequence[str], tls: TlsPaths | None, timeout_s: float) -> dict[str, Obstacle | None]:
-    """Return for each `host:port` what `look` returns."""
+    """Return for each address what `look` returns."""
     with ThreadPoolExecutor(min(MOST_AT_ONCE, len(addresses)), thread_name_prefix="look") as pool:
         return dict(zip(addresses, pool.map(lambda address: look(address, tls, timeout_s), addresses), strict=True))
 
 
 def look(address: str, tls: TlsPaths | None, timeout_s: float) -> Obstacle | None:
-    """Return what keeps gRPC from talking to the server at `host:port`; None: nothing that can be seen from here."""
+    """Return what keeps gRPC from talking to the server at `host:port` or `unix:/path`; None: nothing that can be seen
+    from here."""
+    if address.startswith(_SOCKET):
+        return _at_socket(address.removeprefix(_SOCKET), timeout_s)
     host, _, port = address.rpartition(":")
     target = (host.strip("[]"), int(port))
     try:
@@ -70,6 +74,21 @@ def look(address: str, tls: TlsPaths | None, timeout_s: float) -> Obstacle | Non
             return _beyond_tls(sock, target, tls, timeout_s) if tls else _in_plain_text(sock, target, timeout_s)
     except (socket.gaierror, UnicodeError) as error:  # UnicodeError: what could not be a name
         return _unresolved(target[0], error)
+    except TimeoutError:
+        return Obstacle(words=f"no answer within {timeout_s:g} s", is_silence=True)
+    except OSError as error:
+        return Obstacle(words=words_of(error).lower())
+
+
+def _at_socket(path: str, timeout_s: float) -> Obstacle | None:
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(timeout_s)
+            sock.connect(path)
+            sock.sendall(_PREFACE)
+            return _of_frame(sock.recv(64))
+    except FileNotFoundError:
+        return Obstacle(words=f"there is no socket {path}: no master with it in server.socket runs here")
     except TimeoutError:
         return Obstacle(words=f"no answer within {timeout_s:g} s", is_silence=True)
     except OSError as error:

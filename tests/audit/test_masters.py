@@ -20,7 +20,7 @@ from gosched.audit.record import AuditRecord
 from gosched.audit.verify import verify
 from gosched.config import ConfigError
 from gosched.master.base.audited import NOT_RECORDED, Audit, begin_http, is_recorded
-from gosched.master.base.callers import FORWARDED, FORWARDED_ADDRESS, Caller, caller_of
+from gosched.master.base.callers import FORWARDED, FORWARDED_ADDRESS, Caller, Callers
 from gosched.master.base.errors import ApiError
 from gosched.master.server import MasterServer
 from gosched.replication.memory import MemoryCluster, MemoryReplication
@@ -234,9 +234,9 @@ class Context:
 def test_a_masters_word_alone_counts_for_the_address_of_a_call_that_was_passed_on() -> None:
     ann = Caller(role=Role.CLIENT, name="ann", address="10.0.0.1")
     assert dict(ann.header) == {FORWARDED: "gosched:///client/ann", FORWARDED_ADDRESS: "10.0.0.1"}
-    seen = [caller_of(Context(role, *ann.header)) for role in ("master", "client", "agent")]
+    seen = [Callers().of_call(Context(role, *ann.header)) for role in ("master", "client", "agent")]
     assert [(one.name, one.address) for one in seen] == [("ann", "10.0.0.1"), ("x", "10.0.0.2"), ("x", "10.0.0.2")]
-    assert caller_of(Context("master", (FORWARDED, "1"), (FORWARDED_ADDRESS, "10.0.0.1"))).address == "10.0.0.2"
+    assert Callers().of_call(Context("master", (FORWARDED, "1"), (FORWARDED_ADDRESS, "10.0.0.1"))).address == "10.0.0.2"
 
 
 class Watched:

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import grpc.aio
 
 from gosched.client import targets
-from gosched.client.credentials import channel_credentials
+from gosched.client.credentials import channel_credentials, socket_credentials
 from gosched.client.errors import GoSchedError, Misused
 from gosched.client.looking import look_at_all
 from gosched.client.requests.cluster import get_status
-from gosched.client.targets import CLOSED, OPTIONS, Targets, TlsFiles, Token, Tries
+from gosched.client.targets import CLOSED, OPTIONS, Targets, TlsFiles, Token, Tries, is_socket
 
 T = TypeVar("T")
 
@@ -63,6 +63,7 @@ class AsyncMasters:
         """Return a channel to the master at this very address."""
         if self._closed:
             raise Misused(CLOSED)
+        self._targets.check(target)
         version, tls = self._targets.tls_contents()
         key = target, version
         if key not in self._channels:
@@ -132,6 +133,8 @@ def cancelled_as(error: GoSchedError) -> Iterator[None]:
 
 def _open(target: str, tls: tuple[bytes, bytes, bytes] | None, token: Token) -> Any:
     """Return a channel. `tls`: CA, key, certificate."""
+    if tls is None and token and is_socket(target):
+        return grpc.aio.secure_channel(target, socket_credentials(token), options=OPTIONS)
     if tls is None:
         return grpc.aio.insecure_channel(target, options=OPTIONS)
     credentials = channel_credentials(tls, token)

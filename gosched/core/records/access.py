@@ -11,6 +11,8 @@ from gosched.core.resources import AmountMap
 OWN_ACCOUNT = "$user"
 #: Stands for every user in a binding's `users`.
 ANY_USER = "*"
+#: Begins the names of users and groups that are accounts and groups of a master's machine.
+LOCAL = "unix:"
 
 
 class AccessRole(Named):

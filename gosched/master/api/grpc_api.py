@@ -63,16 +63,25 @@ class GrpcServer:
     `start` on."""
 
     def __init__(
-        self, listen: Listen, tls: TlsWatch | None, interceptors: Sequence[Any], tokens: Listen | None = None
+        self,
+        listen: Listen,
+        tls: TlsWatch | None,
+        interceptors: Sequence[Any],
+        tokens: Listen | None = None,
+        inner: str = "",
     ) -> None:
-        """`tokens`: where it serves callers that show no certificate, too. Raises ConfigError."""
+        """`tokens`: where it serves callers that show no certificate, too. `inner`: a socket in a closed directory,
+        for those whose accounts are known (local_socket.py); empty: none. Raises ConfigError."""
+        aging = SERVER_OPTIONS if tls or inner else ()  # an account's groups are looked at again, too
         # Calls are bounded by the lanes (gosched.master.api.lanes), not by gRPC, which knows one kind only.
-        self._server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS + (SERVER_OPTIONS if tls else ()))
+        self._server = grpc.aio.server(interceptors=interceptors, options=_OPTIONS + aging)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
         self.port = self._bind(listen, tls)
         self.token_port = self._bind(tokens, tls, guests=True) if tokens else 0
+        if inner:
+            self._bind_inner(inner)
 
     def add(self, scheduler: Any, node: Any, cluster: Any, history: Any, access: Any) -> None:
         scheduler_pb2_grpc.add_SchedulerServiceServicer_to_server(scheduler, self._server)
@@ -102,6 +111,12 @@ class GrpcServer:
         except RuntimeError as error:
             raise ConfigError(f"{key}: cannot listen on {address}: {error}") from error
         return int(port)
+
+    def _bind_inner(self, address: str) -> None:
+        try:
+            self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise ConfigError(f"server.socket: cannot listen on {address}: {error}") from error
 
 
 def _check_free(listen: Listen, key: str) -> None:

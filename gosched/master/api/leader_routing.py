@@ -24,7 +24,7 @@ from gosched.core.trace_context import HEADER
 from gosched.master.api.lanes import Lane, Lanes, Place, lane_of
 from gosched.master.base.access import Access
 from gosched.master.base.audited import Audit, Audited
-from gosched.master.base.callers import FORWARDED, Caller, ServedCall, caller_of, check_allowed
+from gosched.master.base.callers import FORWARDED, Caller, Callers, ServedCall, check_allowed
 from gosched.master.base.channels import Channels
 from gosched.master.base.errors import ApiError, invalid, unavailable
 from gosched.master.base.leadership import Leadership
@@ -74,6 +74,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         cluster_id: Callable[[], str],
         revision: Callable[[], int],
         audit: Audit,
+        callers: Callers,
     ) -> None:
         """`cluster_id` returns an empty text while the id is not known; `revision`, that of this master's state."""
         self._leadership = leadership
@@ -84,6 +85,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         self._cluster_id = cluster_id
         self._revision = revision
         self._audit = audit
+        self._callers = callers
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], details: grpc.HandlerCallDetails
@@ -187,7 +189,7 @@ class LeaderRouting(grpc.aio.ServerInterceptor):
         """Take a place, and tell the audit log what comes of the call. Raises ApiError for a caller that may not make
         this call, or has too many open."""
         with self._audit.watch(method, address=host_of(context.peer())) as audited:
-            audited.caller = caller_of(context)
+            audited.caller = self._callers.of_call(context)
             headers = context.invocation_metadata() or ()
             audited.caller = caller = await self._access.authenticated(audited.caller, headers)
             check_allowed(caller, method, self._cluster_id())

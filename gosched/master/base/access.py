@@ -151,6 +151,7 @@ class Access:
         if caller.is_guest:
             raise unauthenticated("neither a certificate nor a token")
         if state.feature_level < FeatureLevel.BOUNDED:
+            self._check_level(caller)
             return None
         if caller.until_ms and caller.until_ms <= self._now_ms():
             raise unauthenticated("the login has ended")
@@ -165,6 +166,7 @@ class Access:
     async def authenticated(self, caller: Caller, headers: Iterable[tuple[str, Any]]) -> Caller:
         """Return the caller, who is another one where it sent a token. Raises ApiError for one that is not valid, and
         for a guest without one."""
+        self._check_level(caller)
         secret = bearer(headers) if caller.role is Role.CLIENT else ""
         if not secret:
             if caller.is_guest:
@@ -176,6 +178,12 @@ class Access:
         if token is None:
             raise unauthenticated(f"no live token has this secret (token {shown(secret)})")
         return replace(caller, name=token.user, groups=token.groups, token=token.id, is_guest=False)
+
+    def _check_level(self, caller: Caller) -> None:
+        """Raises ApiError for an account of this machine while there are no bindings to judge it by."""
+        if caller.is_local and self._replication.state.feature_level < FeatureLevel.BOUNDED:
+            detail = "the socket is for users with roles: those count once the upgrade is finalized"
+            raise ApiError(grpc.StatusCode.FAILED_PRECONDITION, detail)
 
     async def _logged_in(self, caller: Caller, token: str) -> Caller:
         """Return the user that an issuer's token names. Raises ApiError."""

@@ -246,6 +246,8 @@ def _authenticated(caller: Caller | None, master: str) -> tuple[How, str]:
         return How.MASTER, master
     if caller.token or caller.until_ms:
         return (How.TOKEN if caller.token else How.JWT), caller.name
+    if caller.is_local:
+        return How.SOCKET, caller.name
     return (How.ADDRESS if caller.role is None else How.CERTIFICATE), caller.name
 
 

@@ -1,7 +1,8 @@
 """The callers of a master, and what each may call.
 
 With TLS a caller is what its certificate says; a call that another master passes on is that of the caller it names.
-Without TLS there are no roles, and a caller is its address, which has to be a private one.
+Without TLS there are no roles, and a caller is its address, which has to be a private one. Who calls through the
+master's Unix socket is its account, with TLS or without.
 
 Invariant: only a master's word counts for another caller.
 """
@@ -16,18 +17,23 @@ from typing import Any
 
 import grpc
 
+from gosched.core.limits import MAX_NAME_LENGTH
+from gosched.core.records.access import LOCAL
 from gosched.master.base.errors import ApiError
+from gosched.master.base.local_accounts import LocalUser
 from gosched.wire.certificates import caller_identity, holder_of, organizations
 from gosched.wire.plain_text import host_of, refusal
-from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
+from gosched.wire.roles import SCHEME, BadCertificate, CertificateHolder, Role, identity_of
 
 FORWARDED = "gosched-forwarded"  # the caller of a call that was passed on; `1` from masters of earlier releases
 IDENTITY = "gosched-identity"  # what else is known of that caller, as JSON
 UNNAMED = "1"
 FORWARDED_ADDRESS = "gosched-forwarded-address"  # where the caller of a call that was passed on called from
+OF_THIS_MACHINE = "unix"  # the address of who called through the socket
 HTTP_METHOD = "/gosched.v1.SchedulerService/HTTP"  # stands for what is read over HTTP
 
 _OWN = "/gosched.v1."
+_OF_SOCKET = "unix"  # begins what gRPC calls the other end of a Unix socket
 _CLIENTS = frozenset({Role.CLIENT})
 # What each role may call. Masters may call everything: they pass on what others call.
 BY_SERVICE = {
@@ -74,6 +80,11 @@ class Caller:
     address: str = field(default="", compare=False)
 
     @property
+    def is_local(self) -> bool:
+        """Return whether it called through the socket of a master, as an account of that machine."""
+        return self.role is Role.CLIENT and self.name.startswith(LOCAL) and not self.token
+
+    @property
     def header(self) -> tuple[tuple[str, str], ...]:
         """Return the metadata that name the caller to the master that its call is passed on to."""
         caller = (
@@ -106,48 +117,74 @@ class ServedCall:
 ITSELF = Caller(role=None, name=UNNAMED)
 
 
-def caller_of(context: Any) -> Caller:
-    """Return the caller of a gRPC call. Raises ApiError for a certificate that gives no role, and without TLS for a
-    public address."""
-    certificate = context.auth_context()
-    metadata = {key: str(value) for key, value in context.invocation_metadata() or () if key in (FORWARDED, IDENTITY)}
-    named = metadata.get(FORWARDED, "")
-    if certificate.get("transport_security_type") != [b"ssl"]:
-        host = host_of(context.peer())
-        _check_private(host)
-        return Caller(role=None, name=named if named not in ("", UNNAMED) else host, address=host)
-    address = host_of(context.peer())
-    if not certificate.get("x509_pem_cert"):
-        return Caller(role=Role.CLIENT, name=address, is_guest=True, address=address)
-    direct = _read(partial(caller_identity, certificate))
-    if direct.role is Role.MASTER and named not in ("", UNNAMED):
-        address = _forwarded_address(context) or address
-        return _passed_on(_read(partial(identity_of, [named])), metadata.get(IDENTITY, ""), address)
-    name = direct.name or b"".join(certificate.get("x509_common_name", ())[:1]).decode(errors="replace")
-    groups = organizations(b"".join(certificate.get("x509_pem_cert", ())[:1])) if direct.role is Role.CLIENT else ()
-    return Caller(role=direct.role, name=name or address, cluster=direct.cluster, groups=groups, address=address)
+class Callers:
+    """Says who calls. `local`: whose connection it is by what gRPC calls its other end, where it came through this
+    master's socket. `reserved`: with what no user and no group of a certificate may begin."""
 
+    def __init__(
+        self, local: Callable[[str], LocalUser | None] = lambda peer: None, reserved: tuple[str, ...] = (LOCAL,)
+    ) -> None:
+        self._local = local
+        self._reserved = reserved
 
-def http_caller(transport: Any) -> Caller:
-    """Return the caller of an HTTP request. Raises ApiError."""
-    certificate = transport.get_extra_info("peercert") if transport else None
-    address = transport.get_extra_info("peername") if transport else None
-    host = str(address[0]) if address else "?"
-    if not certificate and transport is not None and transport.get_extra_info("ssl_object") is not None:
-        return Caller(role=Role.CLIENT, name=host, is_guest=True, address=host)
-    if not certificate:
-        _check_private(host)
-        return Caller(role=None, name=host, address=host)
-    holder = _read(partial(holder_of, certificate))
-    names = [value for pairs in certificate.get("subject", ()) for kind, value in pairs if kind == "commonName"]
-    groups = [value for pairs in certificate.get("subject", ()) for kind, value in pairs if kind == "organizationName"]
-    return Caller(
-        role=holder.role,
-        name=holder.name or next(iter(names), host),
-        cluster=holder.cluster,
-        groups=tuple(sorted(set(groups))) if holder.role is Role.CLIENT else (),
-        address=host,
-    )
+    def of_call(self, context: Any) -> Caller:
+        """Return the caller of a gRPC call. Raises ApiError for a certificate that gives no role, and without TLS for a
+        public address."""
+        peer = context.peer()
+        if peer.startswith(_OF_SOCKET):
+            return self._of_socket(peer)
+        certificate = context.auth_context()
+        metadata = {
+            key: str(value) for key, value in context.invocation_metadata() or () if key in (FORWARDED, IDENTITY)
+        }
+        named, address = metadata.get(FORWARDED, ""), host_of(peer)
+        if certificate.get("transport_security_type") != [b"ssl"]:
+            _check_private(address)
+            if named.startswith(SCHEME):  # of another master's socket: it is judged
+                address = _forwarded_address(context) or address
+                return _passed_on(_read(partial(identity_of, [named])), metadata.get(IDENTITY, ""), address)
+            return Caller(role=None, name=named if named not in ("", UNNAMED) else address, address=address)
+        if not certificate.get("x509_pem_cert"):
+            return Caller(role=Role.CLIENT, name=address, is_guest=True, address=address)
+        direct = _read(partial(caller_identity, certificate))
+        if direct.role is Role.MASTER and named not in ("", UNNAMED):
+            address = _forwarded_address(context) or address
+            return _passed_on(_read(partial(identity_of, [named])), metadata.get(IDENTITY, ""), address)
+        name = direct.name or b"".join(certificate.get("x509_common_name", ())[:1]).decode(errors="replace")
+        groups = organizations(b"".join(certificate.get("x509_pem_cert", ())[:1])) if direct.role is Role.CLIENT else ()
+        return self._certified(direct, name, groups, address)
+
+    def of_request(self, transport: Any) -> Caller:
+        """Return the caller of an HTTP request. Raises ApiError."""
+        certificate = transport.get_extra_info("peercert") if transport else None
+        address = transport.get_extra_info("peername") if transport else None
+        host = str(address[0]) if address else "?"
+        if not certificate and transport is not None and transport.get_extra_info("ssl_object") is not None:
+            return Caller(role=Role.CLIENT, name=host, is_guest=True, address=host)
+        if not certificate:
+            _check_private(host)
+            return Caller(role=None, name=host, address=host)
+        holder = _read(partial(holder_of, certificate))
+        subject = [pair for pairs in certificate.get("subject", ()) for pair in pairs]
+        names = [value for kind, value in subject if kind == "commonName"]
+        groups = tuple(sorted({value for kind, value in subject if kind == "organizationName"}))
+        return self._certified(holder, holder.name or next(iter(names), ""), groups, host)
+
+    def _of_socket(self, peer: str) -> Caller:
+        """Return the account that called through this master's socket. Raises ApiError for any other connection of
+        that kind."""
+        if (found := self._local(peer)) is None:
+            raise denied("this connection did not come through the socket of this master")
+        return Caller(role=Role.CLIENT, name=found.user, groups=found.groups, address=OF_THIS_MACHINE)
+
+    def _certified(self, holder: CertificateHolder, name: str, groups: tuple[str, ...], address: str) -> Caller:
+        """Return the holder of a certificate. Raises ApiError for a name of another kind of user."""
+        if holder.role is not Role.CLIENT:
+            return Caller(role=holder.role, name=name or address, cluster=holder.cluster, address=address)
+        for one in (name, *groups):
+            if one.startswith(self._reserved):
+                raise denied(f"the certificate names {one[:MAX_NAME_LENGTH]!a}, which is no name of certificates")
+        return Caller(role=holder.role, name=name or address, cluster=holder.cluster, groups=groups, address=address)
 
 
 def check_allowed(caller: Caller, method: str, cluster_id: str) -> None:

@@ -20,7 +20,7 @@ from gosched.core.trace_context import HEADER, context_of_call
 from gosched.master.api.lanes import Lane
 from gosched.master.base.access import Access
 from gosched.master.base.audited import Audit, begin_http
-from gosched.master.base.callers import HTTP_METHOD, Caller, check_allowed, denied, http_caller
+from gosched.master.base.callers import HTTP_METHOD, Caller, Callers, check_allowed, denied
 from gosched.master.base.clock import Clock
 from gosched.master.base.errors import ApiError
 from gosched.master.http import probes, session
@@ -50,6 +50,7 @@ class Entrance:
         access: Access,
         cluster_id: Callable[[], str],
         audit: Audit,
+        callers: Callers,
     ) -> None:
         self._app = app
         self._services = services
@@ -59,6 +60,7 @@ class Entrance:
         self._access = access
         self._cluster_id = cluster_id
         self._audit = audit
+        self._callers = callers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = self._clock.monotonic_s()
@@ -87,7 +89,7 @@ class Entrance:
             place = self._services.lanes.arrive(Lane.CALLS, caller)
         except ApiError as error:
             answer.why = error.audited
-            if error.code is grpc.StatusCode.UNAUTHENTICATED and _may_log_in(scope):
+            if error.code is grpc.StatusCode.UNAUTHENTICATED and self._may_log_in(scope):
                 query = scope["query_string"].decode("latin-1")
                 await session.login_first(scope["path"], query)(scope, receive, answer)
             else:
@@ -104,7 +106,7 @@ class Entrance:
 
     async def _caller(self, scope: Scope) -> Caller:
         """Return who calls. A guest may be nobody where the form to log in is. Raises ApiError."""
-        seen, headers = http_caller(scope["state"][TRANSPORT]), Headers(scope=scope)
+        seen, headers = self._callers.of_request(scope["state"][TRANSPORT]), Headers(scope=scope)
         if seen.is_guest and session.is_open(scope["path"]):
             return seen
         return await self._access.authenticated(seen, session.credentials(headers))
@@ -114,7 +116,7 @@ class Entrance:
         transport = scope["state"][TRANSPORT]
         caller: Caller | None = None
         with contextlib.suppress(ApiError):
-            caller = http_caller(transport)
+            caller = self._callers.of_request(transport)
         peer = transport.get_extra_info("peername") if transport else None
         reason = code = ""
         with contextlib.suppress(ValueError, KeyError, TypeError):
@@ -137,13 +139,12 @@ class Entrance:
             return problem_of(denied(f"changes are taken from this master's own pages and from programs: {why}"))
         return None
 
-
-def _may_log_in(scope: Scope) -> bool:
-    """Return whether a browser without a certificate asks for a page."""
-    with contextlib.suppress(ApiError):
-        is_guest = http_caller(scope["state"][TRANSPORT]).is_guest
-        return is_guest and session.wants_page(scope["method"], Headers(scope=scope))
-    return False
+    def _may_log_in(self, scope: Scope) -> bool:
+        """Return whether a browser without a certificate asks for a page."""
+        with contextlib.suppress(ApiError):
+            is_guest = self._callers.of_request(scope["state"][TRANSPORT]).is_guest
+            return is_guest and session.wants_page(scope["method"], Headers(scope=scope))
+        return False
 
 
 class _Answer:
