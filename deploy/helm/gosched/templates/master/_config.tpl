@@ -34,6 +34,9 @@
 {{- $_ := set $config "access" $access -}}
 {{- $_ := set $server "token_addr" ":9093" -}}
 {{- end -}}
+{{- if .Values.master.secretKeys -}}
+{{- $_ := set $config "secrets" (dict "key_file" "/etc/gosched/secret-keys/keys") -}}
+{{- end -}}
 {{- with include "gosched.archive" . -}}
 {{- $_ := set $config "archive" (fromYaml .) -}}
 {{- end -}}
