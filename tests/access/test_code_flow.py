@@ -23,7 +23,7 @@ from gosched.master.http.session import COOKIE, PART_LENGTH, begun, credentials
 from gosched.master.web import pending_login
 from tests.access.stage import BINDINGS, Stage, staged
 from tests.access.test_guests import PORTS
-from tests.access.test_login import get
+from tests.access.test_login import get, post
 from tests.identity.issuer import Issuer, drip, issuer, respond
 from tests.master.harness import until
 from tests.master.http_client import Answer
@@ -108,11 +108,11 @@ async def opened(
             yield Browser(stage), played
 
 
-def reasons(folder: Path) -> list[str]:
+def reasons(folder: Path, action: str = "HTTP/GET /login") -> list[str]:
     files = [folder / member / "audit/audit.jsonl" for member in ("m1", "m2")]
     lines = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     lines.sort(key=lambda one: str(one["time"]))
-    return [one.get("reason", "") for one in lines if one["action"].startswith("HTTP/GET /login")]
+    return [one.get("reason", "") for one in lines if one["action"].startswith(action)]
 
 
 async def told(folder: Path, count: int) -> list[str]:
@@ -234,7 +234,8 @@ def test_every_way_back_that_is_no_login_is_one_line_for_the_person_and_a_reason
 
             # Twice the same parameter, of which two readers would take another one.
             asked = await browser.begin()
-            twice = urlencode([("state", asked["state"]), ("state", "x"), ("code", "good")])
+            twice = urlencode([("state", "x"), ("state", asked["state"]), ("code", "good")])
+            played.nonce, played.claims = asked["nonce"], {}
             assert (await browser.get(f"/login/callback?{twice}")).status == 401
             # Another browser, which has the whole answer and no cookie.
             other = Browser(browser.stage)
@@ -246,6 +247,23 @@ def test_every_way_back_that_is_no_login_is_one_line_for_the_person_and_a_reason
                 assert (await other.come_back(state="x" * 43, code="good")).status == 401
             # The first one may still come back.
             assert (await browser.come_back(state=asked["state"], code="good")).status == 303
+
+    asyncio.run(story())
+
+
+def test_the_audit_log_says_what_was_wrong_with_a_token_in_the_form(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with opened(tmp_path) as (browser, played):
+            tokens = {
+                "gosched_0123456789abcdef_x": "no live token has this secret (token 0123456789abcdef)",
+                played.token(aud="other"): "aud is 'other'",
+                "x y": "this is no token",
+            }
+            for token in tokens:
+                assert (await post(browser.stage, "/login", token=token)).status == 401
+            await until(lambda: len(reasons(tmp_path, "HTTP/POST /login")) == len(tokens))
+            for found, reason in zip(reasons(tmp_path, "HTTP/POST /login"), tokens.values(), strict=True):
+                assert reason in found
 
     asyncio.run(story())
 

@@ -109,7 +109,7 @@ class Login:
         return max(1, (caller.until_ms - self._now_ms()) // 1000) if caller.until_ms else SESSION_S
 
     async def _refused(self, request: Request, leads_to: str, error: ApiError, cookies: Sequence[str] = ()) -> Response:
-        request.scope[CALL].why = error.audited
+        request.scope[CALL].why = error.audited or error.detail
         status = 503 if error.code is grpc.StatusCode.UNAVAILABLE else 401
         return await self._form(leads_to, status, error.detail, cookies)
 
