@@ -10,6 +10,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results.json"
@@ -18,11 +19,13 @@ RESULTS = Path(__file__).parent / "results.json"
 class Report:
     """`smoke` says whether this is only a check that the benchmark runs; make everything small then."""
 
-    def __init__(self) -> None:
-        unknown = [arg for arg in sys.argv[1:] if arg != "--smoke"]
+    def __init__(self, arguments: Sequence[str] | None = None) -> None:
+        """`arguments`: those that the benchmark has not taken itself; None: of the command line, all."""
+        arguments = sys.argv[1:] if arguments is None else arguments
+        unknown = [arg for arg in arguments if arg != "--smoke"]
         if unknown:
-            raise SystemExit(f"unknown argument {unknown[0]}; the only one is --smoke")
-        self.smoke = "--smoke" in sys.argv[1:]
+            raise SystemExit(f"unknown argument {unknown[0]}; known is --smoke")
+        self.smoke = "--smoke" in arguments
 
     def add(self, name: str, value: float, unit: str, n: int) -> None:
         """`n` is how many were measured."""

@@ -26,8 +26,9 @@ def command(ctx: click.Context, issuer: str | None, client_id: str | None, scope
     by you alone, and renewed by itself while the issuer allows it; `goschedctl logout` ends it.
     """
     from gosched.config.oidc_model import issuer_url
-    from gosched.identity.device_login import LoginFailed, begin, discover, wait
+    from gosched.identity.device_login import begin, discover, wait
     from gosched.identity.fetching import Unreachable, trust_of
+    from gosched.identity.token_endpoint import LoginFailed
     from gosched.identity.tokens import LoginEnded, login_file, login_from, write_login
 
     context = client_context(ctx)

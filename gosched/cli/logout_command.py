@@ -17,8 +17,9 @@ def command(ctx: click.Context) -> None:
     endpoint for that. A token that somebody has copied is valid until it ends.
     """
     from gosched.config.errors import ConfigError
-    from gosched.identity.device_login import LoginFailed, discover, revoke
+    from gosched.identity.device_login import discover, revoke
     from gosched.identity.fetching import Unreachable, trust_of
+    from gosched.identity.token_endpoint import LoginFailed
     from gosched.identity.tokens import forget_login, login_file, read_login
 
     file = login_file(client_context(ctx))

@@ -15,6 +15,7 @@ from gosched.config.errors import ConfigError, shown_key
 from gosched.config.tree import MAX_DEPTH
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _FRACTION = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}")
 
 
@@ -76,5 +77,5 @@ def _check(value: Any, source: str) -> None:
             waiting += [(inner, depth + 1) for pair in item.items() for inner in pair]
         elif isinstance(item, list):
             waiting += [(inner, depth + 1) for inner in item]
-        elif isinstance(item, str) and any("\ud800" <= letter <= "\udfff" for letter in item):
+        elif isinstance(item, str) and _SURROGATE.search(item):
             raise ConfigError(f"{source}: not valid JSON: half of a pair of surrogates in {shown_key(ascii(item))}")

@@ -66,6 +66,22 @@ def _distinct(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
+def _page_url(value: str) -> str:
+    """Check where browsers reach the page: TLS alone, since its cookies go no other way."""
+    parts = urlsplit(value) if is_safe_url(value) else None
+    if parts is None or parts.scheme != "https" or parts.path not in ("", "/") or parts.query or "?" in value:
+        raise ValueError(
+            f"expected the page's URL without a path, such as https://gosched.example.com, got {shown(value)}"
+        )
+    return value.rstrip("/")
+
+
+def _scope(value: str) -> str:
+    if not value.isascii() or not value.isprintable() or any(sign in value for sign in ' "\\'):
+        raise ValueError(f"expected one scope, such as groups, got {shown(value)}")
+    return value
+
+
 Word = Annotated[str, Field(min_length=1, max_length=MAX_CLAIM_LENGTH), AfterValidator(_plain)]
 Prefix = Annotated[
     str, Field(min_length=1, max_length=MAX_PREFIX_LENGTH), AfterValidator(_plain), AfterValidator(_not_local)
@@ -93,6 +109,12 @@ class Oidc(Model):
         "RS256",
         "ES256",
     )
+    #: Where browsers reach the page, to which the issuer sends them back; None: the page has no login at the issuer.
+    page_url: Annotated[str, AfterValidator(_page_url)] | None = None
+    #: What the page asks the issuer for, beside `openid`; None: of `email`, `profile` and `groups` what the issuer has.
+    page_scopes: Annotated[tuple[Annotated[Word, AfterValidator(_scope)], ...], AfterValidator(_distinct)] | None = None
+    #: File with the client's secret, which masters show for the page; None: the client is a public one.
+    client_secret_file: str | None = None
     #: By how much the issuer's clock may differ from a master's.
     clock_skew_ms: Annotated[Millis, Field(ge=0, le=300_000)] = Field(default=30_000, alias="clock_skew")
     #: PEM file of the authority of the issuer's certificate; None: those that the system trusts.
@@ -106,8 +128,22 @@ class Oidc(Model):
     def _fits(self) -> Oidc:
         if self.key_cache_ms < self.key_refresh_ms:
             raise ValueError('"key_cache" is shorter than "key_refresh": keys would run out between two fetches')
+        for key, value in (("page_scopes", self.page_scopes), ("client_secret_file", self.client_secret_file)):
+            if value is not None and self.page_url is None:
+                raise ValueError(f'"{key}" is for logins at the page: set "page_url", too')
         return self
 
     @property
     def expected_audience(self) -> str:
         return self.audience or self.client_id
+
+    @property
+    def page(self) -> str:
+        """Return the page's URL, which is set."""
+        assert self.page_url is not None, "there is a page"
+        return self.page_url
+
+    @property
+    def redirect_uri(self) -> str:
+        """Return where the issuer sends a browser back to."""
+        return f"{self.page}/login/callback"

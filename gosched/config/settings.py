@@ -326,4 +326,6 @@ class MasterSettings(Settings):
         """Return all that the master listens on. Raise ConfigError."""
         more = [self.raft_listen()] if self.raft.enabled else []
         tokens = self.token_listen()
+        if self.oidc and self.oidc.page_url and tokens is None:
+            raise self.error("oidc.page_url", "oidc.page_url needs server.token_addr: who logs in has no certificate")
         return [self.grpc_listen(), self.http_listen(), *([tokens] if tokens else []), *more]

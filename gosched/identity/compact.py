@@ -23,6 +23,9 @@ _PARTS = re.compile(r"([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]*)", re.
 class Compact:
     header: dict[str, Any]
     claims: dict[str, Any]
+    #: What the signature is of, and the signature.
+    signed: bytes
+    signature: bytes
 
 
 def read_compact(token: str) -> Compact | Refusal:
@@ -34,15 +37,15 @@ def read_compact(token: str) -> Compact | Refusal:
         dots = token.count(".")
         what = "it is encrypted (JWE)" if dots == 4 else "not three parts in base64url with dots between them"
         return Refusal(Check.FORMAT, what)
-    decoded = [_decoded(part) for part in parts.groups()]
-    if None in decoded:
+    decoded = [raw for part in parts.groups() if (raw := _decoded(part)) is not None]
+    if len(decoded) < 3:
         return Refusal(Check.FORMAT, "a part is not in the one spelling that base64url has for it")
     try:
-        header = read_object(decoded[0] or b"", "the header")
-        claims = read_object(decoded[1] or b"", "the claims")
+        header = read_object(decoded[0], "the header")
+        claims = read_object(decoded[1], "the claims")
     except BadDocument as error:
         return Refusal(Check.FORMAT, str(error)[:200])
-    return Compact(header, claims)
+    return Compact(header, claims, token.rpartition(".")[0].encode(), decoded[2])
 
 
 def _decoded(part: str) -> bytes | None:

@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from gosched.config.errors import shown
 from gosched.config.oidc_model import is_safe_url
-from gosched.identity.discovery import BadDocument, Discovery, discovery_url, read_discovery, read_object
-from gosched.identity.fetching import Reply, Unreachable, fetch
+from gosched.identity.discovery import BadDocument, Discovery, discovery_url, read_discovery
+from gosched.identity.fetching import Unreachable, fetch
+from gosched.identity.token_endpoint import (
+    Grant,
+    LoginFailed,
+    amount_of,
+    asked,
+    error_of,
+    grant_of,
+    read_answer,
+    text_of,
+)
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 #: Those that the issuer has are asked for; the last is for the refresh token.
@@ -23,11 +32,6 @@ _MAX_LOGIN_S = 3600
 _MAX_INTERVAL_S = 60
 _SLOWER_S = 5  # RFC 8628, section 3.5
 _MAX_CODE_LENGTH = 64
-_MAX_TEXT = 16 * 1024  # of a token
-
-
-class LoginFailed(Exception):
-    """One line that says why nobody is logged in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +43,6 @@ class DeviceCode:
     whole_url: str
     lasts_s: int
     interval_s: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
-    """Tokens of the issuer's; a text is empty where it gave none."""
-
-    access_token: str
-    id_token: str
-    refresh_token: str
-    #: Of the access token; None: it does not say.
-    lasts_s: int | None
 
 
 def discover(issuer: str, trust: ssl.SSLContext) -> Discovery:
@@ -70,16 +63,16 @@ def begin(found: Discovery, client_id: str, trust: ssl.SSLContext, scopes: str =
     if not found.device_authorization_endpoint or not found.token_endpoint:
         raise LoginFailed(f"the issuer {shown(found.issuer)} has no device login (RFC 8628)")
     wanted = scopes or " ".join(scope for scope in SCOPES if found.scopes is None or scope in found.scopes)
-    answer = _asked(found.device_authorization_endpoint, {"client_id": client_id, "scope": wanted}, trust)
-    if error := _error_of(answer):
+    answer = asked(found.device_authorization_endpoint, {"client_id": client_id, "scope": wanted}, trust)
+    if error := error_of(answer):
         raise LoginFailed(f"the issuer refuses the device login of the client {shown(client_id)}: {error}")
     code = DeviceCode(
-        secret=_text(answer, "device_code"),
-        user_code=_text(answer, "user_code"),
-        url=_text(answer, "verification_uri"),
-        whole_url=_text(answer, "verification_uri_complete"),
-        lasts_s=min(_amount(answer, "expires_in") or 600, _MAX_LOGIN_S),
-        interval_s=min(_amount(answer, "interval") or 5, _MAX_INTERVAL_S),
+        secret=text_of(answer, "device_code"),
+        user_code=text_of(answer, "user_code"),
+        url=text_of(answer, "verification_uri"),
+        whole_url=text_of(answer, "verification_uri_complete"),
+        lasts_s=min(amount_of(answer, "expires_in") or 600, _MAX_LOGIN_S),
+        interval_s=min(amount_of(answer, "interval") or 5, _MAX_INTERVAL_S),
     )
     urls = [url for url in (code.url, code.whole_url) if url]
     # They go to the user's terminal, and into a browser.
@@ -103,7 +96,7 @@ def wait(
     while clock() + pause_s < ends:
         sleep(pause_s)
         try:
-            answer = _answer(fetch(found.token_endpoint, trust, form=form))
+            answer = read_answer(fetch(found.token_endpoint, trust, form=form))
         except Unreachable:
             pause_s = min(pause_s * 2, _MAX_INTERVAL_S)  # as RFC 8628 asks of one that gets no answer
             continue
@@ -111,7 +104,7 @@ def wait(
             raise LoginFailed(f"the issuer's answer cannot be read: {error}") from error
         match answer.get("error"):
             case None:
-                return _grant(answer)
+                return grant_of(answer)
             case "authorization_pending":
                 pass
             case "slow_down":
@@ -121,7 +114,7 @@ def wait(
             case "expired_token":
                 break
             case _:
-                raise LoginFailed(f"the issuer refuses the login: {_error_of(answer)}")
+                raise LoginFailed(f"the issuer refuses the login: {error_of(answer)}")
     raise LoginFailed("the code has expired: run goschedctl login again")
 
 
@@ -129,12 +122,12 @@ def refresh(found: Discovery, client_id: str, refresh_token: str, trust: ssl.SSL
     """Return new tokens. Raises LoginFailed where the issuer refuses them, Unreachable where it does not answer."""
     form = {"grant_type": "refresh_token", "refresh_token": refresh_token, "client_id": client_id}
     try:
-        answer = _answer(fetch(found.token_endpoint, trust, form=form))
+        answer = read_answer(fetch(found.token_endpoint, trust, form=form))
     except BadDocument as error:
         raise Unreachable(str(error)) from error
-    if words := _error_of(answer):
+    if words := error_of(answer):
         raise LoginFailed(f"the issuer refuses new tokens: {words}")
-    return _grant(answer)
+    return grant_of(answer)
 
 
 def revoke(found: Discovery, client_id: str, token: str, trust: ssl.SSLContext) -> None:
@@ -146,50 +139,6 @@ def revoke(found: Discovery, client_id: str, token: str, trust: ssl.SSLContext) 
         raise LoginFailed(str(error)) from error
     if reply.status != 200:
         raise LoginFailed(f"{found.revocation_endpoint} answered with status {reply.status}")
-
-
-def _asked(url: str, form: Mapping[str, str], trust: ssl.SSLContext) -> dict[str, Any]:
-    try:
-        return _answer(fetch(url, trust, form=form))
-    except (Unreachable, BadDocument) as error:
-        raise LoginFailed(f"the issuer cannot be asked: {error}") from error
-
-
-def _answer(reply: Reply) -> dict[str, Any]:
-    """Return the object, with an `error` unless the status is 200. Raises Unreachable where another try may do better,
-    and BadDocument."""
-    if reply.status >= 500:
-        raise Unreachable(f"the issuer answered with status {reply.status}")
-    if reply.status != 200 and not reply.body.lstrip().startswith(b"{"):
-        return {"error": f"status {reply.status}"}
-    answer = read_object(reply.body, "the issuer's answer")
-    return answer if reply.status == 200 or answer.get("error") else {**answer, "error": f"status {reply.status}"}
-
-
-def _error_of(answer: Mapping[str, Any]) -> str:
-    if not answer.get("error"):
-        return ""
-    words = [shown(answer[key]).strip("'") for key in ("error", "error_description") if answer.get(key)]
-    return ": ".join(words)
-
-
-def _grant(answer: Mapping[str, Any]) -> Grant:
-    return Grant(
-        access_token=_text(answer, "access_token"),
-        id_token=_text(answer, "id_token"),
-        refresh_token=_text(answer, "refresh_token"),
-        lasts_s=_amount(answer, "expires_in"),
-    )
-
-
-def _text(answer: Mapping[str, Any], key: str) -> str:
-    value = answer.get(key)
-    return value if isinstance(value, str) and len(value) <= _MAX_TEXT else ""
-
-
-def _amount(answer: Mapping[str, Any], key: str) -> int | None:
-    value = answer.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 def _is_code(text: str) -> bool:

@@ -35,10 +35,15 @@ class Reply:
 
 
 def fetch(
-    url: str, trust: ssl.SSLContext, *, form: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S
+    url: str,
+    trust: ssl.SSLContext,
+    *,
+    form: Mapping[str, str] | None = None,
+    authorization: str = "",
+    timeout_s: float = TIMEOUT_S,
 ) -> Reply:
-    """Return the answer, whatever its status. Blocks for `timeout_s` at most, beside the lookup of a name. Raises
-    Unreachable."""
+    """Return the answer, whatever its status. Blocks for `timeout_s` at most, beside the lookup of a name.
+    `authorization`: the header of that name; empty: none. Raises Unreachable."""
     if not is_safe_url(url):
         raise Unreachable(f"{url!a} is neither https nor on this machine")
     parts = urlsplit(url)
@@ -54,7 +59,8 @@ def fetch(
                 secure = parts.scheme == "https"
                 line = trust.wrap_socket(plain, server_hostname=host) if secure else plain
                 with line:
-                    return _ask(line, parts.netloc, f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}", form)
+                    target = f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}"
+                    return _ask(line, parts.netloc, target, form, authorization)
             finally:
                 clock.cancel()
                 same.close()
@@ -73,11 +79,13 @@ def trust_of(ca: str | None) -> ssl.SSLContext:
         raise ConfigError(f"oidc.ca: {ca}: cannot be read as certificates in PEM form: {words_of(error)}") from error
 
 
-def _ask(line: socket.socket, host: str, target: str, form: Mapping[str, str] | None) -> Reply:
+def _ask(line: socket.socket, host: str, target: str, form: Mapping[str, str] | None, authorization: str) -> Reply:
     connection = http.client.HTTPConnection(host)
     connection.sock = line
     body = None if form is None else urlencode(form)
     headers = {"Accept": "application/json", "Connection": "close"}
+    if authorization:
+        headers["Authorization"] = authorization
     if body is not None:
         headers["Content-Type"] = "application/x-www-form-urlencoded"
     connection.request("GET" if body is None else "POST", target, body=body, headers=headers)

@@ -1,4 +1,5 @@
-"""An issuer's keys, kept up to date: fetched ahead of need, by themselves when a token names one that is not known.
+"""An issuer's keys and endpoints, kept up to date: fetched ahead of need, by themselves when a token names a key that
+is not known.
 
 Invariant: one fetch runs at a time and none begins within REFETCH_S of the one before, whatever tokens name. Keys are
 those of the last fetch that succeeded, and none at all once that is older than `key_cache`.
@@ -9,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from gosched.config.oidc_model import Oidc
-from gosched.identity.discovery import BadDocument, discovery_url, read_discovery
+from gosched.identity.aside import in_thread
+from gosched.identity.discovery import BadDocument, Discovery, discovery_url, read_discovery
 from gosched.identity.fetching import TIMEOUT_S, Unreachable, fetch
 from gosched.identity.key_set import Key, KeySet, read_key_set
 
@@ -51,6 +52,7 @@ class IssuerKeys:
         self._tell = tell
         self._clock = clock
         self._keys = KeySet()
+        self._document: Discovery | None = None
         self._fetched_at: float | None = None
         self._tried_at: float | None = None
         self._problem = ""
@@ -62,6 +64,13 @@ class IssuerKeys:
         if found is None and await self._refresh():
             found = self._current().find(kid, algorithm)
         return found
+
+    async def document(self) -> Discovery | None:
+        """Return where the endpoints are, perhaps after a fetch; None: the issuer has not answered, or not for too
+        long."""
+        if not self.are_known:
+            await self._refresh()
+        return self._document if self.are_known else None
 
     @property
     def are_known(self) -> bool:
@@ -104,7 +113,9 @@ class IssuerKeys:
         began = self._clock()
         try:
             async with asyncio.timeout(_FETCH_S):
-                self._keys = await _in_thread(lambda: fetch_keys(self._oidc.issuer, self._trust))
+                self._document, self._keys = await in_thread(
+                    lambda: fetch_issuer(self._oidc.issuer, self._trust), "oidc-keys"
+                )
         except (Unreachable, BadDocument, TimeoutError) as error:
             problem = str(error) or "no answer in time"
             if not self._problem:
@@ -118,10 +129,10 @@ class IssuerKeys:
             self._problem = ""
 
 
-def fetch_keys(issuer: str, trust: ssl.SSLContext) -> KeySet:
-    """Return the keys of an issuer. Blocks. Raises Unreachable, BadDocument."""
+def fetch_issuer(issuer: str, trust: ssl.SSLContext) -> tuple[Discovery, KeySet]:
+    """Return the endpoints and the keys of an issuer. Blocks. Raises Unreachable, BadDocument."""
     document = read_discovery(answer_of(discovery_url(issuer), trust), issuer)
-    return read_key_set(answer_of(document.jwks_uri, trust))
+    return document, read_key_set(answer_of(document.jwks_uri, trust))
 
 
 def answer_of(url: str, trust: ssl.SSLContext) -> bytes:
@@ -130,29 +141,3 @@ def answer_of(url: str, trust: ssl.SSLContext) -> bytes:
     if reply.status != 200:
         raise Unreachable(f"{url}: answered with status {reply.status}")
     return reply.body
-
-
-async def _in_thread(call: Callable[[], KeySet]) -> KeySet:
-    """Return the result of a call in a thread of its own: one that hangs keeps neither the loop nor the process."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[KeySet] = loop.create_future()
-
-    def settle(keys: KeySet | None, error: Exception | None) -> None:
-        if result.done():
-            return
-        if error is not None:
-            result.set_exception(error)
-        elif keys is not None:
-            result.set_result(keys)
-
-    def work() -> None:
-        keys, failed = None, None
-        try:
-            keys = call()
-        except Exception as error:  # raised again, in the loop
-            failed = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(settle, keys, failed)
-
-    threading.Thread(target=work, name="oidc-keys", daemon=True).start()
-    return await result

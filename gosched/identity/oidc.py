@@ -21,7 +21,8 @@ import jwt
 from gosched.config.errors import shown
 from gosched.config.oidc_model import Oidc
 from gosched.identity.claims import VerifiedToken, check_claims, read_person
-from gosched.identity.compact import read_compact
+from gosched.identity.compact import Compact, read_compact
+from gosched.identity.discovery import Discovery
 from gosched.identity.fetching import trust_of
 from gosched.identity.issuer_keys import IssuerKeys, KeyStatus
 from gosched.identity.key_set import MAX_KID_LENGTH
@@ -44,6 +45,7 @@ class OidcVerifier:
     ) -> None:
         """Raises ConfigError where `ca` cannot be used."""
         self._oidc = oidc
+        self._of_client = oidc.model_copy(update={"audience": None})
         self._now_ms = now_ms
         self._keys = IssuerKeys(oidc, trust_of(oidc.ca), tell=tell, clock=clock)
         self._refreshing: asyncio.Task[None] | None = None
@@ -61,18 +63,39 @@ class OidcVerifier:
 
     async def verify(self, token: str) -> VerifiedToken | Refusal:
         """Return who comes with the token, or why it is not taken."""
-        read = read_compact(token)
-        if isinstance(read, Refusal):
-            return read
-        refused = self._check_header(read.header) or check_claims(read.claims, self._oidc, self._now_ms())
-        if refused is None:
-            refused = await self._check_signature(token, read.header)
-        if refused is not None:
-            return Refusal(refused.check, f"{refused.detail} ({_facts(read.header, read.claims)})")
-        return read_person(read.claims, self._oidc)
+        claims = await self._verified(token, self._oidc)
+        return claims if isinstance(claims, Refusal) else read_person(claims, self._oidc)
+
+    async def verify_login(self, token: str, nonce: str) -> str | Refusal:
+        """Return the subject of an ID token that was made for this client and for the login with this nonce, or why it
+        is not taken."""
+        claims = await self._verified(token, self._of_client)
+        if isinstance(claims, Refusal):
+            return claims
+        if claims.get("nonce") != nonce:
+            return Refusal(Check.NONCE, f"nonce is {shown(claims.get('nonce'))}: the ID token is of another login")
+        if claims.get("azp", self._oidc.client_id) != self._oidc.client_id:
+            return Refusal(Check.AUDIENCE, f"azp is {shown(claims['azp'])}, not {shown(self._oidc.client_id)}")
+        return str(claims.get("sub", ""))
+
+    async def endpoints(self) -> Discovery | None:
+        """Return where the issuer's endpoints are; None: it has not answered, or not for too long."""
+        return await self._keys.document()
 
     def key_status(self) -> KeyStatus:
         return self._keys.status()
+
+    async def _verified(self, token: str, oidc: Oidc) -> Mapping[str, Any] | Refusal:
+        """Return the claims of a token that is for this audience and now, or why it is not taken."""
+        read = read_compact(token)
+        if isinstance(read, Refusal):
+            return read
+        refused = self._check_header(read.header) or check_claims(read.claims, oidc, self._now_ms())
+        if refused is None:
+            refused = await self._check_signature(read)
+        if refused is not None:
+            return Refusal(refused.check, f"{refused.detail} ({_facts(read.header, read.claims)})")
+        return read.claims
 
     def _check_header(self, header: Mapping[str, Any]) -> Refusal | None:
         algorithm, kind, kid = header.get("alg"), header.get("typ", "JWT"), header.get("kid", "")
@@ -89,17 +112,16 @@ class OidcVerifier:
             return Refusal(Check.KEY, "kid is not a short text")
         return None
 
-    async def _check_signature(self, token: str, header: Mapping[str, Any]) -> Refusal | None:
-        algorithm = str(header["alg"])
-        key = await self._keys.find(str(header.get("kid", "")), algorithm)
+    async def _check_signature(self, read: Compact) -> Refusal | None:
+        algorithm = str(read.header["alg"])
+        key = await self._keys.find(str(read.header.get("kid", "")), algorithm)
         if key is None:
             if not self._keys.are_known:
                 return Refusal(Check.ISSUER_DOWN, f"there are no keys: {shown(self._keys.status().problem)}")
             return Refusal(Check.KEY, "the issuer has no such key for its algorithm")
-        try:
-            _SIGNATURES.decode(token, key.public, algorithms=[algorithm])
-        except jwt.PyJWTError as error:
-            return Refusal(Check.SIGNATURE, f"the signature is not the key's: {type(error).__name__}")
+        # Of PyJWT the algorithm alone: its reader of tokens would decode all parts anew, letter by letter.
+        if not _SIGNATURES.get_algorithm_by_name(algorithm).verify(read.signed, key.public, read.signature):
+            return Refusal(Check.SIGNATURE, "the signature is not the key's")
         return None
 
 

@@ -21,6 +21,8 @@ class Check(Enum):
     KEY = "key"
     SIGNATURE = "signature"
     NAME = "name"
+    #: It was made for another login.
+    NONCE = "nonce"
     #: No keys: the issuer did not answer since this master began, or for too long.
     ISSUER_DOWN = "issuer_down"
 

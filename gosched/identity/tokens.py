@@ -24,7 +24,7 @@ from gosched.config.errors import ConfigError
 from gosched.config.private import tighten
 
 if TYPE_CHECKING:
-    from gosched.identity.device_login import Grant
+    from gosched.identity.token_endpoint import Grant
 
 #: A token that ends sooner is replaced before it is shown.
 REFRESH_BEFORE_MS = 60_000
@@ -148,6 +148,7 @@ def _refreshed(file: Path, now_ms: Callable[[], int]) -> Login:
     """Return the login with a token that lasts, made by this process or by another one meanwhile."""
     from gosched.identity import device_login  # brings TLS and HTTP along
     from gosched.identity.fetching import Unreachable, trust_of
+    from gosched.identity.token_endpoint import LoginFailed
 
     with _locked(file):
         login = read_login(file)
@@ -163,7 +164,7 @@ def _refreshed(file: Path, now_ms: Callable[[], int]) -> Login:
             if _lasts(login, now_ms(), 0):
                 return login
             raise LoginEnded(f"your login has ended, and there is no new one: {error}") from error
-        except device_login.LoginFailed as error:
+        except LoginFailed as error:
             if _lasts(login, now_ms(), 0):
                 return login
             raise LoginEnded(f"your login has ended ({error}): {_LOGIN_AGAIN}") from error

@@ -10,6 +10,7 @@ from gosched.config import Listen, MasterSettings
 from gosched.config.address import join_address, split_address
 from gosched.core.records.access import LOCAL
 from gosched.core.records.master import Master
+from gosched.identity.code_flow import CodeFlow
 from gosched.master.api.grpc_api import GrpcServer
 from gosched.master.api.lanes import Lanes
 from gosched.master.api.leader_calls import LeaderCalls
@@ -60,6 +61,7 @@ class Endpoints:
         access: Access,
         tls: TlsWatch | None,
         audit: Audit,
+        code_flow: CodeFlow | None,
         *,
         live: Callable[[], bool],
         not_ready: Callable[[], str],
@@ -80,6 +82,7 @@ class Endpoints:
                 topology=settings.topology,
                 told=Recent(clock, kept_s=TOLD_S, most=MAX_TOLD),
                 reasons=lambda: history.reasons,
+                code_flow=code_flow,
             )
         )
         limits = settings.limits

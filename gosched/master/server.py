@@ -13,6 +13,7 @@ import structlog
 from gosched import __version__
 from gosched.api.status import BackupStatus
 from gosched.config import ConfigError, MasterSettings
+from gosched.identity.code_flow import CodeFlow
 from gosched.identity.oidc import OidcVerifier
 from gosched.master.agents.dispatch import Dispatcher
 from gosched.master.agents.exec import Execs
@@ -168,6 +169,9 @@ class MasterServer:
             self._access,
             tls,
             Audit(self._audit.put, replication.member_id, lambda: replication.state.revision),
+            CodeFlow(settings.oidc, self._verifier)
+            if self._verifier and settings.oidc and settings.oidc.page_url
+            else None,
             live=lambda: not self._replica_runs or replication.silent_s < MAX_SILENCE_S,
             not_ready=self._why_not_ready,
         )

@@ -30,6 +30,15 @@ def test_plain_http_is_for_this_machine(tmp_path, issuer):
     assert _load(tmp_path, f"issuer: '{issuer}', client_id: g").issuer == issuer
 
 
+def test_a_page_at_which_people_log_in_takes_callers_without_certificates(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("oidc: {issuer: 'https://a', client_id: g, page_url: 'https://b:8443/'}")
+    settings = load_master_settings(str(path), {})
+    assert settings.oidc.redirect_uri == "https://b:8443/login/callback"
+    with pytest.raises(ConfigError, match=r"config\.yaml:1: oidc\.page_url needs server\.token_addr"):
+        settings.listens()
+
+
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
@@ -46,6 +55,13 @@ def test_plain_http_is_for_this_machine(tmp_path, issuer):
         ("issuer: 'https://a', user_prefix: ''", "oidc.user_prefix"),
         ("issuer: 'https://a', clock_skew: 1h", "oidc.clock_skew: expected at most 300000"),
         ("issuer: 'https://a', key_cache: 1m", '"key_cache" is shorter than "key_refresh"'),
+        ("issuer: 'https://a', page_url: 'http://localhost'", "oidc.page_url: expected the page's URL"),
+        ("issuer: 'https://a', page_url: 'https://b/gosched'", "oidc.page_url: expected the page's URL without a path"),
+        ("issuer: 'https://a', page_url: 'https://b?c'", "oidc.page_url: expected the page's URL"),
+        ("issuer: 'https://a', page_url: 'https://b', page_scopes: ['a b']", "oidc.page_scopes[0]: expected one scope"),
+        ("issuer: 'https://a', page_url: 'https://b', page_scopes: [a, a]", "oidc.page_scopes: a is given twice"),
+        ("issuer: 'https://a', page_scopes: [a]", '"page_scopes" is for logins at the page: set "page_url"'),
+        ("issuer: 'https://a', client_secret_file: f", '"client_secret_file" is for logins at the page'),
         ("issuer: 'https://a', audiense: x", 'oidc.audiense: unknown key (did you mean "audience"?)'),
     ],
 )

@@ -176,7 +176,9 @@ def test_keys_are_fetched_from_safe_urls_alone(uri: object) -> None:
 
 
 def test_an_issuer_that_drips_does_not_hold_the_loop_and_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gosched.identity.fetching.fetch.__kwdefaults__", {"form": None, "timeout_s": 0.5})
+    monkeypatch.setattr(
+        "gosched.identity.fetching.fetch.__kwdefaults__", {"form": None, "authorization": "", "timeout_s": 0.5}
+    )
 
     async def tell(running: Issuer, checking: OidcVerifier, clock: Clock) -> None:
         running.pages["/keys"] = drip

@@ -16,8 +16,8 @@ from gosched.cli.main import run_cli
 from gosched.config.context import ClientContext
 from gosched.config.errors import ConfigError
 from gosched.identity import device_login, tokens
-from gosched.identity.device_login import LoginFailed
 from gosched.identity.fetching import trust_of
+from gosched.identity.token_endpoint import Grant, LoginFailed
 from gosched.identity.tokens import Login, LoginEnded, login_file, read_login, token_of, write_login
 from tests.identity.issuer import NOW_MS, Issuer, issuer, respond
 
@@ -64,7 +64,7 @@ def answers(running: Issuer, *said: object) -> None:
     running.pages["/token"] = answer
 
 
-def log_in(running: Issuer, sleeper: Sleeper) -> device_login.Grant:
+def log_in(running: Issuer, sleeper: Sleeper) -> Grant:
     trust = trust_of(None)
     found = device_login.discover(running.url, trust)
     code = device_login.begin(found, "gosched", trust)

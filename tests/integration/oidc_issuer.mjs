@@ -1,21 +1,25 @@
-// An OpenID Connect issuer: one public client with the device flow, and people who log in by their name alone.
-// FOLDER of node_modules, PORT and KEYS (a file with a JWK set of private keys).
+// An OpenID Connect issuer: one client with the device flow, and people who log in by their name alone.
+// FOLDER of node_modules, PORT and KEYS (a file with a JWK set of private keys). With REDIRECT the client logs in by a
+// browser, too, which comes back to that URI; with SECRET it is no public one.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
-const [folder, port, keys] = process.argv.slice(2);
+const [folder, port, keys, redirect, secret] = process.argv.slice(2);
 const entry = createRequire(`${folder}/package.json`).resolve("oidc-provider");
 const { Provider } = await import(pathToFileURL(entry));
 
 const provider = new Provider(`http://127.0.0.1:${port}`, {
   clients: [{
     client_id: "gosched",
-    token_endpoint_auth_method: "none",
-    application_type: "native",
-    grant_types: ["urn:ietf:params:oauth:grant-type:device_code", "refresh_token"],
-    response_types: [],
-    redirect_uris: [],
+    token_endpoint_auth_method: secret ? "client_secret_basic" : "none",
+    client_secret: secret || undefined,
+    application_type: redirect ? "web" : "native",
+    grant_types: [
+      "urn:ietf:params:oauth:grant-type:device_code", "refresh_token", ...(redirect ? ["authorization_code"] : []),
+    ],
+    response_types: redirect ? ["code"] : [],
+    redirect_uris: redirect ? [redirect] : [],
   }],
   jwks: JSON.parse(readFileSync(keys)),
   cookies: { keys: ["for tests alone"] },

@@ -10,8 +10,11 @@ import urllib.request
 from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urljoin
+from urllib.parse import urlencode, urljoin, urlsplit
 
+from jwt.algorithms import RSAAlgorithm
+
+from tests.identity.issuer import rsa_key
 from tests.integration.support import PATIENCE_S, until
 from tests.ports import HeldPort
 
@@ -22,7 +25,7 @@ INSTALL_S = 400.0
 class OidcIssuer:
     """An issuer that runs; `stop` and `start` as often as a test likes, always on the same port."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, redirect: str = "", secret: str = "") -> None:
         made = subprocess.run(
             [ROOT / "tools/oidc_issuer.sh"], capture_output=True, text=True, timeout=INSTALL_S, check=False
         )
@@ -32,6 +35,7 @@ class OidcIssuer:
         self._keys = directory / "keys.json"
         self._output = directory / "issuer.out"
         self._process: subprocess.Popen[bytes] | None = None
+        self._client = [redirect, secret]
         self.url = f"http://{self._port.address}"
 
     def start(self, keys: list[dict[str, Any]]) -> None:
@@ -40,7 +44,9 @@ class OidcIssuer:
         script = ROOT / "tests/integration/oidc_issuer.mjs"
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                ["node", script, self._folder, str(self._port.number), self._keys], stdout=output, stderr=output
+                ["node", script, self._folder, str(self._port.number), self._keys, *self._client],
+                stdout=output,
+                stderr=output,
             )
         until(lambda: "listens" in self._output.read_text(), "the issuer listens")
 
@@ -51,15 +57,24 @@ class OidcIssuer:
             self._process = None
 
 
-def confirm(url: str, name: str) -> str:
-    """Play a person in a browser: open the URL of a device login, log in by name, consent. Returns the last page."""
-    browser = urllib.request.build_opener(
+def private_key(kid: str) -> dict[str, Any]:
+    """Return a key for `start`."""
+    whole = RSAAlgorithm.to_jwk(rsa_key(kid), as_dict=True)
+    whole.pop("key_ops", None)
+    return {**whole, "kid": kid, "use": "sig", "alg": "RS256"}
+
+
+def confirm(url: str, name: str, browser: urllib.request.OpenerDirector | None = None) -> str:
+    """Play a person in a browser: open the URL of a login, log in by name, consent, until the issuer
+    asks nothing more or sends the browser elsewhere. Returns the last page."""
+    browser = browser or urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
     )
     page, at = _opened(browser, url, None)
+    issuer = urlsplit(at).netloc
     for _ in range(8):
         form = re.search(r"<form[^>]*>.*?</form>", page, re.DOTALL)
-        if form is None:
+        if form is None or urlsplit(at).netloc != issuer:
             return page
         action = re.search(r'<form[^>]*action="([^"]*)"', form[0])
         given = {"login": name, "password": "any"}

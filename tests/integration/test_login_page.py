@@ -18,6 +18,7 @@ def visit(address: str, secret: str) -> None:
         browser.open(f"https://{address}/jobs?name=own")
         browser.wait_for_text("Log in", "h1")
         assert browser.accessibility() == []
+        assert browser.problems() == []
         browser.find("#token").send_keys("wrong")
         browser.find("button").click()
         browser.wait_for_text("the token is not valid")

@@ -12,10 +12,8 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from jwt.algorithms import RSAAlgorithm
 
 from gosched.config.context import ClientContext
 from gosched.config.oidc_model import Oidc
@@ -23,24 +21,17 @@ from gosched.identity import tokens
 from gosched.identity.claims import VerifiedToken
 from gosched.identity.oidc import OidcVerifier
 from gosched.identity.refusal import Check, Refusal
-from tests.identity.issuer import rsa_key
-from tests.integration.oidc_issuer import OidcIssuer, confirm
+from tests.integration.oidc_issuer import OidcIssuer, confirm, private_key
 from tests.integration.support import PATIENCE_S, until
 
 CTL = Path(sys.executable).with_name("goschedctl")
 CONTEXT = ClientContext(endpoints="m1:9090", name="prod")
 
 
-def _private(kid: str) -> dict[str, Any]:
-    whole = RSAAlgorithm.to_jwk(rsa_key(kid), as_dict=True)
-    whole.pop("key_ops", None)
-    return {**whole, "kid": kid, "use": "sig", "alg": "RS256"}
-
-
 @pytest.fixture
 def issuer(tmp_path: Path) -> Iterator[OidcIssuer]:
     running = OidcIssuer(tmp_path)
-    running.start([_private("one")])
+    running.start([private_key("one")])
     yield running
     running.stop()
 
@@ -109,7 +100,7 @@ def test_a_person_logs_in_keys_change_and_the_issuer_goes_away(issuer: OidcIssue
 
             # A new key signs, and the old one is published for a while.
             issuer.stop()
-            issuer.start([_private("two"), _private("one")])
+            issuer.start([private_key("two"), private_key("one")])
             await asyncio.to_thread(_log_in, "bob")
             second = _token()
             clock[0] += 11
@@ -120,7 +111,7 @@ def test_a_person_logs_in_keys_change_and_the_issuer_goes_away(issuer: OidcIssue
 
             # The old key is gone, and then the issuer.
             issuer.stop()
-            issuer.start([_private("two"), _private("three")])
+            issuer.start([private_key("two"), private_key("three")])
             clock[0] += 11
             await checking._keys._refresh()
             refused = await checking.verify(first)

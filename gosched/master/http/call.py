@@ -63,6 +63,8 @@ class HttpCall:
         self.caller = caller
         self._metadata = ((HEADER, traced.traceparent),) if traced is not None else ()
         self.revision = 0
+        #: Why it was refused, for the audit log, where its caller is not to know.
+        self.why = ""
         self._place = place
 
     @property

@@ -22,7 +22,7 @@ from gosched.master.base.access import Access
 from gosched.master.base.audited import Audit, begin_http
 from gosched.master.base.callers import HTTP_METHOD, Caller, Callers, check_allowed, denied
 from gosched.master.base.clock import Clock
-from gosched.master.base.errors import ApiError
+from gosched.master.base.errors import HTTP_STATUS, ApiError
 from gosched.master.http import probes, session
 from gosched.master.http.call import CALL, HttpCall, Services
 from gosched.master.http.origin import Hosts, cross_site
@@ -75,7 +75,7 @@ class Entrance:
         finally:
             route = getattr(inner.get("route"), "path", "unknown")
             self._metrics.http_ended(route, answer.status, self._clock.monotonic_s() - started)
-            if answer.status in REFUSALS:
+            if answer.status in REFUSALS or (answer.why and answer.status >= 400):
                 self._record(scope, answer)
 
     async def _serve(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
@@ -102,6 +102,7 @@ class Entrance:
         except Exception as error:  # its answer is sent already
             log.error("an HTTP call failed", method=scope["method"], path=scope["path"][:200], exc_info=error)
         finally:
+            answer.why = call.why
             call.leave()
 
     async def _caller(self, scope: Scope) -> Caller:
@@ -118,7 +119,7 @@ class Entrance:
         with contextlib.suppress(ApiError):
             caller = self._callers.of_request(transport)
         peer = transport.get_extra_info("peername") if transport else None
-        reason = code = ""
+        reason, code = "", next((code.name for code, status in HTTP_STATUS.items() if status == answer.status), "")
         with contextlib.suppress(ValueError, KeyError, TypeError):
             problem = json.loads(answer.refusal)
             reason, code = str(problem["detail"]), str(problem["code"])

@@ -1,14 +1,15 @@
 """The session of a browser: a token in a cookie, which scripts cannot read and other sites' pages cannot send along
 with a change (http/origin.py looks at those, too).
 
-It is the token itself, so each master knows the session, and it ends when the token does. Cookies count over TLS only.
+It is the token itself, so each master knows the session, and it ends when the token does. Browsers keep no cookie of
+more than 4096 bytes, so a long token is in several. Cookies count over TLS only.
 
 Invariant: a cookie stands for an Authorization header, and never beside one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote
 
@@ -17,16 +18,21 @@ from starlette.responses import RedirectResponse, Response
 from gosched.master.base.tokens import AUTHORIZATION
 
 COOKIE = "__Host-gosched"  # browsers take such a name over TLS alone, for this host and the whole path
+PART_LENGTH = 3800  # of a token in one cookie
+PARTS = (COOKIE, f"{COOKIE}-2", f"{COOKIE}-3")  # for the longest token that is taken
 SESSION_S = 8 * 3600
 LOGIN = "/login"
-_OPEN_PATHS = (LOGIN, "/logout", "/favicon.ico")
+LOGIN_OIDC = "/login/oidc"
+LOGIN_CALLBACK = "/login/callback"
+_OPEN_PATHS = (LOGIN, LOGIN_OIDC, LOGIN_CALLBACK, "/logout", "/favicon.ico")
+_ATTRIBUTES = "Path=/; Max-Age={lasts_s}; Secure; HttpOnly; SameSite=Lax"
 
 
 def credentials(headers: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     """Return the headers in which a token may be: of a browser with a session, as if it had sent its token."""
     if AUTHORIZATION in headers:
         return [(AUTHORIZATION, headers[AUTHORIZATION])]
-    token = _cookie(headers.get("cookie", ""))
+    token = "".join(cookies_of(headers.get("cookie", ""), PARTS))
     return [(AUTHORIZATION, f"Bearer {token}")] if token else []
 
 
@@ -46,21 +52,31 @@ def login_first(path: str, query: str) -> Response:
     return RedirectResponse(f"{LOGIN}?next={quote(wanted, safe='')}", 303, headers={"Cache-Control": "no-store"})
 
 
-def begun(token: str) -> str:
-    """Return the Set-Cookie header of a session."""
-    return f"{COOKIE}={token}; Path=/; Max-Age={SESSION_S}; Secure; HttpOnly; SameSite=Lax"
+def begun(token: str, lasts_s: int = SESSION_S) -> list[str]:
+    """Return the Set-Cookie headers of a session: also those that remove what is left of a longer token."""
+    pieces = [token[start : start + PART_LENGTH] for start in range(0, len(token), PART_LENGTH)]
+    assert len(pieces) <= len(PARTS), "no such token is taken"
+    pieces += [""] * (len(PARTS) - len(pieces))
+    return [set_cookie(name, piece, min(lasts_s, SESSION_S)) for name, piece in zip(PARTS, pieces, strict=True)]
 
 
-def ended() -> str:
-    """Return the Set-Cookie header that ends one."""
-    return f"{COOKIE}=; Path=/; Max-Age=0; Secure; HttpOnly; SameSite=Lax"
+def ended() -> list[str]:
+    """Return the Set-Cookie headers that end one."""
+    return [set_cookie(name, "", 0) for name in PARTS]
 
 
-def _cookie(header: str) -> str:
-    if COOKIE not in header:
-        return ""
+def set_cookie(name: str, value: str, lasts_s: int) -> str:
+    """Return a Set-Cookie header; an empty value removes the cookie."""
+    return f"{name}={value}; {_ATTRIBUTES.format(lasts_s=lasts_s if value else 0)}"
+
+
+def cookies_of(header: str, names: Sequence[str]) -> list[str]:
+    """Return the values of cookies in this order, up to the first one that is not there."""
+    if names[0] not in header:
+        return []
     try:
-        found = SimpleCookie(header).get(COOKIE)
+        found = SimpleCookie(header)
     except CookieError:
-        return ""
-    return found.value if found is not None else ""
+        return []
+    values = [found[name].value if name in found else "" for name in names]
+    return values[: values.index("")] if "" in values else values

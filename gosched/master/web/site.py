@@ -31,7 +31,7 @@ from gosched import __version__
 from gosched.core.access import Permission
 from gosched.master.base.cancel import cancel_all
 from gosched.master.http.call import CALL
-from gosched.master.http.session import LOGIN
+from gosched.master.http.session import LOGIN, LOGIN_CALLBACK, LOGIN_OIDC
 from gosched.master.web.changes import Changes
 from gosched.master.web.job_pages import JOB_PAGES, add_job_routes
 from gosched.master.web.login import Login
@@ -87,9 +87,11 @@ class Site:
             router.add_route(page.path, self._endpoint(page), methods=["GET"])
         router.add_route(f"{PREFIX}/{{file:path}}", self._files.serve, methods=["GET"])
         add_job_routes(router, self._sources, self._shown)
-        login = Login(self._sources.access, self._rendering)
+        login = Login(self._sources.access, self._rendering, self._sources.code_flow, self._sources.now_ms)
         router.add_route(LOGIN, login.show, methods=["GET"])
         router.add_route(LOGIN, login.begin, methods=["POST"])
+        router.add_route(LOGIN_OIDC, login.to_issuer, methods=["GET"])
+        router.add_route(LOGIN_CALLBACK, login.from_issuer, methods=["GET"])
         router.add_route("/logout", login.end, methods=["POST"])
         router.add_route("/ui/changes", self._changes.serve, methods=["GET"])
         router.add_route("/ui/trends", self._trends, methods=["GET"])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from gosched.core.state.cluster_state import ClusterState
+from gosched.identity.code_flow import CodeFlow
 from gosched.master.api.leader_calls import LeaderCalls
 from gosched.master.api.status import StatusReader
 from gosched.master.base.access import Access
@@ -46,6 +47,8 @@ class Sources:
     told: Recent[Any]
     #: Why pending jobs wait, by id, as the log says.
     reasons: Callable[[], Mapping[str, NotedReason]]
+    #: Logins at an issuer; None: there are none.
+    code_flow: CodeFlow | None
     #: Orders of jobs that were made a moment ago.
     job_lists: JobLists = field(default_factory=JobLists)
 

@@ -8,7 +8,8 @@
   if (chosen === "light" || chosen === "dark") root.dataset.theme = chosen;
   root.dataset.js = "";
   document.addEventListener("DOMContentLoaded", () => {
-    document.getElementById("theme").addEventListener("click", () => {
+    // The form to log in has no such button.
+    document.getElementById("theme")?.addEventListener("click", () => {
       const now = root.dataset.theme || (dark.matches ? "dark" : "light");
       root.dataset.theme = now === "dark" ? "light" : "dark";
       try { localStorage.setItem("theme", root.dataset.theme); } catch { /* as above */ }
