@@ -21,12 +21,14 @@ EXPECTED = {
     "tenant-admin": {
         "view": "", "view-job": "own mates", "submit": "own", "read-logs": "own mates", "exec": "own mates",
         "change-job": "own mates", "set-queue": "own", "set-quota": "own",
+        "set-secret": "own",
     },
     "operator": {"view": "", "view-job": "own mates foreign", "operate": ""},
     "admin": {
         "view": "", "view-job": "own mates foreign", "submit": "own foreign", "read-logs": "own mates foreign",
         "exec": "own mates foreign", "change-job": "own mates foreign", "set-queue": "own foreign",
-        "set-quota": "own foreign", "drop-quota": "own foreign", "operate": "", "administer": "", "grant": "",
+        "set-quota": "own foreign", "set-secret": "own foreign", "drop-quota": "own foreign", "operate": "",
+        "administer": "", "grant": "",
     },
 }  # fmt: skip
 
