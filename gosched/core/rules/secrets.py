@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
-
 from gosched.core.limits import MAX_NAME_LENGTH, MAX_SEALED_LENGTH, MAX_SECRETS_PER_GROUP
 from gosched.core.rules.environment import check_not_reserved
 from gosched.core.rules.finding import Finding
@@ -36,7 +34,7 @@ def check_uses(group: TaskGroup, *, is_strict: bool) -> Finding | None:
     if len(uses) > MAX_SECRETS_PER_GROUP:
         problem = f"{len(uses)} secrets; at most {MAX_SECRETS_PER_GROUP} are allowed"
         return Finding(path=("secrets",), problem=problem)
-    taken = {("env", name) for name, _ in group.env}
+    taken = dict.fromkeys([("env", name) for name, _ in group.env])
     for place, use in enumerate(uses):
         found = _check_use(use, place) or _check_runtime(use, group.runtime, place)
         if found:
@@ -45,7 +43,7 @@ def check_uses(group: TaskGroup, *, is_strict: bool) -> Finding | None:
         if target in taken:
             problem = f"{target[1]} is given twice"
             return Finding(path=("secrets", place, target[0]), subject=f"secret {use.name}:", problem=problem)
-        taken.add(target)
+        taken[target] = None
     return _check_no_file_is_a_directory([use.file for use in uses if use.file])
 
 
@@ -100,7 +98,7 @@ def _check_file(file: str, subject: str, place: int) -> Finding | None:
 
 def _check_no_file_is_a_directory(files: list[str]) -> Finding | None:
     for file in files:
-        above = next((str(parent) for parent in PurePosixPath(file).parents if str(parent) in files), "")
+        above = next((other for other in files if file.startswith(f"{other}/")), "")
         if above:
             problem = f"the file {above} cannot be the directory of {file}, too"
             return Finding(path=("secrets",), subject="secrets:", problem=problem)

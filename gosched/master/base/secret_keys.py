@@ -12,7 +12,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -156,26 +156,26 @@ def output_of(command: Sequence[str], limit_s: float) -> bytes:
     ) as process:
         assert process.stdout is not None
         deadline = time.monotonic() + limit_s
+        late = f"it has not ended within {limit_s:g} s"
         try:
-            found = _read_all(process.stdout.fileno(), deadline, lambda: f"it has not ended within {limit_s:g} s")
-            try:
-                code = process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                raise BadKeyring(f"it has not ended within {limit_s:g} s") from None
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+            found = _read_all(process.stdout.fileno(), deadline, late)
+            code = process.wait(max(0.0, deadline - time.monotonic()))
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)  # not waited for yet: the group's number is still its own
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise BadKeyring(late) from None
+            raise
     if code:
         raise BadKeyring(f"it ended with exit code {code}: run it by hand, as the master's user, to see why")
     return found
 
 
-def _read_all(fd: int, deadline: float, late: Callable[[], str]) -> bytes:
+def _read_all(fd: int, deadline: float, late: str) -> bytes:
     found = b""
     while True:
         ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
-            raise BadKeyring(late())
+            raise BadKeyring(late)
         piece = os.read(fd, MAX_KEYRING_BYTES)
         if not piece:
             return found
