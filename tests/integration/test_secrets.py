@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -16,13 +18,16 @@ import pytest
 import yaml
 
 from gosched.agent.tasks.secrets import default_roots
+from gosched.cli.local_cluster import AgentShape, LocalCluster
 from gosched.client import GoSchedClient, GoSchedError, TlsFiles
+from gosched.core.commands.jobs import Action
 from gosched.core.records.job import JobState
 from gosched.wire.secret_keys import new_key_line
 from tests.ports import HeldPort
 from tests.replication.certificates import Authority
 
-from .support import PATIENCE_S, until
+from .containers import make_rootfs, needs
+from .support import PATIENCE_S, PATIENT, goschedctl, kill_whole, until
 
 BIN = Path(sys.executable).parent
 MEMBERS = ("m1", "m2", "m3")
@@ -209,3 +214,101 @@ def _main_process(job: str) -> int:
             if f"GOSCHED_JOB_ID={job}".encode() in environment and b"MARKER=" in environment:
                 return int(cmdline.parent.name)
     raise AssertionError("the task's process is not there")
+
+
+# On one machine, without TLS
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[LocalCluster]:
+    keys = tmp_path / "keys"
+    keys.touch(mode=0o600)
+    keys.write_text(new_key_line("k1") + "\n")
+    settings = {**PATIENT, "secrets": {"key_file": str(keys)}}
+    users = {"own": False, "default": "nobody"}
+    shape = AgentShape(settings={"images": {"allowed": ["/"]}, "oci_runtime": "crun", "users": users})
+    with LocalCluster(masters=3, agents=[shape], settings=settings) as running:
+        yield running
+
+
+@pytest.fixture
+def anywhere() -> Iterator[Path]:
+    """A directory that every user may pass through."""
+    with tempfile.TemporaryDirectory(prefix="gosched-secrets-") as base:
+        Path(base).chmod(0o755)
+        yield Path(base)
+
+
+def ends(client: GoSchedClient, name: str, more: str) -> tuple[JobState, str]:
+    """Return how a job ends, and what it printed."""
+    job = client.submit(f"name: {name}\ntenant: ml\nresources: {{cpu: 100m}}\n{more}").job_id
+    state = client.wait(job, timeout=PATIENCE_S).state
+    return state, b"".join(chunk.data for chunk in client.logs(job)).decode()
+
+
+@pytest.mark.timeout(300)
+def test_secrets_outlast_a_backup_and_its_restore_to_a_new_cluster_with_the_same_keys(
+    local: LocalCluster, tmp_path: Path
+) -> None:
+    uses = "secrets: [{name: db, file: db}]\nrun: '[ $(id -un) = nobody ] && cat $GOSCHED_SECRETS_DIR/db'\n"
+    with local.client() as client:
+        client.set_secret("ml", "db", MARKER)
+        assert ends(client, "before", uses) == (JobState.SUCCEEDED, MARKER.decode())
+    backup = tmp_path / "backup"
+    leader = local.leader()
+    assert leader is not None
+    assert goschedctl(leader.grpc, "cluster", "backup", str(backup)).returncode == 0
+    assert found_in([backup]) == []
+    for master in local.masters.values():
+        kill_whole(master)
+        shutil.rmtree(local.data_dir / master.id)
+    for master in local.masters.values():
+        config = str(local.data_dir / f"{master.id}.yaml")
+        flags = ("--config", config, "--new-cluster", "second", "--tasks", "adopt")
+        done = goschedctl("", "cluster", "restore", str(backup), *flags)
+        assert done.returncode == 0, done.stderr
+    for master in local.masters.values():
+        local.restart(master)
+    local.wait_ready()
+    with local.client() as client:
+        assert ends(client, "after", uses) == (JobState.SUCCEEDED, MARKER.decode())
+        assert client.rotate_secrets().resealed == 1  # for the id of the new cluster
+        assert ends(client, "resealed", uses) == (JobState.SUCCEEDED, MARKER.decode())
+
+
+@pytest.mark.timeout(300)
+def test_a_secret_that_is_deleted_before_its_task_starts_ends_the_task_with_the_reason(local: LocalCluster) -> None:
+    with local.client() as client:
+        client.set_secret("ml", "db", MARKER)
+        held = "tenant: ml\nhold: true\nresources: {cpu: 100m}\nsecrets: [{name: db, env: DB}]\nrun: echo $DB\n"
+        job = client.submit(f"name: held\n{held}").job_id
+        client.delete_secret("ml", "db")
+        client.control(job, Action.RELEASE)
+        assert client.wait(job, timeout=PATIENCE_S).state is JobState.FAILED
+        (task,) = client.get_job(job).tasks
+        assert task.reason == "SECRET_NOT_AVAILABLE"
+        assert task.detail.startswith("there is no secret ml/db any more")
+        with pytest.raises(GoSchedError, match="there is no secret ml/db: set it with goschedctl secret set ml/db"):
+            client.submit(f"name: again\n{held}")
+
+
+@pytest.mark.timeout(300)
+def test_a_task_on_a_root_filesystem_has_its_secrets_at_run_secrets_for_reading(
+    local: LocalCluster, anywhere: Path
+) -> None:
+    needs("crun", "busybox")
+    image = make_rootfs(anywhere / "image")
+    lines = (
+        "cat $GOSCHED_SECRETS_DIR/deep/db; echo; echo at $GOSCHED_SECRETS_DIR; "
+        "echo more > $GOSCHED_SECRETS_DIR/new || echo closed"
+    )
+    more = f"image: {image}\nsecrets: [{{name: db, file: deep/db}}]\nrun: '{lines}'\n"
+    with local.client() as client:
+        client.set_secret("ml", "db", MARKER)
+        state, log = ends(client, "inside", more)
+        assert state is JobState.SUCCEEDED, log
+        assert MARKER.decode() in log
+        assert "at /run/secrets" in log
+        assert "closed" in log
+    logs = [file for file in files_below(local.data_dir) if "/logs/" in str(file)]
+    assert found_in([file for file in files_below(local.data_dir) if file not in logs]) == []
