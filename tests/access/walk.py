@@ -170,7 +170,7 @@ ROUTES: Mapping[str, Line] = {
     "GET /api/v1/tokens": Line("view", ALL, lambda _: None),
     "POST /api/v1/tokens": Line("view", ALL, lambda _: {"name": "t", "role": "viewer", "lasts": "1m"}),
     "DELETE /api/v1/tokens/{token}": Line("view", ALL, lambda _: None),
-    "GET /api/v1/secrets": Line("submit", ALL, lambda _: None),
+    "GET /api/v1/secrets": Line("list-secrets", ALL, lambda _: None),
     "PUT /api/v1/secrets/{tenant}/{name}": Line("set-secret", ("own", "foreign"), lambda _: {"value": "v"}),
     "DELETE /api/v1/secrets/{tenant}/{name}": Line("set-secret", ("own", "foreign"), lambda _: None),
     "POST /api/v1/secrets/rotate": Line("administer", ALL, lambda _: None),
