@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -14,6 +15,7 @@ from gosched.core.commands.secrets import SetSecret
 from gosched.core.records.allocation import Allocation
 from gosched.core.resources import Resources
 from gosched.core.spec.secret_use import SecretUse
+from gosched.master.agents.dispatch import MAX_SECRET_BYTES, Dispatcher
 from gosched.master.agents.task_secrets import MAX_BYTES, NEEDS_TLS, NotYet, TaskSecrets
 from gosched.master.base.secret_keys import SecretKeys
 from gosched.wire.codec import to_message
@@ -192,6 +194,8 @@ def test_a_job_that_names_a_secret_which_is_not_there_is_refused_at_submission(t
             code, detail = await refused(stage.scheduler("sue").SubmitJob(request, timeout=LIMIT_S))
             assert code is grpc.StatusCode.NOT_FOUND
             assert "there is no secret a/db" in detail
+            plan = scheduler_pb2.PlanJobRequest(specs=[wanted])
+            assert await refused(stage.scheduler("sue").PlanJob(plan, timeout=LIMIT_S)) == (code, detail)
             await stub(stage, "tina").SetSecret(setting(), timeout=LIMIT_S)
             await stage.scheduler("sue").SubmitJob(request, timeout=LIMIT_S)
 
@@ -320,3 +324,26 @@ def test_more_than_an_agent_takes_is_a_reason() -> None:
     assert sent is not None
     assert "take more than" in sent.problem
     assert not sent.values
+
+
+def test_starts_with_many_secrets_go_in_several_messages_and_what_waits_for_a_kms_is_left_out() -> None:
+    c = Cluster()
+    c.node("n1", cpus=200)
+    values = [f"s{number}" for number in range(15)]
+    for name in values:
+        sealed = seal(b"x" * 60_000, KEYS.first, tenant="ml", name=name, cluster_id="")
+        c.accept(SetSecret(tenant="ml", name=name, sealed=sealed, key_id="k1", cluster_id=""))
+    uses = tuple(SecretUse(name=name, file=name) for name in values)
+    c.submit(job_spec("many", group(count=10, secrets=uses), tenant="ml"), "j1")
+    c.place("j1", "n1")
+    ids = [*c.state.allocations]
+    replication: Any = SimpleNamespace(state=c.state)
+    channels: Any = None
+    sends = Dispatcher(replication, channels, secrets=TaskSecrets(keys=ring(), tls=True))
+    requests = list(sends._start_requests(ids))
+    assert [order.allocation_id for request in requests for order in request.orders] == ids
+    assert all(len(request.orders) == len(request.secrets) > 0 for request in requests)
+    assert len(requests) == 3
+    assert max(request.ByteSize() for request in requests) < MAX_SECRET_BYTES + (1 << 20)
+    waits = Dispatcher(replication, channels, secrets=TaskSecrets(keys=ring(None), tls=True))
+    assert list(waits._start_requests(ids)) == []
