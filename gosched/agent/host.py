@@ -30,6 +30,7 @@ from gosched.agent.tasks.cpusets import SharedCpus
 from gosched.agent.tasks.kept_memory import KeptMemory
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.orphans import end_orphans
+from gosched.agent.tasks.secrets import SecretStore
 from gosched.agent.tasks.starting import Starter
 from gosched.agent.tasks.users import unfit_for
 from gosched.config import AgentSettings
@@ -104,6 +105,7 @@ class Host:
             shared_cpus=SharedCpus(tree, numa),
             kept_memory=KeptMemory(tree),
             numa=numa,
+            secrets=SecretStore(data_dir.path),
         )
         offer = make_offer(settings, data_dir.path, gpus)
         host = cls(tree=tree, gpus=gpus, offer=offer, runtimes=runtimes, starter=starter)

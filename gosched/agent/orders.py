@@ -6,8 +6,11 @@ Invariant: whatever a master sends is checked here; beyond this module an order 
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterable
 from dataclasses import replace
 
+from gosched.agent.tasks.secrets import TaskSecrets
+from gosched.core.limits import MAX_DETAIL_LENGTH
 from gosched.core.orders import StopOrder, TaskOrder
 from gosched.wire.codec import to_record
 from gosched.wire.v1 import worker_pb2
@@ -40,6 +43,16 @@ def parse_stop(message: worker_pb2.StopOrder) -> StopOrder:
         checkpoint_signal=number if number in signal.valid_signals() else 0,
         checkpoint_ms=max(0, order.checkpoint_ms),
     )
+
+
+def parse_secrets(messages: Iterable[worker_pb2.TaskSecrets]) -> dict[str, TaskSecrets]:
+    """Return the secrets of orders, by their allocations."""
+    return {
+        message.allocation_id: TaskSecrets(
+            values={each.name: each.value for each in message.values}, problem=message.problem[:MAX_DETAIL_LENGTH]
+        )
+        for message in messages
+    }
 
 
 def tombstone_order(allocation_id: str) -> TaskOrder:

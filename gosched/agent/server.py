@@ -7,6 +7,7 @@ below the highest seen nor far above what the masters answered last.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 import grpc
@@ -14,8 +15,9 @@ import grpc
 from gosched.agent.datadir import DataDir
 from gosched.agent.exec.streams import ExecRefused, Execs, ExecTarget
 from gosched.agent.logic.reconcile import Desired
-from gosched.agent.orders import BadOrder, parse_order, parse_stop
+from gosched.agent.orders import BadOrder, parse_order, parse_secrets, parse_stop
 from gosched.agent.tasks.logs import LogCut, LogMissing, Piece, Stream, read_logs
+from gosched.agent.tasks.secrets import TaskSecrets
 from gosched.agent.tasks.table import Tasks
 from gosched.core.orders import TaskOrder
 from gosched.core.records.task import TaskState
@@ -61,7 +63,8 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
             await _refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, detail)
         self._order_bytes += size
         try:
-            await self._obey(desired, {order.allocation_id: order for order in orders}, request.epoch, context)
+            secrets = parse_secrets(request.secrets)
+            await self._obey(desired, {order.allocation_id: order for order in orders}, request.epoch, context, secrets)
         finally:
             self._order_bytes -= size
         return worker_pb2.StartTasksResponse()
@@ -134,7 +137,14 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
             detail = f"node {node_id} belongs to cluster {self._data_dir.cluster_id}, not {request.cluster_id!a}"
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
 
-    async def _obey(self, desired: Desired, orders: Mapping[str, TaskOrder], epoch: int, context: Any) -> None:
+    async def _obey(
+        self,
+        desired: Desired,
+        orders: Mapping[str, TaskOrder],
+        epoch: int,
+        context: Any,
+        secrets: Mapping[str, TaskSecrets] = MappingProxyType({}),
+    ) -> None:
         heard = self._data_dir.heard_epoch
         if epoch > heard + MAX_EPOCH_JUMP:
             self._ask()
@@ -143,7 +153,7 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
             )
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, detail)
         try:
-            obeyed = await self._tasks.obey(desired, orders, epoch=epoch)
+            obeyed = await self._tasks.obey(desired, orders, epoch=epoch, secrets=secrets)
         except OSError as error:
             detail = f"node {self._node_id} cannot write to its data directory: {error}"
             await _refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, detail)

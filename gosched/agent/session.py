@@ -23,7 +23,7 @@ from gosched.agent.hardware.vitals import Vitals
 from gosched.agent.logic.reconcile import Desired
 from gosched.agent.logs.kept import KeptLogs
 from gosched.agent.masters import NotAMaster, Unreachable
-from gosched.agent.orders import BadOrder, parse_order, parse_stop
+from gosched.agent.orders import BadOrder, parse_order, parse_secrets, parse_stop
 from gosched.agent.supervisor.records import boot_ms
 from gosched.agent.tasks.table import Tasks
 from gosched.core.commands.nodes import RegisterNode
@@ -236,7 +236,8 @@ class Session:
         """Obey beside the heartbeats: starting hundreds of tasks takes longer than a node may be silent."""
         desired, orders = self._parse(answer)
         try:
-            if await self._tasks.obey(desired, orders, epoch=answer.epoch):
+            secrets = parse_secrets(answer.secrets)
+            if await self._tasks.obey(desired, orders, epoch=answer.epoch, secrets=secrets):
                 self._kept_logs.forget_jobs(answer.forgotten_jobs)
         except OSError as error:
             self._log.error("cannot write to the data directory", why=str(error))

@@ -41,6 +41,7 @@ COMMANDS = {
     "quota": "List, replace and set the quotas of tenants.",
     "access": "List and set who may do what.",
     "token": "Make, list and revoke tokens, with which programs call on your behalf.",
+    "secret": "Set, list and delete secrets of tenants, which tasks get.",
     "reservation": "Reserve nodes for queues and tenants, or for maintenance, for a time.",
     "events": "Show what has happened, and follow what happens.",
     "logs": "Print what a job's tasks wrote.",

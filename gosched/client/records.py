@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from gosched.api.job_query import JobQuery as JobQuery
     from gosched.api.job_row import JobRow as JobRow
     from gosched.api.job_row import row_of as row_of
+    from gosched.api.secrets import Rotation as Rotation
+    from gosched.api.secrets import SecretInfo as SecretInfo
     from gosched.api.status import MasterHealth as MasterHealth
     from gosched.api.status import MasterMember as MasterMember
     from gosched.api.status import QuotaStatus as QuotaStatus
@@ -48,6 +50,7 @@ __getattr__ = lazy(
     __name__,
     {
         "gosched.api.access": "AccessCheck Bindings NewToken",
+        "gosched.api.secrets": "Rotation SecretInfo",
         "gosched.api.details": "JobDetail NodeDetail",
         "gosched.api.explanation": "JobExplanation",
         "gosched.api.forecast": "JobPlan Reserved",

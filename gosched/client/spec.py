@@ -35,6 +35,8 @@ class Tasks:
     resources: Keys | None = None
     #: Added to each task's environment.
     env: Mapping[str, str | int] | None = None
+    #: Secrets of the tenant: [{"name": "hf-token", "env": "HF_TOKEN"}, {"name": "db", "file": "db/password"}].
+    secrets: Sequence[Keys] | None = None
     working_dir: str | Path | None = None
     image: str | None = None
     #: process | rootfs | docker | spark; by default what `image` asks for.

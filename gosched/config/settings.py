@@ -19,6 +19,7 @@ from gosched.config.backup_model import Backup
 from gosched.config.errors import ConfigError, shown
 from gosched.config.oidc_model import Oidc
 from gosched.config.queues import QueueConfig, QuotaConfig, check_distinct, check_quota_list, check_tree, queue_tree
+from gosched.config.secrets_model import Secrets
 from gosched.config.socket_model import SocketPath
 from gosched.config.tracing_model import Tracing
 from gosched.config.validation import LabelKey, MemoryBytes, Millis, Model, Name, Pairs, problem_at
@@ -277,6 +278,7 @@ class MasterSettings(Settings):
     archive: Archive | None = None
     audit: Audit = Audit()
     oidc: Oidc | None = None
+    secrets: Secrets | None = None
 
     @model_validator(mode="after")
     def _lists_agree(self) -> MasterSettings:

@@ -31,6 +31,8 @@ class Permission(Enum):
     #: Cancel, hold, release, suspend, resume, requeue.
     CHANGE_JOB = "change-job"
     SET_QUOTA = "set-quota"
+    #: Secrets of a tenant: set and delete them.
+    SET_SECRET = "set-secret"
     SET_QUEUE = "set-queue"
     #: Nodes and reservations.
     OPERATE = "operate"
@@ -81,7 +83,7 @@ class Identity:
 CLUSTER = Object()
 
 _ON_JOBS = (Permission.VIEW_JOB, Permission.READ_LOGS, Permission.EXEC, Permission.SUBMIT, Permission.CHANGE_JOB)
-_OF_TENANTS = (*_ON_JOBS, Permission.SET_QUOTA)
+_OF_TENANTS = (*_ON_JOBS, Permission.SET_QUOTA, Permission.SET_SECRET)
 _OF_QUEUES = (*_ON_JOBS, Permission.SET_QUEUE)
 
 GRANTS: Mapping[AccessRole, Mapping[Permission, Reach]] = {
@@ -102,6 +104,7 @@ GRANTS: Mapping[AccessRole, Mapping[Permission, Reach]] = {
         Permission.VIEW: Reach.SCOPE,
         Permission.SET_QUEUE: Reach.SCOPE,
         Permission.SET_QUOTA: Reach.SCOPE,
+        Permission.SET_SECRET: Reach.SCOPE,
         **dict.fromkeys(_ON_JOBS, Reach.SCOPE),
     },
     AccessRole.OPERATOR: {
@@ -158,6 +161,16 @@ def is_in_tenant(bindings: Iterable[Binding], identity: Identity, tenant: str) -
     if limit is not None and limit.tenants and tenant not in limit.tenants:
         return False
     return any(names(one, identity) and (not one.tenants or tenant in one.tenants) for one in bindings)
+
+
+def may_in_tenant(bindings: Iterable[Binding], identity: Identity, permission: Permission, tenant: str) -> bool:
+    """Return whether the identity may do this in a tenant, in some queue at least."""
+
+    def grants(by: Binding | Limit) -> bool:
+        return permission in GRANTS.get(by.role, {}) and (not by.tenants or tenant in by.tenants)
+
+    limit = identity.limit
+    return (limit is None or grants(limit)) and any(names(one, identity) and grants(one) for one in bindings)
 
 
 def may_run_as(bindings: Iterable[Binding], identity: Identity, on: Object, account: str) -> bool:

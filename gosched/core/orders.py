@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gosched.core.primitives import StringMap
 from gosched.core.resources import ZERO, Resources
 from gosched.core.spec.isolation import PLAIN, Isolation
+from gosched.core.spec.secret_use import SecretUse
 from gosched.core.spec.task_group import Runtime
 
 
@@ -41,6 +42,8 @@ class TaskOrder:
     stop_alone: bool = False
     #: How long the task then has between SIGTERM and SIGKILL.
     stop_grace_ms: int = 0
+    #: Secrets that it gets; their values come beside the order, and are never stored.
+    secrets: tuple[SecretUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

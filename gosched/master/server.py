@@ -21,10 +21,12 @@ from gosched.master.agents.leases import Leases
 from gosched.master.agents.live_usage import LiveUsage
 from gosched.master.agents.node_control import UnfitNodes
 from gosched.master.agents.node_service import NodeService
+from gosched.master.agents.task_secrets import TaskSecrets
 from gosched.master.api.access_service import AccessService
 from gosched.master.api.cluster_service import ClusterService, keep_announced
 from gosched.master.api.metrics_facts import MetricsFacts
 from gosched.master.api.scheduler_service import SchedulerService
+from gosched.master.api.secret_service import SecretService
 from gosched.master.api.status import StatusReader
 from gosched.master.api.status_digest import StatusDigest
 from gosched.master.backups.backup_source import BackupSource
@@ -38,6 +40,7 @@ from gosched.master.base.clock import Clock, StateClock, SystemClock
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
+from gosched.master.base.secret_keys import SecretKeys
 from gosched.master.cluster.clock_keeper import ClockKeeper
 from gosched.master.cluster.digest_comparison import DigestComparison, StateDigests
 from gosched.master.cluster.feature_levels import FeatureLevels
@@ -121,7 +124,9 @@ class MasterServer:
             policy=policy_of(settings),
             period_s=settings.server.schedule_period_ms / 1000,
         )
-        self._dispatcher = Dispatcher(replication, self._agents, self._leader_traces)
+        self._secret_keys = SecretKeys(settings.secrets)
+        self._task_secrets = TaskSecrets(keys=self._secret_keys, tls=settings.tls is not None)
+        self._dispatcher = Dispatcher(replication, self._agents, self._leader_traces, self._task_secrets)
         self._schedules = Schedules(replication, self._proposals, clock)
         self._keeper = ClockKeeper(replication, self._proposals, self._masters, clock, bound_ms=bound_ms)
         self._levels = FeatureLevels(replication, self._members)
@@ -155,6 +160,7 @@ class MasterServer:
             "ClusterService": self._cluster_service(),
             "HistoryService": self.history.service,
             "AccessService": self._access_service(),
+            "SecretService": self._secret_service(),
         }
         self.endpoints = Endpoints(
             settings,
@@ -199,6 +205,8 @@ class MasterServer:
         """Start all parts. Raises ConfigError for a port that cannot be had, ReplicaFailed for a replica that does not
         start."""
         settings = self._settings
+        if problem := await asyncio.to_thread(self._secret_keys.start):
+            raise settings.error("secrets", problem)
         if self._verifier:
             self._verifier.start()
         self.record = await self.endpoints.listen()
@@ -233,6 +241,7 @@ class MasterServer:
             asyncio.ensure_future(keep_announced(self._replication, self._leadership, self._masters, self.record)),
             asyncio.ensure_future(self._reload.run()),
             *([asyncio.ensure_future(self._tls.watch())] if self._tls else []),
+            asyncio.ensure_future(self._secret_keys.run()),
             asyncio.ensure_future(self._keeper.hear()),
             asyncio.ensure_future(self._member_control.admit()),
             asyncio.ensure_future(self._comparison().run()),
@@ -248,6 +257,7 @@ class MasterServer:
         """Read the config again, and take over its queues and quotas; look at the TLS files at once. What came of it
         is in the log."""
         self._reload.ask()
+        self._secret_keys.ask()
         if self._tls:
             self._tls.ask()
 
@@ -324,6 +334,7 @@ class MasterServer:
             clock=self._clock,
             settings=self._settings,
             access=self._access,
+            secrets=self._task_secrets,
         )
 
     def _access_service(self) -> AccessService:
@@ -333,6 +344,15 @@ class MasterServer:
             proposals=self._proposals,
             clock=self._clock,
             access=self._access,
+        )
+
+    def _secret_service(self) -> SecretService:
+        return SecretService(
+            replication=self._replication,
+            leadership=self._leadership,
+            proposals=self._proposals,
+            access=self._access,
+            keys=self._secret_keys,
         )
 
     def _cluster_service(self) -> ClusterService:

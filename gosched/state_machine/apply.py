@@ -29,6 +29,7 @@ from gosched.core.commands.command import Body, Command
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
 from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
 from gosched.core.commands.plans import CommitPlan
+from gosched.core.commands.secrets import DeleteSecret, ResealSecret, SetSecret
 from gosched.core.events import Event, JobChanged
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_DETAIL_LENGTH
@@ -53,6 +54,7 @@ from gosched.state_machine import (
     plans,
     queues,
     quotas,
+    secrets,
     size_limits,
     tasks,
     timeouts,
@@ -188,5 +190,11 @@ def _dispatch(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
             return access.create_token(state, body, events)
         case RevokeToken():
             return access.revoke_token(state, body, events)
+        case SetSecret():
+            return secrets.set_secret(state, body)
+        case DeleteSecret():
+            return secrets.delete_secret(state, body)
+        case ResealSecret():
+            return secrets.reseal_secret(state, body)
         case _:
             assert_never(body)

@@ -27,6 +27,7 @@ from gosched.state_machine.gangs import add_gang
 from gosched.state_machine.queues import submission_refusal
 from gosched.state_machine.reservations import reserve
 from gosched.state_machine.retention import forget, forget_idle, forget_jobs
+from gosched.state_machine.secrets import missing_secret_problem
 from gosched.state_machine.size_limits import job_size_problem
 
 
@@ -54,6 +55,8 @@ def submit(state: ClusterState, command: SubmitJob, events: list[Event]) -> Outc
     waits_for = unmet(state, spec, command.job_id)
     if isinstance(waits_for, Rejected):
         return waits_for
+    if state.feature_level >= FeatureLevel.BOUNDED and (absent := missing_secret_problem(state, spec)):
+        return Rejected(code=Code.NOT_FOUND, detail=absent)
     problem = forget_idle(state, events, spec) if state.feature_level >= FeatureLevel.BOUNDED else ""
     if problem:
         return Rejected(code=Code.EXHAUSTED, detail=f"{problem}: try again when some are gone")

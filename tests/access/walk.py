@@ -26,6 +26,7 @@ from gosched.wire.v1 import (
     history_pb2,
     node_pb2,
     scheduler_pb2,
+    secret_pb2,
     types_pb2,
 )
 from tests.access.stage import BINDINGS, QUEUES, USERS, Stage, as_file, job_of
@@ -38,6 +39,7 @@ SERVICES = {
     "HistoryService": history_pb2,
     "NodeService": node_pb2,
     "SchedulerService": scheduler_pb2,
+    "SecretService": secret_pb2,
 }
 OBJECTS = ("own", "mates", "foreign")
 TENANT = {"own": "a", "mates": "a", "foreign": "b"}
@@ -110,6 +112,16 @@ RPCS: Mapping[str, Line] = {
     "RemoveNode": Line("operate", ALL, lambda _: node_pb2.ControlNodeRequest(node="n")),
     "LabelNode": Line("operate", ALL, lambda _: node_pb2.LabelNodeRequest(node="n")),
     "ListUsage": Line("view-job", OBJECTS, _job(node_pb2.ListUsageRequest)),
+    "SetSecret": Line(
+        "set-secret",
+        ("own", "foreign"),
+        lambda on: secret_pb2.SetSecretRequest(tenant=TENANT[on], name="s", value=b"v"),
+    ),
+    "ListSecrets": Line("submit", ("own", "foreign"), lambda on: secret_pb2.ListSecretsRequest(tenant=TENANT[on])),
+    "DeleteSecret": Line(
+        "set-secret", ("own", "foreign"), lambda on: secret_pb2.DeleteSecretRequest(tenant=TENANT[on], name="none")
+    ),
+    "RotateSecrets": Line("administer", ALL, lambda _: secret_pb2.RotateSecretsRequest()),
     "SubmitJob": Line("submit", ("own", "foreign"), lambda on: scheduler_pb2.SubmitJobRequest(spec=_spec(on))),
     "SubmitJobs": Line("submit", ("own", "foreign"), lambda on: scheduler_pb2.SubmitJobsRequest(specs=[_spec(on)])),
     "ReadJobs": Line("view", ALL, lambda _: scheduler_pb2.ReadJobsRequest(text=b"name: x\nrun: 'true'")),
@@ -158,6 +170,10 @@ ROUTES: Mapping[str, Line] = {
     "GET /api/v1/tokens": Line("view", ALL, lambda _: None),
     "POST /api/v1/tokens": Line("view", ALL, lambda _: {"name": "t", "role": "viewer", "lasts": "1m"}),
     "DELETE /api/v1/tokens/{token}": Line("view", ALL, lambda _: None),
+    "GET /api/v1/secrets": Line("list-secrets", ALL, lambda _: None),
+    "PUT /api/v1/secrets/{tenant}/{name}": Line("set-secret", ("own", "foreign"), lambda _: {"value": "v"}),
+    "DELETE /api/v1/secrets/{tenant}/{name}": Line("set-secret", ("own", "foreign"), lambda _: None),
+    "POST /api/v1/secrets/rotate": Line("administer", ALL, lambda _: None),
     "GET /api/v1/status": Line("view", ALL, lambda _: None),
     "GET /api/v1/cluster/members": Line("view", ALL, lambda _: None),
     "POST /api/v1/cluster/members": Line("administer", ALL, lambda _: {"id": "m9", "address": "x"}),

@@ -65,6 +65,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
         self.beats_before: list[int] = []  # each registration
         self.stop_first: list[str] = []
         self.start: list[Any] = []
+        self.secrets: list[Any] = []
         self.stop: list[Any] = []
         self.forget: list[str] = []
         self.freeze: list[str] = []
@@ -124,6 +125,7 @@ class FakeMaster(node_pb2_grpc.NodeServiceServicer):
         return node_pb2.HeartbeatResponse(
             epoch=self.epoch,
             start=self.start,
+            secrets=self.secrets,
             stop=self.stop,
             forget=self.forget,
             freeze=self.freeze,

@@ -27,6 +27,7 @@ from gosched.wire.v1 import (
     node_pb2_grpc,
     scheduler_pb2,
     scheduler_pb2_grpc,
+    secret_pb2,
 )
 from tests.master import http_client
 from tests.master.harness import LIMIT_S, FakeAgent, settings, until
@@ -35,6 +36,7 @@ from tests.replication.certificates import Authority
 CLUSTER = "berlin"
 SERVICES = {
     "AccessService": access_pb2,
+    "SecretService": secret_pb2,
     "ClusterService": cluster_pb2,
     "HistoryService": history_pb2,
     "NodeService": node_pb2,

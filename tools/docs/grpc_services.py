@@ -18,7 +18,7 @@ from tools.docs.markdown import code, page, table
 
 _PROTO = Path(__file__).parents[2] / "proto"
 #: The files of services, in the order of the page. log.proto and raft.proto are internal.
-_FILES = ("scheduler", "node", "cluster", "history", "access", "worker", "types")
+_FILES = ("scheduler", "node", "cluster", "history", "access", "secret", "worker", "types")
 _INTERNAL = ("log", "raft")
 _INTRO = """\
 Every master serves the first five services at `server.grpc_addr`, with reflection and `grpc.health.v1`; a follower

@@ -20,7 +20,7 @@ _AS_IN_A_GROUP = (
 )
 _SECTIONS = (
     ("The job", ("name", "queue", "tenant", "priority", "labels", "hold", "tasks")),
-    ("What tasks run", ("run", "count", "env", "working_dir", "distributed")),
+    ("What tasks run", ("run", "count", "env", "secrets", "working_dir", "distributed")),
     ("Runtimes and images", ("runtime", "image", "volumes", "network", "read_only", "pull", "registry")),
     ("Resources", ("resources",)),
     ("Placement", ("placement",)),

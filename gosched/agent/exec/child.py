@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 
 from gosched.agent.supervisor.control_group import ControlGroup
 from gosched.agent.supervisor.family import descendants, own_children, reap, signal_all, signal_one
-from gosched.agent.supervisor.launch import Launch, read_launch
+from gosched.agent.supervisor.launch import Launch, read_launch, secret_variables
 from gosched.agent.supervisor.launching import (
     NotStarted,
     become_subreaper,
@@ -114,7 +114,8 @@ def start_command(order: ExecOrder, launch: Launch, task: int) -> int:
     if launch.exec:  # it finds the container by itself, and needs what the agent has
         launch = Launch(command=words(order, launch), env=dict(os.environ), cwd="/")
     else:
-        launch = replace(launch, command=words(order, launch), env={**launch.env, **order.env})
+        variables = {**launch.env, **secret_variables(launch), **order.env}
+        launch = replace(launch, command=words(order, launch), env=variables)
     if order.terminal:
         # This process leads the session: what the terminal holds when its leader ends is lost.
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)

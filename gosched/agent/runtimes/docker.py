@@ -20,7 +20,7 @@ from typing import Any
 from gosched.agent.cgroups.place import block_device
 from gosched.agent.runtimes import daemon_view
 from gosched.agent.runtimes.environment import DEFAULT_PATH
-from gosched.agent.runtimes.inside import SHM_BYTES, AllowedPaths, Bind, binds, inner_cwd, inner_env
+from gosched.agent.runtimes.inside import SHM_BYTES, AllowedPaths, Bind, binds, inner_cwd, inner_env, secrets_bind
 from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.names import AGENT_LABEL, ALLOCATION_LABEL, container_name, hostname
 from gosched.agent.runtimes.oci_bundle import ROOT_CAPABILITIES
@@ -30,6 +30,7 @@ from gosched.core.cpulist import parse_cpulist
 from gosched.core.orders import TaskOrder
 from gosched.core.reasons import Reason
 from gosched.core.spec.isolation import Isolation, Network, Pull
+from gosched.core.spec.secret_use import registry_secret
 
 SPEC = "docker.json"  # in the allocation's directory
 _PERIOD_US = 100_000
@@ -86,9 +87,10 @@ class Docker:
             "name": name,
             "image": order.image,
             "pull": (order.isolation.pull or Pull.MISSING).name,
-            "registry": self._registry(order.isolation.registry),
+            "registry": self._registry(order.isolation.registry, place),
             "container": self._container(order, place, env),
             "allowed": self._paths.volumes,
+            "has_secrets": place.secrets is not None,
             "account": asdict(place.account) if place.account is not None else None,
         }
         file = place.path / SPEC
@@ -108,9 +110,11 @@ class Docker:
             cleanup=(_launcher("remove", self._host, name, str(place.path)),),
         )
 
-    def _registry(self, name: str) -> dict[str, str] | None:
+    def _registry(self, name: str, place: Place) -> dict[str, str] | None:
         if not name:
             return None
+        if registry_secret(name) and place.secrets is not None:
+            return {"credentials_file": place.secrets.registry}
         if name not in self._registries:
             raise CannotRun(Reason.REGISTRY_NOT_FOUND, f"this node knows no registry with the name {name!r}")
         found = self._registries[name]
@@ -121,11 +125,12 @@ class Docker:
         # An image may ask for all GPUs, which is for the order to say.
         inner |= {"NVIDIA_VISIBLE_DEVICES": "void"} if not order.gpus else {}
         gpus = env.get("CUDA_VISIBLE_DEVICES", "").split(",") if order.gpus and os.path.exists("/dev/nvidiactl") else []
+        secrets = secrets_bind(place)
         return container_config(
             order,
             agent=str(place.path.parent),
             env=inner,
-            mounts=binds(order, place, self._paths.volumes),
+            mounts=[*binds(order, place, self._paths.volumes), *([secrets] if secrets is not None else [])],
             account=place.account or _own_account(),
             gpus=gpus,
             cpus=_cpus_there(order.cpus),

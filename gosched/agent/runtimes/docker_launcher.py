@@ -133,7 +133,7 @@ def hold_volumes(spec: dict[str, Any], directory: Path) -> None:
     """Hold the volumes until the container has started. Raises Failed."""
     account = account_of(spec["account"])
     try:
-        docker_volumes.hold(spec["container"]["HostConfig"]["Mounts"][1:], directory, spec["allowed"], account)
+        docker_volumes.hold(volumes_of(spec), directory, spec["allowed"], account)
     except CannotRun as error:
         raise Failed(error.reason, error.detail) from error
     except OSError as error:
@@ -197,6 +197,8 @@ def credentials(spec: dict[str, Any]) -> dict[str, str] | None:
     registry = spec["registry"]
     if registry is None:
         return None
+    if "credentials_file" in registry:
+        return secret_credentials(registry["credentials_file"])
     file = registry["password_file"]
     try:
         password, problem = Path(file).read_text().strip(), exposed(file)
@@ -206,6 +208,16 @@ def credentials(spec: dict[str, Any]) -> dict[str, str] | None:
     if problem:
         raise Failed(Reason.REGISTRY_REFUSED, problem, blames_node=True)
     return {"username": registry["username"], "password": password}
+
+
+def secret_credentials(file: str) -> dict[str, str]:
+    """Return the credentials that a secret of the tenant holds. Raises Failed."""
+    try:
+        found: dict[str, str] = json.loads(Path(file).read_text())
+    except OSError as error:
+        detail = f"the credentials of its registry are not there any more: {error.strerror}"
+        raise Failed(Reason.REGISTRY_REFUSED, detail, blames_node=True) from error
+    return found
 
 
 @contextlib.contextmanager
@@ -257,10 +269,16 @@ def start(client: Any, spec: dict[str, Any]) -> int:
     return os.dup(line.fileno())
 
 
+def volumes_of(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the mounts that the job names. The first of all is the task's own directory, the last one its secrets, if
+    it has any."""
+    mounts: list[dict[str, Any]] = spec["container"]["HostConfig"]["Mounts"]
+    return mounts[1 : len(mounts) - 1 if spec.get("has_secrets") else len(mounts)]
+
+
 def fault_of(spec: dict[str, Any], text: str) -> faults.Fault:
     asked = spec["container"]
-    volumes = asked["HostConfig"]["Mounts"][1:]  # the first is the task's own directory
-    paths = [volume[end] for volume in volumes for end in ("Source", "Target")]
+    paths = [volume[end] for volume in volumes_of(spec) for end in ("Source", "Target")]
     return faults.of_runtime(text, cwd=asked["WorkingDir"], volumes=paths)
 
 

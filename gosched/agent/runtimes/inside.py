@@ -20,6 +20,7 @@ from gosched.core.orders import TaskOrder
 from gosched.core.reasons import Reason
 
 WORK = "/work"  # where a task in a container finds its working directory
+SECRETS = "/run/secrets"  # and its secrets
 SHM_BYTES = 64 << 20  # of /dev/shm, where the task asks for no memory
 _OF_THE_NODE = ("PATH", *OF_THE_USER)
 _OWN_PATHS = ("/proc", "/sys", "/dev", WORK)
@@ -51,6 +52,8 @@ def inner_env(order: TaskOrder, place: Place, env: Mapping[str, str], *, path: s
     for name, value in env.items():
         if name in own or name not in _OF_THE_NODE:
             inner[name] = WORK + value[len(work) :] if value == work or value.startswith(f"{work}/") else value
+    if place.secrets is not None:
+        inner["GOSCHED_SECRETS_DIR"] = SECRETS
     return inner
 
 
@@ -66,12 +69,18 @@ def binds(order: TaskOrder, place: Place, allowed: Sequence[str]) -> list[Bind]:
     for volume in order.isolation.volumes:
         os.close(open_named("volume", volume.host, allowed, place.account))
         to = os.path.normpath(volume.to)
-        if to == "/" or to.startswith(("/proc/", "/sys/")) or to in _OWN_PATHS:
+        is_secrets = place.secrets is not None and (to == SECRETS or to.startswith(f"{SECRETS}/"))
+        if to == "/" or to.startswith(("/proc/", "/sys/")) or to in _OWN_PATHS or is_secrets:
             raise CannotRun(
                 Reason.BAD_VOLUME, f"volume {volume.host}: it cannot stand at {to}, a task has its own there"
             )
         found.append(Bind(host=volume.host, to=to, read_only=volume.read_only))
     return found
+
+
+def secrets_bind(place: Place) -> Bind | None:
+    """Return the task's secrets, in a directory that only the agent can replace; None: it has none."""
+    return Bind(host=str(place.secrets.files), to=SECRETS, read_only=True) if place.secrets is not None else None
 
 
 def open_archive(image: int, name: str, account: Account | None) -> int:

@@ -12,6 +12,36 @@ from gosched.core.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SecretPlace:
+    """Where the secrets of one task are, on the tmpfs."""
+
+    #: Directory of all of it.
+    path: Path
+    #: The task has secrets as variables, in a file of `own`.
+    has_variables: bool = False
+    #: The task's registry has its credentials in a file of `own`.
+    has_registry: bool = False
+
+    @property
+    def files(self) -> Path:
+        return self.path / "files"
+
+    @property
+    def own(self) -> Path:
+        return self.path / "own"
+
+    @property
+    def variables(self) -> str:
+        """Return the file with the variables; empty: there are none."""
+        return str(self.own / "variables.json") if self.has_variables else ""
+
+    @property
+    def registry(self) -> str:
+        """Return the file with the credentials of a registry; empty: there are none."""
+        return str(self.own / "registry.json") if self.has_registry else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where a task runs."""
 
@@ -23,6 +53,8 @@ class Place:
     cgroup: Path | None
     #: None: the agent's own user.
     account: Account | None
+    #: Where its secrets are; None: it has none.
+    secrets: SecretPlace | None = None
 
 
 class CannotRun(Exception):

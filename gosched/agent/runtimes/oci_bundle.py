@@ -78,6 +78,8 @@ class Container:
     cgroup_view: bool
     #: As uname says, "x86_64".
     architecture: str
+    #: The task's secrets. None: it has none.
+    secrets: Bind | None = None
 
 
 def config(container: Container) -> dict[str, Any]:
@@ -87,7 +89,7 @@ def config(container: Container) -> dict[str, Any]:
         "hostname": container.hostname,
         "root": {"path": "rootfs", "readonly": container.isolation.read_only},
         "process": _process(container),
-        "mounts": [*_own_mounts(container), *[_bound(bind) for bind in container.binds]],
+        "mounts": [*_own_mounts(container), *[_bound(bind) for bind in _all_binds(container)]],
         "linux": {
             "namespaces": [{"type": kind} for kind in _namespaces(container)],
             "maskedPaths": list(_MASKED),
@@ -129,6 +131,10 @@ def _namespaces(container: Container) -> list[str]:
     if container.cgroup_view:
         kinds.append("cgroup")
     return kinds
+
+
+def _all_binds(container: Container) -> list[Bind]:
+    return [*container.binds, *([container.secrets] if container.secrets is not None else [])]
 
 
 def _own_mounts(container: Container) -> list[dict[str, Any]]:

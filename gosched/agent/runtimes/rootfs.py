@@ -25,7 +25,16 @@ from gosched.agent.beneath import opened
 from gosched.agent.runtimes import oci_exec
 from gosched.agent.runtimes.environment import DEFAULT_PATH
 from gosched.agent.runtimes.images import Images
-from gosched.agent.runtimes.inside import SHM_BYTES, AllowedPaths, binds, inner_cwd, inner_env, open_archive, open_named
+from gosched.agent.runtimes.inside import (
+    SHM_BYTES,
+    AllowedPaths,
+    binds,
+    inner_cwd,
+    inner_env,
+    open_archive,
+    open_named,
+    secrets_bind,
+)
 from gosched.agent.runtimes.interface import CannotRun, Place
 from gosched.agent.runtimes.lookup import Root, find_command
 from gosched.agent.runtimes.names import hostname
@@ -242,6 +251,7 @@ class Rootfs:
             cgroups_path=cgroups_path,
             cgroup_view=place.cgroup is not None and hierarchy() == CGROUPS,
             architecture=platform.machine(),
+            secrets=secrets_bind(place),
         )
 
 

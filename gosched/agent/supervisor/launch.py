@@ -69,6 +69,8 @@ class Launch:
     thaw: tuple[str, ...] = ()
     #: Commands that leave nothing of the task behind; harmless when repeated, each bounded in time.
     cleanup: tuple[tuple[str, ...], ...] = ()
+    #: File on a tmpfs with more variables, which are secret: it is read when the command starts. Empty: there are none.
+    variables: str = ""
     #: Seen by the command alone, in a mount namespace of its own.
     binds: tuple[HostBind, ...] = ()
 
@@ -85,6 +87,15 @@ class Launch:
     lease: str = ""
     #: Between SIGTERM and SIGKILL, when the lease is over.
     lease_grace_ms: int = 0
+
+
+def secret_variables(launch: Launch) -> dict[str, str]:
+    """Return the variables of the command that stand in no Launch. Raises OSError."""
+    if not launch.variables:
+        return {}
+    with open(launch.variables, encoding="ascii") as file:
+        found: dict[str, str] = json.load(file)
+    return found
 
 
 def read_launch() -> Launch:

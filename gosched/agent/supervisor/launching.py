@@ -11,11 +11,12 @@ import json
 import os
 import resource
 import signal
+from dataclasses import replace
 from typing import NoReturn
 
 from gosched.agent.supervisor.binding import BOUND, bind_all
 from gosched.agent.supervisor.control_group import ControlGroup
-from gosched.agent.supervisor.launch import Launch
+from gosched.agent.supervisor.launch import Launch, secret_variables
 from gosched.core.reasons import Reason
 
 PR_SET_PDEATHSIG = 1
@@ -65,6 +66,8 @@ def become_task(launch: Launch, group: ControlGroup, writers: list[int], failure
         group.join()
         if launch.binds:
             bind_all(launch.binds, at)
+        at[0] = "secrets"
+        launch = replace(launch, env={**launch.env, **secret_variables(launch)})
         at[0] = "start"
         reset_signals()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -134,6 +137,9 @@ def explain(launch: Launch, step: str, number: int, text: str) -> NotStarted:
         )
     if step in BOUND:
         return NotStarted(125, Reason(f"BAD_{step.upper()}"), f"{step}: the node cannot bind it for the task: {text}")
+    if step == "secrets":
+        detail = f"the node cannot read its secret variables: {message}"
+        return NotStarted(125, Reason.SECRET_NOT_AVAILABLE, detail, blames_node=True)
     if step == "rlimits":
         return NotStarted(125, Reason.BAD_LIMIT, f"the node cannot set its rlimits {sorted(launch.rlimits)}: {message}")
     if step == "cpus":

@@ -18,7 +18,7 @@ from gosched.agent.datadir import DataDir
 from gosched.agent.hardware.gpus import Gpus
 from gosched.agent.logic.cgroup_values import cgroup_values
 from gosched.agent.runtimes.environment import environment
-from gosched.agent.runtimes.interface import CannotRun, Place, TaskRuntime
+from gosched.agent.runtimes.interface import CannotRun, Place, SecretPlace, TaskRuntime
 from gosched.agent.supervisor.launch import Account, Launch
 from gosched.agent.tasks import ports
 from gosched.agent.tasks.ceilings import check_ceilings
@@ -26,6 +26,7 @@ from gosched.agent.tasks.cpusets import SharedCpus
 from gosched.agent.tasks.kept_memory import KeptMemory
 from gosched.agent.tasks.nursery import Nursery
 from gosched.agent.tasks.processes import boot_id
+from gosched.agent.tasks.secrets import SecretStore, removal_of
 from gosched.agent.tasks.spool import SupervisorRecord
 from gosched.agent.tasks.task import Task
 from gosched.agent.tasks.users import account_for
@@ -55,6 +56,8 @@ class Starter:
     kept_memory: KeptMemory
     #: Number of each NUMA node of this host -> mask of its CPUs.
     numa: Mapping[int, int]
+    #: Where the secrets of tasks are.
+    secrets: SecretStore
 
     def start(self, task: Task) -> None:
         """Start the task: set its launch and its supervisor, or how it ended. Runs in a worker thread."""
@@ -84,9 +87,11 @@ class Starter:
         account = account_for(order.isolation.user, self.settings.users)
         work = task.spool.prepare(account)
         task.step("directory made")
-        place = Place(path=task.spool.path, work=work, cgroup=self._make_cgroup(task), account=account)
+        secrets = self.secrets.put(order, task.secrets, task.spool.path.name, account)
+        place = Place(path=task.spool.path, work=work, cgroup=self._make_cgroup(task), account=account, secrets=secrets)
         task.step("cgroup made")
-        task.launch = self._completed(runtime.launch(order, place, self._environment(task, account)), order)
+        launch = runtime.launch(order, place, self._environment(task, account, secrets))
+        task.launch = self._completed(launch, order, secrets)
         task.step("runtime prepared")
         supervisor = task.spool.start(task.launch, self.nursery)
         task.step("supervisor started")
@@ -116,11 +121,13 @@ class Starter:
             controllers=self.tree.controllers,
         )
 
-    def _environment(self, task: Task, account: Account | None) -> dict[str, str]:
+    def _environment(self, task: Task, account: Account | None, secrets: SecretPlace | None) -> dict[str, str]:
         found = environment(task.order, account, task.spool.checkpoint_file)
+        if secrets is not None:
+            found["GOSCHED_SECRETS_DIR"] = str(secrets.files)
         return {**found, "CUDA_VISIBLE_DEVICES": self.gpus.visible_devices(task.order.gpus)}
 
-    def _completed(self, launch: Launch, order: TaskOrder) -> Launch:
+    def _completed(self, launch: Launch, order: TaskOrder, secrets: SecretPlace | None) -> Launch:
         """Return the launch with what every runtime's tasks need. Without the cpuset controller a task is put on its
         CPUs at its start, and could change that."""
         by_affinity = "cpuset" not in self.tree.controllers
@@ -132,10 +139,12 @@ class Starter:
             cpus=_numbers(self.shared_cpus.owned(order)) if by_affinity else (),
             lease=str(self.data_dir.lease) if order.stop_alone else "",
             lease_grace_ms=order.stop_grace_ms,
+            cleanup=(*launch.cleanup, *([removal_of(secrets)] if secrets is not None else [])),
         )
 
     def _give_up(self, task: Task, ending: TaskReport) -> None:
         task.ending = ending
+        self.secrets.remove(task.spool.path.name)
         # A full disk: the masters hear of it now, and the next start of the agent says that it never started.
         with contextlib.suppress(OSError):
             task.spool.record_ending(ending)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import structlog
 from google.protobuf.message import DecodeError
@@ -35,6 +36,7 @@ from gosched.agent.orders import BadOrder, tombstone_order
 from gosched.agent.tasks.following import Following
 from gosched.agent.tasks.log_places import LogPlace, kept_log_of
 from gosched.agent.tasks.removal import remove_tree
+from gosched.agent.tasks.secrets import TaskSecrets
 from gosched.agent.tasks.spool import Spool, spool_for, store_all
 from gosched.agent.tasks.starting import Starter
 from gosched.agent.tasks.task import Task, now_ms
@@ -96,12 +98,20 @@ class Tasks:
         """Return the names of the directories, and so of the cgroups, of all tasks."""
         return {task.spool.path.name for task in self._tasks.values()}
 
-    async def obey(self, desired: Desired, orders: Mapping[str, TaskOrder], *, epoch: int) -> bool:
-        """Do what a master wants, unless a higher epoch was seen: then do nothing, and return False.
+    async def obey(
+        self,
+        desired: Desired,
+        orders: Mapping[str, TaskOrder],
+        *,
+        epoch: int,
+        secrets: Mapping[str, TaskSecrets] = MappingProxyType({}),
+    ) -> bool:
+        """Do what a master wants, unless a higher epoch was seen: then do nothing, and return False. `secrets`: of the
+        orders, by their allocations.
 
         Returns once all started tasks are on the disk and have their supervisors, even if the caller is cancelled.
         """
-        work = asyncio.create_task(self._obey(desired, orders, epoch))
+        work = asyncio.create_task(self._obey(desired, orders, epoch, secrets))
         self._works.add(work)
         work.add_done_callback(self._works.discard)
         return await asyncio.shield(work)
@@ -121,7 +131,9 @@ class Tasks:
             self._following.follow_saving(task)
         self._following.changed()
 
-    async def _obey(self, desired: Desired, orders: Mapping[str, TaskOrder], epoch: int) -> bool:
+    async def _obey(
+        self, desired: Desired, orders: Mapping[str, TaskOrder], epoch: int, secrets: Mapping[str, TaskSecrets]
+    ) -> bool:
         async with self._turn:
             if epoch < self._data_dir.epoch:
                 return False
@@ -143,7 +155,7 @@ class Tasks:
                 # This node stood still, or was cut off, while they were on the way: they may run elsewhere by now.
                 self._log.warning("orders to start came too late; the masters are asked again", orders=len(starts))
             elif starts:
-                await self._start(starts)
+                await self._start(starts, secrets)
             return True
 
     async def correct_epoch(self, seen: int, epoch: int) -> None:
@@ -152,16 +164,27 @@ class Tasks:
             if self._data_dir.epoch == seen:
                 await asyncio.to_thread(self._data_dir.correct_epoch, epoch)
 
+    def drop_secrets(self, task: Task) -> None:
+        """Remove the secrets of a task that has ended."""
+        if task.order.secrets or task.order.isolation.registry:
+            self._starter.secrets.remove(task.spool.path.name)
+
     def share(self) -> None:
         """Share CPUs and kept memory anew. Call it at each start and end, so that what a task owns is its own."""
         running = self.running()
         self._starter.shared_cpus.follow(running)
         self._starter.kept_memory.follow(running)
 
-    async def _start(self, orders: list[TaskOrder]) -> None:
+    async def _start(self, orders: list[TaskOrder], secrets: Mapping[str, TaskSecrets]) -> None:
         now = now_ms()
         tasks = [
-            Task(order=o, spool=spool_for(self._data_dir.tasks, o.allocation_id), ordered_at_ms=now) for o in orders
+            Task(
+                order=o,
+                spool=spool_for(self._data_dir.tasks, o.allocation_id),
+                ordered_at_ms=now,
+                secrets=secrets.get(o.allocation_id),
+            )
+            for o in orders
         ]
         for task in tasks:
             self._tasks[task.order.allocation_id] = task
@@ -176,6 +199,8 @@ class Tasks:
         self.share()
         await asyncio.to_thread(self._start_all, tasks)
         self.share()  # another task may have ended meanwhile
+        for task in tasks:
+            task.secrets = None  # they are where the task finds them, or of no use any more
         for task in tasks:
             if task.ending is not None:
                 self._following.end(task, task.ending)
@@ -313,6 +338,7 @@ class Tasks:
                 self._following.follow(task)
             elif task.forgotten_at is None:
                 self._following.end(task, task.ending)  # perhaps while no agent was there to tell it
+        self._starter.secrets.sweep({task.spool.path.name for task in self.running()})
         self.share()
 
     def _loaded(self, path: Path) -> Task | None:

@@ -18,6 +18,7 @@ from gosched.agent.supervisor.launch import Launch
 from gosched.agent.supervisor.records import NODE_FAULTS
 from gosched.agent.tasks.nursery import NurseryError
 from gosched.agent.tasks.processes import open_process
+from gosched.agent.tasks.secrets import TaskSecrets
 from gosched.agent.tasks.spool import NOT_SAVING, SavingRecord, Spool, SupervisorRecord
 from gosched.core.commands.nodes import TaskReport
 from gosched.core.orders import StopOrder, TaskOrder
@@ -40,6 +41,8 @@ class Task:
     adopted: bool = False
     #: When its order came, by the wall clock; 0: to an earlier agent.
     ordered_at_ms: int = 0
+    #: What came beside its order, until it is started. None: nothing, or it was started.
+    secrets: TaskSecrets | None = field(default=None, repr=False)
     #: What its supervisor runs. None: it was not started, or not yet.
     launch: Launch | None = None
     #: Of its supervisor; -1: none is open.

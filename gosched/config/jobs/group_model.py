@@ -16,6 +16,7 @@ from gosched.config.vector import with_custom
 from gosched.core.resources import MILLI, AmountMap, Resources
 from gosched.core.rules.groups import MAX_RANKS_PER_TASK
 from gosched.core.sharing import BUILT_IN
+from gosched.core.spec.secret_use import SecretUse
 from gosched.core.spec.task_group import Runtime
 
 _MPIEXECS = ("mpiexec", "mpirun", "orterun", "prterun", "srun")
@@ -126,6 +127,25 @@ class DistributedFile(Model):
         return self.ranks_per_task if self.framework == "mpi" and self.launcher in (None, "mpiexec") else 0
 
 
+class SecretFile(Model):
+    """A secret of the job's tenant, as a file of the task or as a variable; without either, as a file by its name."""
+
+    name: Word
+    #: Path below $GOSCHED_SECRETS_DIR.
+    file: Word | None = None
+    #: Name of a variable.
+    env: Word | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> SecretFile:
+        if self.file is not None and self.env is not None:
+            raise ValueError("it is given as a file or as a variable (env): name one of them")
+        return self
+
+    def record(self) -> SecretUse:
+        return SecretUse(name=self.name, file=self.file or ("" if self.env else self.name), env=self.env or "")
+
+
 class GroupFile(ContainerFile):
     """A group of equal tasks. Its keys may also stand at the top of the job, for a job of one group."""
 
@@ -135,6 +155,7 @@ class GroupFile(ContainerFile):
     placement: PlacementFile = PlacementFile()
     distributed: DistributedFile = DistributedFile()
     env: Pairs = ()
+    secrets: tuple[SecretFile, ...] = ()
     working_dir: Text | None = None
 
     @model_validator(mode="after")

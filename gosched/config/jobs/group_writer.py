@@ -20,6 +20,7 @@ from gosched.core.spec.placement_rules import (
     TolerationOp,
     TopologyRule,
 )
+from gosched.core.spec.secret_use import SecretUse
 from gosched.core.spec.task_group import Framework, Runtime, TaskGroup
 
 Keys = dict[str, Any]
@@ -38,6 +39,7 @@ def group_keys(group: TaskGroup) -> Keys:
             placement=(_placement(group), {}),
             distributed=(_distributed(group), {}),
             env=(dict(group.env), {}),
+            secrets=([_secret(use) for use in group.secrets], []),
             working_dir=(group.working_dir, ""),
             user=(isolation.user, ""),
             umask=(None if isolation.umask is None else f"{isolation.umask:03o}", None),
@@ -151,6 +153,10 @@ def _toleration(rule: Toleration) -> Keys:
 def _rlimit(limit: Rlimit) -> int | str | list[int | str]:
     soft, hard = ("unlimited" if value == UNLIMITED else value for value in (limit.soft, limit.hard))
     return soft if soft == hard else [soft, hard]
+
+
+def _secret(use: SecretUse) -> Keys:
+    return {"name": use.name, **differing(file=(use.file or use.name, use.name), env=(use.env, ""))}
 
 
 def _limits(isolation: Isolation) -> Keys:

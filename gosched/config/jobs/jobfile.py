@@ -200,6 +200,7 @@ def _group(name: str, group: GroupFile, gang_min: int | str | None) -> TaskGroup
         isolation=group.isolation(),
         mpi_ranks=group.distributed.mpi_ranks if runtime is Runtime.PROCESS else 0,
         mpi_implementation=group.distributed.implementation or "",
+        secrets=tuple([use.record() for use in group.secrets]),
     )
 
 

@@ -10,6 +10,7 @@ from gosched.core.rules.finding import Finding
 from gosched.core.rules.isolation import check_isolation, isolation_bytes
 from gosched.core.rules.placement import check_placement, placement_bytes
 from gosched.core.rules.runtimes import check_use
+from gosched.core.rules.secrets import check_uses
 from gosched.core.rules.values import check_id, check_map, check_request
 from gosched.core.spec.task_group import MPI_IMPLEMENTATIONS, Framework, Runtime, TaskGroup
 
@@ -26,6 +27,7 @@ def group_bytes(group: TaskGroup) -> int:
     """Return the size of the group's texts."""
     size = sum([len(part.encode()) for part in group.command]) + len(group.working_dir.encode())
     size += map_bytes(group.env) + map_bytes(group.node_selector) + placement_bytes(group)
+    size += sum([len(text.encode()) for use in group.secrets for text in (use.name, use.file, use.env)])
     return size + isolation_bytes(group.isolation)
 
 
@@ -47,6 +49,7 @@ def _check(group: TaskGroup, *, is_strict: bool) -> Finding | None:
         or check_env(group.env, is_strict=is_strict)
         or _check_working_dir(group)
         or _check_mpi(group, is_strict=is_strict)
+        or check_uses(group, is_strict=is_strict)
         or (check_use(group) if is_strict else None)
     )
 

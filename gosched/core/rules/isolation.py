@@ -7,6 +7,7 @@ import re
 from gosched.core.amounts import bytes_text
 from gosched.core.limits import MAX_AMOUNT, MAX_DETAIL_LENGTH, MAX_RULES
 from gosched.core.rules.finding import Finding
+from gosched.core.rules.secrets import check_registry
 from gosched.core.rules.values import check_id, check_order, check_range
 from gosched.core.spec.isolation import PLAIN, Isolation, Rlimit, Volume
 
@@ -30,7 +31,7 @@ def check_isolation(isolation: Isolation, *, is_strict: bool) -> Finding | None:
         return None
     return (
         check_id("user", isolation.user, "user")
-        or check_id("registry", isolation.registry, "registry")
+        or check_registry(isolation.registry, is_strict=is_strict)
         or _check_amounts(isolation)
         or _check_rlimits(isolation.rlimits)
         or _check_volumes(isolation.volumes, is_strict=is_strict)

@@ -9,6 +9,7 @@ from gosched.core.primitives import StringMap, added
 from gosched.core.resources import ZERO, Resources
 from gosched.core.spec.isolation import PLAIN, Isolation
 from gosched.core.spec.placement_rules import Affinity, AntiAffinity, SpreadRule, Strategy, Toleration, TopologyRule
+from gosched.core.spec.secret_use import SecretUse
 
 
 class Runtime(IntEnum):
@@ -87,6 +88,8 @@ class TaskGroup:
     mpi_ranks: int = added(0)
     #: Whose MPI starts them, one of MPI_IMPLEMENTATIONS; empty: that of the program.
     mpi_implementation: str = added("")
+    #: Secrets of the job's tenant that each task gets; empty: none.
+    secrets: tuple[SecretUse, ...] = added(())
 
     @property
     def floor(self) -> int:

@@ -24,6 +24,7 @@ from gosched.core.records.master import Configuration, Master
 from gosched.core.records.node import Node, NodeState
 from gosched.core.records.queue import Queue
 from gosched.core.records.reservation import Reservation
+from gosched.core.records.secret import Secret
 from gosched.core.records.task import Task
 from gosched.core.records.tenant import Account, Quota, Tenant, account_key
 from gosched.core.records.window import Window
@@ -159,6 +160,14 @@ class ClusterState(Contents):
     def drop_token(self, token_id: str) -> None:
         self.access_changes += 1
         self._drop("tokens", token_id)
+
+    # Secrets
+
+    def put_secret(self, secret: Secret) -> None:
+        self._put("secrets", secret.key, secret)
+
+    def drop_secret(self, key: str) -> None:
+        self._drop("secrets", key)
 
     # Queues and tenants
 

@@ -19,7 +19,9 @@ from gosched.core.records.node import NodeState
 from gosched.core.records.task import TaskState
 from gosched.core.state.cluster_state import ClusterState
 from gosched.master.agents.orders import Orders, stop_order
+from gosched.master.agents.task_secrets import NotYet, TaskSecrets
 from gosched.master.base.channels import Channels
+from gosched.master.base.secret_keys import SecretKeys
 from gosched.observe.tracing import now_ns
 from gosched.observe.tracing_leader import LeaderTraces
 from gosched.replication.interface import Replication
@@ -28,6 +30,7 @@ from gosched.wire.v1 import worker_pb2, worker_pb2_grpc
 
 MAX_CALLS = 64  # to agents, at the same time
 MAX_ORDERS = 64  # in one call: each may be as large as its job's spec
+MAX_SECRET_BYTES = 4 << 20  # of secrets, in one call
 CALL_TIMEOUT_S = 5.0
 
 log = structlog.get_logger()
@@ -44,10 +47,17 @@ class _Due:
 
 
 class Dispatcher:
-    def __init__(self, replication: Replication, channels: Channels, traces: LeaderTraces | None = None) -> None:
+    def __init__(
+        self,
+        replication: Replication,
+        channels: Channels,
+        traces: LeaderTraces | None = None,
+        secrets: TaskSecrets | None = None,
+    ) -> None:
         self._replication = replication
         self._channels = channels
         self._traces = traces
+        self._secrets = secrets or TaskSecrets(keys=SecretKeys(None), tls=False)
         self._orders = Orders()
         self._epoch = 0
         self._due: dict[str, _Due] = {}
@@ -136,19 +146,37 @@ class Dispatcher:
             request = worker_pb2.StopTasksRequest(orders=stops, **header)  # type: ignore[arg-type]
             await stub.StopTasks(request, timeout=CALL_TIMEOUT_S)
         for ids in _chunks(self._those_in(due.start, TaskState.PLACED)):
-            starts = [
-                to_message(self._orders.start(self._state, self._state.allocations[i]), worker_pb2.TaskOrder)
-                for i in ids
-                if self._has_state(i)
-            ]
-            if starts:
-                start = worker_pb2.StartTasksRequest(orders=starts, **header)  # type: ignore[arg-type]
-                with self._traced(node_id, [order.allocation_id for order in starts]):
+            for start in self._start_requests(ids):
+                start.MergeFrom(worker_pb2.StartTasksRequest(**header))  # type: ignore[arg-type]
+                with self._traced(node_id, [order.allocation_id for order in start.orders]):
                     await stub.StartTasks(start, timeout=CALL_TIMEOUT_S)
         freeze, thaw = self._freeze_and_thaw(due.frozen)
         if freeze or thaw:
             both = worker_pb2.FreezeTasksRequest(freeze=freeze, thaw=thaw, **header)  # type: ignore[arg-type]
             await stub.FreezeTasks(both, timeout=CALL_TIMEOUT_S)
+
+    def _start_requests(self, ids: Iterable[str]) -> Iterator[worker_pb2.StartTasksRequest]:
+        """Yield requests to start those of the allocations that are still to be started, none with more values of
+        secrets than an agent takes at once. Their header is empty."""
+        request, held = worker_pb2.StartTasksRequest(), 0
+        for allocation_id in ids:
+            if not self._has_state(allocation_id):
+                continue
+            allocation = self._state.allocations[allocation_id]
+            try:
+                secrets = self._secrets.of(self._state, allocation)
+            except NotYet:
+                continue
+            size = secrets.ByteSize() if secrets is not None else 0
+            if held + size > MAX_SECRET_BYTES and request.orders:
+                yield request
+                request, held = worker_pb2.StartTasksRequest(), 0
+            request.orders.append(to_message(self._orders.start(self._state, allocation), worker_pb2.TaskOrder))
+            if secrets is not None:
+                request.secrets.append(secrets)
+            held += size
+        if request.orders:
+            yield request
 
     @contextmanager
     def _traced(self, node_id: str, allocation_ids: list[str]) -> Iterator[None]:

@@ -33,6 +33,7 @@ from gosched.master.agents.node_control import UnfitNodes, check_request_id, con
 from gosched.master.agents.observations import node_usage, observations, registration
 from gosched.master.agents.orders import Orders, stop_order
 from gosched.master.agents.reconcile import Verdict, compare
+from gosched.master.agents.task_secrets import NotYet, TaskSecrets
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller, denied
 from gosched.master.base.channels import Channels
@@ -69,6 +70,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
     clock: StateClock
     settings: MasterSettings
     access: Access
+    secrets: TaskSecrets
     orders: Orders = field(default_factory=Orders)
     # Node -> the epoch of its last heartbeat, and what that one should have named and did not.
     missing: dict[str, tuple[int, Sequence[str]]] = field(default_factory=dict)
@@ -134,7 +136,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         if _holds_tasks_with_lease(self.replication.state, request.node_id):
             await self._confirm(epoch)
         self._check_kept(request.node_id)
-        answer = self._answer(verdict, epoch)
+        answer = self._answer(verdict, epoch, context.caller.address)
         known = self.replication.state.jobs
         answer.forgotten_jobs.extend(job for job in request.log_jobs[:MAX_LOG_JOBS] if job not in known)
         return answer
@@ -318,7 +320,7 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
                 return False
         return True
 
-    def _answer(self, verdict: Verdict, epoch: int) -> node_pb2.HeartbeatResponse:
+    def _answer(self, verdict: Verdict, epoch: int, asked_from: str) -> node_pb2.HeartbeatResponse:
         state = self.replication.state
         answer = node_pb2.HeartbeatResponse(
             epoch=epoch,
@@ -334,9 +336,16 @@ class NodeService(node_pb2_grpc.NodeServiceServicer):
         for allocation_id in verdict.start:
             if size > MAX_START_BYTES:
                 break
+            try:
+                secrets = self.secrets.of(state, state.allocations[allocation_id], by_way_of=asked_from or "?")
+            except NotYet:
+                continue
             order = to_message(self.orders.start(state, state.allocations[allocation_id]), worker_pb2.TaskOrder)
             size += order.ByteSize()
             answer.start.append(order)
+            if secrets is not None:
+                size += secrets.ByteSize()
+                answer.secrets.append(secrets)
         stops = [stop_order(state, state.allocations[i]) for i in verdict.stop]
         stops += [StopOrder(allocation_id=i, grace_ms=0, reason=Reason.NOT_EXPECTED) for i in verdict.leftovers]
         answer.stop.extend(to_message(order, worker_pb2.StopOrder) for order in stops)

@@ -32,6 +32,8 @@ from gosched.wire.v1 import (
     node_pb2_grpc,
     scheduler_pb2,
     scheduler_pb2_grpc,
+    secret_pb2,
+    secret_pb2_grpc,
 )
 
 CALL_TIMEOUT_S = 15.0  # more than a proposal takes
@@ -57,6 +59,7 @@ def _methods() -> dict[str, _Method]:
         (history_pb2, history_pb2_grpc, "HistoryService"),
         (cluster_pb2, cluster_pb2_grpc, "ClusterService"),
         (access_pb2, access_pb2_grpc, "AccessService"),
+        (secret_pb2, secret_pb2_grpc, "SecretService"),
     ):
         described = file.DESCRIPTOR.services_by_name[service]
         for method in described.methods:

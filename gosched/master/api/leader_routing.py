@@ -1,10 +1,10 @@
 """What each gRPC call of a master passes through: who calls and what it may, a place, routing to the leader, errors,
 counting.
 
-Invariant: SchedulerService (but for ReadJobs), NodeService, AccessService, the lists of HistoryService and what
-operators ask of ClusterService are served by the leader; any other master passes the bytes on, and a call that was
-passed on once is not passed on again. A call has its place before its request is read: one whose request never comes is
-counted, too, and given up.
+Invariant: SchedulerService (but for ReadJobs), NodeService, AccessService, SecretService, the lists of HistoryService
+and what operators ask of ClusterService are served by the leader; any other master passes the bytes on, and a call that
+was passed on once is not passed on again. A call has its place before its request is read: one whose request never
+comes is counted, too, and given up.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _ROUTED = (
     "/gosched.v1.SchedulerService/",
     "/gosched.v1.NodeService/",
     "/gosched.v1.AccessService/",
+    "/gosched.v1.SecretService/",
     "/gosched.v1.HistoryService/List",
     "/gosched.v1.ClusterService/FinalizeUpgrade",
     "/gosched.v1.ClusterService/AddMaster",

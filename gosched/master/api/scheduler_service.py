@@ -38,7 +38,7 @@ from gosched.master.api.status import StatusReader
 from gosched.master.api.status_digest import StatusDigest
 from gosched.master.base.access import Access
 from gosched.master.base.callers import Caller
-from gosched.master.base.errors import accepted, invalid, parsed
+from gosched.master.base.errors import accepted, invalid, not_found, parsed
 from gosched.master.base.job_changes import JobChanges
 from gosched.master.base.leadership import Leadership
 from gosched.master.base.proposals import Proposals
@@ -55,6 +55,7 @@ from gosched.master.planning.cycles import Cycles
 from gosched.master.planning.windows import chosen_nodes, in_the_way, list_reservations, named_nodes
 from gosched.observe.tracing_leader import LeaderTraces, submission, submission_context
 from gosched.replication.interface import Replication
+from gosched.state_machine.secrets import missing_secret_problem
 from gosched.wire.codec import fill, to_message
 from gosched.wire.roles import Role
 from gosched.wire.v1 import scheduler_pb2, scheduler_pb2_grpc
@@ -163,6 +164,8 @@ class SchedulerService(scheduler_pb2_grpc.SchedulerServiceServicer):
         for spec in specs:
             self.access.check_submission(context.caller, spec)
         await self.proposals.barrier()
+        if absent := next(filter(None, [missing_secret_problem(self.replication.state, spec) for spec in specs]), ""):
+            raise not_found(absent)
         plan = await forecast(self.replication.state, self.cycles, self.admissions, specs)
         return to_message(
             plan_for(plan, self._seen_jobs(context.caller), self.access.wording(context.caller)),

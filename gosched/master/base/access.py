@@ -27,6 +27,7 @@ from gosched.core.access import (
     is_in_tenant,
     job_object,
     may,
+    may_in_tenant,
     may_run_as,
     may_set_quota,
     may_somewhere,
@@ -78,6 +79,10 @@ PERMISSIONS: Mapping[str, Permission] = {
     "NodeService/RemoveNode": Permission.OPERATE,
     "NodeService/LabelNode": Permission.OPERATE,
     "NodeService/ListUsage": Permission.VIEW,
+    "SecretService/SetSecret": Permission.SET_SECRET,
+    "SecretService/ListSecrets": Permission.SUBMIT,
+    "SecretService/DeleteSecret": Permission.SET_SECRET,
+    "SecretService/RotateSecrets": Permission.ADMINISTER,
     "SchedulerService/SubmitJob": Permission.SUBMIT,
     "SchedulerService/ReadJobs": Permission.VIEW,
     "SchedulerService/SubmitJobs": Permission.SUBMIT,
@@ -112,6 +117,7 @@ _ON_OBJECTS = (
     Permission.CHANGE_JOB,
     Permission.SET_QUOTA,
     Permission.SET_QUEUE,
+    Permission.SET_SECRET,
 )
 
 T = TypeVar("T")
@@ -258,6 +264,21 @@ class Access:
         for account in dict.fromkeys(group.isolation.user for group in spec.groups):
             if account and not may_run_as(self.bindings_of(identity), identity, on, account):
                 raise denied(f"{identity.user} may not run tasks as the account {account[:MAX_NAME_LENGTH]!a}")
+
+    def lists_secrets(self, caller: Caller, tenant: str) -> bool:
+        """Return whether the caller may know the names of a tenant's secrets: it submits there, or sets them."""
+        identity = self.identity(caller)
+        return identity is None or any(
+            may_in_tenant(self.bindings_of(identity), identity, permission, tenant)
+            for permission in (Permission.SUBMIT, Permission.SET_SECRET)
+        )
+
+    def check_lists_secrets(self, caller: Caller, tenant: str) -> None:
+        """Raises ApiError unless the caller may know the names of a tenant's secrets."""
+        if not self.lists_secrets(caller, tenant):
+            identity = self.identity(caller)
+            assert identity is not None, "it was judged"
+            raise self._refusal(identity, Permission.SUBMIT, Object(tenant=tenant))
 
     def check_job(self, caller: Caller, permission: Permission, job: Job | None, asked: str) -> Job:
         """Return the job. Raises ApiError where there is none, or none that the caller sees, and where the caller may

@@ -19,6 +19,7 @@ from gosched.audit.record import AuditRecord, How, Outcome
 from gosched.core.commands.jobs import Action
 from gosched.master.base.callers import ITSELF, Caller
 from gosched.master.base.errors import ApiError
+from gosched.wire.v1 import secret_pb2
 
 _OWN = "/gosched.v1."
 #: Methods whose successes are not recorded: they change nothing, or are calls of agents and masters, of which there
@@ -38,6 +39,7 @@ NOT_RECORDED = frozenset(
         "AccessService/ListBindings",
         "AccessService/CheckAccess",
         "AccessService/ListTokens",
+        "SecretService/ListSecrets",
         "NodeService/RegisterNode",
         "NodeService/Heartbeat",
         "NodeService/ListNodes",
@@ -200,11 +202,12 @@ def object_of(request: Any, answer: Any) -> str:
         ("task", [getattr(request, "task", "")]),
         ("queue", [*(one.queue for one in specs), *(one.path for one in _some(request, "queues"))]),
         ("tenant", [*(one.tenant for one in specs), *(one.tenant for one in _some(request, "quotas"))]),
+        ("secret", [_secret_of(request)]),
         ("binding", [one.name for one in _some(request, "bindings")]),
         ("user", [_text(request.user) if hasattr(request, "lasts_ms") else ""]),  # of a token; of a job it is a claim
         ("node", [getattr(request, "node", ""), getattr(request, "node_id", "")]),
         ("window", [request.window.name if hasattr(request, "window") else ""]),
-        ("name", [_text(getattr(request, "name", ""))]),
+        ("name", ["" if _secret_of(request) else _text(getattr(request, "name", ""))]),
         ("master", [_text(getattr(request, "id", ""))]),
         ("action", [_action(getattr(request, "action", 0))]),
         ("level", [getattr(request, "level", "")]),
@@ -230,6 +233,13 @@ def _pairs(request: Any, field: str) -> list[tuple[str, str]]:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _secret_of(request: Any) -> str:
+    """Return the name of the secret that a call is about, and never anything of its value."""
+    if not isinstance(request, secret_pb2.SetSecretRequest | secret_pb2.DeleteSecretRequest):
+        return ""
+    return f"{request.tenant}/{request.name}"
 
 
 def _action(number: Any) -> str:

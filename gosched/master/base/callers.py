@@ -42,6 +42,7 @@ BY_SERVICE = {
     "ClusterService": frozenset[Role](),
     "HistoryService": _CLIENTS,
     "AccessService": _CLIENTS,
+    "SecretService": _CLIENTS,
 }
 BY_METHOD = {
     "NodeService/RegisterNode": frozenset({Role.AGENT}),

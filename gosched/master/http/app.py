@@ -53,6 +53,7 @@ from gosched.master.http import (
     probes,
     queues,
     reservations,
+    secrets,
     status,
     submissions,
 )
@@ -62,7 +63,7 @@ from gosched.master.http.probes import Probes
 from gosched.master.http.problems import Problem, on_api_error, on_bug, on_http_error, on_invalid
 
 ROUTERS = (
-    *(status.router, cluster.router, nodes.router, queues.router, reservations.router, access.router),
+    *(status.router, cluster.router, nodes.router, queues.router, reservations.router, access.router, secrets.router),
     *(jobs.router, submissions.router, logs.router, events.router, history.router),
 )
 

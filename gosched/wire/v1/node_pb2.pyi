@@ -124,7 +124,7 @@ class GpuUsage(_message.Message):
     def __init__(self, gpu: _Optional[int] = ..., name: _Optional[str] = ..., uuid: _Optional[str] = ..., busy_milli: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms", "cluster_id", "masters", "forgotten_jobs", "lineage")
+    __slots__ = ("epoch", "start", "stop", "forget", "register_again", "freeze", "thaw", "lease_ms", "cluster_id", "masters", "forgotten_jobs", "secrets", "lineage")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
@@ -136,6 +136,7 @@ class HeartbeatResponse(_message.Message):
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     MASTERS_FIELD_NUMBER: _ClassVar[int]
     FORGOTTEN_JOBS_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
     LINEAGE_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     start: _containers.RepeatedCompositeFieldContainer[_worker_pb2.TaskOrder]
@@ -148,8 +149,9 @@ class HeartbeatResponse(_message.Message):
     cluster_id: str
     masters: _containers.RepeatedScalarFieldContainer[str]
     forgotten_jobs: _containers.RepeatedScalarFieldContainer[str]
+    secrets: _containers.RepeatedCompositeFieldContainer[_worker_pb2.TaskSecrets]
     lineage: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., masters: _Optional[_Iterable[str]] = ..., forgotten_jobs: _Optional[_Iterable[str]] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[int] = ..., start: _Optional[_Iterable[_Union[_worker_pb2.TaskOrder, _Mapping]]] = ..., stop: _Optional[_Iterable[_Union[_worker_pb2.StopOrder, _Mapping]]] = ..., forget: _Optional[_Iterable[str]] = ..., register_again: bool = ..., freeze: _Optional[_Iterable[str]] = ..., thaw: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ..., masters: _Optional[_Iterable[str]] = ..., forgotten_jobs: _Optional[_Iterable[str]] = ..., secrets: _Optional[_Iterable[_Union[_worker_pb2.TaskSecrets, _Mapping]]] = ..., lineage: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ControlNodeRequest(_message.Message):
     __slots__ = ("request_id", "client_id", "node", "reason", "drain_in_ms")

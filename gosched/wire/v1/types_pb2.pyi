@@ -535,7 +535,7 @@ class Spent(_message.Message):
     def __init__(self, cpu_ms: _Optional[int] = ..., gpu_milli_s: _Optional[int] = ..., memory_mib_s: _Optional[int] = ...) -> None: ...
 
 class TaskGroup(_message.Message):
-    __slots__ = ("name", "count", "resources", "gpu_model", "runtime", "image", "command", "env", "working_dir", "node_selector", "strategy", "framework", "min_count", "gpu_memory_bytes", "topology", "spread", "affinity", "anti_affinity", "tolerations", "isolation", "mpi_ranks", "mpi_implementation")
+    __slots__ = ("name", "count", "resources", "gpu_model", "runtime", "image", "command", "env", "working_dir", "node_selector", "strategy", "framework", "min_count", "gpu_memory_bytes", "topology", "spread", "affinity", "anti_affinity", "tolerations", "isolation", "mpi_ranks", "mpi_implementation", "secrets")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -572,6 +572,7 @@ class TaskGroup(_message.Message):
     ISOLATION_FIELD_NUMBER: _ClassVar[int]
     MPI_RANKS_FIELD_NUMBER: _ClassVar[int]
     MPI_IMPLEMENTATION_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
     name: str
     count: int
     resources: Resources
@@ -594,7 +595,18 @@ class TaskGroup(_message.Message):
     isolation: Isolation
     mpi_ranks: int
     mpi_implementation: str
-    def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., runtime: _Optional[_Union[Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., framework: _Optional[_Union[Framework, str]] = ..., min_count: _Optional[int] = ..., gpu_memory_bytes: _Optional[int] = ..., topology: _Optional[_Iterable[_Union[TopologyRule, _Mapping]]] = ..., spread: _Optional[_Iterable[_Union[SpreadRule, _Mapping]]] = ..., affinity: _Optional[_Iterable[_Union[Affinity, _Mapping]]] = ..., anti_affinity: _Optional[_Iterable[_Union[AntiAffinity, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ..., isolation: _Optional[_Union[Isolation, _Mapping]] = ..., mpi_ranks: _Optional[int] = ..., mpi_implementation: _Optional[str] = ...) -> None: ...
+    secrets: _containers.RepeatedCompositeFieldContainer[SecretUse]
+    def __init__(self, name: _Optional[str] = ..., count: _Optional[int] = ..., resources: _Optional[_Union[Resources, _Mapping]] = ..., gpu_model: _Optional[str] = ..., runtime: _Optional[_Union[Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., node_selector: _Optional[_Mapping[str, str]] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., framework: _Optional[_Union[Framework, str]] = ..., min_count: _Optional[int] = ..., gpu_memory_bytes: _Optional[int] = ..., topology: _Optional[_Iterable[_Union[TopologyRule, _Mapping]]] = ..., spread: _Optional[_Iterable[_Union[SpreadRule, _Mapping]]] = ..., affinity: _Optional[_Iterable[_Union[Affinity, _Mapping]]] = ..., anti_affinity: _Optional[_Iterable[_Union[AntiAffinity, _Mapping]]] = ..., tolerations: _Optional[_Iterable[_Union[Toleration, _Mapping]]] = ..., isolation: _Optional[_Union[Isolation, _Mapping]] = ..., mpi_ranks: _Optional[int] = ..., mpi_implementation: _Optional[str] = ..., secrets: _Optional[_Iterable[_Union[SecretUse, _Mapping]]] = ...) -> None: ...
+
+class SecretUse(_message.Message):
+    __slots__ = ("name", "file", "env")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    file: str
+    env: str
+    def __init__(self, name: _Optional[str] = ..., file: _Optional[str] = ..., env: _Optional[str] = ...) -> None: ...
 
 class GangPolicy(_message.Message):
     __slots__ = ("min_tasks", "on_member_failure", "wait_ms", "ends_with")
@@ -1029,6 +1041,26 @@ class Token(_message.Message):
     created_at_ms: int
     expires_at_ms: int
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., role: _Optional[_Union[AccessRole, str]] = ..., tenants: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., digest: _Optional[str] = ..., created_at_ms: _Optional[int] = ..., expires_at_ms: _Optional[int] = ...) -> None: ...
+
+class Secret(_message.Message):
+    __slots__ = ("tenant", "name", "sealed", "key_id", "cluster_id", "version", "changed_at_ms", "changed_by")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SEALED_FIELD_NUMBER: _ClassVar[int]
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_BY_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    name: str
+    sealed: str
+    key_id: str
+    cluster_id: str
+    version: int
+    changed_at_ms: int
+    changed_by: str
+    def __init__(self, tenant: _Optional[str] = ..., name: _Optional[str] = ..., sealed: _Optional[str] = ..., key_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., version: _Optional[int] = ..., changed_at_ms: _Optional[int] = ..., changed_by: _Optional[str] = ...) -> None: ...
 
 class Hardware(_message.Message):
     __slots__ = ("numa_cpus", "gpu_numa", "gpu_links", "gpu_memory_bytes", "bad_gpus")

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class TaskOrder(_message.Message):
-    __slots__ = ("allocation_id", "task_id", "job_id", "runtime", "image", "command", "env", "working_dir", "resources", "gpus", "cpus", "isolation", "stop_alone", "stop_grace_ms", "mpi_ranks", "mpi_implementation", "port")
+    __slots__ = ("allocation_id", "task_id", "job_id", "runtime", "image", "command", "env", "working_dir", "resources", "gpus", "cpus", "isolation", "stop_alone", "stop_grace_ms", "mpi_ranks", "mpi_implementation", "port", "secrets")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,7 @@ class TaskOrder(_message.Message):
     MPI_RANKS_FIELD_NUMBER: _ClassVar[int]
     MPI_IMPLEMENTATION_FIELD_NUMBER: _ClassVar[int]
     PORT_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
     allocation_id: str
     task_id: str
     job_id: str
@@ -51,7 +52,26 @@ class TaskOrder(_message.Message):
     mpi_ranks: int
     mpi_implementation: str
     port: int
-    def __init__(self, allocation_id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., runtime: _Optional[_Union[_types_pb2.Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., resources: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., cpus: _Optional[str] = ..., isolation: _Optional[_Union[_types_pb2.Isolation, _Mapping]] = ..., stop_alone: bool = ..., stop_grace_ms: _Optional[int] = ..., mpi_ranks: _Optional[int] = ..., mpi_implementation: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+    secrets: _containers.RepeatedCompositeFieldContainer[_types_pb2.SecretUse]
+    def __init__(self, allocation_id: _Optional[str] = ..., task_id: _Optional[str] = ..., job_id: _Optional[str] = ..., runtime: _Optional[_Union[_types_pb2.Runtime, str]] = ..., image: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., env: _Optional[_Mapping[str, str]] = ..., working_dir: _Optional[str] = ..., resources: _Optional[_Union[_types_pb2.Resources, _Mapping]] = ..., gpus: _Optional[_Iterable[int]] = ..., cpus: _Optional[str] = ..., isolation: _Optional[_Union[_types_pb2.Isolation, _Mapping]] = ..., stop_alone: bool = ..., stop_grace_ms: _Optional[int] = ..., mpi_ranks: _Optional[int] = ..., mpi_implementation: _Optional[str] = ..., port: _Optional[int] = ..., secrets: _Optional[_Iterable[_Union[_types_pb2.SecretUse, _Mapping]]] = ...) -> None: ...
+
+class TaskSecrets(_message.Message):
+    __slots__ = ("allocation_id", "values", "problem")
+    ALLOCATION_ID_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    allocation_id: str
+    values: _containers.RepeatedCompositeFieldContainer[SecretValue]
+    problem: str
+    def __init__(self, allocation_id: _Optional[str] = ..., values: _Optional[_Iterable[_Union[SecretValue, _Mapping]]] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class SecretValue(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: bytes
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class StopOrder(_message.Message):
     __slots__ = ("allocation_id", "grace_ms", "reason", "checkpoint_signal", "checkpoint_ms")
@@ -68,18 +88,20 @@ class StopOrder(_message.Message):
     def __init__(self, allocation_id: _Optional[str] = ..., grace_ms: _Optional[int] = ..., reason: _Optional[str] = ..., checkpoint_signal: _Optional[int] = ..., checkpoint_ms: _Optional[int] = ...) -> None: ...
 
 class StartTasksRequest(_message.Message):
-    __slots__ = ("epoch", "node_id", "incarnation", "orders", "cluster_id")
+    __slots__ = ("epoch", "node_id", "incarnation", "orders", "cluster_id", "secrets")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ORDERS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     node_id: str
     incarnation: str
     orders: _containers.RepeatedCompositeFieldContainer[TaskOrder]
     cluster_id: str
-    def __init__(self, epoch: _Optional[int] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., orders: _Optional[_Iterable[_Union[TaskOrder, _Mapping]]] = ..., cluster_id: _Optional[str] = ...) -> None: ...
+    secrets: _containers.RepeatedCompositeFieldContainer[TaskSecrets]
+    def __init__(self, epoch: _Optional[int] = ..., node_id: _Optional[str] = ..., incarnation: _Optional[str] = ..., orders: _Optional[_Iterable[_Union[TaskOrder, _Mapping]]] = ..., cluster_id: _Optional[str] = ..., secrets: _Optional[_Iterable[_Union[TaskSecrets, _Mapping]]] = ...) -> None: ...
 
 class StartTasksResponse(_message.Message):
     __slots__ = ()
