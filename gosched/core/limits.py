@@ -57,5 +57,6 @@ MAX_BINDINGS = 1000
 MAX_NAMES_PER_BINDING = 1000  # of users, groups, tenants, queues: of each
 MAX_TOKENS = 10_000
 MAX_TOKENS_PER_USER = 100
+MAX_REVOCATIONS = 10_000
 MAX_SIGNAL = 64
 MAX_CLOCK_STEP_MS = 3600 * 1000  # that the stamp of one command may move the state's clock

@@ -23,6 +23,7 @@ from gosched.master.agents.node_service import NodeService
 from gosched.master.api.access_service import AccessService
 from gosched.master.api.cluster_service import ClusterService, keep_announced
 from gosched.master.api.metrics_facts import MetricsFacts
+from gosched.master.api.revocations import Revocations
 from gosched.master.api.scheduler_service import SchedulerService
 from gosched.master.api.status import StatusReader
 from gosched.master.api.status_digest import StatusDigest
@@ -328,6 +329,9 @@ class MasterServer:
             proposals=self._proposals,
             clock=self._clock,
             access=self._access,
+            revocations=Revocations(
+                replication=self._replication, proposals=self._proposals, clock=self._clock, access=self._access
+            ),
         )
 
     def _cluster_service(self) -> ClusterService:

@@ -76,6 +76,7 @@ class Replica:
         self._next_status = 0.0
         self._follow_at = 0.0  # a loaded replica turns a thousand times a second: members are looked after now and then
         self._front_silent_s = 0.0
+        self._access_changes = 0  # that connections were looked at for
         self._turned_at = time.monotonic()
 
     def open(self, link: socket.socket) -> None:
@@ -134,6 +135,10 @@ class Replica:
             self._known.keep_only(ids(applied) | ids(self._members.newest().configuration))
         if isinstance(self._node.transport, PeerTransport):
             self._node.transport.part()
+            changes = self._applier.state.access_changes
+            if changes != self._access_changes:
+                self._access_changes = changes
+                self._node.transport.shut_out_revoked()
         if self._members.was_removed and not self._membership.identity.joining:
             self._membership.is_removed()
             raise Stop(removal_of(self._config.member))
@@ -195,6 +200,7 @@ class Replica:
                 tls=_tls(config),
                 timing=config.timing,
                 refused=self._on_refused,
+                revoked=lambda marks: self._applier.state.is_revoked(marks),
             )
             self._snapshots.backlog = made.backlog
             return made

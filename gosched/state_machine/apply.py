@@ -29,6 +29,7 @@ from gosched.core.commands.command import Body, Command
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
 from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
 from gosched.core.commands.plans import CommitPlan
+from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
 from gosched.core.events import Event, JobChanged
 from gosched.core.features import FeatureLevel
 from gosched.core.limits import MAX_DETAIL_LENGTH
@@ -53,6 +54,7 @@ from gosched.state_machine import (
     plans,
     queues,
     quotas,
+    revocation,
     size_limits,
     tasks,
     timeouts,
@@ -188,5 +190,9 @@ def _dispatch(state: ClusterState, body: Body, events: list[Event]) -> Outcome:
             return access.create_token(state, body, events)
         case RevokeToken():
             return access.revoke_token(state, body, events)
+        case RevokeCertificate():
+            return revocation.revoke_certificate(state, body, events)
+        case UnrevokeCertificate():
+            return revocation.unrevoke_certificate(state, body, events)
         case _:
             assert_never(body)

@@ -35,7 +35,8 @@ RECORDED = {
     *("SubmitJob", "SubmitJobs", "CancelJob", "ControlJob", "ExecTask", "StreamJobLogs", "SetQueues", "SetQuotas"),
     *("SetClock", "SetWindow", "DropWindow", "CordonNode", "UncordonNode", "DrainNode", "RemoveNode", "LabelNode"),
     *("FinalizeUpgrade", "AddMaster", "RemoveMaster", "TransferLeadership", "TakeSnapshot", "TakeBackup"),
-    *("SetLogLevel", "SetBindings", "CreateToken", "RevokeToken"),
+    *("SetLogLevel", "SetBindings", "CreateToken", "RevokeToken", "RevokeCertificate"),
+    "UnrevokeCertificate",
 }
 
 

@@ -21,6 +21,7 @@ from gosched.core.commands.cluster import (
 from gosched.core.commands.jobs import CancelJob, ControlJob, DropFinishedJobs, NoteWaitReasons, RunSchedule, SubmitJob
 from gosched.core.commands.nodes import ControlNode, LabelNode, MarkNodeDead, RegisterNode, RemoveNode, ReportTasks
 from gosched.core.commands.plans import CommitPlan
+from gosched.core.commands.revocation import RevokeCertificate, UnrevokeCertificate
 from gosched.core.features import FeatureLevel
 
 Body = (
@@ -51,6 +52,8 @@ Body = (
     | SetBindings
     | CreateToken
     | RevokeToken
+    | RevokeCertificate
+    | UnrevokeCertificate
 )
 
 
@@ -79,4 +82,6 @@ LEVEL_OF: dict[type[Body], FeatureLevel] = {
     SetBindings: FeatureLevel.BOUNDED,
     CreateToken: FeatureLevel.BOUNDED,
     RevokeToken: FeatureLevel.BOUNDED,
+    RevokeCertificate: FeatureLevel.BOUNDED,
+    UnrevokeCertificate: FeatureLevel.BOUNDED,
 }

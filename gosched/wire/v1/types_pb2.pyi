@@ -1030,6 +1030,24 @@ class Token(_message.Message):
     expires_at_ms: int
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., role: _Optional[_Union[AccessRole, str]] = ..., tenants: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., digest: _Optional[str] = ..., created_at_ms: _Optional[int] = ..., expires_at_ms: _Optional[int] = ...) -> None: ...
 
+class Revocation(_message.Message):
+    __slots__ = ("certificate", "holder", "role", "reason", "by", "at_ms", "ends_at_ms")
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDS_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    certificate: str
+    holder: str
+    role: str
+    reason: str
+    by: str
+    at_ms: int
+    ends_at_ms: int
+    def __init__(self, certificate: _Optional[str] = ..., holder: _Optional[str] = ..., role: _Optional[str] = ..., reason: _Optional[str] = ..., by: _Optional[str] = ..., at_ms: _Optional[int] = ..., ends_at_ms: _Optional[int] = ...) -> None: ...
+
 class Hardware(_message.Message):
     __slots__ = ("numa_cpus", "gpu_numa", "gpu_links", "gpu_memory_bytes", "bad_gpus")
     NUMA_CPUS_FIELD_NUMBER: _ClassVar[int]
