@@ -52,6 +52,7 @@ from gosched.logs import process as process_log
 from gosched.observe.health_port import HealthPort
 from gosched.observe.tracing import open_spans
 from gosched.wire.grpc_tls import SERVER_OPTIONS
+from gosched.wire.role_rules import reader_of
 from gosched.wire.tls_watch import TlsWatch
 from gosched.wire.v1 import worker_pb2_grpc
 
@@ -140,7 +141,7 @@ async def run(settings: AgentSettings, listen: Listen, read_again: Callable[[], 
         loop.add_signal_handler(signal.SIGHUP, _reload, read_again, tls)
         cluster = tls.current.holder.cluster if tls else ""
         revoked = RevokedMasters(data_dir.path / "revoked.json")
-        only_masters = MastersOnly(cluster, tls=tls is not None, revoked=revoked.holds)
+        only_masters = MastersOnly(cluster, tls=tls is not None, revoked=revoked.holds, roles=reader_of(settings.tls))
         options = [*_SERVER_OPTIONS, *(SERVER_OPTIONS if tls else ())]
         server = grpc.aio.server(options=options, interceptors=[only_masters])
         port = bind(server, tls, listen)

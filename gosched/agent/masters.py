@@ -24,7 +24,7 @@ from gosched.wire.certificates import names_of_call, server_identity
 from gosched.wire.fingerprints import marks_of_pem
 from gosched.wire.plain_text import host_of, refusal
 from gosched.wire.probe import TlsPaths, look
-from gosched.wire.role_rules import BUILT_IN
+from gosched.wire.role_rules import BUILT_IN, RoleReader, reader_of
 from gosched.wire.roles import ANY_NODE, BadCertificate, CertificateHolder, Role, node_label, server_name
 from gosched.wire.tls_watch import TlsSet, TlsWatch
 
@@ -50,7 +50,7 @@ def watched_tls(tls: Tls | None, names: tuple[str, str]) -> TlsWatch | None:
     if tls is None:
         return None
     try:
-        watch = TlsWatch(tls.cert, tls.key, tls.ca, structlog.get_logger())
+        watch = TlsWatch(tls.cert, tls.key, tls.ca, structlog.get_logger(), roles=reader_of(tls))
     except BadCertificate as error:
         raise CannotStart(f"tls: {error}") from error
     mine = watch.current.holder
@@ -100,7 +100,7 @@ class Connector:
         self._ends = time.monotonic() + random.uniform(*CHANNEL_LIFE_S)
         try:
             async with asyncio.timeout(LOOK_S):
-                holder, certificate = await server_identity(split_address(address), used.client)
+                holder, certificate = await server_identity(split_address(address), used.client, self._tls.roles)
         except (ssl.SSLError, BadCertificate) as error:
             raise NotAMaster(await self.why(address) or str(error)) from error
         except ConnectionResetError as error:
@@ -125,9 +125,15 @@ class MastersOnly(grpc.aio.ServerInterceptor):
     """Refuses calls of all but masters. Without TLS each caller with a private address is taken for one."""
 
     def __init__(
-        self, cluster: str, *, tls: bool, revoked: Callable[[Iterable[str]], bool] = lambda marks: False
+        self,
+        cluster: str,
+        *,
+        tls: bool,
+        revoked: Callable[[Iterable[str]], bool] = lambda marks: False,
+        roles: RoleReader = BUILT_IN,
     ) -> None:
-        """`revoked`: whether a certificate with these marks is revoked."""
+        """`revoked`: whether a certificate with these marks is revoked. `roles`: says what certificates are."""
+        self._roles = roles
         self._revoked = revoked
         self._cluster = cluster
         self._tls = tls
@@ -167,7 +173,7 @@ class MastersOnly(grpc.aio.ServerInterceptor):
     def _problem(self, context: Any) -> str:
         try:
             certificate = context.auth_context()
-            holder = BUILT_IN.holder(names_of_call(certificate))
+            holder = self._roles.holder(names_of_call(certificate))
         except BadCertificate as error:
             return str(error)
         if self._revoked(marks_of_pem(b"".join(certificate.get("x509_pem_cert", ())[:1]))):

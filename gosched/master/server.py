@@ -65,6 +65,7 @@ from gosched.observe.tracing import open_spans
 from gosched.observe.tracing_jobs import JobTraces
 from gosched.observe.tracing_leader import LeaderTraces
 from gosched.replication.interface import AppliedBatch, Part, Replication, Role
+from gosched.wire.role_rules import reader_of
 from gosched.wire.roles import CertificateHolder
 
 HAND_OVER_S = 2.0
@@ -330,7 +331,11 @@ class MasterServer:
             clock=self._clock,
             access=self._access,
             revocations=Revocations(
-                replication=self._replication, proposals=self._proposals, clock=self._clock, access=self._access
+                replication=self._replication,
+                proposals=self._proposals,
+                clock=self._clock,
+                access=self._access,
+                roles=reader_of(self._settings.tls),
             ),
         )
 

@@ -14,10 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from gosched.config.role_rules_model import NameKind, UserField
 from gosched.core.limits import MAX_NAME_LENGTH
 from gosched.wire.roles import BadCertificate, CertificateHolder, Role, identity_of
+
+if TYPE_CHECKING:
+    from gosched.config.role_rules_model import NameKind, UserField
+    from gosched.config.settings import Tls
 
 _NAME = re.compile(r"[^\s/%*]+")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -115,6 +119,24 @@ class RoleReader:
                         found[rule.role, name] = None
                         break
         return list(found)
+
+
+def reader_of(tls: Tls | None) -> RoleReader:
+    """Return what reads certificates as the settings say."""
+    if tls is None:
+        return BUILT_IN
+    from gosched.config.role_rules_model import pattern_of  # slow to import, and not needed by clients
+
+    rules = []
+    for one in tls.roles:
+        kind, before, after = pattern_of(one.match)
+        rules.append(RoleRule(kind=kind, before=before, after=after, role=Role(one.role)))
+    return RoleReader(
+        rules=tuple(rules),
+        takes_unnamed=tls.unnamed == "client",
+        user=tls.user,
+        groups_are_units=tls.groups == "ou",
+    )
 
 
 #: What certificates say where the settings say nothing of it.
